@@ -1,0 +1,1 @@
+"""End-to-end promises of Tandem, kept on a real Kubernetes control plane, and the bench beside its rivals."""

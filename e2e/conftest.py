@@ -1,0 +1,119 @@
+"""One real cluster for the session; for each test a room of its own and the scheduler under test.
+
+`E2E_SUBJECT=kube-scheduler` puts the peer in the subject's place: promises that it breaks are not fair ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from e2e import provider
+from e2e.builders import SCHEDULER
+from e2e.client import Client
+from e2e.identities import REFERENCE_RULES, Identities, shipped_rules
+from e2e.peer import KubeScheduler
+from e2e.provider import Cluster
+from e2e.room import Room
+from e2e.subject import Scheduler
+from e2e.tandem import Tandem
+
+_rooms = itertools.count(1)
+SUBJECT = os.environ.get("E2E_SUBJECT", "tandem")
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    with ExitStack() as stack:
+        try:
+            yield stack.enter_context(provider.cluster())
+        except provider.NoCluster as missing:
+            pytest.exit(f"no cluster for the end-to-end tests: {missing}", returncode=1)
+
+
+@pytest.fixture(scope="session")
+def client(cluster: Cluster) -> Iterator[Client]:
+    with Client(cluster.kubeconfig) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def identities(client: Client, cluster: Cluster) -> Identities:
+    return Identities(client, cluster.kubeconfig, cluster.folder)
+
+
+@pytest.fixture
+def room(client: Client) -> Iterator[Room]:
+    with Room(client, f"room-{next(_rooms)}") as room:
+        yield room
+
+
+@pytest.fixture
+def subject(cluster: Cluster, identities: Identities) -> Iterator[Scheduler]:
+    """The scheduler under test, not started, with exactly the rights that its users are told to grant."""
+    folder = cluster.folder / f"subject-{next(_rooms)}"
+    folder.mkdir()
+    scheduler: Scheduler
+    if SUBJECT == "kube-scheduler":
+        kubeconfig = identities.kubeconfig("peer", REFERENCE_RULES)
+        scheduler = KubeScheduler(kubeconfig, folder, SCHEDULER, programs=cluster.programs)
+    else:
+        scheduler = Tandem(identities.kubeconfig("tandem", shipped_rules()), folder)
+    yield scheduler
+    scheduler.kill()
+
+
+@pytest.fixture
+def scheduler(subject: Scheduler) -> Iterator[Scheduler]:
+    """The scheduler under test, started and ready."""
+    with subject:
+        yield subject
+
+
+@pytest.fixture
+def peer(cluster: Cluster) -> Iterator[KubeScheduler]:
+    """kube-scheduler beside the subject, for pods that name no scheduler."""
+    folder = cluster.folder / f"peer-{next(_rooms)}"
+    folder.mkdir()
+    with KubeScheduler(cluster.kubeconfig, folder, programs=cluster.programs) as peer:
+        yield peer
+
+
+@pytest.fixture
+def new_tandem(cluster: Cluster, identities: Identities) -> Callable[..., Tandem]:
+    """Makes a Tandem (not started) with options of the test's own; its folder is new each time."""
+
+    def make(**options: object) -> Tandem:
+        folder = cluster.folder / f"tandem-{next(_rooms)}"
+        folder.mkdir()
+        kubeconfig = options.pop("kubeconfig", None) or identities.kubeconfig("tandem", shipped_rules())
+        return Tandem(kubeconfig, folder, **options)  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def _say_why_the_subject_is_another(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("tandem_only") and SUBJECT != "tandem":
+        pytest.skip("a promise of Tandem alone")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "tandem_only: a promise that kube-scheduler does not make")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A failed promise shows what the scheduler said last."""
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]
+    if report.when == "call" and report.failed:
+        for name in ("scheduler", "subject"):
+            one = getattr(item, "funcargs", {}).get(name)
+            if isinstance(one, Scheduler) and hasattr(one, "process"):
+                report.sections.append((f"{one.kind}", one.process.tail()))
+                break

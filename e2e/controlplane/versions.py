@@ -1,0 +1,67 @@
+"""What the control plane is built from: Go modules at fixed versions, each set locked by its own go.mod and go.sum.
+
+`modules/<name>/` holds the two files of one set. The Kubernetes set needs a ``replace`` line for every staging
+module, because ``k8s.io/kubernetes`` itself points them at folders that only its own repository has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+KUBERNETES = "v1.36.3"
+ETCD = "v3.6.7"
+KWOK = "v0.8.0"
+
+MODULES = Path(__file__).parent / "modules"
+_STAMP = "k8s.io/component-base/version"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One executable: its file name, the Go package it is built from, and linker stamps (symbol -> value)."""
+
+    name: str
+    package: str
+    stamps: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleSet:
+    """Programs that share one go.mod and go.sum, kept in the folder ``modules/<folder>``."""
+
+    folder: str
+    programs: tuple[Program, ...]
+
+    @property
+    def path(self) -> Path:
+        return MODULES / self.folder
+
+
+def _kubernetes(name: str) -> Program:
+    _, minor, _ = KUBERNETES.removeprefix("v").split(".")
+    stamps = ((f"{_STAMP}.gitVersion", KUBERNETES), (f"{_STAMP}.gitMajor", "1"), (f"{_STAMP}.gitMinor", minor))
+    return Program(name, f"k8s.io/kubernetes/cmd/{name}", stamps)
+
+
+MODULE_SETS = (
+    ModuleSet(
+        "kubernetes",
+        tuple(map(_kubernetes, ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"))),
+    ),
+    ModuleSet("etcd", (Program("etcd", "go.etcd.io/etcd/server/v3"),)),
+    ModuleSet("kwok", (Program("kwok", "sigs.k8s.io/kwok/cmd/kwok"),)),
+)
+
+PROGRAMS = tuple(program.name for modules in MODULE_SETS for program in modules.programs)
+
+
+def version_key() -> str:
+    """A short name for exactly these programs: other versions or other sums give another key, so caches never mix."""
+    digest = hashlib.sha256()
+    for modules in MODULE_SETS:
+        for file in ("go.mod", "go.sum"):
+            digest.update((modules.path / file).read_bytes())
+        digest.update(repr(modules.programs).encode())
+    return f"{KUBERNETES}-{digest.hexdigest()[:12]}"

@@ -1,0 +1,86 @@
+"""A scheduler under test as a process of its own: how any of them is started, watched and stopped."""
+
+from __future__ import annotations
+
+import abc
+import socket
+import ssl
+import urllib.error
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from e2e.controlplane.processes import Process, Usage, free_ports
+
+
+class Scheduler(abc.ABC):
+    """A scheduler process. As a context manager it starts, is ready inside the block, and is stopped after it."""
+
+    kind: str
+    scheme: str
+
+    def __init__(self, kubeconfig: Path, folder: Path, scheduler_name: str) -> None:
+        self.kubeconfig = kubeconfig
+        self.folder = folder
+        self.scheduler_name = scheduler_name
+        self._starts = 0
+
+    @abc.abstractmethod
+    def command(self) -> list[str]:
+        """The command line; `self.port` is the port to serve health and metrics on."""
+
+    def start(self) -> Self:
+        """Start the process, without waiting for it; each start has a log file of its own."""
+        self._starts += 1
+        (self.port,) = free_ports(1)
+        log = self.folder / f"{self.scheduler_name}-{self._starts}.log"
+        directory = Path(__file__).parent.parent
+        self.process = Process(self.kind, self.command(), log, {"PYTHONUNBUFFERED": "1"}, directory).start()
+        return self
+
+    def wait_ready(self, seconds: float = 30.0) -> Self:
+        """Wait until /readyz says 200. Raises `ProcessFailure` with the log's tail."""
+        self.process.wait_until(lambda: self.get("/readyz")[0] == 200, seconds)
+        return self
+
+    def stop(self, seconds: float = 20.0) -> int | None:
+        """SIGTERM; the exit code."""
+        return self.process.stop(seconds)
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def usage(self) -> Usage:
+        return self.process.usage()
+
+    def log(self) -> str:
+        return self.process.log.read_text(errors="replace")
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and body of a page that it serves; status 0 when nobody answers."""
+        # It speaks from the loopback with a certificate that it made for itself.
+        context = ssl._create_unverified_context()
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
+        try:
+            with opener.open(f"{self.scheme}://127.0.0.1:{self.port}{path}", timeout=2) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except (OSError, socket.timeout):
+            return 0, ""
+
+    def __enter__(self) -> Self:
+        self.start()
+        try:
+            return self.wait_ready()
+        except BaseException:
+            self.process.kill()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None:
+            print(self.process.tail())
+        self.stop()

@@ -1,0 +1,289 @@
+"""The inter-pod (anti-)affinity terms of placed pods, counted per node and found by the pods that they match.
+
+Pods of one workload have equal terms, so equal terms are interned: (kind, namespaces, namespace selector, selector,
+topology key). Terms live as long as some placed pod has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from itertools import count
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.row_counts import RowCounts
+from scheduler.cluster.selector_index import ALL_NAMESPACES, Namespaces, SelectorIndex
+from scheduler.cluster.table import NodeTable
+from scheduler.errors import InvariantViolation
+from scheduler.objects.pod import PodAffinity, PodAffinityTerm
+from scheduler.objects.selectors import NOTHING, Selector, SelectorError, parse_selector
+
+
+class TermKind(Enum):
+    """What a term asks for; the preferred ones differ by the sign of their weight only."""
+
+    REQUIRED_AFFINITY = "affinity"
+    REQUIRED_ANTI_AFFINITY = "anti-affinity"
+    PREFERRED = "preferred"
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityTerm:
+    """A term as its owner means it. ``namespaces``: the listed ones, or the owner's own."""
+
+    namespaces: frozenset[str]
+    namespace_selector: Selector
+    selector: Selector
+    topology_key: str
+
+    def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
+        """Whether a pod is one that the term is about. ``namespace_labels``: those of the pod's namespace."""
+        return (
+            namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
+        ) and self.selector.matches(labels)
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerms:
+    """All terms of one pod in the order written, preferred ones with signed weights (anti-affinity below zero).
+
+    A list with a term that cannot be parsed is empty, and ``faults`` says why.
+    """
+
+    affinity: tuple[AffinityTerm, ...] = ()
+    anti_affinity: tuple[AffinityTerm, ...] = ()
+    preferred: tuple[tuple[AffinityTerm, int], ...] = ()
+    faults: tuple[str, ...] = ()
+
+
+NO_TERMS = PodTerms()
+
+
+def terms_of(info: PodInfo) -> PodTerms:
+    """A pod's terms, parsed (reference plugins.md §3.11). Never raises: see ``PodTerms.faults``."""
+    affinity = info.pod.spec.affinity
+    if affinity is None:
+        return NO_TERMS
+    attract, repel = affinity.pod_affinity, affinity.pod_anti_affinity
+    if attract is None and repel is None:
+        return NO_TERMS
+    attract, repel = attract or PodAffinity(), repel or PodAffinity()
+    faults: list[str] = []
+
+    def parsed(written: tuple[PodAffinityTerm, ...], called: str) -> tuple[AffinityTerm, ...]:
+        try:
+            return tuple([_term(term, info.namespace) for term in written])
+        except SelectorError as error:
+            faults.append(f"{called}: {error}")
+            return ()
+
+    required = parsed(attract.required, "requiredAffinityTerms")
+    required_anti = parsed(repel.required, "requiredAntiAffinityTerms")
+    preferred: list[tuple[AffinityTerm, int]] = []
+    for list_, sign, called in (
+        (attract.preferred, 1, "preferredAffinityTerms"),
+        (repel.preferred, -1, "preferredAntiAffinityTerms"),
+    ):
+        terms = parsed(tuple([weighted.pod_affinity_term for weighted in list_]), called)
+        preferred += [(term, sign * weighted.weight) for term, weighted in zip(terms, list_, strict=False)]
+    return PodTerms(required, required_anti, tuple(preferred), tuple(faults))
+
+
+def _term(written: PodAffinityTerm, namespace: str) -> AffinityTerm:
+    if not written.namespaces and written.namespace_selector is None:
+        namespaces = frozenset((namespace,))
+    else:
+        namespaces = frozenset(written.namespaces)
+    return AffinityTerm(
+        namespaces,
+        parse_selector(written.namespace_selector),
+        parse_selector(written.label_selector),
+        written.topology_key,
+    )
+
+
+class PlacedTerm:
+    """A term that placed pods have. Read it; only AffinityTerms changes it."""
+
+    __slots__ = ("epoch", "id", "kind", "occurrences", "term", "total", "version", "weights")
+
+    def __init__(self, term_id: int, kind: TermKind, term: AffinityTerm, version: int, epoch: object) -> None:
+        self.id = term_id
+        self.kind = kind
+        self.term = term
+        self.version = version
+        """Equal versions of one term promise equal numbers."""
+        self.epoch = epoch
+        self.total = 0
+        self.occurrences = RowCounts()
+        """How often pods of each row have the term."""
+        self.weights: RowCounts | None = RowCounts() if kind is TermKind.PREFERRED else None
+        """Sum of the signed weights on each row; None for required terms."""
+
+    def by_value(self, table: NodeTable) -> npt.NDArray[np.int64]:
+        """Occurrences by the value of the topology key: int64, index = value id, 0 = nodes without the key."""
+        key = self.term.topology_key
+        column = table.label(key)
+        return self.occurrences.by_value(column, len(table.label_values(key)))
+
+    def weight_by_value(self, table: NodeTable) -> npt.NDArray[np.int64]:
+        """Sums of weights likewise; of a required term the occurrences."""
+        if self.weights is None:
+            return self.by_value(table)
+        key = self.term.topology_key
+        column = table.label(key)
+        return self.weights.by_value(column, len(table.label_values(key)))
+
+    def change(self, row: int, sign: int, weight: int, version: int) -> None:
+        self.version = version
+        self.total += sign
+        self.occurrences.add(row, sign)
+        if self.weights is not None:
+            self.weights.add(row, sign * weight)
+
+    def copied(self, epoch: object) -> PlacedTerm:
+        other = PlacedTerm(self.id, self.kind, self.term, self.version, epoch)
+        other.total = self.total
+        other.occurrences = self.occurrences.copy()
+        other.weights = None if self.weights is None else self.weights.copy()
+        return other
+
+
+_Key = tuple[TermKind, AffinityTerm]
+
+
+class AffinityTerms:
+    """A tally of the terms of all placed pods. Ids of terms are never used again.
+
+    Lists with a term that cannot be parsed count for nothing, as in kube-scheduler 1.36.
+    """
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._ids: dict[_Key, int] = {}
+        self._terms: dict[int, PlacedTerm] = {}
+        self._index = SelectorIndex()
+        self._new_ids = count(1)
+        self._clock = count(1)
+        self._epoch = object()
+        self.version = 0
+        """Grows with every change of any term."""
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    def matching(
+        self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
+    ) -> list[PlacedTerm]:
+        """The terms of placed pods that a pod with these labels is meant by, in order of their ids."""
+        terms = self._terms
+        if not terms:
+            return []
+        found = [
+            term_id
+            for term_id in self._index.candidates(namespace, labels)
+            if terms[term_id].term.matches(namespace, labels, namespace_labels)
+        ]
+        found.sort()
+        return [terms[term_id] for term_id in found]
+
+    def term(self, term_id: int) -> PlacedTerm | None:
+        """None: no placed pod has it any more."""
+        return self._terms.get(term_id)
+
+    def term_version(self, term_id: int) -> int:
+        """The term's version; 0 once no placed pod has it."""
+        term = self._terms.get(term_id)
+        return 0 if term is None else term.version
+
+    def __len__(self) -> int:
+        return len(self._terms)
+
+    # --- the tally ----------------------------------------------------------------------------------------------------
+
+    def add(self, info: PodInfo, row: int) -> None:
+        for key, weight in _listed(terms_of(info)):
+            self._writable(key).change(row, 1, weight, self._tick())
+
+    def remove(self, info: PodInfo, row: int) -> None:
+        """Raises InvariantViolation if the pod's terms were not counted."""
+        for key, weight in _listed(terms_of(info)):
+            if key not in self._ids:
+                raise InvariantViolation(f"pod {info.key} leaves row {row} with a term that is not counted")
+            term = self._writable(key)
+            term.change(row, -1, weight, self._tick())
+            if not term.total:
+                del self._ids[key]
+                del self._terms[term.id]
+                self._index.drop(term.id, _area(term.term), term.term.selector)
+
+    def replace(self, known: PodInfo, info: PodInfo, row: int) -> None:
+        """Another version of a pod on its row. Nothing changes unless its terms did, which the API forbids."""
+        if known.namespace == info.namespace and known.pod.spec.affinity == info.pod.spec.affinity:
+            return
+        self.remove(known, row)
+        self.add(info, row)
+
+    def copy(self) -> AffinityTerms:
+        """To be kept while this one goes on changing."""
+        other = AffinityTerms(self._table)
+        other._ids = dict(self._ids)
+        other._terms = dict(self._terms)
+        other._index = self._index.copy()
+        other._new_ids = self._new_ids
+        other._clock = self._clock
+        other.version = self.version
+        # What exists is shared from now on: both sides copy a term before they change it.
+        self._epoch = object()
+        return other
+
+    def check(self) -> None:
+        """Raise InvariantViolation unless everything equals a recount of the pods in the table."""
+        recount = AffinityTerms(self._table)
+        for row, pods in enumerate(self._table.pods):
+            for info in pods.values():
+                recount.add(info, row)
+        if self._ids.keys() != recount._ids.keys():
+            raise InvariantViolation("the affinity terms differ from a recount")
+        for key, term_id in self._ids.items():
+            found, expected = self._terms[term_id], recount._terms[recount._ids[key]]
+            same = found.total == expected.total and found.occurrences.items() == expected.occurrences.items()
+            if same and found.weights is not None and expected.weights is not None:
+                same = found.weights.items() == expected.weights.items()
+            if not same:
+                raise InvariantViolation(f"affinity term {key} differs from a recount")
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _tick(self) -> int:
+        self.version = next(self._clock)
+        return self.version
+
+    def _writable(self, key: _Key) -> PlacedTerm:
+        """The term, its own and not shared with a copy; made if it is new."""
+        term_id = self._ids.get(key)
+        if term_id is None:
+            kind, term = key
+            term_id = self._ids[key] = next(self._new_ids)
+            self._terms[term_id] = PlacedTerm(term_id, kind, term, 0, self._epoch)
+            self._index.put(term_id, _area(term), term.selector)
+        placed = self._terms[term_id]
+        if placed.epoch is not self._epoch:
+            placed = self._terms[term_id] = placed.copied(self._epoch)
+        return placed
+
+
+def _area(term: AffinityTerm) -> Namespaces:
+    return term.namespaces if term.namespace_selector == NOTHING else ALL_NAMESPACES
+
+
+def _listed(terms: PodTerms) -> Iterator[tuple[_Key, int]]:
+    for term in terms.affinity:
+        yield (TermKind.REQUIRED_AFFINITY, term), 1
+    for term in terms.anti_affinity:
+        yield (TermKind.REQUIRED_ANTI_AFFINITY, term), 1
+    for term, weight in terms.preferred:
+        yield (TermKind.PREFERRED, term), weight

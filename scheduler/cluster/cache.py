@@ -1,0 +1,258 @@
+"""The cluster cache: what the API server said, plus what we assume until it says so itself.
+
+A pod on a node is *added* (the watch showed it there) or *assumed* (we decided so and the bind is under way). Assumed
+pods never expire: they are confirmed by the watch or forgotten by us (reference cycle.md §11). Facts and assumptions
+are counted alike in the table and the tallies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Protocol
+
+from scheduler.cluster.affinity_terms import AffinityTerms
+from scheduler.cluster.image_index import ImageIndex
+from scheduler.cluster.object_store import ObjectStore
+from scheduler.cluster.pod_counts import PodCounts
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.row_journal import NODE_CHANGED, USAGE_CHANGED, RowJournal
+from scheduler.cluster.table import NodeTable
+from scheduler.cluster.view import View
+from scheduler.cluster.volumes import Volumes
+from scheduler.errors import InvariantViolation
+from scheduler.objects.node import Node
+
+
+class Tally(Protocol):
+    """Something that counts pods on rows and is told of every change, in the order of the changes."""
+
+    def add(self, info: PodInfo, row: int) -> None: ...
+
+    def remove(self, info: PodInfo, row: int) -> None: ...
+
+    def check(self) -> None: ...
+
+
+class Confirmation(Enum):
+    """What the watch's word about an assigned pod meant to the cache."""
+
+    NEW = "new"
+    CONFIRMED = "confirmed"
+    MOVED = "moved"
+    """It was assumed on one node and turned up on another."""
+    CHANGED = "changed"
+
+
+class ClusterCache:
+    """All nodes and all placed pods, whoever placed them."""
+
+    def __init__(self) -> None:
+        self.table = NodeTable()
+        self.objects = ObjectStore()
+        self.images = ImageIndex()
+        self.journal = RowJournal()
+        self.pod_counts = PodCounts(self.table)
+        self.affinity_terms = AffinityTerms(self.table)
+        self.volumes = Volumes(self.table, self.objects)
+        self._tallies: tuple[Tally, ...] = (self.pod_counts, self.affinity_terms, self.volumes)
+        self._placed: dict[str, PodInfo] = {}
+        self._assumed: dict[str, None] = {}
+        self.view = View(
+            self.table, self.objects, self.images, self.pod_counts, self.affinity_terms, self.volumes
+        )
+
+    # --- nodes --------------------------------------------------------------------------------------------------------
+
+    def observe_node(self, node: Node) -> None:
+        """A node was added or changed."""
+        row = self.table.row(node.metadata.name)
+        old = self.table.nodes[row] if row is not None else None
+        if old is not None and old.metadata.uid != node.metadata.uid:
+            self.images.change(row or 0, old, None)
+            old = None
+        if old is not None and _decides_alike(old, node):
+            self.table.refresh_node(node)
+            return
+        row = self.table.put_node(node)
+        self.images.change(row, old, node)
+        self.journal.append(row, NODE_CHANGED | USAGE_CHANGED if old is None else NODE_CHANGED)
+
+    def remove_node(self, name: str) -> bool:
+        """A node is gone; pods left on it stay counted until they go themselves. False if it was not known."""
+        row = self.table.existing_row(name)
+        if row is None:
+            return False
+        self.images.change(row, self.table.nodes[row], None)
+        self.table.drop_node(name)
+        self.journal.append(row, NODE_CHANGED | USAGE_CHANGED)
+        return True
+
+    # --- pods ---------------------------------------------------------------------------------------------------------
+
+    def observe_pod(self, info: PodInfo) -> Confirmation:
+        """The watch shows an assigned pod: added, changed, or the confirmation of our own bind."""
+        known = self._placed.get(info.uid)
+        if known is None:
+            self._put(info)
+            return Confirmation.NEW
+        was_assumed = info.uid in self._assumed
+        self._assumed.pop(info.uid, None)
+        if known.node_name != info.node_name:
+            self._take(known)
+            self._put(info)
+            return Confirmation.MOVED
+        self._replace(known, info)
+        return Confirmation.CONFIRMED if was_assumed else Confirmation.CHANGED
+
+    def remove_pod(self, uid: str) -> PodInfo | None:
+        """A pod is gone, assumed or not. Returns what was known of it."""
+        known = self._placed.get(uid)
+        if known is not None:
+            self._assumed.pop(uid, None)
+            self._take(known)
+        return known
+
+    def assume(self, info: PodInfo) -> None:
+        """Count a pod on ``info.node_name`` before the API server knows. Raises InvariantViolation if it is there."""
+        if info.uid in self._placed:
+            raise InvariantViolation(f"pod {info.uid}({info.key}) is in the cache, so can't be assumed")
+        self._put(info)
+        self._assumed[info.uid] = None
+
+    def forget(self, uid: str) -> PodInfo | None:
+        """Take an assumption back. None if the pod is unknown; raises InvariantViolation if it was confirmed."""
+        known = self._placed.get(uid)
+        if known is None:
+            return None
+        if uid not in self._assumed:
+            raise InvariantViolation(f"pod {uid}({known.key}) wasn't assumed so cannot be forgotten")
+        del self._assumed[uid]
+        self._take(known)
+        return known
+
+    def is_assumed(self, uid: str) -> bool:
+        return uid in self._assumed
+
+    def placed(self, uid: str) -> PodInfo | None:
+        """The pod as it is counted on its node, or None."""
+        return self._placed.get(uid)
+
+    @property
+    def pods(self) -> Mapping[str, PodInfo]:
+        """All placed pods by UID."""
+        return self._placed
+
+    @property
+    def assumed_count(self) -> int:
+        return len(self._assumed)
+
+    # --- reconciling and invariants -----------------------------------------------------------------------------------
+
+    def reconcile(self, nodes: Mapping[str, Node], pods: Mapping[str, PodInfo]) -> tuple[str, ...]:
+        """Compare with what the API server lists (nodes by name; assigned pods by UID) and repair what differs.
+
+        Assumed pods that the list lacks are left alone: their bind may be under way. Returns a line for each repair.
+        """
+        repairs: list[str] = []
+        for name in [name for name in self.table.names if name and self.table.existing_row(name) is not None]:
+            if name not in nodes:
+                self.remove_node(name)
+                repairs.append(f"node {name} no longer exists")
+        for name, node in nodes.items():
+            row = self.table.existing_row(name)
+            known = self.table.nodes[row] if row is not None else None
+            if known is None or known.metadata.resource_version != node.metadata.resource_version:
+                self.observe_node(node)
+                repairs.append(f"node {name} {'was missing' if known is None else 'was out of date'}")
+        for uid in [uid for uid in self._placed if uid not in pods and uid not in self._assumed]:
+            gone = self.remove_pod(uid)
+            repairs.append(f"pod {gone.key if gone else uid} no longer exists")
+        for uid, info in pods.items():
+            placed = self._placed.get(uid)
+            if placed is None or placed.node_name != info.node_name:
+                self.observe_pod(info)
+                repairs.append(f"pod {info.key} {'was missing' if placed is None else 'was on another node'}")
+        return tuple(repairs)
+
+    def check(self) -> None:
+        """Raise InvariantViolation unless the table and the tallies are what a recount of all pods gives."""
+        recount = NodeTable(self.table.vocabulary)
+        for name in self.table.names:
+            if name:
+                row = self.table.row(name)
+                node = self.table.nodes[row] if row is not None else None
+                if node is not None:
+                    recount.put_node(node)
+        for info in self._placed.values():
+            recount.add_pod(info)
+        for row, name in enumerate(self.table.names):
+            if not name:
+                continue
+            other = recount.row(name)
+            if other is None:
+                raise InvariantViolation(f"row {row} of {name} has neither node nor pods")
+            if set(self.table.pods[row]) != set(recount.pods[other]):
+                raise InvariantViolation(f"pods of {name} differ from a recount")
+            for column in ("requested_cpu", "requested_memory", "requested_storage", "non_zero_cpu", "non_zero_memory"):
+                found, expected = getattr(self.table, column)[row], getattr(recount, column)[other]
+                if found != expected:
+                    raise InvariantViolation(f"{column} of {name} is {found}, a recount gives {expected}")
+            if self.table.pod_count[row] != len(self.table.pods[row]):
+                raise InvariantViolation(f"pod_count of {name} is wrong")
+        if len(self.table.order) != self.table.node_count:
+            raise InvariantViolation("the order of nodes does not hold every node")
+        for uid in self._assumed:
+            if uid not in self._placed:
+                raise InvariantViolation(f"{uid} is assumed but not placed")
+        for tally in self._tallies:
+            tally.check()
+
+    # --- one place for every change of what is on a row ---------------------------------------------------------------
+
+    def _put(self, info: PodInfo) -> None:
+        row = self.table.add_pod(info)
+        self._placed[info.uid] = info
+        for tally in self._tallies:
+            tally.add(info, row)
+        self.journal.append(row, USAGE_CHANGED)
+
+    def _take(self, known: PodInfo) -> None:
+        row = self.table.row(known.node_name)
+        if row is None:
+            raise InvariantViolation(f"pod {known.key} is placed on {known.node_name}, which has no row")
+        del self._placed[known.uid]
+        for tally in self._tallies:
+            tally.remove(known, row)
+        self.table.remove_pod(row, known.uid)
+        self.journal.append(row, USAGE_CHANGED)
+
+    def _replace(self, known: PodInfo, info: PodInfo) -> None:
+        """The same pod on the same node, another version. Most updates are of the status and change nothing counted."""
+        if _weighs_the_same(known, info):
+            row = self.table.row(info.node_name)
+            if row is None:
+                raise InvariantViolation(f"pod {info.key} is placed on {info.node_name}, which has no row")
+            self._placed[info.uid] = info
+            self.table.replace_pod(row, info)
+            for tally in self._tallies:
+                tally.remove(known, row)
+                tally.add(info, row)
+            return
+        self._take(known)
+        self._put(info)
+
+
+def _weighs_the_same(one: PodInfo, other: PodInfo) -> bool:
+    return one.charged == other.charged and one.non_zero == other.non_zero and one.ports == other.ports
+
+
+def _decides_alike(one: Node, other: Node) -> bool:
+    """Whether two versions of a node differ in nothing that filters, scores or orders look at: most are heartbeats."""
+    return (
+        one.metadata.labels == other.metadata.labels
+        and one.spec == other.spec
+        and one.status.allocatable == other.status.allocatable
+        and one.status.images == other.status.images
+        and one.status.declared_features == other.status.declared_features
+    )

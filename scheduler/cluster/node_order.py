@@ -1,0 +1,73 @@
+"""The order of nodes: zone by zone in turn, as kube-scheduler lists them (reference cycle.md §4, plugins.md §2.11).
+
+Sampling, preemption's walk and every tie go by it. Zones come in order of first appearance, nodes of a zone in order of
+arrival; the list takes one node of each zone in turn, leaving out the zones that are used up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+_REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+_ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+
+
+def zone_key(labels: Mapping[str, str]) -> tuple[str, str]:
+    """(region, zone); the legacy label wins where it is there."""
+    region = next((labels[name] for name in _REGION_LABELS if labels.get(name)), "")
+    zone = next((labels[name] for name in _ZONE_LABELS if labels.get(name)), "")
+    return region, zone
+
+
+class NodeOrder:
+    """Rows in kube-scheduler's order, made anew only when a node comes, goes or moves to another zone."""
+
+    __slots__ = ("_rows", "_zone_of", "_zones")
+
+    def __init__(self) -> None:
+        self._zones: dict[tuple[str, str], dict[int, None]] = {}
+        self._zone_of: dict[int, tuple[str, str]] = {}
+        self._rows: npt.NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self._zone_of)
+
+    def put(self, row: int, labels: Mapping[str, str]) -> None:
+        """A node is on ``row`` with these labels; keeps its place unless its zone changed."""
+        key = zone_key(labels)
+        if self._zone_of.get(row) == key:
+            return
+        self.drop(row)
+        self._zones.setdefault(key, {})[row] = None
+        self._zone_of[row] = key
+        self._rows = None
+
+    def drop(self, row: int) -> None:
+        key = self._zone_of.pop(row, None)
+        if key is None:
+            return
+        del self._zones[key][row]
+        if not self._zones[key]:
+            del self._zones[key]
+        self._rows = None
+
+    @property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """Rows of the nodes that exist, int64, in order. Do not change it."""
+        if self._rows is None:
+            zones = [list(rows) for rows in self._zones.values()]
+            depth = max(map(len, zones), default=0)
+            listed = [zone[i] for i in range(depth) for zone in zones if i < len(zone)]
+            self._rows = np.array(listed, dtype=np.int64)
+            self._rows.flags.writeable = False
+        return self._rows
+
+    def copy(self) -> NodeOrder:
+        other = NodeOrder()
+        other._zones = {key: dict(rows) for key, rows in self._zones.items()}
+        other._zone_of = dict(self._zone_of)
+        other._rows = self._rows
+        return other

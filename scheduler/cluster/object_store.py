@@ -1,0 +1,41 @@
+"""The objects of every kind that a decision reads but that are neither nodes nor pods, with a version for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scheduler.objects.kinds import Kind
+
+
+class ObjectStore:
+    """Kind → key → object. ``version(kind)`` grows with each change of the kind, so that answers can be kept."""
+
+    __slots__ = ("_objects", "_versions")
+
+    def __init__(self) -> None:
+        self._objects: dict[Kind, dict[str, Any]] = {kind: {} for kind in Kind}
+        self._versions: dict[Kind, int] = dict.fromkeys(Kind, 0)
+
+    def put(self, kind: Kind, key: str, value: Any) -> Any:
+        """Keep the newest object; the one it replaces is returned, or None."""
+        old = self._objects[kind].get(key)
+        self._objects[kind][key] = value
+        self._versions[kind] += 1
+        return old
+
+    def drop(self, kind: Kind, key: str) -> Any:
+        old = self._objects[kind].pop(key, None)
+        if old is not None:
+            self._versions[kind] += 1
+        return old
+
+    def get(self, kind: Kind, key: str) -> Any:
+        """The object, or None. ``key``: ``namespace/name``, or the name of what has no namespace."""
+        return self._objects[kind].get(key)
+
+    def all(self, kind: Kind) -> Mapping[str, Any]:
+        return self._objects[kind]
+
+    def version(self, kind: Kind) -> int:
+        return self._versions[kind]

@@ -1,0 +1,106 @@
+"""A pod with what scheduling works out about it once: requests, ports, priority."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+from scheduler.objects.pod import Pod
+from scheduler.objects.ports import HostPort, host_ports
+from scheduler.objects.resources import ResourceVector, node_info_requests_of, non_zero_requests_of, requests_of, score_requests_of
+
+
+class PodInfo:
+    """One version of one pod. Immutable but for what it remembers of its own arithmetic.
+
+    ``node_name`` is where it runs or is assumed to run, "" for a pending pod: it may be ahead of the object.
+    """
+
+    __slots__ = (
+        "_charged",
+        "_non_zero",
+        "_ports",
+        "_requests",
+        "_score_requests",
+        "key",
+        "labels",
+        "name",
+        "namespace",
+        "node_name",
+        "pod",
+        "priority",
+        "static_fragments",
+        "uid",
+    )
+
+    def __init__(self, pod: Pod, node_name: str | None = None) -> None:
+        meta = pod.metadata
+        self.pod = pod
+        self.uid: str = meta.uid
+        self.name: str = meta.name
+        self.namespace: str = meta.namespace
+        self.key: str = f"{meta.namespace}/{meta.name}"
+        self.labels: Mapping[str, str] = meta.labels
+        self.priority: int = pod.priority
+        self.node_name: str = pod.spec.node_name if node_name is None else node_name
+        self.static_fragments: tuple[str, dict[str, Hashable], int] | None = None
+        """The class cache's: scheduler name, plugin → fragment, and the number of this combination."""
+        self._requests: ResourceVector | None = None
+        self._score_requests: ResourceVector | None = None
+        self._charged: ResourceVector | None = None
+        self._non_zero: tuple[int, int] | None = None
+        self._ports: tuple[HostPort, ...] | None = None
+
+    def on_node(self, node_name: str) -> PodInfo:
+        """The same pod, assumed to run there."""
+        other = PodInfo.__new__(PodInfo)
+        for name in PodInfo.__slots__:
+            setattr(other, name, getattr(self, name))
+        other.node_name = node_name
+        return other
+
+    @property
+    def requests(self) -> ResourceVector:
+        """What the pod asks of a node when it is to be placed."""
+        if self._requests is None:
+            self._requests = requests_of(self.pod)
+        return self._requests
+
+    @property
+    def score_requests(self) -> ResourceVector:
+        """What NodeResourcesFit's score counts for it: defaults for what is not requested, pod-level ignored."""
+        if self._score_requests is None:
+            self._score_requests = score_requests_of(self.pod)
+        return self._score_requests
+
+    @property
+    def charged(self) -> ResourceVector:
+        """What it takes of the node that it runs on (status-aware)."""
+        if self._charged is None:
+            self._charged = node_info_requests_of(self.pod)
+        return self._charged
+
+    @property
+    def non_zero(self) -> tuple[int, int]:
+        """(milli-CPU, memory bytes) it is scored with on its node: defaults for what is not requested."""
+        if self._non_zero is None:
+            self._non_zero = non_zero_requests_of(self.pod)
+        return self._non_zero
+
+    @property
+    def ports(self) -> tuple[HostPort, ...]:
+        if self._ports is None:
+            self._ports = host_ports(self.pod)
+        return self._ports
+
+    @property
+    def is_terminating(self) -> bool:
+        return self.pod.metadata.deletion_timestamp is not None
+
+    @property
+    def has_affinity(self) -> bool:
+        """Has inter-pod affinity or anti-affinity at all, even an empty one."""
+        affinity = self.pod.spec.affinity
+        return affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None)
+
+    def __repr__(self) -> str:
+        return f"PodInfo({self.key}, uid={self.uid}, node={self.node_name or '-'})"

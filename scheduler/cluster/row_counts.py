@@ -1,0 +1,68 @@
+"""A number per row: kept sparsely while few rows have one, as an array from then on."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+_MOST_SPARSE = 64
+
+
+class RowCounts:
+    """Zero everywhere at first. int64 arithmetic."""
+
+    __slots__ = ("_dense", "_sparse")
+
+    def __init__(self) -> None:
+        self._sparse: dict[int, int] = {}
+        self._dense: npt.NDArray[np.int64] | None = None
+
+    def add(self, row: int, amount: int) -> None:
+        dense = self._dense
+        if dense is not None:
+            if row >= len(dense):
+                dense = self._dense = _grown(dense, row + 1)
+            dense[row] += amount
+            return
+        sparse = self._sparse
+        total = sparse.get(row, 0) + amount
+        if total:
+            sparse[row] = total
+        else:
+            sparse.pop(row, None)
+        if len(sparse) > _MOST_SPARSE:
+            dense = np.zeros(1 << max(sparse).bit_length(), np.int64)
+            for key, value in sparse.items():
+                dense[key] = value
+            self._dense = dense
+            self._sparse = {}
+
+    def by_value(self, ids: npt.NDArray[np.int32], length: int) -> npt.NDArray[np.int64]:
+        """Sums by the value that each row has: int64, ``length`` long, index = value id.
+
+        ``ids``: int32, the value of each row; rows that it does not reach have nothing to add.
+        """
+        if self._dense is None:
+            rows = np.fromiter(self._sparse.keys(), np.int64, len(self._sparse))
+            amounts = np.fromiter(self._sparse.values(), np.float64, len(self._sparse))
+            return np.bincount(ids[rows], amounts, length).astype(np.int64)
+        size = min(len(ids), len(self._dense))
+        return np.bincount(ids[:size], self._dense[:size], length).astype(np.int64)
+
+    def items(self) -> dict[int, int]:
+        """Row -> number, where it is not zero."""
+        if self._dense is None:
+            return dict(self._sparse)
+        return {int(row): int(self._dense[row]) for row in np.flatnonzero(self._dense)}
+
+    def copy(self) -> RowCounts:
+        other = RowCounts()
+        other._sparse = dict(self._sparse)
+        other._dense = None if self._dense is None else self._dense.copy()
+        return other
+
+
+def _grown(array: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+    grown = np.zeros(1 << (size - 1).bit_length(), np.int64)
+    grown[: len(array)] = array
+    return grown

@@ -1,0 +1,73 @@
+"""From a file's documents to what they state, with kube-scheduler 1.36's strictness and texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from scheduler.config import tandem
+from scheduler.config.documents import Document, read_documents
+from scheduler.config.strict import Decoded, decode_strictly, strict_decoding_error
+from scheduler.config.tandem import TandemConfiguration
+from scheduler.config.types import API_GROUP, API_VERSION, KIND
+from scheduler.config.wire import StatedConfiguration
+from scheduler.errors import Fault
+
+
+class Stated(msgspec.Struct, frozen=True):
+    """What a file states, and what is wrong with how it does so; a faulty field counts as absent."""
+
+    kube: StatedConfiguration
+    tandem: TandemConfiguration
+    faults: tuple[Fault, ...]
+
+
+def decode(text: str | bytes) -> Stated:
+    """Decode a file of a KubeSchedulerConfiguration, a TandemConfiguration, or both, in any order.
+
+    Raises ConfigurationError where the text is neither YAML nor JSON; every other fault is in the result.
+    """
+    kube, ours = StatedConfiguration(), TandemConfiguration()
+    faults: list[Fault] = []
+    seen: set[str] = set()
+    for document in read_documents(text):
+        kind, kind_faults = _kind_of(document.content)
+        faults.extend(kind_faults)
+        if kind_faults:
+            continue
+        if kind in seen:
+            faults.append(Fault("", f"the configuration holds more than one {kind}"))
+            continue
+        seen.add(kind)
+        if kind == KIND:
+            decoded = decode_strictly(document.content, StatedConfiguration)
+            kube = decoded.value or kube
+        else:
+            decoded = decode_strictly(document.content, TandemConfiguration)
+            ours = decoded.value or ours
+        faults.extend(_decoding_faults(document, decoded))
+    return Stated(kube, ours, tuple(faults))
+
+
+def _decoding_faults(document: Document, decoded: Decoded) -> list[Fault]:
+    faults = list(decoded.faults)
+    if decoded.unknown or document.duplicates:
+        faults.insert(0, Fault("", strict_decoding_error(decoded.unknown, document.duplicates)))
+    return faults
+
+
+def _kind_of(content: dict[str, Any]) -> tuple[str, tuple[Fault, ...]]:
+    """The kind of a document, or why it can't be read."""
+    kind, version = content.get("kind"), content.get("apiVersion")
+    if not kind:
+        return "", (Fault("", "Object 'Kind' is missing"),)
+    if not version:
+        return "", (Fault("", "Object 'apiVersion' is missing"),)
+    if (version, kind) in ((API_VERSION, KIND), (tandem.API_VERSION, tandem.KIND)):
+        return str(kind), ()
+    hint = ""
+    for group, served in ((API_GROUP, API_VERSION), (tandem.API_GROUP, tandem.API_VERSION)):
+        if str(version).startswith(f"{group}/") and version != served:
+            hint = f': the version served is "{served}"'
+    return "", (Fault("", f'no kind "{kind}" is registered for version "{version}"{hint}'),)

@@ -1,0 +1,47 @@
+"""Faults in the words of Kubernetes' field errors: ``path: Invalid value: 3: should be …``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from scheduler.config.durations import Duration
+from scheduler.errors import Fault
+
+
+def invalid(path: str, value: object, detail: str) -> Fault:
+    """``Invalid value: <value>: <detail>``."""
+    return Fault(path, f"Invalid value: {shown(value)}: {detail}")
+
+
+def required(path: str, detail: str = "") -> Fault:
+    """``Required value``, with a reason if there is one to tell."""
+    return Fault(path, f"Required value: {detail}" if detail else "Required value")
+
+
+def duplicate(path: str, value: object) -> Fault:
+    """``Duplicate value: <value>``."""
+    return Fault(path, f"Duplicate value: {shown(value)}")
+
+
+def forbidden(path: str, detail: str) -> Fault:
+    """``Forbidden: <detail>``."""
+    return Fault(path, f"Forbidden: {detail}")
+
+
+def not_supported(path: str, value: object, supported: Iterable[str]) -> Fault:
+    """``Unsupported value: "x": supported values: "a", "b"``, in the order given."""
+    choices = ", ".join(f'"{choice}"' for choice in supported)
+    return Fault(path, f"Unsupported value: {shown(value)}: supported values: {choices}")
+
+
+def shown(value: object) -> str:
+    """A value as Kubernetes shows it in an error: strings quoted, durations in Go's form, the rest as JSON."""
+    if isinstance(value, Duration):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def child(path: str, name: str) -> str:
+    """The path of a field of what is at ``path``; the root's path is empty."""
+    return f"{path}.{name}" if path else name

@@ -1,0 +1,72 @@
+"""READ THIS FIRST: the way of a configuration file from text to checked values.
+
+decode (``decoding.py``) → fill in defaults (``defaults.py``) → let the flags have their say → check
+(``validation.py``, ``tandem.py``). All faults of a file are collected and shown together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from scheduler.config import rendering, tandem, validation
+from scheduler.config.decoding import Stated, decode
+from scheduler.config.default_plugins import default_plugin_names
+from scheduler.config.defaults import OWN_NAMESPACE, complete
+from scheduler.config.feature_gates import FeatureGates
+from scheduler.config.tandem import TandemConfiguration
+from scheduler.config.types import KubeSchedulerConfiguration
+from scheduler.config.wire import StatedConfiguration
+from scheduler.errors import ConfigurationError, Fault
+
+
+class Configuration(msgspec.Struct, frozen=True):
+    """Everything that a file settles: kube-scheduler's part, ours, and what deserves a warning in the log."""
+
+    kube: KubeSchedulerConfiguration
+    tandem: TandemConfiguration
+    warnings: tuple[str, ...] = ()
+
+
+def load(
+    text: str | bytes | None = None,
+    *,
+    own_namespace: str = OWN_NAMESPACE,
+    gates: FeatureGates | None = None,
+    adjust: Callable[[Configuration], Configuration] | None = None,
+) -> Configuration:
+    """The configuration that ``text`` states (None: nothing stated, all defaults).
+
+    ``own_namespace`` is where the Lease goes unless the file says otherwise. ``adjust`` is for flags that override the
+    file; what it returns is checked. Raises ConfigurationError with all faults.
+    """
+    gates = gates or FeatureGates()
+    stated = Stated(StatedConfiguration(), TandemConfiguration(), ()) if text is None else decode(text)
+    configuration = Configuration(complete(stated.kube, own_namespace, gates), stated.tandem)
+    if adjust is not None:
+        configuration = adjust(configuration)
+    built_in = frozenset(default_plugin_names(gates))
+    found = validation.validate(configuration.kube) + tandem.validate(configuration.tandem, built_in)
+    faults = stated.faults + tuple(fault for fault in found if not _follows(fault, stated.faults))
+    if faults:
+        raise ConfigurationError(faults)
+    return msgspec.structs.replace(
+        configuration, warnings=configuration.warnings + validation.warnings(configuration.kube)
+    )
+
+
+def write_config(configuration: Configuration) -> str:
+    """The completed configuration as a YAML file that loads as the same configuration."""
+    return rendering.write_yaml(
+        rendering.configuration_document(configuration.kube),
+        tandem.configuration_document(configuration.tandem),
+    )
+
+
+def _follows(fault: Fault, earlier: tuple[Fault, ...]) -> bool:
+    """Whether a fault is about a value that could not even be decoded: one message is enough."""
+    return any(
+        before.path and (fault.path == before.path or fault.path.startswith((f"{before.path}.", f"{before.path}[")))
+        for before in earlier
+    )

@@ -1,0 +1,187 @@
+"""Which plugins run at which point: a profile's sets over the defaults, ``multiPoint`` spread over the points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
+
+import msgspec
+
+from scheduler.config.points import EVERY_PLUGIN, PluginEntry, Plugins, PluginSet, Point
+from scheduler.errors import Fault
+
+MAX_NODE_SCORE: Final = 100
+MAX_TOTAL_SCORE: Final = 2**63 - 1
+
+# kube-scheduler 1.36 builds the points in this order: the first one reports an unknown plugin.
+_BUILD_ORDER: Final = (
+    Point.PRE_FILTER,
+    Point.FILTER,
+    Point.POST_FILTER,
+    Point.RESERVE,
+    Point.PRE_SCORE,
+    Point.SCORE,
+    Point.PRE_BIND,
+    Point.BIND,
+    Point.POST_BIND,
+    Point.PERMIT,
+    Point.PRE_ENQUEUE,
+    Point.QUEUE_SORT,
+)
+
+Implements = Callable[[str, Point], bool]
+"""Whether the plugin of that name takes part in a point."""
+
+
+class EnabledPlugin(msgspec.Struct, frozen=True):
+    """A plugin at its place at a point. ``weight`` scales scores; it is never 0."""
+
+    name: str
+    weight: int
+
+
+class Expansion(msgspec.Struct, frozen=True):
+    """The plugins of every point in the order in which they run, and what is wrong with the profile."""
+
+    points: dict[Point, tuple[EnabledPlugin, ...]]
+    faults: tuple[Fault, ...]
+
+
+def merge_plugin_sets(user: PluginSet, default: PluginSet) -> PluginSet:
+    """A user's set over the default set, as kube-scheduler 1.36 merges them.
+
+    A default plugin that the user enables again is replaced in its place; one that is disabled and enabled moves to the
+    end, which is the way to reorder. Duplicates are kept: they are refused when the profile is expanded.
+    """
+    disabled = user.disabled + default.disabled
+    dropped = {entry.name for entry in disabled}
+    # Of a plugin enabled twice the last entry takes the default's place.
+    last_place = {entry.name: index for index, entry in enumerate(user.enabled)}
+    replacing: set[int] = set()
+    enabled: list[PluginEntry] = []
+    if EVERY_PLUGIN not in dropped:
+        for entry in default.enabled:
+            if entry.name in dropped:
+                continue
+            place = last_place.get(entry.name)
+            if place is None:
+                enabled.append(entry)
+            else:
+                replacing.add(place)
+                enabled.append(user.enabled[place])
+    enabled.extend(entry for index, entry in enumerate(user.enabled) if index not in replacing)
+    return PluginSet(tuple(enabled), _without_repeats(disabled))
+
+
+def merge_plugins(user: Plugins, default: Plugins) -> Plugins:
+    """``merge_plugin_sets`` at every point, ``multiPoint`` included."""
+    return Plugins(
+        **{
+            field: merge_plugin_sets(getattr(user, field), getattr(default, field))
+            for field in Plugins.__struct_fields__
+        }
+    )
+
+
+def expand(plugins: Plugins, implements: Implements, known: Collection[str], scheduler_name: str) -> Expansion:
+    """Spread ``multiPoint`` over the points, with the places and weights of kube-scheduler 1.36.
+
+    At a point: first the plugins that the point names and ``multiPoint`` has as well, in the point's order; then
+    those of ``multiPoint``; then the others that the point names. ``known`` holds all plugins by name. Faults have
+    the texts of a failed framework build and no path.
+    """
+    faults = _Once()
+    weights = _score_weights(plugins, implements, known, faults)
+    points: dict[Point, tuple[EnabledPlugin, ...]] = {}
+    for point in _BUILD_ORDER:
+        _check_specific(plugins.at(point), point, implements, known, faults)
+    for point in _BUILD_ORDER:
+        names = _names_at(plugins, point, implements, known, faults)
+        points[point] = tuple(EnabledPlugin(name, weights.get(name, 1)) for name in names)
+    sorters = len(points[Point.QUEUE_SORT])
+    profile = f'profile with scheduler name "{scheduler_name}"'
+    if sorters != 1:
+        faults.add(f"only one queue sort plugin required for {profile}, but got {sorters}")
+    if not points[Point.BIND]:
+        faults.add(f"at least one bind plugin is needed for {profile}")
+    return Expansion({point: points[point] for point in Point}, tuple(Fault("", text) for text in faults.texts))
+
+
+class _Once:
+    """Texts in the order in which they were first said."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, None] = {}
+
+    def add(self, text: str) -> None:
+        self._texts[text] = None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(self._texts)
+
+
+def _check_specific(
+    plugin_set: PluginSet, point: Point, implements: Implements, known: Collection[str], faults: _Once
+) -> None:
+    seen: set[str] = set()
+    for entry in plugin_set.enabled:
+        if entry.name not in known:
+            faults.add(f'{point.plugin_type} "{entry.name}" does not exist')
+        elif not implements(entry.name, point):
+            faults.add(f'plugin "{entry.name}" does not extend {point.plugin_type} plugin')
+        elif entry.name in seen:
+            faults.add(f'plugin "{entry.name}" already registered as "{point.plugin_type}"')
+        seen.add(entry.name)
+
+
+def _names_at(
+    plugins: Plugins, point: Point, implements: Implements, known: Collection[str], faults: _Once
+) -> list[str]:
+    """The plugins of a point in their order; those at fault are left out."""
+    plugin_set = plugins.at(point)
+    specific = [
+        name
+        for name in dict.fromkeys(entry.name for entry in plugin_set.enabled)
+        if name in known and implements(name, point)
+    ]
+    disabled = {entry.name for entry in plugin_set.disabled}
+    if EVERY_PLUGIN in disabled:
+        return specific
+    overriding: set[str] = set()
+    multi: dict[str, None] = {}
+    for entry in plugins.multi_point.enabled:
+        name = entry.name
+        if name not in known:
+            # Said once, not at each point.
+            faults.add(f'{_BUILD_ORDER[0].plugin_type} "{name}" does not exist')
+        elif not implements(name, point) or name in disabled:
+            continue
+        elif name in specific:
+            overriding.add(name)
+        elif name in multi:
+            faults.add(f'plugin "{name}" already registered as "{point.plugin_type}"')
+        else:
+            multi[name] = None
+    first = [name for name in specific if name in overriding]
+    last = [name for name in specific if name not in overriding]
+    return first + list(multi) + last
+
+
+def _score_weights(plugins: Plugins, implements: Implements, known: Collection[str], faults: _Once) -> dict[str, int]:
+    """The weight of every scoring plugin: the score set's, else multiPoint's; none or 0 counts as 1."""
+    weights: dict[str, int] = {}
+    total = 0
+    for entry in (*plugins.score.enabled, *plugins.multi_point.enabled):
+        if entry.name in weights or entry.name not in known or not implements(entry.name, Point.SCORE):
+            continue
+        weight = entry.weight or 1
+        weights[entry.name] = weight
+        total += weight * MAX_NODE_SCORE
+        if total > MAX_TOTAL_SCORE:
+            faults.add("score plugins: total score of Score plugins could overflow")
+    return weights
+
+
+def _without_repeats(entries: Iterable[PluginEntry]) -> tuple[PluginEntry, ...]:
+    return tuple({entry.name: PluginEntry(entry.name) for entry in entries}.values())

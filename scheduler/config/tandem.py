@@ -1,0 +1,182 @@
+"""TandemConfiguration: the settings that kube-scheduler doesn't have, as a further document of the same file.
+
+A file without it behaves as kube-scheduler does, wherever a choice exists.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from scheduler.config import validators
+from scheduler.config.durations import MINUTE, Duration
+from scheduler.config.field_faults import duplicate, invalid, required
+from scheduler.config.rendering import public_form
+from scheduler.config.strict import DurationOrZero
+from scheduler.errors import Fault
+
+API_GROUP: Final = "tandem.scheduling"
+API_VERSION: Final = f"{API_GROUP}/v1alpha1"
+KIND: Final = "TandemConfiguration"
+
+_CLASS_PATH: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+Count = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+
+
+class Nominations(enum.Enum):
+    """Whose nominated pods count when a node is filtered."""
+
+    OURS = "ours"
+    ALL = "all"
+
+
+class PDBPolicy(enum.Enum):
+    """What a disruption budget is worth: kube-scheduler's best effort, or a promise."""
+
+    BEST_EFFORT = "bestEffort"
+    STRICT = "strict"
+
+
+class VictimScope(enum.Enum):
+    """Which pods preemption may remove: any, or only those that our profiles schedule."""
+
+    ALL = "all"
+    OWN = "own"
+
+
+class PreemptionMode(enum.Enum):
+    """Whether the removal of victims runs beside the scheduling cycle, or within it."""
+
+    ASYNC = "async"
+    SYNC = "sync"
+
+
+class Breaker(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Ends preemption that another scheduler undoes again and again.
+
+    After ``rounds`` preemptions by one preemptor on one node within ``window`` the node is left out for it; 0 rounds
+    switch this off.
+    """
+
+    rounds: Count = 5
+    window: Duration = Duration(10 * MINUTE)
+
+
+class PreemptionSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How preemption differs from kube-scheduler's.
+
+    ``nomination_timeout``: how long a preemptor waits for its victims to end before it may choose again; 0 = for ever.
+    ``prefer_other_than_daemon_sets``: of equal candidates, take one whose victims would not come straight back.
+    """
+
+    pdb_policy: PDBPolicy = PDBPolicy.BEST_EFFORT
+    victim_scope: VictimScope = VictimScope.ALL
+    nomination_timeout: DurationOrZero = DurationOrZero(0)
+    mode: PreemptionMode = PreemptionMode.ASYNC
+    breaker: Breaker = Breaker()
+    prefer_other_than_daemon_sets: bool = False
+
+
+class UserPlugin(msgspec.Struct, frozen=True, rename="camel"):
+    """A plugin from outside: the name that profiles use, and ``module:Class``, where its class is found."""
+
+    name: str = ""
+    path: str = ""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How much of everything there may be at once; all are counts."""
+
+    binds_in_flight: Count = 24
+    """Bindings sent to the API server and not yet answered."""
+    queued_writes: Count = 10_000
+    """API writes that wait for their turn; beyond, scheduling pauses."""
+    write_retries: Count = 5
+    """Attempts at one API write after the first."""
+    running_preemptions: Count = 1_000
+    """Preemptions whose victims are being removed."""
+    waits: Count = 10_000
+    """Pods that wait in Permit or PreBind."""
+    journal_entries: Count = 10_000
+    """Attempts kept for explaining."""
+    cached_classes: Count = 1_000
+    """Classes of pods whose answers are kept."""
+    cached_selectors: Count = 10_000
+    """Selectors whose matching pods are counted."""
+
+
+class TandemConfiguration(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Everything that is ours, with the default of each setting; ``apiVersion`` and ``kind`` have been checked."""
+
+    api_version: str = API_VERSION
+    kind: str = KIND
+    nominations: Nominations = Nominations.OURS
+    preemption: PreemptionSettings = PreemptionSettings()
+    plugins: tuple[UserPlugin, ...] = ()
+    limits: Limits = Limits()
+    pod_max_in_unschedulable_pods_duration: Duration = Duration(5 * MINUTE)
+
+
+# Lowest and highest of each limit.
+_LIMIT_RANGES: Final = {
+    "binds_in_flight": (1, 256),
+    "queued_writes": (1, 1_000_000),
+    "write_retries": (0, 100),
+    "running_preemptions": (1, 100_000),
+    "waits": (1, 1_000_000),
+    "journal_entries": (0, 10_000_000),
+    "cached_classes": (0, 1_000_000),
+    "cached_selectors": (1, 1_000_000),
+}
+
+
+def validate(configuration: TandemConfiguration, built_in_plugins: frozenset[str]) -> tuple[Fault, ...]:
+    """Every fault of our settings. ``built_in_plugins`` are the names that a plugin from outside can't take."""
+    return tuple(_faults(configuration, built_in_plugins))
+
+
+def configuration_document(configuration: TandemConfiguration) -> dict[str, Any]:
+    """Our settings as plain values; they read back as the same."""
+    form: dict[str, Any] = public_form(configuration)
+    return form
+
+
+def _faults(configuration: TandemConfiguration, built_in_plugins: frozenset[str]) -> Iterator[Fault]:
+    preemption = configuration.preemption
+    if preemption.nomination_timeout < 0:
+        detail = "must be zero or positive"
+        yield invalid("preemption.nominationTimeout", preemption.nomination_timeout, detail)
+    if preemption.breaker.rounds < 0:
+        yield invalid("preemption.breaker.rounds", preemption.breaker.rounds, "must be non-negative")
+    if preemption.breaker.window <= 0:
+        yield invalid("preemption.breaker.window", preemption.breaker.window, "must be greater than zero")
+    yield from _plugin_faults(configuration.plugins, built_in_plugins)
+    for field in msgspec.structs.fields(Limits):
+        low, high = _LIMIT_RANGES[field.name]
+        value = getattr(configuration.limits, field.name)
+        yield from validators.in_range(f"limits.{field.encode_name}", value, low, high)
+    longest = configuration.pod_max_in_unschedulable_pods_duration
+    if longest <= 0:
+        yield invalid("podMaxInUnschedulablePodsDuration", longest, "must be greater than zero")
+
+
+def _plugin_faults(plugins: tuple[UserPlugin, ...], built_in_plugins: frozenset[str]) -> Iterator[Fault]:
+    seen: set[str] = set()
+    for index, plugin in enumerate(plugins):
+        path = f"plugins[{index}]"
+        if not plugin.name:
+            yield required(f"{path}.name")
+        elif plugin.name in seen:
+            yield duplicate(f"{path}.name", plugin.name)
+        elif plugin.name in built_in_plugins:
+            yield invalid(f"{path}.name", plugin.name, "is the name of a built-in plugin")
+        seen.add(plugin.name)
+        if not plugin.path:
+            yield required(f"{path}.path")
+        elif not _CLASS_PATH.fullmatch(plugin.path):
+            yield invalid(f"{path}.path", plugin.path, 'must have the form "module:Class"')

@@ -1,0 +1,178 @@
+"""What a completed configuration may say: kube-scheduler 1.36's rules and texts, and our warnings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+from scheduler.config import validators
+from scheduler.config.extender_validation import extender_faults
+from scheduler.config.field_faults import duplicate, invalid, required
+from scheduler.config.points import PluginSet, Point
+from scheduler.config.rendering import public_form
+from scheduler.config.types import (
+    API_VERSION,
+    ClientConnection,
+    KubeSchedulerConfiguration,
+    LeaderElection,
+    Profile,
+)
+from scheduler.errors import Fault
+
+KUBE_SCHEDULER_LEASE: Final = ("kube-system", "kube-scheduler")
+KUBE_SCHEDULER_PROFILE: Final = "default-scheduler"
+
+REMOVED_PLUGINS: Final = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
+"""Plugins that older configurations name and v1 refuses."""
+
+# A renewal may be late by this factor of the retry period before the Lease is given up.
+_RETRY_JITTER: Final = (12, 10)
+
+
+def validate(configuration: KubeSchedulerConfiguration) -> tuple[Fault, ...]:
+    """Every fault of a completed configuration; none if it can be used. Plugin args are left to the plugins."""
+    return tuple(_faults(configuration))
+
+
+def warnings(configuration: KubeSchedulerConfiguration) -> tuple[str, ...]:
+    """What is allowed and most likely a mistake."""
+    return tuple(_warnings(configuration))
+
+
+def _faults(configuration: KubeSchedulerConfiguration) -> Iterator[Fault]:
+    if configuration.parallelism <= 0:
+        detail = "should be an integer value greater than zero"
+        yield invalid("parallelism", configuration.parallelism, detail)
+    yield from _leader_election_faults(configuration.leader_election)
+    yield from _client_connection_faults(configuration.client_connection)
+    yield from _profile_list_faults(configuration.profiles)
+    yield from validators.percentage("percentageOfNodesToScore", configuration.percentage_of_nodes_to_score)
+    initial, longest = configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds
+    if initial <= 0:
+        yield invalid("podInitialBackoffSeconds", initial, "must be greater than 0")
+    if longest < initial:
+        detail = "must be greater than or equal to PodInitialBackoffSeconds"
+        yield invalid("podMaxBackoffSeconds", longest, detail)
+    yield from extender_faults(configuration.extenders)
+
+
+def _warnings(configuration: KubeSchedulerConfiguration) -> Iterator[str]:
+    for index, profile in enumerate(configuration.profiles):
+        if profile.scheduler_name == KUBE_SCHEDULER_PROFILE:
+            yield (
+                f'profiles[{index}].schedulerName: "{KUBE_SCHEDULER_PROFILE}" is kube-scheduler\'s own profile: '
+                "where it runs too, both schedule the same pods"
+            )
+        for point, placement in (
+            ("placementGenerate", profile.plugins.placement_generate),
+            ("placementScore", profile.plugins.placement_score),
+        ):
+            if placement.enabled:
+                yield (
+                    f"profiles[{index}].plugins.{point}.enabled: ignored: the feature gate "
+                    "TopologyAwareWorkloadScheduling is alpha and off"
+                )
+    if configuration.delay_cache_until_active and not configuration.leader_election.leader_elect:
+        yield "delayCacheUntilActive: ignored: it has no meaning without leader election"
+
+
+def _leader_election_faults(election: LeaderElection) -> Iterator[Fault]:
+    if not election.leader_elect:
+        return
+    durations = {
+        "leaseDuration": election.lease_duration,
+        "renewDeadline": election.renew_deadline,
+        "retryPeriod": election.retry_period,
+    }
+    for field, duration in durations.items():
+        if duration <= 0:
+            yield invalid(f"leaderElection.{field}", duration, "must be greater than zero")
+    if election.lease_duration <= election.renew_deadline:
+        detail = "must be greater than `RenewDeadline`"
+        yield invalid("leaderElection.leaseDuration", election.renew_deadline, detail)
+    times, parts = _RETRY_JITTER
+    if election.renew_deadline * parts <= election.retry_period * times:
+        detail = "must be greater than retryPeriod*JitterFactor"
+        yield invalid("leaderElection.renewDeadline", election.renew_deadline, detail)
+    for field, text in (
+        ("resourceLock", election.resource_lock),
+        ("resourceNamespace", election.resource_namespace),
+        ("resourceName", election.resource_name),
+    ):
+        if not text:
+            yield invalid(f"leaderElection.{field}", text, f"{field} is required")
+    if election.resource_lock != "leases":
+        detail = 'resourceLock value must be "leases"'
+        yield invalid("leaderElection.resourceLock", election.resource_lock, detail)
+    if (election.resource_namespace, election.resource_name) == KUBE_SCHEDULER_LEASE:
+        detail = "the Lease kube-system/kube-scheduler is kube-scheduler's own: with it only one of the two would run"
+        yield invalid("leaderElection.resourceName", election.resource_name, detail)
+
+
+def _client_connection_faults(connection: ClientConnection) -> Iterator[Fault]:
+    if connection.burst < 0:
+        yield invalid("clientConnection.burst", connection.burst, "must be non-negative")
+
+
+def _profile_list_faults(profiles: tuple[Profile, ...]) -> Iterator[Fault]:
+    if not profiles:
+        yield required("profiles")
+        return
+    names: set[str] = set()
+    for index, profile in enumerate(profiles):
+        path = f"profiles[{index}]"
+        yield from _profile_faults(profile, path)
+        # A name that is missing twice is missing, not repeated.
+        if profile.scheduler_name and profile.scheduler_name in names:
+            yield duplicate(f"{path}.schedulerName", profile.scheduler_name)
+        names.add(profile.scheduler_name)
+    yield from _queue_sort_faults(profiles)
+
+
+def _profile_faults(profile: Profile, path: str) -> Iterator[Fault]:
+    if not profile.scheduler_name:
+        yield required(f"{path}.schedulerName")
+    yield from validators.percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
+    for point in Point:
+        for index, entry in enumerate(profile.plugins.at(point).enabled):
+            if entry.name in REMOVED_PLUGINS:
+                yield _removed_plugin(f"{path}.plugins.{point.value}.enabled[{index}]", entry.name)
+    seen: Counter[str] = Counter()
+    for index, config in enumerate(profile.plugin_config):
+        place = f"{path}.pluginConfig[{index}]"
+        if seen[config.name]:
+            yield duplicate(place, config.name)
+        seen[config.name] += 1
+        if config.name in REMOVED_PLUGINS:
+            yield _removed_plugin(place, config.name)
+
+
+def _removed_plugin(path: str, name: str) -> Fault:
+    detail = f'was invalid in version "{API_VERSION}" (KubeSchedulerConfiguration is version "{API_VERSION}")'
+    return invalid(path, name, detail)
+
+
+def _queue_sort_faults(profiles: tuple[Profile, ...]) -> Iterator[Fault]:
+    """One queue serves all profiles, so they must agree on its order."""
+    first = profiles[0]
+    canon = first.plugins.queue_sort
+    if len(canon.enabled) > 1:
+        detail = "only one queue sort plugin can be enabled"
+        yield invalid("profiles[0].plugins.queueSort.Enabled", len(canon.enabled), detail)
+    sorter = canon.enabled[0].name if canon.enabled else ""
+    canon_args = first.args_of(sorter) if sorter else None
+    for index, profile in enumerate(profiles[1:], start=1):
+        mine = profile.plugins.queue_sort
+        if mine != canon:
+            detail = "must be the same for all profiles"
+            yield invalid(f"profiles[{index}].plugins.queueSort", _set_form(mine), detail)
+        for config in profile.plugin_config:
+            if sorter and config.name == sorter and (config.args or {}) != (canon_args or {}):
+                detail = "queueSort must be the same for all profiles"
+                yield invalid(f"profiles[{index}].pluginConfig.args", config.args, detail)
+
+
+def _set_form(plugin_set: PluginSet) -> dict[str, Any]:
+    form = public_form(plugin_set)
+    return form if isinstance(form, dict) else {}

@@ -1,0 +1,322 @@
+"""Events about pods, as events.k8s.io/v1: repeated ones become a series, floods are paced, old ones dropped first.
+
+An event that repeats within six minutes (same controller, action, reason, type and objects; the note may differ) is
+one Event with a series, not many: the second occurrence patches it, later ones are only counted, and the count is
+written again when the series has been silent for six minutes or every thirty (reference cycle.md §13, KEP-383).
+
+Pacing: ``Normal`` events follow a placement or a preemption and leave at once. Warnings share one token bucket (100 a
+second, 500 at once by default) and take turns by namespace, so that 10,000 pods that fit nowhere neither drown the API
+server nor silence the other namespaces. Queues are bounded: the oldest of the longest namespace's warnings goes first.
+Losing events never touches scheduling.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import structlog
+
+from scheduler.controller.client import STRATEGIC_MERGE_PATCH, ApiClient
+from scheduler.controller.leadership import Leadership
+from scheduler.controller.request_limiter import RequestLimiter
+from scheduler.controller.settings import WriterSettings
+from scheduler.engine.commands import PodReference, WriteEvent
+from scheduler.errors import ApiError
+
+SERIES_SECONDS = 6 * 60.0
+SERIES_REFRESH_SECONDS = 30 * 60.0
+SWEEP_SECONDS = 60.0
+LONGEST_NOTE_BYTES = 1024
+LONGEST_NAME = 253
+EVENT_TIMEOUT_SECONDS = 10.0
+EVENT_TRIES = 3
+
+EventKey = tuple[str, str, str, str, PodReference, PodReference | None]
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Series:
+    """What has been said, and how often. ``name`` "" until the first Event was stored."""
+
+    event: WriteEvent
+    name: str = ""
+    count: int = 1
+    written_count: int = 0
+    first_wall: int = 0
+    last_wall: int = 0
+    last_seen: float = 0.0
+    written_at: float = 0.0
+    is_queued: bool = False
+
+
+@dataclass(slots=True)
+class EventCounts:
+    written: int = 0
+    aggregated: int = 0
+    dropped: int = 0
+    failed: int = 0
+
+
+class EventRecorder:
+    """``record`` from anywhere on the event loop; ``start`` and ``close`` around."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        leadership: Leadership,
+        hostname: str,
+        settings: WriterSettings,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.counts = EventCounts()
+        self._client = client
+        self._leadership = leadership
+        self._hostname = hostname
+        self._settings = settings
+        self._monotonic = monotonic
+        self._wall = wall
+        self._series: OrderedDict[EventKey, _Series] = OrderedDict()
+        self._normal: deque[_Series] = deque()
+        self._warnings: OrderedDict[str, deque[_Series]] = OrderedDict()
+        """Namespace → its warnings, in the order in which the namespaces have their turns."""
+        self._warning_count = 0
+        self._limiter = RequestLimiter(settings.warnings_per_second, settings.warnings_burst, clock=monotonic)
+        self._has_normal = asyncio.Semaphore(0)
+        self._has_warning = asyncio.Semaphore(0)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        for number in range(self._settings.events_in_flight):
+            self._tasks.append(asyncio.create_task(self._normal_worker(), name=f"event worker {number}"))
+        for number in range(max(self._settings.events_in_flight // 2, 1)):
+            self._tasks.append(asyncio.create_task(self._warning_worker(), name=f"warning worker {number}"))
+        self._tasks.append(asyncio.create_task(self._sweeper(), name="event series"))
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    @property
+    def queued(self) -> int:
+        return len(self._normal) + self._warning_count
+
+    async def settle(self, seconds: float) -> None:
+        """Give the queued ``Normal`` events so long to leave: each tells of something that has been done."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._normal or any(series.is_queued and not series.name for series in self._series.values()):
+                    if not self._normal and self._warning_count:
+                        return
+                    await asyncio.sleep(0.01)
+
+    def record(self, event: WriteEvent) -> None:
+        key = (event.reporting_controller, event.action, event.reason, event.type, event.regarding, event.related)
+        now = self._monotonic()
+        series = self._series.get(key)
+        if series is None or now - series.last_seen > SERIES_SECONDS:
+            series = self._series[key] = _Series(event, first_wall=self._wall())
+        else:
+            series.count += 1
+            self.counts.aggregated += 1
+        series.last_seen = now
+        series.last_wall = self._wall()
+        self._series.move_to_end(key)
+        while len(self._series) > self._settings.event_series_kept:
+            self._series.popitem(last=False)
+        if series.count <= 2 and not series.is_queued:
+            self._enqueue(series)
+
+    # --- queue -------------------------------------------------------------------------------------------------------
+
+    def _enqueue(self, series: _Series) -> None:
+        series.is_queued = True
+        if series.event.type == "Normal":
+            self._normal.append(series)
+            if len(self._normal) > self._settings.events_queued:
+                self._drop(self._normal.popleft())
+            self._has_normal.release()
+            return
+        self._warnings.setdefault(series.event.regarding.namespace, deque()).append(series)
+        self._warning_count += 1
+        if self._warning_count > self._settings.events_queued:
+            longest = max(self._warnings.values(), key=len)
+            self._drop(longest.popleft())
+            self._warning_count -= 1
+        self._has_warning.release()
+
+    def _drop(self, series: _Series) -> None:
+        series.is_queued = False
+        self.counts.dropped += 1
+
+    def _next_warning(self) -> _Series | None:
+        """The oldest of the namespace whose turn it is."""
+        while self._warnings:
+            namespace, lane = self._warnings.popitem(last=False)
+            if not lane:
+                continue
+            series = lane.popleft()
+            self._warning_count -= 1
+            if lane:
+                self._warnings[namespace] = lane
+            return series
+        return None
+
+    async def _normal_worker(self) -> None:
+        while True:
+            await self._has_normal.acquire()
+            if self._normal:
+                await self._write(self._normal.popleft())
+
+    async def _warning_worker(self) -> None:
+        while True:
+            await self._has_warning.acquire()
+            await self._limiter.admit()
+            series = self._next_warning()
+            if series is not None:
+                await self._write(series)
+
+    async def _sweeper(self) -> None:
+        """Writes the counts of series that fell silent, and of long ones now and then; forgets the silent."""
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            self.sweep()
+
+    def sweep(self) -> None:
+        now = self._monotonic()
+        for key, series in list(self._series.items()):
+            is_over = now - series.last_seen > SERIES_SECONDS
+            is_due = now - series.written_at > SERIES_REFRESH_SECONDS
+            has_news = bool(series.name) and series.count > series.written_count
+            if has_news and (is_over or is_due) and not series.is_queued:
+                self._enqueue(series)
+            if is_over:
+                del self._series[key]
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    async def _write(self, series: _Series) -> None:
+        """POST the first, PATCH the series of a repeated one. Failures are counted and otherwise forgotten."""
+        series.is_queued = False
+        if not self._leadership.is_held():
+            self.counts.dropped += 1
+            return
+        for attempt in range(EVENT_TRIES):
+            count = series.count
+            try:
+                if series.name:
+                    await self._patch(series)
+                else:
+                    await self._post(series)
+            except ApiError as error:
+                if series.name and error.is_not_found:
+                    # The API server forgets events after an hour: begin again.
+                    series.name = ""
+                    series.first_wall = self._wall()
+                    series.count = 1
+                    continue
+                if not error.is_transient or attempt == EVENT_TRIES - 1:
+                    self._report_failure(series, error)
+                    return
+                await asyncio.sleep(min(error.retry_after or 0.1 * (attempt + 1), 5.0))
+            except Exception:
+                self.counts.failed += 1
+                log.exception("Event could not be written")
+                return
+            else:
+                self.counts.written += 1
+                series.written_count = count
+                series.written_at = self._monotonic()
+                if series.written_count < 2 <= series.count and not series.is_queued:
+                    self._enqueue(series)
+                return
+
+    def _report_failure(self, series: _Series, error: ApiError) -> None:
+        self.counts.failed += 1
+        # A namespace that is going away takes no new events; nothing to report.
+        if not error.is_not_found and error.status != 403:
+            log.info("Event could not be written", pod=series.event.regarding.key, error=str(error))
+        elif self.counts.failed == 1:
+            log.warning("Event could not be written", pod=series.event.regarding.key, error=str(error))
+
+    async def _post(self, series: _Series) -> None:
+        body = self._body(series)
+        name = body["metadata"]["name"]
+        path = _events_path(series.event.regarding.namespace)
+        try:
+            await self._client.request(
+                "POST", path, body=msgspec.json.encode(body), timeout_seconds=EVENT_TIMEOUT_SECONDS
+            )
+        except ApiError as error:
+            # Sent again after an answer that was lost: it is there, which is all that was wanted.
+            if error.reason != "AlreadyExists":
+                raise
+        series.name = name
+
+    async def _patch(self, series: _Series) -> None:
+        body = {"series": {"count": series.count, "lastObservedTime": micro_time(series.last_wall)}}
+        await self._client.request(
+            "PATCH",
+            f"{_events_path(series.event.regarding.namespace)}/{series.name}",
+            body=msgspec.json.encode(body),
+            content_type=STRATEGIC_MERGE_PATCH,
+            timeout_seconds=EVENT_TIMEOUT_SECONDS,
+        )
+
+    def _body(self, series: _Series) -> dict[str, Any]:
+        event = series.event
+        suffix = f".{series.first_wall:x}"
+        pod_name = event.regarding.name[: LONGEST_NAME - len(suffix)].rstrip("-.")
+        instance = f"{event.reporting_controller}-{self._hostname}"
+        body: dict[str, Any] = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": pod_name + suffix, "namespace": event.regarding.namespace or "default"},
+            "eventTime": micro_time(series.first_wall),
+            "reportingController": event.reporting_controller,
+            "reportingInstance": instance[:128],
+            "action": event.action,
+            "reason": event.reason,
+            "regarding": _reference(event.regarding),
+            "note": cut_note(event.note),
+            "type": event.type,
+        }
+        if event.related is not None:
+            body["related"] = _reference(event.related)
+        return body
+
+
+def cut_note(note: str) -> str:
+    """At most 1024 bytes: longer ones end in `` ...`` (a character is never cut in two)."""
+    data = note.encode()
+    if len(data) <= LONGEST_NOTE_BYTES:
+        return note
+    return data[: LONGEST_NOTE_BYTES - 4].decode(errors="ignore") + " ..."
+
+
+def micro_time(wall: int) -> str:
+    """RFC 3339 with microseconds, from nanoseconds since 1970."""
+    seconds, nanoseconds = divmod(wall, 1_000_000_000)
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{nanoseconds // 1000:06d}Z"
+
+
+def _reference(pod: PodReference) -> dict[str, str]:
+    return {"kind": "Pod", "apiVersion": "v1", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+
+
+def _events_path(namespace: str) -> str:
+    return f"/apis/events.k8s.io/v1/namespaces/{namespace or 'default'}/events"

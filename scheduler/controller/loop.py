@@ -1,0 +1,193 @@
+"""The one task that schedules: applies stimuli, decides in short slices, sleeps until there is more to do.
+
+Everything that touches the engine is in here and is synchronous; nothing else may call the engine. An exception of one
+pod or one stimulus is logged and counted and ends nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from scheduler.engine.commands import Command
+from scheduler.engine.stimuli import ShutdownRequested, Stimulus, Tick
+from scheduler.framework.now import Now
+
+SLICE_SECONDS = 0.002
+SLOW_STEP_SECONDS = 0.1
+"""One step longer than this is reported: the watches and the probes have waited for it."""
+LONGEST_SLEEP_SECONDS = 1.0
+"""The loop comes by so often even with nothing to do: gauges, flushing, proof of life."""
+
+log = structlog.get_logger()
+
+
+class EnginePort(Protocol):
+    """What the shell needs of the engine."""
+
+    def handle(self, stimulus: Stimulus, now: Now) -> Sequence[Command]: ...
+
+    def schedule_one(self, now: Now) -> Sequence[Command] | None:
+        """Take one pod and decide. None: there is nothing to take."""
+        ...
+
+    def next_deadline(self) -> float | None:
+        """When a Tick is wanted, in monotonic seconds; None for never."""
+        ...
+
+
+def read_clock() -> Now:
+    return Now(time.monotonic(), time.time_ns())
+
+
+@dataclass(slots=True)
+class LoopCounts:
+    """For metrics and probes. ``beat`` is the monotonic time at which the loop was last seen alive."""
+
+    steps: int = 0
+    errors: int = 0
+    longest_step: float = 0.0
+    slow_steps: int = 0
+    slices: int = 0
+    beat: float = 0.0
+
+
+class SchedulingLoop:
+    """``feed`` stimuli from anywhere on the event loop; ``run`` as a task.
+
+    ``dispatch`` takes each command at once and must not raise or await. ``may_pop`` is asked before every pod: leader,
+    synced, room in the writer. ``after_slice`` is called when a slice ends, to flush what is buffered.
+    """
+
+    def __init__(
+        self,
+        engine: EnginePort,
+        dispatch: Callable[[Command], None],
+        may_pop: Callable[[], bool],
+        *,
+        after_slice: Callable[[], None] = lambda: None,
+        clock: Callable[[], Now] = read_clock,
+        slice_seconds: float = SLICE_SECONDS,
+    ) -> None:
+        self.counts = LoopCounts()
+        self._engine = engine
+        self._dispatch = dispatch
+        self._may_pop = may_pop
+        self._after_slice = after_slice
+        self._clock = clock
+        self._slice_seconds = slice_seconds
+        self._wake = asyncio.Event()
+        self._is_popping = True
+
+    def feed(self, stimuli: Sequence[Stimulus]) -> None:
+        """Apply at once, in order, and wake the loop."""
+        now = self._clock()
+        for stimulus in stimuli:
+            self._apply(stimulus, now)
+        self._wake.set()
+
+    def feed_one(self, stimulus: Stimulus) -> None:
+        self._apply(stimulus, self._clock())
+        self._wake.set()
+
+    def wake(self) -> None:
+        """Something that ``may_pop`` looks at has changed."""
+        self._wake.set()
+
+    def stop_popping(self) -> None:
+        """No further pod is taken; what waits inside the engine is cancelled. Stimuli are still applied."""
+        if self._is_popping:
+            self._is_popping = False
+            self.feed_one(ShutdownRequested())
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            self._wake.clear()
+            has_more = self._slice()
+            self._after_slice()
+            if has_more:
+                await asyncio.sleep(0)
+                continue
+            wait = self._seconds_to_sleep()
+            if wait > 0.0 and not self._wake.is_set():
+                timer = asyncio.get_running_loop().call_later(wait, self._wake.set)
+                try:
+                    await self._wake.wait()
+                finally:
+                    timer.cancel()
+            else:
+                await asyncio.sleep(0)
+
+    def _slice(self) -> bool:
+        """Work for a slice's time; whether there is more to do."""
+        counts = self.counts
+        counts.slices += 1
+        now = self._clock()
+        counts.beat = now.monotonic
+        end = now.monotonic + self._slice_seconds
+        deadline = self._deadline()
+        if deadline is not None and deadline <= now.monotonic:
+            self._apply(Tick(), now)
+        while self._is_popping and self._may_pop():
+            if not self._step(now):
+                return False
+            now = self._clock()
+            if now.monotonic >= end:
+                return True
+        return False
+
+    def _step(self, now: Now) -> bool:
+        """One decision; False: there was no pod to take."""
+        try:
+            commands = self._engine.schedule_one(now)
+        except Exception:
+            # The engine answers for its plugins' errors; this is one of its own. The pod it was about is lost to this
+            # round only: the next event or flush brings it back.
+            self.counts.errors += 1
+            log.exception("Scheduling step failed")
+            return True
+        if commands is None:
+            return False
+        self.counts.steps += 1
+        for command in commands:
+            self._dispatch(command)
+        self._watch_time(now.monotonic)
+        return True
+
+    def _apply(self, stimulus: Stimulus, now: Now) -> None:
+        try:
+            commands = self._engine.handle(stimulus, now)
+        except Exception:
+            self.counts.errors += 1
+            log.exception("Stimulus could not be applied", stimulus=type(stimulus).__name__)
+            return
+        for command in commands:
+            self._dispatch(command)
+
+    def _watch_time(self, began: float) -> None:
+        took = self._clock().monotonic - began
+        if took > self.counts.longest_step:
+            self.counts.longest_step = took
+        if took > SLOW_STEP_SECONDS:
+            self.counts.slow_steps += 1
+            log.warning("Scheduling step was slow", seconds=round(took, 3))
+
+    def _deadline(self) -> float | None:
+        try:
+            return self._engine.next_deadline()
+        except Exception:
+            self.counts.errors += 1
+            log.exception("Engine can't say its next deadline")
+            return None
+
+    def _seconds_to_sleep(self) -> float:
+        deadline = self._deadline()
+        if deadline is None:
+            return LONGEST_SLEEP_SECONDS
+        return min(max(deadline - self._clock().monotonic, 0.0), LONGEST_SLEEP_SECONDS)

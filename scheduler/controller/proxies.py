@@ -1,0 +1,59 @@
+"""Which proxy leads to the API server, from the usual environment variables, read as Go programs read them."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+
+def proxy_for(url: str, environment: Mapping[str, str]) -> str | None:
+    """The proxy's URL, or None for a direct connection.
+
+    ``HTTPS_PROXY``/``HTTP_PROXY`` by the URL's scheme, in capitals or not; ``NO_PROXY`` lists hosts, domains (with or
+    without a leading dot), addresses, networks such as ``10.0.0.0/8``, each with an optional ``:port``, or ``*``.
+    The loopback never goes through a proxy.
+    """
+    parts = urlsplit(url)
+    host = (parts.hostname or "").lower()
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    if host == "localhost" or _is_loopback(host):
+        return None
+    name = f"{parts.scheme}_proxy"
+    proxy = environment.get(name.upper()) or environment.get(name)
+    if not proxy:
+        return None
+    exceptions = environment.get("NO_PROXY") or environment.get("no_proxy") or ""
+    if any(_matches(entry.strip().lower(), host, port) for entry in exceptions.split(",") if entry.strip()):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _matches(entry: str, host: str, port: int) -> bool:
+    if entry == "*":
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        address = None
+    try:
+        network = ipaddress.ip_network(entry, strict=False)
+        return address is not None and address in network
+    except ValueError:
+        pass
+    name, colon, number = entry.rpartition(":")
+    if colon and number.isdigit():
+        if int(number) != port:
+            return False
+        entry = name.strip("[]")
+    if address is not None:
+        return entry == host
+    bare = entry.removeprefix("*").removeprefix(".")
+    return host.endswith(f".{bare}") or (host == bare and not entry.startswith((".", "*")))

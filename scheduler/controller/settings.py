@@ -1,0 +1,152 @@
+"""What the shell is told to do: one frozen value, made by the command line from flags and configuration files."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scheduler.errors import ConfigurationError, Fault
+from scheduler.objects.kinds import Kind
+
+READ_KINDS: tuple[Kind, ...] = (
+    Kind.NODE,
+    Kind.NAMESPACE,
+    Kind.SERVICE,
+    Kind.REPLICATION_CONTROLLER,
+    Kind.REPLICA_SET,
+    Kind.STATEFUL_SET,
+    Kind.POD_DISRUPTION_BUDGET,
+    Kind.STORAGE_CLASS,
+    Kind.PERSISTENT_VOLUME,
+    Kind.PERSISTENT_VOLUME_CLAIM,
+    Kind.CSI_NODE,
+    Kind.CSI_DRIVER,
+    Kind.CSI_STORAGE_CAPACITY,
+    Kind.VOLUME_ATTACHMENT,
+    Kind.DEVICE_CLASS,
+    Kind.POD,
+)
+"""Every kind that a decision reads; each has a reflector, and scheduling waits for all of them."""
+
+KUBE_SCHEDULER_LEASE = ("kube-system", "kube-scheduler")
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """Where the API server is and how fast it may be asked.
+
+    ``kubeconfig`` "" searches: in-cluster, then ``$KUBECONFIG``, then ``~/.kube/config``. ``master`` overrides the
+    server's URL. ``requests_per_second`` None: no limit on our side (the API server's own fairness rules remain).
+    """
+
+    kubeconfig: str = ""
+    context: str = ""
+    master: str = ""
+    requests_per_second: float | None = None
+    burst: int = 100
+    timeout_seconds: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderElectionSettings:
+    """kube-scheduler's ``leaderElection`` block, with a lease name of our own. Durations in seconds."""
+
+    leader_elect: bool = True
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+    resource_namespace: str = "kube-system"
+    resource_name: str = "tandem-scheduler"
+
+    def check(self) -> None:
+        """Raises ConfigurationError with every fault (texts of kube-scheduler's validation where it has one)."""
+        if not self.leader_elect:
+            return
+        faults = [
+            Fault(f"leaderElection.{name}", f"Invalid value: {value:g}: must be greater than zero")
+            for name, value in (
+                ("leaseDuration", self.lease_duration),
+                ("renewDeadline", self.renew_deadline),
+                ("retryPeriod", self.retry_period),
+            )
+            if value <= 0
+        ]
+        if self.lease_duration <= self.renew_deadline:
+            text = f"Invalid value: {self.renew_deadline:g}: must be greater than `RenewDeadline`"
+            faults.append(Fault("leaderElection.leaseDuration", text))
+        if self.renew_deadline <= 1.2 * self.retry_period:
+            faults.append(
+                Fault("", "couldn't create leader elector: renewDeadline must be greater than retryPeriod*1.2")
+            )
+        if (self.resource_namespace, self.resource_name) == KUBE_SCHEDULER_LEASE:
+            text = f"Invalid value: {self.resource_name!r}: belongs to kube-scheduler, choose another name"
+            faults.append(Fault("leaderElection.resourceName", text))
+        if faults:
+            raise ConfigurationError(faults)
+
+
+@dataclass(frozen=True, slots=True)
+class ServingSettings:
+    """``port`` 0 turns the server off. ``ssl_context`` None serves plain HTTP."""
+
+    bind_address: str = "0.0.0.0"
+    port: int = 10259
+    ssl_context: ssl.SSLContext | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSettings:
+    """Limits of everything that is sent. Rates are requests a second, sizes are numbers of commands."""
+
+    binds_in_flight: int = 24
+    binds_queued: int = 256
+    """When so many wait, no further pod is taken from the queue. Binds are never dropped."""
+    writes_in_flight: int = 8
+    bind_timeout_seconds: float = 15.0
+    write_timeout_seconds: float = 10.0
+    events_in_flight: int = 4
+    events_queued: int = 20_000
+    warnings_per_second: float = 100.0
+    warnings_burst: int = 500
+    event_series_kept: int = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """``format`` is ``json``, ``text`` or ``auto`` (JSON unless standard error is a terminal)."""
+
+    format: str = "auto"
+    verbosity: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorOptions:
+    """kopf: the ConfigMap that is watched for a new configuration, and the liveness endpoint (port 0 = off)."""
+
+    enabled: bool = True
+    config_map_namespace: str = ""
+    config_map_name: str = ""
+    liveness_port: int = 0
+    liveness_address: str = "0.0.0.0"
+
+
+@dataclass(frozen=True, slots=True)
+class ShellSettings:
+    """All of it. ``component_config`` is what ``/configz`` shows; ``hostname`` names us in events and the lease."""
+
+    hostname: str
+    connection: ConnectionSettings = ConnectionSettings()
+    leader_election: LeaderElectionSettings = LeaderElectionSettings()
+    serving: ServingSettings = ServingSettings()
+    writer: WriterSettings = WriterSettings()
+    logs: LogSettings = LogSettings()
+    operator: OperatorOptions = OperatorOptions()
+    kinds: tuple[Kind, ...] = READ_KINDS
+    delay_cache_until_active: bool = False
+    journal: Path | None = None
+    settle_seconds: float = 10.0
+    """How long binds under way may take to end after SIGTERM."""
+    component_config: Mapping[str, Any] = field(default_factory=dict)

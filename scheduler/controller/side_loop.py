@@ -1,0 +1,71 @@
+"""An event loop in a thread of its own, for what must go on, or may fail, whatever the scheduling loop does."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import structlog
+
+log = structlog.get_logger()
+
+
+class SideLoop:
+    """Runs one coroutine in a daemon thread. ``on_end`` is called there with its exception, or None."""
+
+    def __init__(
+        self,
+        name: str,
+        main: Callable[[], Coroutine[Any, Any, None]],
+        on_end: Callable[[BaseException | None], None] = lambda _: None,
+    ) -> None:
+        self._name = name
+        self._main = main
+        self._on_end = on_end
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._is_up = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+        self._is_up.wait()
+
+    async def stop(self, seconds: float) -> bool:
+        """Cancel the coroutine and wait for the thread; whether it ended in time."""
+        loop, task = self._loop, self._task
+        if loop is not None and task is not None and self._thread.is_alive():
+            try:
+                loop.call_soon_threadsafe(task.cancel)
+            except RuntimeError:
+                # The loop closed between the question and the call: it has ended by itself.
+                pass
+        return await self.join(seconds)
+
+    async def join(self, seconds: float) -> bool:
+        """Wait for the end without asking for it."""
+        if self._thread.is_alive():
+            await asyncio.to_thread(self._thread.join, seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        failure: BaseException | None = None
+        try:
+            with asyncio.Runner() as runner:
+                runner.run(self._guarded())
+        except asyncio.CancelledError:
+            pass
+        except Exception as error:
+            failure = error
+            log.exception("Side task failed", name=self._name)
+        finally:
+            self._is_up.set()
+            self._on_end(failure)
+
+    async def _guarded(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._is_up.set()
+        await self._main()

@@ -1,0 +1,55 @@
+"""The Attempt: one try at one pod, as a value. Events, conditions, metrics, logs and ``why`` are all made from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from scheduler.framework.diagnosis import Diagnosis
+
+SCHEDULED = "scheduled"
+UNSCHEDULABLE = "unschedulable"
+ERROR = "error"
+
+
+@dataclass(slots=True)
+class Attempt:
+    """Filled in by the cycle as it goes, then handed on and never changed again.
+
+    Durations are seconds from the injected stopwatch; they feed no decision.
+    """
+
+    pod: str
+    """namespace/name"""
+    uid: str
+    scheduler_name: str
+    number: int
+    """How many times the pod has been taken from the queue, this one included."""
+    started_wall: int
+    """Nanoseconds since 1970."""
+    result: str = ""
+    """SCHEDULED, UNSCHEDULABLE or ERROR; "" while it is under way."""
+    node: str = ""
+    message: str = ""
+    """What the event and the condition say."""
+    total_nodes: int = 0
+    evaluated_nodes: int = 0
+    feasible_nodes: int = 0
+    was_class_known: bool = False
+    """Answers were shared with a pod that looks alike."""
+    diagnosis: Diagnosis | None = None
+    scores: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Plugin → node → weighted final score, for the leading nodes (all of them when asked for in full)."""
+    total: dict[str, int] = field(default_factory=dict)
+    nominated_node: str | None = None
+    """None: the nomination stays as it is; "": cleared; else the node."""
+    victims: tuple[str, ...] = ()
+    """namespace/name, most important first."""
+    preemption: Any = None
+    """The evidence of the PostFilter plugin that decided: candidates, budgets, the criterion."""
+    rejectors: tuple[str, ...] = ()
+    durations: dict[str, float] = field(default_factory=dict)
+    """Extension point → seconds."""
+    queued_monotonic: float = 0.0
+    """When the pod first entered the active queue."""
+    finished_monotonic: float = 0.0

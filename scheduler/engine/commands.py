@@ -1,0 +1,134 @@
+"""What the engine wants done: the shell carries these out, and answers those that have a ticket with a stimulus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import Condition
+
+if TYPE_CHECKING:
+    from scheduler.engine.attempt import Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class PodReference:
+    """Which pod: a name can be used again, so the UID goes along as a precondition."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class BindPod:
+    """POST the Binding (with the UID). Answered with WriteFinished."""
+
+    ticket: int
+    pod: PodReference
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class PatchPodStatus:
+    """PATCH ``pods/NAME/status`` (strategic merge) with one condition and, or, the nominated node.
+
+    ``condition`` None leaves the conditions; ``nominated_node_name`` None leaves the nomination, "" clears it (null).
+    ``ticket`` 0: nobody waits for the outcome.
+    """
+
+    ticket: int
+    pod: PodReference
+    condition: Condition | None = None
+    nominated_node_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod:
+    """DELETE with the pod's own grace period and its UID as precondition. Answered with WriteFinished."""
+
+    ticket: int
+    pod: PodReference
+
+
+@dataclass(frozen=True, slots=True)
+class EvictPod:
+    """POST an Eviction (the API server keeps the budgets; 429 = refused). Answered with WriteFinished."""
+
+    ticket: int
+    pod: PodReference
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateObject:
+    """PUT an object as it is, with the resourceVersion in it: a conflict is an answer. Answered with WriteFinished."""
+
+    ticket: int
+    kind: Kind
+    key: str
+    changes: dict[str, Any]
+    """JSON merge patch that turns the stored object into the wanted one, ``metadata.resourceVersion`` included."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteEvent:
+    """An events.k8s.io/v1 Event, best effort."""
+
+    regarding: PodReference
+    type: str
+    """``Normal`` or ``Warning``."""
+    reason: str
+    action: str
+    note: str
+    reporting_controller: str
+    related: PodReference | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlugin:
+    """Run a user plugin's PreBind, Bind or PostBind in the shell. Answered with PluginFinished."""
+
+    ticket: int
+    point: str
+    profile: str
+    plugin: str
+    pod: Any
+    """PodInfo"""
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallExtender:
+    """POST ``body`` (JSON) to the URL of extender number ``extender``. Answered with ExtenderAnswered."""
+
+    ticket: int
+    extender: int
+    verb: str
+    url: str
+    body: bytes
+    timeout_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RecordAttempt:
+    """An attempt is over: for logs, metrics, the decision journal and ``why``."""
+
+    attempt: Attempt
+
+
+Command = (
+    BindPod
+    | PatchPodStatus
+    | DeletePod
+    | EvictPod
+    | UpdateObject
+    | WriteEvent
+    | RunPlugin
+    | CallExtender
+    | RecordAttempt
+)

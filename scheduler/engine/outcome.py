@@ -1,0 +1,41 @@
+"""What a scheduling cycle comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.plugin import State
+from scheduler.framework.post_filter import CLEAR_NOMINATION, Nomination
+from scheduler.framework.status import Skip
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A node was found; the pod is assumed there and its plugins have set aside what it needs."""
+
+    pod: PodInfo
+    """With ``node_name`` set."""
+    states: dict[str, State | Skip]
+    waits: dict[str, float] = field(default_factory=dict)
+    """Permit plugins that said "not yet" → seconds to wait at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotPlaced:
+    """No node, for now.
+
+    ``is_error``: somebody's fault rather than a lack of room; the pod is retried after the error back-off whatever
+    happens in the cluster. Without any plugin in the two sets the queue treats it so too (reference cycle.md §9).
+    """
+
+    message: str
+    is_error: bool = False
+    unschedulable_plugins: frozenset[str] = frozenset()
+    pending_plugins: frozenset[str] = frozenset()
+    nomination: Nomination = CLEAR_NOMINATION
+
+
+CycleOutcome = Placed | NotPlaced
+
+NO_NODES = "no nodes available to schedule pods"

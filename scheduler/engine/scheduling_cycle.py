@@ -1,0 +1,440 @@
+"""READ THIS FIRST: how one pod gets its node.
+
+1.  No nodes at all: there is nothing to ask.
+2.  PreFilter: each plugin looks at the pod once; it may refuse it as a whole, or name the only nodes worth a look.
+3.  The nominated node first: where room was made for the pod, and it fits there now, nothing else is looked at.
+4.  Filter: which nodes fit. Answers come from the pod's class and are brought up to date, not made anew. On nodes
+    that other pods are nominated to, the pod must fit beside them too.
+5.  Sampling, where it is configured: enough nodes are enough.
+6.  Filter extenders narrow the nodes down, one after the other.
+7.  Nothing fits: PostFilter may make room (preemption); the attempt fails with the sentence that users know.
+8.  One node fits: taken. Several: PreScore, Score, Normalize, the extenders' scores; the best total wins, a tie is
+    broken by chance.
+9.  Assume: from here on the pod counts on its node, before the API server knows.
+10. Reserve sets aside what the pod needs besides; Permit may make it wait.
+
+The cycle is a generator only for the extenders' sake: where none is configured it never yields. From the first extender
+call on it looks at a frozen view, since the live state goes on while the answer is awaited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.nominator import Nominator
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
+from scheduler.engine.attempt import Attempt
+from scheduler.engine.commands import CallExtender
+from scheduler.engine.extender_round import ExtenderRound
+from scheduler.engine.outcome import NO_NODES, CycleOutcome, NotPlaced, Placed
+from scheduler.engine.post_filter_round import run_post_filters
+from scheduler.engine.sampling import nodes_to_find, take_sample
+from scheduler.engine.stimuli import ExtenderAnswered
+from scheduler.errors import PluginError
+from scheduler.extenders.extender import Extender
+from scheduler.framework.classes import ClassCache, Fragments, PodClass
+from scheduler.framework.class_filters import FITS, OUTSIDE, ClassFilters
+from scheduler.framework.class_scores import InvalidScore
+from scheduler.framework.diagnosis import NOT_LOOKED_AT, Diagnosis, fit_error_text, outside_node_set
+from scheduler.framework.nominated_overlay import NominatedOverlay
+from scheduler.framework.node_filter import filter_with_nominated, rivals
+from scheduler.framework.now import Now
+from scheduler.framework.plugin import Effect, State, Wait
+from scheduler.framework.profile import Profile
+from scheduler.framework.status import Code, Refusal, Skip
+
+MAX_PERMIT_WAIT_SECONDS = 15 * 60.0
+EXTENDER_REJECTOR = "Extender"
+"""The name under which extenders that took nodes away count as having rejected the pod."""
+
+Cycle = Generator[CallExtender, ExtenderAnswered, CycleOutcome]
+
+
+@dataclass(slots=True)
+class CycleContext:
+    """What a cycle works with; owned by the engine."""
+
+    cache: ClusterCache
+    nominator: Nominator
+    classes: ClassCache
+    extenders: Sequence[Extender]
+    rng: Random
+    stopwatch: Callable[[], float]
+    apply_effects: Callable[[Iterable[Effect]], None]
+    new_ticket: Callable[[], int]
+    percentage_of_nodes_to_score: int | None = None
+    next_start: int = 0
+    """Where sampling goes on, as a place in the order of nodes; shared by all profiles."""
+    scores_in_full: bool = False
+    """Keep every node's scores in the Attempt, not only the chosen one's."""
+
+
+@dataclass(slots=True)
+class _Feasible:
+    """The rows that are left, and how they came to be so few."""
+
+    rows: npt.NDArray[np.int64]
+    is_whole_class: bool
+    """They are exactly the rows on which the class fits: its kept totals hold."""
+    refusals: dict[int, Refusal] = field(default_factory=dict)
+    """Signed refusals of this pod alone, by row: nominated pods, extenders. They come before the class's."""
+    rejectors: frozenset[str] = frozenset()
+
+
+def scheduling_cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now) -> Cycle:
+    """One attempt at one pod. Fills in ``attempt`` on the way; a plugin that raises ends it as an error."""
+    try:
+        return (yield from _cycle(context, profile, pod, attempt, now))
+    except PluginError as error:
+        return NotPlaced(_text_of(error), is_error=True)
+
+
+def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now) -> Cycle:
+    view = context.cache.view
+    attempt.total_nodes = view.total_nodes
+    if view.total_nodes == 0:
+        return NotPlaced(NO_NODES)
+
+    clock = _Laps(context.stopwatch, attempt)
+    pod_class, fragments = context.classes.find(profile, pod, view)
+    attempt.was_class_known = pod_class.uses > 1
+    filters = pod_class.filters
+    filters.refresh_pre_filters(pod, fragments, view)
+    clock.lap("PreFilter")
+    if filters.pre_refusal is not None:
+        if filters.pre_refusal.code not in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE):
+            return NotPlaced(
+                f'running PreFilter plugin "{filters.pre_refusal.plugin}": {filters.pre_refusal.message}', is_error=True
+            )
+        return _no_fit(context, profile, pod, _refused_as_a_whole(filters, view), filters, attempt, now, clock)
+
+    extenders = ExtenderRound(context.extenders, pod, context.new_ticket)
+    feasible = yield from _nominated_node(context, profile, pod, filters, extenders, attempt)
+    if feasible is None:
+        filters.refresh_rows(pod, view, context.cache.journal)
+        error = filters.error()
+        if error is not None:
+            return NotPlaced(f'running "{error.plugin}" filter plugin: {error.message}', is_error=True)
+        feasible = _fitting(context, profile, pod, pod_class, attempt)
+        clock.lap("Filter")
+        if extenders.filters and len(feasible.rows):
+            view = view.frozen()
+            problem = yield from extenders.filter(view, feasible)
+            if problem is not None:
+                return NotPlaced(problem, is_error=True)
+    attempt.feasible_nodes = len(feasible.rows)
+
+    if not len(feasible.rows):
+        diagnosis = _diagnose(filters, feasible, view)
+        return _no_fit(context, profile, pod, diagnosis, filters, attempt, now, clock)
+    if len(feasible.rows) == 1:
+        row = int(feasible.rows[0])
+    else:
+        chosen = yield from _choose(context, pod, pod_class, fragments, view, feasible, extenders, attempt)
+        clock.lap("Score")
+        row = chosen
+    return _assume_and_reserve(context, profile, pod, view.table.names[row], filters, attempt, clock)
+
+
+def run_without_extenders(cycle: Cycle) -> CycleOutcome:
+    """Drive a cycle that has nobody to wait for."""
+    try:
+        next(cycle)
+    except StopIteration as done:
+        outcome: CycleOutcome = done.value
+        return outcome
+    raise AssertionError("a cycle without extenders yielded")
+
+
+# --- 3. the nominated node ------------------------------------------------------------------------------------------------
+
+
+def _nominated_node(
+    context: CycleContext,
+    profile: Profile,
+    pod: PodInfo,
+    filters: ClassFilters,
+    extenders: ExtenderRound,
+    attempt: Attempt,
+) -> Generator[CallExtender, ExtenderAnswered, _Feasible | None]:
+    """The one row, if the pod fits where it is nominated; else None and the search goes over all nodes.
+
+    As in kube-scheduler the node sets of PreFilter plugins are not consulted for it.
+    """
+    name = pod.pod.status.nominated_node_name
+    view = context.cache.view
+    row = view.table.existing_row(name) if name else None
+    if row is None:
+        return None
+    beside = rivals(pod, context.nominator.pods_for_node(name))
+    refusal = filter_with_nominated(profile.filter_plugins, filters.states, pod, view, row, beside)
+    if refusal is not None:
+        return None
+    feasible = _Feasible(np.array([row], dtype=np.int64), is_whole_class=False)
+    if extenders.filters:
+        problem = yield from extenders.filter(view.frozen(), feasible)
+        if problem is not None or not len(feasible.rows):
+            return None
+    attempt.evaluated_nodes = 1
+    return feasible
+
+
+# --- 4. and 5. the rows that fit ------------------------------------------------------------------------------------------
+
+
+def _fitting(
+    context: CycleContext, profile: Profile, pod: PodInfo, pod_class: PodClass, attempt: Attempt
+) -> _Feasible:
+    view = context.cache.view
+    filters = pod_class.filters
+    feasible = _Feasible(filters.feasible_rows, is_whole_class=True)
+    if len(context.nominator.nodes):
+        feasible.refusals = _refused_beside_nominated(context, profile, pod, pod_class)
+        lost = [row for row in feasible.refusals if filters.codes[row] == FITS]
+        if lost:
+            feasible.rows = np.setdiff1d(feasible.rows, np.array(lost, dtype=np.int64), assume_unique=True)
+            feasible.is_whole_class = False
+    percentage = profile.percentage_of_nodes_to_score
+    if percentage is None:
+        percentage = context.percentage_of_nodes_to_score
+    if percentage is None and context.extenders and any(extender.has_filter for extender in context.extenders):
+        percentage = 0
+    if percentage is None:
+        attempt.evaluated_nodes = view.total_nodes
+        return feasible
+    candidates = view.ordered_rows
+    if filters.only is not None:
+        candidates = candidates[filters.codes[candidates] != OUTSIDE]
+    wanted = nodes_to_find(len(candidates), percentage)
+    sample, seen = take_sample(candidates, feasible.rows, context.next_start, wanted)
+    context.next_start = (context.next_start + seen) % view.total_nodes
+    attempt.evaluated_nodes = seen
+    if len(sample) < len(feasible.rows):
+        feasible.rows = sample
+        feasible.is_whole_class = False
+    return feasible
+
+
+def _refused_beside_nominated(
+    context: CycleContext, profile: Profile, pod: PodInfo, pod_class: PodClass
+) -> dict[int, Refusal]:
+    overlay = pod_class.overlays.get(pod.priority)
+    if overlay is None:
+        overlay = pod_class.overlays[pod.priority] = NominatedOverlay(profile.filter_plugins)
+    return overlay.refusals(pod, pod_class.filters, context.cache.view, context.cache.journal, context.nominator)
+
+
+# --- 7. nothing fits ------------------------------------------------------------------------------------------------------
+
+
+def _refused_as_a_whole(filters: ClassFilters, view: View) -> Diagnosis:
+    refusal = filters.pre_refusal
+    assert refusal is not None
+    return Diagnosis(
+        codes=np.zeros(view.table.size, np.int32),
+        absent=refusal,
+        pre_filter=refusal,
+        unschedulable_plugins=frozenset(filters.pre_rejectors),
+    )
+
+
+def _diagnose(filters: ClassFilters, feasible: _Feasible, view: View) -> Diagnosis:
+    """Why no row is left: the class's refusals, under those of this pod alone."""
+    codes = np.maximum(filters.codes, FITS).astype(np.int32)
+    refusals = list(filters.refusals[1:])
+    numbers: dict[Refusal, int] = {}
+    for row, refusal in feasible.refusals.items():
+        number = numbers.get(refusal)
+        if number is None:
+            refusals.append(refusal)
+            number = numbers[refusal] = len(refusals)
+        codes[row] = number
+    used = np.bincount(codes, minlength=len(refusals) + 1)
+    rejectors = {refusal.plugin for refusal, count in zip(refusals, used[1:].tolist(), strict=True) if count}
+    pending = {
+        refusal.plugin
+        for refusal, count in zip(refusals, used[1:].tolist(), strict=True)
+        if count and refusal.code is Code.PENDING
+    }
+    narrowed = frozenset(filters.subset_plugins)
+    return Diagnosis(
+        codes=codes,
+        refusals=tuple(refusals),
+        absent=outside_node_set(narrowed) if narrowed else NOT_LOOKED_AT,
+        unschedulable_plugins=frozenset(rejectors) | narrowed | feasible.rejectors,
+        pending_plugins=frozenset(pending),
+    )
+
+
+def _no_fit(
+    context: CycleContext,
+    profile: Profile,
+    pod: PodInfo,
+    diagnosis: Diagnosis,
+    filters: ClassFilters,
+    attempt: Attempt,
+    now: Now,
+    clock: _Laps,
+) -> NotPlaced:
+    total = attempt.total_nodes
+    if attempt.evaluated_nodes == 0:
+        attempt.evaluated_nodes = total
+    answer = run_post_filters(context, profile, pod, diagnosis, filters.states, now)
+    clock.lap("PostFilter")
+    if answer is not None:
+        diagnosis = diagnosis.with_post_filter(answer.message)
+        attempt.preemption = answer.evidence
+        attempt.victims = answer.victims
+    attempt.diagnosis = diagnosis
+    return NotPlaced(
+        fit_error_text(total, diagnosis),
+        unschedulable_plugins=diagnosis.unschedulable_plugins,
+        pending_plugins=diagnosis.pending_plugins,
+        nomination=answer.nomination if answer is not None else NotPlaced("").nomination,
+    )
+
+
+# --- 8. the choice --------------------------------------------------------------------------------------------------------
+
+
+def _choose(
+    context: CycleContext,
+    pod: PodInfo,
+    pod_class: PodClass,
+    fragments: Fragments,
+    view: View,
+    feasible: _Feasible,
+    extenders: ExtenderRound,
+    attempt: Attempt,
+) -> Generator[CallExtender, ExtenderAnswered, int]:
+    scores = pod_class.scores
+    live = context.cache.view
+    scores.refresh(pod, fragments, live, context.cache.journal, pod_class.filters)
+    if feasible.is_whole_class and not extenders.scorers and not context.scores_in_full:
+        ranks = scores.ranks
+        best = int(ranks.max())
+        row = _one_of(np.flatnonzero(ranks == best), context.rng)
+        name = live.table.names[row]
+        attempt.scores = {plugin: {name: share} for plugin, share in scores.shares_of(row).items()}
+        attempt.total = {name: best}
+        return row
+    rows = feasible.rows
+    totals, shares = scores.rank(pod, live, rows)
+    names = [view.table.names[row] for row in rows.tolist()]
+    attempt.scores = {plugin: dict(zip(names, share.tolist(), strict=True)) for plugin, share in shares.items()}
+    if extenders.scorers:
+        totals = totals + (yield from extenders.score(view, rows))
+    attempt.total = dict(zip(names, totals.tolist(), strict=True))
+    return int(rows[_one_of(np.flatnonzero(totals == totals.max()), context.rng)])
+
+
+def _one_of(rows: npt.NDArray[np.int64], rng: Random) -> int:
+    """One at random, as kube-scheduler documents it; the only draw is from the injected source."""
+    return int(rows[0] if len(rows) == 1 else rows[rng.randrange(len(rows))])
+
+
+# --- 9. and 10. ------------------------------------------------------------------------------------------------------------
+
+
+def _assume_and_reserve(
+    context: CycleContext,
+    profile: Profile,
+    pod: PodInfo,
+    node: str,
+    filters: ClassFilters,
+    attempt: Attempt,
+    clock: _Laps,
+) -> CycleOutcome:
+    attempt.node = node
+    assumed = pod.on_node(node)
+    states = filters.states
+    context.cache.assume(assumed)
+    context.nominator.delete(pod.uid)
+    failed: NotPlaced | None = None
+    waits: dict[str, float] = {}
+    try:
+        for reserver in profile.reserve_plugins:
+            answer = reserver.reserve(_state(states, reserver.name), assumed, context.cache.view, node)
+            if isinstance(answer, Refusal):
+                failed = _rejected(answer, reserver.name, "Reserve")
+                break
+            context.apply_effects(answer)
+        clock.lap("Reserve")
+        for permitter in profile.permit_plugins if failed is None else ():
+            verdict = permitter.permit(_state(states, permitter.name), assumed, context.cache.view, node)
+            if isinstance(verdict, Refusal):
+                failed = _rejected(verdict, permitter.name, "Permit")
+                break
+            if isinstance(verdict, Wait):
+                waits[permitter.name] = min(verdict.timeout_seconds, MAX_PERMIT_WAIT_SECONDS)
+        clock.lap("Permit")
+    except Exception as error:  # noqa: BLE001 - a plugin's fault must not leave the pod assumed
+        failed = NotPlaced(f"{type(error).__name__}: {error}", is_error=True)
+    if failed is not None:
+        attempt.node = ""
+        unreserve(context, profile, assumed, states)
+        context.cache.forget(pod.uid)
+        return failed
+    return Placed(assumed, states, waits)
+
+
+def unreserve(context: CycleContext, profile: Profile, assumed: PodInfo, states: dict[str, State | Skip]) -> None:
+    """Ask every reserve plugin, in reverse order, to take back what it set aside; also those that never ran."""
+    for plugin in reversed(profile.reserve_plugins):
+        context.apply_effects(
+            plugin.unreserve(_state(states, plugin.name), assumed, context.cache.view, assumed.node_name)
+        )
+
+
+def _state(states: dict[str, State | Skip], name: str) -> State | None:
+    state = states.get(name)
+    return None if isinstance(state, Skip) else state
+
+
+def _rejected(refusal: Refusal, plugin: str, point: str) -> NotPlaced:
+    """Reserve or Permit said no: worded as a refusal by a cluster of this one node."""
+    if not refusal.code.is_rejection:
+        return NotPlaced(f'running {point} plugin "{plugin}": {refusal.message}', is_error=True)
+    diagnosis = Diagnosis.of_rows({0: refusal.by(plugin)}, 1)
+    return NotPlaced(
+        fit_error_text(1, diagnosis),
+        unschedulable_plugins=frozenset({plugin}),
+        pending_plugins=frozenset({plugin} if refusal.code is Code.PENDING else ()),
+    )
+
+
+def _text_of(error: PluginError) -> str:
+    """What an event says of a plugin that raised, in kube-scheduler's words for the point."""
+    if isinstance(error, InvalidScore):
+        return str(error)
+    cause = str(error.cause) if isinstance(error.cause, ValueError) else f"{type(error.cause).__name__}: {error.cause}"
+    if error.point == "Filter":
+        return f'running "{error.plugin}" filter plugin: {cause}'
+    if error.point == "Score":
+        return f'running Score plugins: plugin "{error.plugin}" failed with: {cause}'
+    return f'running {error.point} plugin "{error.plugin}": {cause}'
+
+
+class _Laps:
+    """Times the points; the durations go into the Attempt and nowhere else."""
+
+    __slots__ = ("_attempt", "_last", "_stopwatch")
+
+    def __init__(self, stopwatch: Callable[[], float], attempt: Attempt) -> None:
+        self._stopwatch = stopwatch
+        self._attempt = attempt
+        self._last = stopwatch()
+
+    def lap(self, point: str) -> None:
+        now = self._stopwatch()
+        self._attempt.durations[point] = now - self._last
+        self._last = now
+
+

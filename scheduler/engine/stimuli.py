@@ -1,0 +1,109 @@
+"""What happens to the engine: everything that changes its state comes in as one of these values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler.framework.status import Refusal
+from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectObserved:
+    """The watch (or a list) shows an object, new or changed. The engine knows which."""
+
+    kind: Kind
+    object: ApiObject
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectDeleted:
+    """An object is gone. ``object`` is its last version; with ``is_stale`` it is only the last that was seen, since
+    the deletion itself was missed (kube-scheduler's tombstone)."""
+
+    kind: Kind
+    object: ApiObject
+    is_stale: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """Every kind has been listed and every first stimulus applied: scheduling may begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A deadline has come (or may have)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFinished:
+    """The outcome of a write command, by its ticket.
+
+    ``status`` is the HTTP status, 0 where there was no answer at all. A bind without an answer has been looked up by
+    the writer, so that ``is_done`` tells whether the pod *is* on the node that was asked for.
+    """
+
+    ticket: int
+    is_done: bool
+    status: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginFinished:
+    """A plugin's PreBind, Bind or PostBind in the shell came back; ``refusal`` None is success."""
+
+    ticket: int
+    refusal: Refusal | None
+    is_skip: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderAnswered:
+    """An extender's HTTP answer: the body of a 200, or what went wrong."""
+
+    ticket: int
+    body: bytes = b""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PermitDecided:
+    """A plugin allows or rejects a pod that waits for it."""
+
+    uid: str
+    plugin: str
+    is_allowed: bool
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodsActivated:
+    """A plugin asks for these pods (``namespace/name``) to be tried at once."""
+
+    keys: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownRequested:
+    """No further pod is taken; what waits in Permit or PreBind is cancelled, binds under way are settled."""
+
+
+Stimulus = (
+    ObjectObserved
+    | ObjectDeleted
+    | Synced
+    | Tick
+    | WriteFinished
+    | PluginFinished
+    | ExtenderAnswered
+    | PermitDecided
+    | PodsActivated
+    | ShutdownRequested
+)
+

@@ -1,0 +1,107 @@
+"""Errors, by who is to blame: the configuration, an object, the API server, a plugin, or Tandem itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+
+class SchedulerError(Exception):
+    """The parent of every error that Tandem raises on purpose."""
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """One thing that is wrong with a configuration. `path` names the field, such as `profiles[0].schedulerName`."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class ConfigurationError(SchedulerError):
+    """The configuration is wrong. All faults are collected, so that they can be mended in one go."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__(self.faults)
+
+    def __str__(self) -> str:
+        texts = [str(fault) for fault in self.faults]
+        return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+class InvalidObject(SchedulerError):
+    """An object of the cluster can't be read. `kind` is as in `Pod`, `name` as in `namespace/name` ("" if unknown)."""
+
+    def __init__(self, kind: str, name: str, reason: str) -> None:
+        self.kind = kind
+        self.name = name
+        self.reason = reason
+        super().__init__(kind, name, reason)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name or '(without a name)'} can't be read: {self.reason}"
+
+
+class ApiError(SchedulerError):
+    """The API server refused a request, or didn't answer.
+
+    `status` is the HTTP status, 0 if there was no answer; `reason` the machine-readable word of the Status object, such
+    as `Conflict` or `AlreadyExists`; `retry_after` the seconds that the server asks to wait, if it does.
+    """
+
+    def __init__(self, status: int, reason: str, message: str, *, retry_after: float | None = None) -> None:
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry_after = retry_after
+        super().__init__(status, reason, message)
+
+    def __str__(self) -> str:
+        return self.message or self.reason or f"HTTP status {self.status}"
+
+    @property
+    def is_conflict(self) -> bool:
+        return self.status == 409
+
+    @property
+    def is_not_found(self) -> bool:
+        return self.status == 404
+
+    @property
+    def is_forbidden(self) -> bool:
+        return self.status in (401, 403)
+
+    @property
+    def is_gone(self) -> bool:
+        """The resource version asked for is too old: list again."""
+        return self.status == 410
+
+    @property
+    def is_too_many_requests(self) -> bool:
+        return self.status == 429
+
+    @property
+    def is_transient(self) -> bool:
+        """The same request may succeed in a moment: no answer, throttled, or the server's own fault."""
+        return self.status in (0, 408, 429) or self.status >= 500
+
+
+class PluginError(SchedulerError):
+    """A plugin raised where it should have answered. `point` is the extension point, such as `Filter`."""
+
+    def __init__(self, plugin: str, point: str, cause: BaseException) -> None:
+        self.plugin = plugin
+        self.point = point
+        self.cause = cause
+        super().__init__(plugin, point, cause)
+
+    def __str__(self) -> str:
+        return f"plugin {self.plugin} failed in {self.point}: {type(self.cause).__name__}: {self.cause}"
+
+
+class InvariantViolation(SchedulerError):
+    """Something that can't be true is true: a bug of Tandem."""

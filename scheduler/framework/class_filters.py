@@ -1,0 +1,279 @@
+"""Which rows a class of pods fits on, kept up to date row by row. See ``classes.py`` for the idea."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.cluster.row_journal import NODE_CHANGED, USAGE_CHANGED, RowJournal
+from scheduler.errors import PluginError
+from scheduler.framework.diagnosis import disjoint_node_sets
+from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, NodeSubset, Plugin, Reads, State, Verdicts
+from scheduler.framework.status import SKIP, Code, Refusal, Skip
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.view import View
+    from scheduler.framework.profile import Profile
+
+FITS = 0
+NO_NODE = -1
+"""Code of a row without a Node object."""
+OUTSIDE = -2
+"""Code of a row that a PreFilter plugin's node set leaves out."""
+
+MOST_SINGLE_ROWS = 30
+"""Up to so many changed rows the scalar forms are quicker than asking about all rows at once."""
+
+States = dict[str, State | Skip]
+
+
+def journal_flags(reads: Reads) -> int:
+    """Which journal flags make a plugin's answer for a row stale."""
+    flags = NODE_CHANGED if Reads.NODE in reads else 0
+    return flags | (USAGE_CHANGED if Reads.USAGE in reads else 0)
+
+
+class _Slot:
+    """One filter plugin's answers."""
+
+    __slots__ = ("codes", "flags", "index", "is_declared", "plugin", "state")
+
+    def __init__(self, index: int, plugin: FilterPlugin) -> None:
+        self.index = index
+        self.plugin = plugin
+        self.is_declared = Reads.UNDECLARED not in plugin.reads
+        self.flags = journal_flags(plugin.reads)
+        self.state: State | Skip | None = None
+        self.codes: npt.NDArray[np.int16] | None = None
+
+
+class ClassFilters:
+    """The PreFilter and Filter answers of one class. After ``refresh`` read the attributes; do not change them."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._slots = [_Slot(index, plugin) for index, plugin in enumerate(profile.filter_plugins)]
+        self._pre_answers: dict[str, tuple[Hashable, State | Skip | Refusal]] = {}
+        self._refusal_ids: dict[tuple[int, Refusal], int] = {}
+        self._only: frozenset[str] | None = None
+        self._position = -1
+        self._node_version = -1
+        self.states: States = {}
+        """Plugin name → what its PreFilter answered, for those that ran."""
+        self.pre_refusal: Refusal | None = None
+        """The PreFilter answer that rejects the pod as a whole."""
+        self.pre_rejectors: tuple[str, ...] = ()
+        """Plugins behind ``pre_refusal``, or that restricted the search (``subset_plugins``)."""
+        self.subset_plugins: tuple[str, ...] = ()
+        """Plugins that named the only nodes worth looking at, sorted."""
+        self.refusals: list[Refusal] = [Refusal(Code.SUCCESS)]
+        """Code → signed refusal; entry 0 is never used."""
+        self.codes: npt.NDArray[np.int16] = np.zeros(0, np.int16)
+        """A row's first refusal: FITS, NO_NODE, OUTSIDE, or an index into ``refusals``."""
+        self.feasible_count = 0
+        self.feasibility_version = 0
+        self.changed_feasibility: set[int] | None = None
+        """Rows that began or ceased to fit since the scores looked; None = possibly all."""
+        self._rows: tuple[int, npt.NDArray[np.int64]] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return self.codes.nbytes + sum(slot.codes.nbytes for slot in self._slots if slot.codes is not None)
+
+    @property
+    def feasible_rows(self) -> npt.NDArray[np.int64]:
+        """Rows that fit, int64, ascending."""
+        if self._rows is None or self._rows[0] != self.feasibility_version:
+            self._rows = (self.feasibility_version, np.flatnonzero(self.codes == FITS))
+        return self._rows[1]
+
+    def error(self) -> Refusal | None:
+        """A filter's ERROR on some row: it ends the attempt."""
+        for code, refusal in enumerate(self.refusals):
+            if refusal.code is Code.ERROR and bool((self.codes == code).any()):
+                return refusal
+        return None
+
+    # --- refreshing ---------------------------------------------------------------------------------------------------
+
+    def refresh_rows(self, pod: PodInfo, view: View, journal: RowJournal) -> None:
+        """Bring the filters' answers up to date; ``refresh_pre_filters`` must have come before, and not refused the
+        pod. Raises PluginError naming a plugin that raised.
+        """
+        table = view.table
+        changed = journal.since(self._position) if self._position >= 0 else None
+        is_full = changed is None or len(self.codes) != table.size or len(changed) > MOST_SINGLE_ROWS
+        rows = {} if changed is None or is_full else changed
+        if self._only is not None and self._node_version != table.node_version:
+            is_full = True
+        self._position = journal.position
+        self._node_version = table.node_version
+        recombine = is_full
+        touched: set[int] = {row for row, flags in rows.items() if flags & NODE_CHANGED}
+        for slot in self._slots:
+            plugin = slot.plugin
+            state = self.states.get(plugin.name, EMPTY_STATE)
+            is_same = slot.state is state and slot.is_declared
+            slot.state = state
+            try:
+                if state is SKIP:
+                    recombine = recombine or slot.codes is not None
+                    slot.codes = None
+                elif is_full or not is_same:
+                    had = slot.codes is not None
+                    slot.codes = self._all_rows(slot, state, pod, view)  # type: ignore[arg-type]
+                    recombine = recombine or had or slot.codes is not None
+                else:
+                    self._some_rows(slot, state, pod, view, rows, touched)  # type: ignore[arg-type]
+            except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
+                self._position = -1
+                raise PluginError(plugin.name, "Filter", error) from error
+        if recombine:
+            self._combine(view)
+        else:
+            self._combine_rows(view, touched)
+
+    def refresh_pre_filters(self, pod: PodInfo, fragments: Mapping[str, Hashable], view: View) -> None:
+        """Bring ``states`` and ``pre_refusal`` up to date. Raises PluginError naming a plugin that raised."""
+        self.states = {}
+        self.pre_refusal = None
+        self.pre_rejectors = ()
+        only: frozenset[str] | None = None
+        restricting: list[str] = []
+        for plugin in self._profile.pre_filter_plugins:
+            name = plugin.name
+            stamp = _stamp(plugin, fragments, view)
+            known = self._pre_answers.get(name)
+            if known is not None and stamp is not None and known[0] == stamp:
+                answer = known[1]
+            else:
+                try:
+                    answer = plugin.pre_filter(pod, view)
+                except Exception as error:  # noqa: BLE001
+                    raise PluginError(name, "PreFilter", error) from error
+                self._pre_answers[name] = (stamp, answer)
+            if isinstance(answer, Refusal):
+                if answer.code is Code.UNSCHEDULABLE:
+                    # Remembered, but the others still run: preemption needs what they work out.
+                    if self.pre_refusal is None:
+                        self.pre_refusal, self.pre_rejectors = answer.by(name), (name,)
+                    continue
+                self.pre_refusal, self.pre_rejectors = answer.by(name), (name,)
+                self._position = -1
+                return
+            if isinstance(answer, NodeSubset):
+                only = answer.names if only is None else only & answer.names
+                restricting.append(name)
+                self.states[name] = answer.inner
+                if not only:
+                    names = frozenset(restricting)
+                    self.pre_refusal, self.pre_rejectors = disjoint_node_sets(names), tuple(sorted(names))
+                    self._position = -1
+                    return
+            else:
+                self.states[name] = answer
+        self.subset_plugins = tuple(sorted(restricting))
+        if self.pre_refusal is not None:
+            # Nothing reads the rows of a pod that is refused as a whole; they are answered afresh when it no longer is.
+            self._position = -1
+        if only != self._only:
+            self._only = only
+            self._position = -1
+
+    @property
+    def only(self) -> frozenset[str] | None:
+        """The only nodes to look at, by name; None = all."""
+        return self._only
+
+    def _all_rows(self, slot: _Slot, state: State, pod: PodInfo, view: View) -> npt.NDArray[np.int16] | None:
+        verdicts: Verdicts | None = slot.plugin.filter(state, pod, view, view.rows)
+        if verdicts is None or not verdicts.codes.any():
+            return None
+        ids = np.zeros(len(verdicts.refusals) + 1, np.int16)
+        for place, refusal in enumerate(verdicts.refusals):
+            ids[place + 1] = self._id(slot, refusal)
+        return ids[verdicts.codes]
+
+    def _some_rows(
+        self, slot: _Slot, state: State, pod: PodInfo, view: View, rows: Mapping[int, int], touched: set[int]
+    ) -> None:
+        filter_row = slot.plugin.filter_row
+        for row, flags in rows.items():
+            if not flags & slot.flags:
+                continue
+            refusal = filter_row(state, pod, view, row)
+            code = FITS if refusal is None else self._id(slot, refusal)
+            if slot.codes is None:
+                if code == FITS:
+                    continue
+                slot.codes = np.zeros(view.table.size, np.int16)
+            if slot.codes[row] != code:
+                slot.codes[row] = code
+                touched.add(row)
+
+    def _id(self, slot: _Slot, refusal: Refusal) -> int:
+        key = (slot.index, refusal)
+        found = self._refusal_ids.get(key)
+        if found is None:
+            found = self._refusal_ids[key] = len(self.refusals)
+            self.refusals.append(refusal.by(slot.plugin.name))
+        return found
+
+    # --- the first refusal of each row --------------------------------------------------------------------------------
+
+    def _combine(self, view: View) -> None:
+        table = view.table
+        codes = np.zeros(table.size, np.int16)
+        for slot in reversed(self._slots):
+            if slot.codes is not None:
+                np.copyto(codes, slot.codes, where=slot.codes != FITS)
+        if self._only is not None:
+            inside = np.zeros(table.size, np.bool_)
+            for name in self._only:
+                row = table.existing_row(name)
+                if row is not None:
+                    inside[row] = True
+            codes[~inside] = OUTSIDE
+        if table.node_count != table.size:
+            codes[~table.exists] = NO_NODE
+        self.codes = codes
+        self.feasible_count = table.size - int(np.count_nonzero(codes))
+        self.feasibility_version += 1
+        self.changed_feasibility = None
+
+    def _combine_rows(self, view: View, rows: set[int]) -> None:
+        table = view.table
+        for row in rows:
+            code = FITS
+            if not table.exists[row]:
+                code = NO_NODE
+            elif self._only is not None and table.names[row] not in self._only:
+                code = OUTSIDE
+            else:
+                for slot in self._slots:
+                    if slot.codes is not None and slot.codes[row] != FITS:
+                        code = int(slot.codes[row])
+                        break
+            before = int(self.codes[row])
+            self.codes[row] = code
+            if (before == FITS) != (code == FITS):
+                self.feasible_count += 1 if code == FITS else -1
+                self.feasibility_version += 1
+                if self.changed_feasibility is not None:
+                    self.changed_feasibility.add(row)
+
+
+def _stamp(plugin: Plugin, fragments: Mapping[str, Hashable], view: View) -> Hashable:
+    """What a declared plugin's answers stand on; None for one that must be asked each time."""
+    if Reads.UNDECLARED in plugin.reads:
+        return None
+    if type(plugin).stamp is Plugin.stamp:
+        return ()
+    try:
+        return plugin.stamp(fragments[plugin.name], view)
+    except Exception as error:  # noqa: BLE001
+        raise PluginError(plugin.name, "PreFilter", error) from error

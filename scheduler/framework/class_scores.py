@@ -1,0 +1,337 @@
+"""How good the rows are for a class of pods, kept up to date row by row. See ``classes.py`` for the idea."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.cluster.row_journal import RowJournal
+from scheduler.errors import PluginError
+from scheduler.framework.class_filters import MOST_SINGLE_ROWS, ClassFilters, _stamp, journal_flags
+from scheduler.framework.plugin import (
+    EMPTY_STATE,
+    MAX_NODE_SCORE,
+    NormalizePlugin,
+    PreScorePlugin,
+    Reads,
+    Rows,
+    ScorePlugin,
+    Scores,
+    State,
+)
+from scheduler.framework.status import SKIP, Refusal, Skip
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.view import View
+    from scheduler.framework.profile import Profile
+
+INFEASIBLE = -1
+"""Rank of a row that does not fit: below every total, which are never negative."""
+
+_MOST_IN_INT16 = 2**15 - 1
+
+
+class InvalidScore(PluginError):
+    """A plugin's normalised score is outside 0..100."""
+
+    def __init__(self, plugin: str, score: int) -> None:
+        self.score = score
+        super().__init__(plugin, "Score", ValueError(score))
+
+    def __str__(self) -> str:
+        return (
+            f'plugin "{self.plugin}" returns an invalid score {self.score}, '
+            f"it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
+        )
+
+
+class _Slot:
+    """One score plugin's answers: weighted final scores per row, and the raw ones where normalising needs them."""
+
+    __slots__ = (
+        "answer_is_kept",
+        "contribution",
+        "flags",
+        "normalizer",
+        "plugin",
+        "raw",
+        "stamp",
+        "state",
+        "weight",
+    )
+
+    def __init__(self, plugin: ScorePlugin, weight: int) -> None:
+        self.plugin = plugin
+        self.weight = weight
+        self.normalizer = plugin if isinstance(plugin, NormalizePlugin) else None
+        self.flags = journal_flags(plugin.reads)
+        self.answer_is_kept = not plugin.reads & (Reads.UNDECLARED | Reads.FEASIBLE)
+        """Its raw scores depend on the row alone: they outlive a change of the feasible rows."""
+        self.stamp: Hashable = None
+        self.state: State | Skip | None = None
+        self.raw: Scores | None = None
+        self.contribution: npt.NDArray[np.integer] | int | None = None
+
+    @property
+    def is_flat(self) -> bool:
+        return self.contribution is None or isinstance(self.contribution, int)
+
+
+class ClassScores:
+    """The PreScore, Score and Normalize answers of one class, and their sum."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._slots = [_Slot(plugin, weight) for plugin, weight in profile.score_plugins]
+        self._position = -1
+        self._feasibility_version = -1
+        self.ranks: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+        """The total of each row, INFEASIBLE where the class does not fit."""
+
+    @property
+    def nbytes(self) -> int:
+        kept = [slot.raw for slot in self._slots] + [slot.contribution for slot in self._slots]
+        return self.ranks.nbytes + sum(array.nbytes for array in kept if isinstance(array, np.ndarray))
+
+    # --- the class's own feasible rows --------------------------------------------------------------------------------
+
+    def refresh(
+        self,
+        pod: PodInfo,
+        fragments: Mapping[str, Hashable],
+        view: View,
+        journal: RowJournal,
+        filters: ClassFilters,
+    ) -> None:
+        """Bring ``ranks`` up to date with the view and the filters' answers. Raises PluginError."""
+        changed = journal.since(self._position) if self._position >= 0 else None
+        size = view.table.size
+        is_full = changed is None or len(self.ranks) != size or len(changed) > MOST_SINGLE_ROWS
+        rows = {} if changed is None or is_full else changed
+        is_other_set = filters.feasibility_version != self._feasibility_version
+        self._position = -1
+        add_up = is_full or filters.changed_feasibility is None
+        touched: set[int] = set() if filters.changed_feasibility is None else filters.changed_feasibility
+        for slot in self._slots:
+            try:
+                add_up = (
+                    self._refresh_slot(slot, pod, fragments, view, filters, rows, touched, is_full, is_other_set) or add_up
+                )
+            except PluginError:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
+                raise PluginError(slot.plugin.name, "Score", error) from error
+        if add_up:
+            self._add_up(filters, size)
+        else:
+            for row in touched:
+                self.ranks[row] = self._total_of(row) if filters.codes[row] == 0 else INFEASIBLE
+        filters.changed_feasibility = set()
+        self._position = journal.position
+        self._feasibility_version = filters.feasibility_version
+
+    def _refresh_slot(
+        self,
+        slot: _Slot,
+        pod: PodInfo,
+        fragments: Mapping[str, Hashable],
+        view: View,
+        filters: ClassFilters,
+        rows: Mapping[int, int],
+        touched: set[int],
+        is_full: bool,
+        is_other_set: bool,
+    ) -> bool:
+        """Whether the sum must be made anew for all rows."""
+        plugin = slot.plugin
+        stamp = _stamp(plugin, fragments, view)
+        is_stale = is_full or stamp is None or stamp != slot.stamp or slot.state is None
+        if not slot.answer_is_kept:
+            is_stale = is_stale or is_other_set or any(flags & slot.flags for flags in rows.values())
+        slot.stamp = stamp
+        if is_stale:
+            was = slot.contribution
+            slot.state = _pre_score(plugin, pod, view, filters.feasible_rows)
+            if slot.state is SKIP:
+                slot.raw = slot.contribution = None
+                return was is not None
+            asked: Rows = view.rows if slot.answer_is_kept else filters.feasible_rows
+            raw = plugin.score(slot.state, pod, view, asked)  # type: ignore[arg-type]
+            if not slot.answer_is_kept:
+                raw = _spread_out(raw, filters.feasible_rows, view.table.size)
+            slot.raw = raw
+            self._contribute(slot, view, filters)
+            return True
+        if slot.state is SKIP:
+            return False
+        return self._refresh_rows(slot, pod, view, filters, rows, touched, is_other_set)
+
+    def _refresh_rows(
+        self,
+        slot: _Slot,
+        pod: PodInfo,
+        view: View,
+        filters: ClassFilters,
+        rows: Mapping[int, int],
+        touched: set[int],
+        is_other_set: bool,
+    ) -> bool:
+        """The rows that changed, for a plugin whose answers depend on the row alone."""
+        if not slot.answer_is_kept:
+            return False
+        is_raw_changed = False
+        for row, flags in rows.items():
+            if not flags & slot.flags:
+                continue
+            score = slot.plugin.score_row(slot.state, pod, view, row)  # type: ignore[arg-type]
+            if slot.normalizer is not None:
+                if slot.raw is not None and slot.raw[row] != score:
+                    slot.raw[row] = score
+                    is_raw_changed = True
+            else:
+                touched.add(row)
+                if filters.codes[row] == 0:
+                    _check_range(slot.plugin, score, score)
+                if isinstance(slot.contribution, int):
+                    if slot.contribution == score * slot.weight:
+                        continue
+                    slot.contribution = np.full(view.table.size, slot.contribution, _dtype(slot.weight))
+                slot.contribution[row] = score * slot.weight  # type: ignore[index]
+        if is_raw_changed or (is_other_set and slot.normalizer is not None and not slot.is_flat):
+            self._contribute(slot, view, filters)
+            return True
+        return False
+
+    def _contribute(self, slot: _Slot, view: View, filters: ClassFilters) -> None:
+        """Normalise and weigh ``slot.raw``."""
+        raw = slot.raw
+        assert raw is not None
+        rows = filters.feasible_rows
+        if slot.normalizer is None:
+            finals = raw[rows]
+            _check_range(slot.plugin, int(finals.min()), int(finals.max()))
+            slot.contribution = _weighted(raw, slot.weight)
+            slot.raw = None
+            return
+        finals = slot.normalizer.normalize(slot.state, raw[rows], view, rows)  # type: ignore[arg-type]
+        low, high = int(finals.min()), int(finals.max())
+        _check_range(slot.plugin, low, high)
+        if low == high and slot.answer_is_kept and bool((raw == raw[0]).all()):
+            slot.contribution = low * slot.weight
+            return
+        whole = np.zeros(view.table.size, _dtype(slot.weight))
+        whole[rows] = finals * slot.weight
+        slot.contribution = whole
+
+    def _add_up(self, filters: ClassFilters, size: int) -> None:
+        ranks = np.zeros(size, np.int64)
+        constant = 0
+        for slot in self._slots:
+            if isinstance(slot.contribution, int):
+                constant += slot.contribution
+            elif slot.contribution is not None:
+                ranks += slot.contribution
+        ranks += constant
+        if filters.feasible_count != size:
+            ranks[filters.codes != 0] = INFEASIBLE
+        self.ranks = ranks
+
+    def _total_of(self, row: int) -> int:
+        total = 0
+        for slot in self._slots:
+            contribution = slot.contribution
+            if isinstance(contribution, int):
+                total += contribution
+            elif contribution is not None:
+                total += contribution.item(row)
+        return total
+
+    def shares_of(self, row: int) -> dict[str, int]:
+        """Plugin → weighted final score of one row; plugins that skipped are left out."""
+        return {
+            slot.plugin.name: slot.contribution if isinstance(slot.contribution, int) else int(slot.contribution[row])
+            for slot in self._slots
+            if slot.contribution is not None
+        }
+
+    # --- other feasible rows ------------------------------------------------------------------------------------------
+
+    def rank(
+        self, pod: PodInfo, view: View, rows: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], dict[str, npt.NDArray[np.int64]]]:
+        """Totals and the plugins' shares (int64, one a row of ``rows``) where only these of the class's feasible rows
+        count: nominated pods, sampling or an extender took the others away. ``refresh`` must have come before.
+        """
+        total = np.zeros(len(rows), np.int64)
+        shares: dict[str, npt.NDArray[np.int64]] = {}
+        for slot in self._slots:
+            try:
+                share = self._share(slot, pod, view, rows)
+            except PluginError:
+                raise
+            except Exception as error:  # noqa: BLE001
+                raise PluginError(slot.plugin.name, "Score", error) from error
+            if share is not None:
+                shares[slot.plugin.name] = share
+                total += share
+        return total, shares
+
+    def _share(
+        self, slot: _Slot, pod: PodInfo, view: View, rows: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64] | None:
+        if slot.answer_is_kept:
+            if slot.state is SKIP:
+                return None
+            if slot.normalizer is None:
+                if isinstance(slot.contribution, int):
+                    return np.full(len(rows), slot.contribution, np.int64)
+                assert slot.contribution is not None
+                return slot.contribution[rows].astype(np.int64)
+            assert slot.raw is not None
+            state, raw = slot.state, slot.raw[rows]
+        else:
+            state = _pre_score(slot.plugin, pod, view, rows)
+            if state is SKIP:
+                return None
+            raw = slot.plugin.score(state, pod, view, rows)  # type: ignore[arg-type]
+        finals = slot.normalizer.normalize(state, raw, view, rows) if slot.normalizer is not None else raw  # type: ignore[arg-type]
+        _check_range(slot.plugin, int(finals.min()), int(finals.max()))
+        return finals * slot.weight
+
+
+def _pre_score(plugin: ScorePlugin, pod: PodInfo, view: View, rows: Rows) -> State | Skip:
+    if not isinstance(plugin, PreScorePlugin):
+        return EMPTY_STATE
+    answer = plugin.pre_score(pod, view, rows)
+    if isinstance(answer, Refusal):
+        raise PluginError(plugin.name, "PreScore", ValueError(answer.message))
+    return answer
+
+
+def _check_range(plugin: ScorePlugin, low: int, high: int) -> None:
+    for score in (low, high):
+        if not 0 <= score <= MAX_NODE_SCORE:
+            raise InvalidScore(plugin.name, score)
+
+
+def _spread_out(scores: Scores, rows: npt.NDArray[np.int64], size: int) -> Scores:
+    whole = np.zeros(size, np.int64)
+    whole[rows] = scores
+    return whole
+
+
+def _dtype(weight: int) -> type[np.int16] | type[np.int64]:
+    """Narrow columns keep a class small and its sum quick."""
+    return np.int16 if weight * MAX_NODE_SCORE <= _MOST_IN_INT16 else np.int64
+
+
+def _weighted(raw: Scores, weight: int) -> npt.NDArray[np.integer] | int:
+    low = int(raw.min())
+    if low == int(raw.max()):
+        return low * weight
+    if not 0 <= low <= int(raw.max()) <= MAX_NODE_SCORE:
+        return raw * weight
+    return (raw * weight).astype(_dtype(weight))

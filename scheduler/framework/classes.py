@@ -1,0 +1,139 @@
+"""The class cache: pods that look alike share answers.
+
+1.  Each plugin reduces a pod to a *fragment*: just what its answers depend on. The fragments together are the pod's
+    class; the thousand pods of a Deployment are one class, and so are those of a StatefulSet.
+2.  Per class the answers for all rows are kept (``class_filters.py``, ``class_scores.py``): which rows fit, how good
+    they are, with each plugin's part.
+3.  When the next pod of the class comes, only what changed is asked again: the rows in the cache's journal, by each
+    plugin that declared that it reads what changed there; and a plugin whose *stamp* (the versions of the counters and
+    kinds it reads) is another one, for all rows.
+4.  A plugin that declares nothing is asked afresh each time; the others' answers are still shared.
+
+What differs between pods of a class is never in here: nominations are an overlay of the cycle.
+The cache is bounded in bytes; the class used longest ago leaves first.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from scheduler.cluster.interning import Interner
+from scheduler.errors import PluginError
+from scheduler.framework.class_filters import ClassFilters
+from scheduler.framework.class_scores import ClassScores
+from scheduler.framework.nominated_overlay import NominatedOverlay
+from scheduler.framework.plugin import Plugin, Reads
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.view import View
+    from scheduler.framework.profile import Profile
+
+Fragments = dict[str, Hashable]
+"""Plugin name → fragment, of the plugins that declare what they read."""
+
+
+class PodClass:
+    """The shared answers of one class in one profile."""
+
+    __slots__ = ("filters", "overlays", "scores", "uses")
+
+    def __init__(self, profile: Profile) -> None:
+        self.filters = ClassFilters(profile)
+        self.scores = ClassScores(profile)
+        self.overlays: dict[int, NominatedOverlay] = {}
+        """Priority → where pods of the class and that priority do not fit beside nominated ones."""
+        self.uses = 0
+
+    @property
+    def nbytes(self) -> int:
+        return self.filters.nbytes + self.scores.nbytes
+
+
+class ClassCache:
+    """The classes of all profiles, at most ``limit_bytes`` of arrays (and always at least one class)."""
+
+    def __init__(self, limit_bytes: int = 48 * 2**20, limit_classes: int = 4096) -> None:
+        self.limit_bytes = limit_bytes
+        self.limit_classes = limit_classes
+        self._classes: OrderedDict[Hashable, PodClass] = OrderedDict()
+        self._static_keys: Interner[Hashable] = Interner()
+        self._bytes = 0
+        self._sizes: dict[Hashable, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+    def find(self, profile: Profile, pod: PodInfo, view: View) -> tuple[PodClass, Fragments]:
+        """The class of a pod, made if it is new, and the pod's fragments. Raises PluginError."""
+        fragments, static_key = self._static_fragments(profile, pod, view)
+        key: Hashable = (profile.scheduler_name, static_key)
+        if profile.cluster_fragment_plugins:
+            fragments = dict(fragments)
+            moving = []
+            for plugin in profile.cluster_fragment_plugins:
+                fragments[plugin.name] = fragment = _fragment(plugin, pod, view)
+                moving.append(fragment)
+            key = (profile.scheduler_name, static_key, tuple(moving))
+        found = self._classes.get(key)
+        if found is None:
+            found = self._classes[key] = PodClass(profile)
+            self._sizes[key] = 0
+        else:
+            self._classes.move_to_end(key)
+        found.uses += 1
+        if found.uses & 15 == 2:
+            self._weigh(key, found)
+        return found, fragments
+
+    def _static_fragments(self, profile: Profile, pod: PodInfo, view: View) -> tuple[Fragments, int]:
+        """Fragments that depend on the pod alone, worked out once a pod, with one small number for all of them."""
+        kept = pod.static_fragments
+        if kept is not None and kept[0] == profile.scheduler_name:
+            return kept[1], kept[2]
+        fragments = {plugin.name: _fragment(plugin, pod, view) for plugin in profile.static_fragment_plugins}
+        try:
+            key = self._static_keys.intern((profile.scheduler_name, *fragments.values()))
+        except TypeError as error:
+            culprit = next((name for name, fragment in fragments.items() if not _is_hashable(fragment)), "")
+            raise PluginError(culprit, "Fragment", error) from error
+        if len(self._static_keys) > 64 * self.limit_classes:
+            self._static_keys = Interner()
+            self.clear()
+            key = self._static_keys.intern((profile.scheduler_name, *fragments.values()))
+        pod.static_fragments = (profile.scheduler_name, fragments, key)
+        return fragments, key
+
+    def clear(self) -> None:
+        """Forget every answer (a profile changed)."""
+        self._classes.clear()
+        self._sizes.clear()
+        self._bytes = 0
+
+    def _weigh(self, key: Hashable, pod_class: PodClass) -> None:
+        self._bytes += pod_class.nbytes - self._sizes[key]
+        self._sizes[key] = pod_class.nbytes
+        while len(self._classes) > 1 and (self._bytes > self.limit_bytes or len(self._classes) > self.limit_classes):
+            oldest, _ = self._classes.popitem(last=False)
+            self._bytes -= self._sizes.pop(oldest)
+
+
+def _fragment(plugin: Plugin, pod: PodInfo, view: View) -> Hashable:
+    try:
+        return plugin.fragment(pod, view)
+    except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
+        raise PluginError(plugin.name, "Fragment", error) from error
+
+
+def _is_hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def declares_fragment(plugin: Plugin) -> bool:
+    return Reads.UNDECLARED not in plugin.reads

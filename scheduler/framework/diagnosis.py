@@ -1,0 +1,154 @@
+"""Diagnosis: why no node would do, node by node, and the sentence that users read about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.framework.status import Code, Refusal, unresolvable
+
+RefusalCodes = npt.NDArray[np.int32]
+
+NOT_LOOKED_AT = unresolvable()
+"""The status of nodes that nobody looked at: preemption can't help there, and the message does not count them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What one attempt that found no node knows about it.
+
+    ``codes`` has one int32 a row: 0 where the row has no status of its own, else k for ``refusals[k - 1]``, signed by
+    the plugin that came first. Rows without a status of their own have the status ``absent``.
+    """
+
+    codes: RefusalCodes
+    refusals: tuple[Refusal, ...] = ()
+    absent: Refusal = NOT_LOOKED_AT
+    pre_filter: Refusal | None = None
+    """The refusal of the pod as a whole, signed; the message then shows it in place of the histogram."""
+    unschedulable_plugins: frozenset[str] = frozenset()
+    """Whom the queue asks whether an event helps: all that rejected a node, or the pod, or narrowed the nodes down."""
+    pending_plugins: frozenset[str] = frozenset()
+    """As ``unschedulable_plugins``, of those that answered Pending."""
+    post_filter_message: str = ""
+
+    def at(self, row: int) -> Refusal:
+        """Why not this row."""
+        code = self.codes.item(row)
+        return self.refusals[code - 1] if code else self.absent
+
+    @property
+    def explicit_count(self) -> int:
+        """Rows that have a status of their own."""
+        return int(np.count_nonzero(self.codes))
+
+    def rows_refused_as(self, code: Code) -> npt.NDArray[np.int64]:
+        """Rows whose status has this code, int64, ascending. With an ``absent`` status of that code: all the others
+        too, rows without a node included."""
+        wanted = np.zeros(len(self.refusals) + 1, np.bool_)
+        wanted[0] = self.absent.code is code
+        for number, refusal in enumerate(self.refusals, start=1):
+            wanted[number] = refusal.code is code
+        return np.flatnonzero(wanted[self.codes])
+
+    def with_post_filter(self, message: str) -> Diagnosis:
+        return replace(self, post_filter_message=message)
+
+    @staticmethod
+    def of_pod(refusal: Refusal, size: int) -> Diagnosis:
+        """A PreFilter plugin refused the pod as a whole (``refusal`` is signed): every node of ``size`` rows has that
+        status."""
+        return Diagnosis(
+            codes=np.zeros(size, np.int32),
+            absent=refusal,
+            pre_filter=refusal,
+            unschedulable_plugins=frozenset({refusal.plugin} if refusal.code is not Code.PENDING else ()),
+            pending_plugins=frozenset({refusal.plugin} if refusal.code is Code.PENDING else ()),
+        )
+
+    @staticmethod
+    def of_rows(refusals: Mapping[int, Refusal], size: int, absent: Refusal = NOT_LOOKED_AT) -> Diagnosis:
+        """From a signed refusal for each row that has one."""
+        builder = DiagnosisBuilder(size)
+        for row, refusal in refusals.items():
+            builder.refuse(np.array([row]), refusal)
+        return builder.build(absent=absent)
+
+
+@dataclass(slots=True)
+class DiagnosisBuilder:
+    """Collects refusals; the first one of a row stays."""
+
+    size: int
+    codes: RefusalCodes = field(init=False)
+    _numbers: dict[Refusal, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.codes = np.zeros(self.size, np.int32)
+
+    def refuse(self, rows: npt.NDArray[np.int64], refusal: Refusal) -> None:
+        """These rows (int64) are refused by a signed refusal, unless they were refused before."""
+        number = self._numbers.setdefault(refusal, len(self._numbers) + 1)
+        fresh = rows[self.codes[rows] == 0]
+        self.codes[fresh] = number
+
+    def build(self, absent: Refusal = NOT_LOOKED_AT, narrowed_by: frozenset[str] = frozenset()) -> Diagnosis:
+        """``narrowed_by``: plugins that named the only nodes worth looking at; they count as rejectors."""
+        used = set(np.unique(self.codes).tolist())
+        plugins = {True: set[str](), False: set[str]()}
+        for refusal, number in self._numbers.items():
+            if number in used:
+                plugins[refusal.code is Code.PENDING].add(refusal.plugin)
+        return Diagnosis(
+            codes=self.codes,
+            refusals=tuple(self._numbers),
+            absent=absent,
+            unschedulable_plugins=frozenset(plugins[False] | narrowed_by),
+            pending_plugins=frozenset(plugins[True]),
+        )
+
+
+def outside_node_set(plugins: frozenset[str]) -> Refusal:
+    """The status of nodes that the node sets of these plugins leave out."""
+    return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]")
+
+
+def disjoint_node_sets(plugins: frozenset[str]) -> Refusal:
+    """The refusal of a pod for which the node sets of these plugins have no node in common."""
+    if len(plugins) == 1:
+        return unresolvable(f"node(s) didn't satisfy plugin {next(iter(plugins))}")
+    return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously")
+
+
+def fit_error_text(total_nodes: int, diagnosis: Diagnosis) -> str:
+    """``0/3 nodes are available: 3 Insufficient cpu. preemption: ...`` word for word as kube-scheduler 1.36 writes it.
+
+    ``total_nodes`` counts all nodes of the cluster, also those that were not looked at.
+    """
+    text = f"0/{total_nodes} nodes are available:"
+    if diagnosis.pre_filter is not None and diagnosis.pre_filter.reasons:
+        text += f" {diagnosis.pre_filter.message}."
+    else:
+        entries = [f"{count} {reason}" for reason, count in reason_counts(total_nodes, diagnosis).items()]
+        if entries:
+            text += f" {', '.join(sorted(entries))}."
+    if diagnosis.post_filter_message:
+        text += f" {diagnosis.post_filter_message}"
+    return text
+
+
+def reason_counts(total_nodes: int, diagnosis: Diagnosis) -> dict[str, int]:
+    """On how many nodes each reason holds; a node with several reasons counts for each of them."""
+    counts: dict[str, int] = {}
+    numbers = np.bincount(diagnosis.codes, minlength=len(diagnosis.refusals) + 1).tolist()
+    for refusal, number in zip(diagnosis.refusals, numbers[1:], strict=True):
+        for reason in refusal.reasons if number else ():
+            counts[reason] = counts.get(reason, 0) + number
+    others = total_nodes - sum(numbers[1:])
+    if others > 0:
+        for reason in diagnosis.absent.reasons:
+            counts[reason] = counts.get(reason, 0) + others
+    return counts

@@ -1,0 +1,155 @@
+"""Cluster events: what can happen that may make a rejected pod schedulable, and who wants to hear of it.
+
+The bits and labels are kube-scheduler's (reference queue.md §6.4, §6.5); ``Action`` values are compared as integers by
+the matching rule, so their order is part of the contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, IntFlag
+from typing import Any
+
+
+class Action(IntFlag):
+    ADD = 1
+    DELETE = 2
+    UPDATE_NODE_ALLOCATABLE = 4
+    UPDATE_NODE_LABEL = 8
+    UPDATE_NODE_TAINT = 16
+    UPDATE_NODE_CONDITION = 32
+    UPDATE_NODE_ANNOTATION = 64
+    UPDATE_NODE_DECLARED_FEATURE = 128
+    UPDATE_POD_LABEL = 256
+    UPDATE_POD_SCALE_DOWN = 512
+    UPDATE_POD_TOLERATION = 1024
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 2048
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = 4096
+    UPDATE = 8188
+    ALL = 8191
+
+
+class Resource(Enum):
+    """What an event is about; the value is the text used in labels."""
+
+    POD = "Pod"
+    ASSIGNED_POD = "AssignedPod"
+    UNSCHEDULED_POD = "UnschedulablePod"
+    NODE = "Node"
+    PERSISTENT_VOLUME = "PersistentVolume"
+    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
+    CSI_NODE = "storage.k8s.io/CSINode"
+    CSI_DRIVER = "storage.k8s.io/CSIDriver"
+    VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
+    CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIStorageCapacity"
+    STORAGE_CLASS = "storage.k8s.io/StorageClass"
+    RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
+    RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
+    DEVICE_CLASS = "resource.k8s.io/DeviceClass"
+    ANY = "*"
+
+
+_ACTION_LABELS = {
+    Action.ADD: "Add",
+    Action.DELETE: "Delete",
+    Action.UPDATE_NODE_ALLOCATABLE: "UpdateNodeAllocatable",
+    Action.UPDATE_NODE_LABEL: "UpdateNodeLabel",
+    Action.UPDATE_NODE_TAINT: "UpdateNodeTaint",
+    Action.UPDATE_NODE_CONDITION: "UpdateNodeCondition",
+    Action.UPDATE_NODE_ANNOTATION: "UpdateNodeAnnotation",
+    Action.UPDATE_NODE_DECLARED_FEATURE: "UpdateNodeDeclaredFeature",
+    Action.UPDATE_POD_LABEL: "UpdatePodLabel",
+    Action.UPDATE_POD_SCALE_DOWN: "UpdatePodScaleDown",
+    Action.UPDATE_POD_TOLERATION: "UpdatePodToleration",
+    Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED: "UpdatePodSchedulingGatesEliminated",
+    Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM: "UpdatePodGeneratedResourceClaim",
+    Action.UPDATE: "Update",
+    Action.ALL: "All",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    """A kind of happening: registered by plugins, sent by the engine."""
+
+    resource: Resource
+    action: Action
+    custom_label: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name used in metrics and logs, e.g. ``NodeAdd`` or ``AssignedPodUpdatePodScaleDown``."""
+        return self.custom_label or self.resource.value + _ACTION_LABELS[self.action]
+
+    @property
+    def is_wildcard(self) -> bool:
+        return self.resource is Resource.ANY and self.action == Action.ALL
+
+    def matches(self, incoming: ClusterEvent) -> bool:
+        """Whether a plugin that registered this event wants ``incoming``.
+
+        A general update (all Update bits) reaches only registrations that hold all of them: hence the comparison of
+        the actions as integers.
+        """
+        if self.is_wildcard:
+            return True
+        if incoming.is_wildcard:
+            return False
+        same_resource = (
+            self.resource is incoming.resource
+            or self.resource is Resource.ANY
+            or (self.resource is Resource.POD and incoming.resource in (Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD))
+        )
+        return same_resource and bool(self.action & incoming.action) and incoming.action <= self.action
+
+
+UNSCHEDULABLE_TIMEOUT = ClusterEvent(Resource.ANY, Action.ALL, "UnschedulableTimeout")
+FORCE_ACTIVATE = ClusterEvent(Resource.ANY, Action.ALL, "ForceActivate")
+
+# Labels of queue moves that no cluster event stands behind.
+SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
+BACKOFF_COMPLETE = "BackoffComplete"
+POP_FROM_BACKOFF = "PopFromBackoffQ"
+
+
+class Hint(Enum):
+    """A plugin's opinion on whether an event may make a pod schedulable that it rejected."""
+
+    QUEUE = "Queue"
+    SKIP = "QueueSkip"
+
+
+HintFunction = Callable[[Any, Any, Any], Hint]
+"""``hint(pod, old, new) -> Hint``: the pending PodInfo, and the event's object before and after (None where absent)."""
+
+
+def always_queue(_pod: Any, _old: Any, _new: Any) -> Hint:
+    """The hint of a registration that brings none."""
+    return Hint.QUEUE
+
+
+@dataclass(frozen=True, slots=True)
+class EventRegistration:
+    """One event that a plugin wants its rejected pods to be woken by."""
+
+    event: ClusterEvent
+    hint: HintFunction = always_queue
+
+
+DEFAULT_REGISTRATIONS: tuple[EventRegistration, ...] = tuple(
+    EventRegistration(ClusterEvent(resource, Action.ALL))
+    for resource in (
+        Resource.POD,
+        Resource.NODE,
+        Resource.PERSISTENT_VOLUME,
+        Resource.PERSISTENT_VOLUME_CLAIM,
+        Resource.CSI_NODE,
+        Resource.CSI_DRIVER,
+        Resource.CSI_STORAGE_CAPACITY,
+        Resource.STORAGE_CLASS,
+        Resource.RESOURCE_CLAIM,
+        Resource.DEVICE_CLASS,
+    )
+)
+"""What a plugin that registers nothing gets: everything, always (reference queue.md §6.7)."""

@@ -1,0 +1,118 @@
+"""Filters on single nodes, with pods added that are nominated there (reference preemption.md §5.4).
+
+A node that pods are nominated to must do twice: with them, since they will come (resources, anti-affinity), and without
+them, since they may not (affinity).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.errors import PluginError
+from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, State
+from scheduler.framework.status import SKIP, Refusal, Skip
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.view import View
+
+States = Mapping[str, State | Skip]
+
+
+def filter_one_row(
+    filters: Sequence[FilterPlugin], states: States, pod: PodInfo, view: View, row: int
+) -> Refusal | None:
+    """The first refusal, signed, or None. Plugins that skipped are left out. Raises PluginError."""
+    for plugin in filters:
+        state = states.get(plugin.name, EMPTY_STATE)
+        if isinstance(state, Skip):
+            continue
+        try:
+            refusal = plugin.filter_row(state, pod, view, row)
+        except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
+            raise PluginError(plugin.name, "Filter", error) from error
+        if refusal is not None:
+            return refusal.by(plugin.name)
+    return None
+
+
+def with_pods(states: States, view: View, row: int, pods: Sequence[PodInfo], sign: int) -> States:
+    """The states with pods added to (+1) or taken from (-1) a row of a private view, whose table is changed along."""
+    changed = dict(states)
+    for other in pods:
+        if sign > 0:
+            view.add_pod(other, row)
+        else:
+            view.remove_pod(other.uid, row)
+        for name, state in changed.items():
+            if counts_pods(state):
+                changed[name] = state.with_pod(view, row, other, sign)  # type: ignore[union-attr]
+    return changed
+
+
+def counts_pods(state: State | Skip) -> bool:
+    """Whether another pod on a node changes this state."""
+    return state is not SKIP and type(state).with_pod is not State.with_pod  # type: ignore[union-attr]
+
+
+def filter_with_nominated(
+    filters: Sequence[FilterPlugin],
+    states: States,
+    pod: PodInfo,
+    view: View,
+    row: int,
+    nominated: Sequence[PodInfo],
+) -> Refusal | None:
+    """Both passes for one row of any view, which is left as it is. ``nominated``: see ``rivals``."""
+    if nominated:
+        private = view.one_row(row)
+        changed = with_pods(states, private, 0, nominated, 1)
+        refusal = filter_one_row(filters, changed, pod, private, 0)
+        if refusal is not None:
+            return refusal
+    return filter_one_row(filters, states, pod, view, row)
+
+
+def refusals_with_nominated(
+    filters: Sequence[FilterPlugin],
+    states: States,
+    pod: PodInfo,
+    view: View,
+    nominated: Mapping[int, Sequence[PodInfo]],
+) -> dict[int, Refusal | None]:
+    """The first pass only, for many rows: row → refusal with that row's nominated pods added.
+
+    Where no plugin's state counts pods, rows do not see each other's and all are asked at once.
+    """
+    if any(counts_pods(state) for state in states.values()):
+        answers: dict[int, Refusal | None] = {}
+        for row, pods in nominated.items():
+            private = view.one_row(row)
+            answers[row] = filter_one_row(filters, with_pods(states, private, 0, pods, 1), pod, private, 0)
+        return answers
+    rows = list(nominated)
+    private = view.take(rows)
+    for place, pods in enumerate(nominated.values()):
+        for other in pods:
+            private.add_pod(other, place)
+    found: dict[int, Refusal | None] = dict.fromkeys(rows)
+    for plugin in reversed(filters):
+        state = states.get(plugin.name, EMPTY_STATE)
+        if isinstance(state, Skip):
+            continue
+        try:
+            verdicts = plugin.filter(state, pod, private, private.rows)
+        except Exception as error:  # noqa: BLE001
+            raise PluginError(plugin.name, "Filter", error) from error
+        if verdicts is not None:
+            for place in np.flatnonzero(verdicts.codes).tolist():
+                found[rows[place]] = verdicts.refusals[int(verdicts.codes[place]) - 1].by(plugin.name)
+    return found
+
+
+def rivals(pod: PodInfo, nominated: Sequence[PodInfo]) -> tuple[PodInfo, ...]:
+    """Of the pods nominated to a node, those that ``pod`` must leave room for: as important as it, and not itself."""
+    return tuple(other for other in nominated if other.priority >= pod.priority and other.uid != pod.uid)

@@ -1,0 +1,101 @@
+"""Where a class of pods does not fit once the pods nominated there are counted too.
+
+The class's own answers know nothing of nominations; this overlay does. It keeps, for the pods of one class and one
+priority, the refusal of each node that others are nominated to, and asks again only where the node or its nominations
+changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from scheduler.cluster.row_journal import RowJournal
+from scheduler.framework.class_filters import ClassFilters
+from scheduler.framework.node_filter import refusals_with_nominated, rivals
+from scheduler.framework.plugin import FilterPlugin, Reads
+from scheduler.framework.status import Refusal
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.view import View
+
+
+class Nominations(Protocol):
+    """What the overlay asks of the nominator."""
+
+    @property
+    def position(self) -> int: ...
+
+    def nodes_changed_since(self, position: int) -> set[str] | None: ...
+
+    @property
+    def nodes(self) -> Sequence[str]: ...
+
+    def pods_for_node(self, node_name: str) -> Sequence[PodInfo]: ...
+
+    def nominated_node(self, uid: str) -> str: ...
+
+
+class NominatedOverlay:
+    """Row → refusal beside the nominated pods of that row, None where the pod fits beside them too."""
+
+    __slots__ = ("_answers", "_filters", "_is_keepable", "_nominated_position", "_position", "_states")
+
+    def __init__(self, filters: Sequence[FilterPlugin]) -> None:
+        self._filters = filters
+        self._is_keepable = not any(Reads.UNDECLARED in plugin.reads for plugin in filters)
+        self._answers: dict[int, Refusal | None] = {}
+        self._position = -1
+        self._nominated_position = -1
+        self._states: tuple[object, ...] = ()
+
+    def refusals(
+        self, pod: PodInfo, filters: ClassFilters, view: View, journal: RowJournal, nominations: Nominations
+    ) -> dict[int, Refusal]:
+        """The rows that refuse the pod beside their nominated pods, with the refusal. Raises PluginError."""
+        table = view.table
+        states = tuple(filters.states.values())
+        is_same = len(states) == len(self._states) and all(
+            a is b for a, b in zip(states, self._states, strict=True)
+        )
+        changed = journal.since(self._position) if self._position >= 0 and self._is_keepable and is_same else None
+        moved = nominations.nodes_changed_since(self._nominated_position) if changed is not None else None
+        if changed is None or moved is None:
+            self._answers.clear()
+            stale = {row for name in nominations.nodes if (row := table.existing_row(name)) is not None}
+        else:
+            stale = {row for name in moved if (row := table.existing_row(name)) is not None}
+            stale.update(row for row in changed if row in self._answers)
+        self._position = -1
+        self._ask(pod, filters, view, stale, nominations)
+        answers = self._answers
+        own = table.existing_row(nominations.nominated_node(pod.uid))
+        if own is not None and own in answers:
+            # Kept answers are those of a pod that is nominated nowhere; this one must not be its own rival.
+            answers = dict(answers)
+            beside = rivals(pod, nominations.pods_for_node(table.names[own]))
+            answers[own] = (
+                refusals_with_nominated(self._filters, filters.states, pod, view, {own: beside})[own] if beside else None
+            )
+        self._position = journal.position
+        self._nominated_position = nominations.position
+        self._states = states
+        return {row: refusal for row, refusal in answers.items() if refusal is not None}
+
+    def _ask(
+        self, pod: PodInfo, filters: ClassFilters, view: View, rows: set[int], nominations: Nominations
+    ) -> None:
+        names = view.table.names
+        asked: dict[int, Sequence[PodInfo]] = {}
+        for row in sorted(rows):
+            self._answers.pop(row, None)
+            beside = [
+                other for other in nominations.pods_for_node(names[row]) if other.priority >= pod.priority
+            ]
+            if beside and filters.only is not None and names[row] not in filters.only:
+                continue
+            if beside:
+                asked[row] = beside
+        if asked:
+            self._answers.update(refusals_with_nominated(self._filters, filters.states, pod, view, asked))

@@ -1,0 +1,129 @@
+"""Plugins written for one node at a time.
+
+The quick way to write a plugin of your own: derive from ``PerNodeFilter``, ``PerNodeScore`` or both and answer for one
+node. It costs some microseconds a node and pod, so it suits plugins that are not asked for thousands of nodes many
+times a second; a plugin that is answers for all rows at once (``framework/plugin.py``). No built-in plugin is made
+this way.
+
+    class SameRack(PerNodeFilter):
+        name = "SameRack"
+
+        def filter_one(self, state, pod, node, node_view):
+            wanted = pod.labels.get("rack")
+            if wanted and node.metadata.labels.get("rack") != wanted:
+                return unschedulable("node(s) stand in another rack")
+            return None
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.framework.plugin import FilterPlugin, Rows, ScorePlugin, Scores, State, Verdicts
+from scheduler.framework.status import Refusal
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.view import View
+    from scheduler.objects.node import Node
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One row of the node table, read by name instead of by column. Only valid during the call."""
+
+    view: View
+    row: int
+
+    @property
+    def pods(self) -> tuple[PodInfo, ...]:
+        """All pods that are on the node or assumed to be."""
+        return tuple(self.view.table.pods[self.row].values())
+
+    def allocatable(self, resource: str) -> int:
+        """Milli-CPU for ``cpu``, bytes for memory and storage, else whole units; 0 where the node has none."""
+        table = self.view.table
+        match resource:
+            case "cpu":
+                column = table.allocatable_cpu
+            case "memory":
+                column = table.allocatable_memory
+            case "ephemeral-storage":
+                column = table.allocatable_storage
+            case "pods":
+                column = table.allocatable_pods
+            case _:
+                column = table.allocatable_scalar(resource)
+        return int(column[self.row])
+
+    def requested(self, resource: str) -> int:
+        """What the node's pods request, in the same units."""
+        table = self.view.table
+        match resource:
+            case "cpu":
+                column = table.requested_cpu
+            case "memory":
+                column = table.requested_memory
+            case "ephemeral-storage":
+                column = table.requested_storage
+            case "pods":
+                column = table.pod_count
+            case _:
+                column = table.requested_scalar(resource)
+        return int(column[self.row])
+
+
+class PerNodeFilter(FilterPlugin):
+    """A filter that looks at one node at a time."""
+
+    def filter_one(self, state: State, pod: PodInfo, node: Node, node_view: NodeView) -> Refusal | None:
+        """Why the pod can't go to this node; None = it can."""
+        raise NotImplementedError
+
+    def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
+        codes = np.zeros(_length(view, rows), np.int16)
+        numbers: dict[Refusal, int] = {}
+        for place, node, node_view in _nodes(view, rows):
+            refusal = self.filter_one(state, pod, node, node_view)
+            if refusal is not None:
+                codes[place] = numbers.setdefault(refusal, len(numbers) + 1)
+        return Verdicts(codes, tuple(numbers)) if numbers else None
+
+    def filter_row(self, state: State, pod: PodInfo, view: View, row: int) -> Refusal | None:
+        node = view.table.nodes[row]
+        return None if node is None else self.filter_one(state, pod, node, NodeView(view, row))
+
+
+class PerNodeScore(ScorePlugin):
+    """A score that looks at one node at a time."""
+
+    def score_one(self, state: State, pod: PodInfo, node: Node, node_view: NodeView) -> int:
+        """The higher the better: 0 to 100, unless the plugin has a ``normalize`` too."""
+        raise NotImplementedError
+
+    def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
+        scores = np.zeros(_length(view, rows), np.int64)
+        for place, node, node_view in _nodes(view, rows):
+            scores[place] = self.score_one(state, pod, node, node_view)
+        return scores
+
+    def score_row(self, state: State, pod: PodInfo, view: View, row: int) -> int:
+        node = view.table.nodes[row]
+        return 0 if node is None else self.score_one(state, pod, node, NodeView(view, row))
+
+
+def _length(view: View, rows: Rows) -> int:
+    return len(range(*rows.indices(view.table.size))) if isinstance(rows, slice) else len(rows)
+
+
+def _nodes(view: View, rows: Rows) -> Iterator[tuple[int, Node, NodeView]]:
+    """(place in the answer, node, its view) of the rows that have a node."""
+    listed = range(*rows.indices(view.table.size)) if isinstance(rows, slice) else rows.tolist()
+    for place, row in enumerate(listed):
+        node = view.table.nodes[row]
+        if node is not None:
+            yield place, node, NodeView(view, row)

@@ -1,0 +1,278 @@
+"""The plugin contract: READ THIS to write a plugin.
+
+A plugin is one value with a ``name`` and the points it takes part in, each a small base class below. It answers for
+many nodes at once: nodes are *rows* of the node table, and ``rows`` is either a slice (all of them) or an int array.
+
+Plugins hold no state about the cluster. What a plugin works out about a pod in ``pre_filter`` travels as a ``State``;
+nominated pods and preemption ask the State what it would be with another pod on a row (``with_pod``), and nothing is
+ever undone. What a plugin *reads* is declared (``reads``, ``fragment``, ``stamp``), so that pods which look alike to
+it share its answers (``framework/classes.py``). A plugin that declares nothing is asked afresh each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from enum import Flag, auto
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.framework.events import DEFAULT_REGISTRATIONS, EventRegistration
+from scheduler.framework.status import Refusal, Skip
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.view import View
+
+Rows = slice | npt.NDArray[np.int64]
+"""The rows asked about: a slice for all, or an int64 array."""
+Codes = npt.NDArray[np.int16]
+Scores = npt.NDArray[np.int64]
+
+MAX_NODE_SCORE = 100
+
+
+class Reads(Flag):
+    """What a plugin's answers for a row depend on, besides the pod's fragment and the stamp."""
+
+    NOTHING = 0
+    NODE = auto()
+    """The row's Node object: labels, taints, allocatable, images, features."""
+    USAGE = auto()
+    """What runs on the row: requested resources, pods, ports."""
+    FEASIBLE = auto()
+    """Scores depend on which rows are feasible (a domain count, say), beyond what ``normalize`` does with them."""
+    UNDECLARED = auto()
+    """Nobody knows: never shared between pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """A filter's answer for the rows asked.
+
+    ``codes``: int16, one a row; 0 = fits, k > 0 = refused by ``refusals[k - 1]``. ``None`` in place of Verdicts says
+    that every row fits.
+    """
+
+    codes: Codes
+    refusals: tuple[Refusal, ...]
+
+
+class State:
+    """What a plugin worked out about one pod in one attempt. Never changed once made: ``with_pod`` makes another."""
+
+    __slots__ = ()
+
+    def with_pod(self, view: View, row: int, other: PodInfo, sign: int) -> State:
+        """The state as if ``other`` were on ``row`` (sign +1) or were gone from it (-1).
+
+        Called with the view of that one row *after* its table has been changed. Plugins whose state does not count
+        pods keep this default.
+        """
+        return self
+
+
+class EmptyState(State):
+    """For plugins that need none."""
+
+    __slots__ = ()
+
+
+EMPTY_STATE = EmptyState()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSubset(State):
+    """A State that also restricts the search to the nodes named; names of no node are simply absent."""
+
+    names: frozenset[str]
+    inner: State = EMPTY_STATE
+
+
+class Plugin:
+    """Base of all plugins. ``name`` is what configuration, messages and metrics call it."""
+
+    name: ClassVar[str]
+    Args: ClassVar[type[msgspec.Struct] | None] = None
+    """The Struct of the plugin's arguments; None = takes none."""
+    reads: ClassVar[Reads] = Reads.UNDECLARED
+    fragment_reads_cluster: ClassVar[bool] = False
+    """The fragment depends on the cluster too (on interned terms, say): it is asked for anew in each attempt."""
+
+    def __init__(self, args: Any = None) -> None:
+        self.args = args
+
+    @classmethod
+    def validate_args(cls, args: Any, path: str) -> tuple[tuple[str, str], ...]:
+        """Faults of decoded arguments as (path, message) pairs; none means valid."""
+        return ()
+
+    def fragment(self, pod: PodInfo, view: View) -> Hashable:
+        """Just what the plugin's answers depend on of the pod. Only asked when ``reads`` is declared."""
+        raise NotImplementedError
+
+    def stamp(self, fragment: Hashable, view: View) -> Hashable:
+        """Equal stamps promise equal answers on unchanged rows: versions of the counters and kinds that are read.
+
+        Covers ``pre_filter`` and ``pre_score`` as well: one that looks at all nodes has ``view.table.node_version`` in it.
+        """
+        return ()
+
+    def events(self) -> tuple[EventRegistration, ...]:
+        """The events that may make a pod schedulable which this plugin rejected."""
+        return DEFAULT_REGISTRATIONS
+
+
+class PreEnqueuePlugin(Plugin):
+    def pre_enqueue(self, pod: PodInfo, context: EnqueueContext) -> Refusal | None:
+        """Whether the pod may enter the active queue; a refusal gates it."""
+        raise NotImplementedError
+
+
+class QueueSortPlugin(Plugin):
+    def sort_key(self, pod: PodInfo, timestamp: float) -> tuple[Any, ...]:
+        """Smaller goes first. ``timestamp``: seconds, when the pod was queued or last failed."""
+        raise NotImplementedError
+
+
+class PreFilterPlugin(Plugin):
+    def pre_filter(self, pod: PodInfo, view: View) -> State | Skip | Refusal:
+        """Work out what ``filter`` needs; SKIP leaves the plugin's filter out; a Refusal rejects the pod as a whole."""
+        raise NotImplementedError
+
+
+class FilterPlugin(Plugin):
+    def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
+        """Which rows fit; None = all do. ``state`` is EMPTY_STATE for plugins without ``pre_filter``."""
+        raise NotImplementedError
+
+    def filter_row(self, state: State, pod: PodInfo, view: View, row: int) -> Refusal | None:
+        """The same for one row. Hot plugins override it with plain integers; both forms must agree."""
+        verdicts = self.filter(state, pod, view, np.array([row]))
+        if verdicts is None or not verdicts.codes[0]:
+            return None
+        return verdicts.refusals[int(verdicts.codes[0]) - 1]
+
+
+class PostFilterPlugin(Plugin):
+    """Called when no node fits; may make room. See ``framework/post_filter.py`` for what it gets and answers."""
+
+    def post_filter(self, context: Any) -> Any:
+        raise NotImplementedError
+
+
+class PreScorePlugin(Plugin):
+    def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip | Refusal:
+        """``rows``: the feasible ones. SKIP: the plugin contributes nothing. A Refusal is an error here."""
+        raise NotImplementedError
+
+
+class ScorePlugin(Plugin):
+    def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
+        """Raw scores, int64, one a row asked. May be asked for infeasible rows too, whose scores nobody looks at,
+        unless ``reads`` has FEASIBLE."""
+        raise NotImplementedError
+
+    def score_row(self, state: State, pod: PodInfo, view: View, row: int) -> int:
+        return int(self.score(state, pod, view, np.array([row]))[0])
+
+
+class NormalizePlugin(ScorePlugin):
+    def normalize(self, state: State, scores: Scores, view: View, rows: Rows) -> Scores:
+        """Raw scores of all feasible rows to 0..100."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A change that Reserve asks the engine for: ``kind`` names who applies it, ``subject`` what it is about."""
+
+    kind: str
+    subject: Any
+
+
+class ReservePlugin(Plugin):
+    def reserve(self, state: State | None, pod: PodInfo, view: View, node: str) -> tuple[Effect, ...] | Refusal:
+        """What is to be set aside for the pod on the node. The engine applies the effects."""
+        raise NotImplementedError
+
+    def unreserve(self, state: State | None, pod: PodInfo, view: View, node: str) -> tuple[Effect, ...]:
+        """What takes it back. Called for every reserve plugin, also for those that never ran: must be idempotent."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Permit's "not yet": the pod waits, assumed on its node, at most ``timeout_seconds`` (15 minutes at the most)."""
+
+    timeout_seconds: float
+
+
+class PermitPlugin(Plugin):
+    def permit(self, state: State | None, pod: PodInfo, view: View, node: str) -> Wait | Refusal | None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class PreFlight:
+    """There is work to do before binding.
+
+    With ``writes`` (commands, for built-in plugins) the engine sends them and then asks ``pre_bind_progress`` every
+    second, for at most ``wait_seconds``. Without, the plugin's own ``pre_bind`` runs in the shell.
+    """
+
+    is_parallel: bool = False
+    """May run beside its neighbours that say so too."""
+    writes: tuple[Any, ...] = ()
+    wait_seconds: float | None = None
+
+
+class PreBindPlugin(Plugin):
+    """What must be done before the pod is bound. ``pre_bind_pre_flight`` is pure and says whether there is anything."""
+
+    def pre_bind_pre_flight(
+        self, state: State | None, pod: PodInfo, view: View, node: str
+    ) -> PreFlight | Skip | Refusal:
+        raise NotImplementedError
+
+    def pre_bind_progress(self, state: State | None, pod: PodInfo, view: View, node: str) -> bool | Refusal:
+        """Whether what ``writes`` set going is done; a Refusal gives up."""
+        return True
+
+    async def pre_bind(self, context: BindContext) -> Refusal | None:
+        """Runs in the shell and may await. None is success."""
+        raise NotImplementedError
+
+
+class BindPlugin(Plugin):
+    async def bind(self, context: BindContext) -> Refusal | Skip | None:
+        """Runs in the shell. DefaultBinder is not called: the engine sends its Binding itself."""
+        raise NotImplementedError
+
+
+class PostBindPlugin(Plugin):
+    async def post_bind(self, context: BindContext) -> None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class BindContext:
+    """What the plugins that run in the shell get: the pod, the chosen node, and the API server's port."""
+
+    pod: PodInfo
+    node: str
+    client: Any
+
+
+class EnqueueContext(Protocol):
+    """What PreEnqueue plugins may ask."""
+
+    def is_removing_victims_for(self, uid: str) -> bool: ...
+
+    def lookup(self, kind: Any, key: str) -> Any: ...
+
+
+PluginArgs = Mapping[str, Any]

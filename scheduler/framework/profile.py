@@ -1,0 +1,142 @@
+"""A profile: the plugins of one scheduler name, made from configuration, in the order in which each point runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from scheduler.config.args import args_path, decode_args
+from scheduler.config.plugin_sets import expand
+from scheduler.config.points import Point
+from scheduler.config.types import Profile as ProfileConfiguration
+from scheduler.errors import ConfigurationError, Fault
+from scheduler.framework.classes import declares_fragment
+from scheduler.framework.plugin import (
+    BindPlugin,
+    FilterPlugin,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    QueueSortPlugin,
+    ReservePlugin,
+    ScorePlugin,
+)
+
+POINT_TYPES: dict[Point, type[Plugin]] = {
+    Point.PRE_ENQUEUE: PreEnqueuePlugin,
+    Point.QUEUE_SORT: QueueSortPlugin,
+    Point.PRE_FILTER: PreFilterPlugin,
+    Point.FILTER: FilterPlugin,
+    Point.POST_FILTER: PostFilterPlugin,
+    Point.PRE_SCORE: PreScorePlugin,
+    Point.SCORE: ScorePlugin,
+    Point.RESERVE: ReservePlugin,
+    Point.PERMIT: PermitPlugin,
+    Point.PRE_BIND: PreBindPlugin,
+    Point.BIND: BindPlugin,
+    Point.POST_BIND: PostBindPlugin,
+}
+
+Registry = Mapping[str, type[Plugin]]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What the engine sees of the plugins: a tuple for each point."""
+
+    scheduler_name: str
+    percentage_of_nodes_to_score: int | None
+    plugins: tuple[Plugin, ...]
+    """Every plugin once, in the order of the default list."""
+    queue_sort: QueueSortPlugin
+    pre_enqueue_plugins: tuple[PreEnqueuePlugin, ...]
+    pre_filter_plugins: tuple[PreFilterPlugin, ...]
+    filter_plugins: tuple[FilterPlugin, ...]
+    post_filter_plugins: tuple[PostFilterPlugin, ...]
+    score_plugins: tuple[tuple[ScorePlugin, int], ...]
+    """With their weights; those that are also PreScore plugins have their ``pre_score`` asked first."""
+    reserve_plugins: tuple[ReservePlugin, ...]
+    permit_plugins: tuple[PermitPlugin, ...]
+    pre_bind_plugins: tuple[PreBindPlugin, ...]
+    bind_plugins: tuple[BindPlugin, ...]
+    post_bind_plugins: tuple[PostBindPlugin, ...]
+    static_fragment_plugins: tuple[Plugin, ...]
+    """Plugins whose fragment depends on the pod alone."""
+    cluster_fragment_plugins: tuple[Plugin, ...]
+    """Plugins whose fragment depends on the cluster too, asked anew for each attempt."""
+
+
+def build_profile(configuration: ProfileConfiguration, registry: Registry, index: int = 0) -> Profile:
+    """Make the plugins of a profile and sort them to their points.
+
+    ``index`` is the profile's place in the configuration, for the paths of faults. Raises ConfigurationError with
+    every fault: unknown plugins, bad arguments, points without the plugin they need.
+    """
+
+    def implements(name: str, point: Point) -> bool:
+        return name in registry and issubclass(registry[name], POINT_TYPES[point])
+
+    expansion = expand(configuration.plugins, implements, registry.keys(), configuration.scheduler_name)
+    faults = list(expansion.faults)
+    made: dict[str, Plugin] = {}
+    for entries in expansion.points.values():
+        for entry in entries:
+            if entry.name not in made:
+                plugin = _make(configuration, registry[entry.name], index, faults)
+                if plugin is not None:
+                    made[entry.name] = plugin
+    if faults:
+        raise ConfigurationError(
+            Fault(fault.path or f"profiles[{index}]", fault.message) for fault in dict.fromkeys(faults)
+        )
+
+    def at(point: Point) -> tuple[Plugin, ...]:
+        return tuple(made[entry.name] for entry in expansion.points[point])
+
+    weights = {entry.name: entry.weight for entry in expansion.points[Point.SCORE]}
+    in_order = tuple(made[name] for name in registry if name in made)
+    deciding = [
+        plugin for plugin in in_order if isinstance(plugin, PreFilterPlugin | FilterPlugin | PreScorePlugin | ScorePlugin)
+    ]
+    declared = [plugin for plugin in deciding if declares_fragment(plugin)]
+    return Profile(
+        scheduler_name=configuration.scheduler_name,
+        percentage_of_nodes_to_score=configuration.percentage_of_nodes_to_score,
+        plugins=in_order,
+        queue_sort=at(Point.QUEUE_SORT)[0],  # type: ignore[arg-type]
+        pre_enqueue_plugins=at(Point.PRE_ENQUEUE),  # type: ignore[arg-type]
+        pre_filter_plugins=at(Point.PRE_FILTER),  # type: ignore[arg-type]
+        filter_plugins=at(Point.FILTER),  # type: ignore[arg-type]
+        post_filter_plugins=at(Point.POST_FILTER),  # type: ignore[arg-type]
+        score_plugins=tuple((plugin, weights[plugin.name]) for plugin in at(Point.SCORE)),  # type: ignore[misc]
+        reserve_plugins=at(Point.RESERVE),  # type: ignore[arg-type]
+        permit_plugins=at(Point.PERMIT),  # type: ignore[arg-type]
+        pre_bind_plugins=at(Point.PRE_BIND),  # type: ignore[arg-type]
+        bind_plugins=at(Point.BIND),  # type: ignore[arg-type]
+        post_bind_plugins=at(Point.POST_BIND),  # type: ignore[arg-type]
+        static_fragment_plugins=tuple(plugin for plugin in declared if not plugin.fragment_reads_cluster),
+        cluster_fragment_plugins=tuple(plugin for plugin in declared if plugin.fragment_reads_cluster),
+    )
+
+
+def _make(
+    configuration: ProfileConfiguration, plugin_type: type[Plugin], index: int, faults: list[Fault]
+) -> Plugin | None:
+    """The plugin with its arguments decoded and checked; None after a fault."""
+    if plugin_type.Args is None:
+        return plugin_type()
+    place = next(
+        (at for at, config in enumerate(configuration.plugin_config) if config.name == plugin_type.name),
+        len(configuration.plugin_config),
+    )
+    raw = configuration.args_of(plugin_type.name)
+    args, found = decode_args(plugin_type.Args, raw, args_path(index, place), plugin_type.name)
+    if not found and args is not None:
+        found = tuple(Fault(*pair) for pair in plugin_type.validate_args(args, args_path(index, place)))
+    faults.extend(found)
+    return None if found else plugin_type(args)

@@ -1,0 +1,76 @@
+"""Outcomes as values: what a plugin answers when it does not simply say yes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Code(Enum):
+    """Status codes of kube-scheduler; the value is the name that metrics and vectors use."""
+
+    SUCCESS = "Success"
+    ERROR = "Error"
+    UNSCHEDULABLE = "Unschedulable"
+    UNRESOLVABLE = "UnschedulableAndUnresolvable"
+    WAIT = "Wait"
+    SKIP = "Skip"
+    PENDING = "Pending"
+
+    @property
+    def is_rejection(self) -> bool:
+        """The pod cannot be placed for now; as opposed to an error, which is somebody's fault."""
+        return self in _REJECTIONS
+
+
+_REJECTIONS = frozenset({Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING})
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a plugin says no, for one node or for all of them.
+
+    ``code`` decides what may follow: preemption can help where it is UNSCHEDULABLE and cannot where it is UNRESOLVABLE;
+    ERROR ends the whole attempt. ``reasons`` are the texts users read, in the plugin's order. ``plugin`` is filled in
+    by the framework.
+    """
+
+    code: Code
+    reasons: tuple[str, ...] = ()
+    plugin: str = ""
+
+    def by(self, plugin: str) -> Refusal:
+        """The same refusal, signed."""
+        return Refusal(self.code, self.reasons, plugin)
+
+    @property
+    def message(self) -> str:
+        return ", ".join(self.reasons)
+
+
+def unschedulable(*reasons: str) -> Refusal:
+    """Not here, not now; taking pods away may help."""
+    return Refusal(Code.UNSCHEDULABLE, reasons)
+
+
+def unresolvable(*reasons: str) -> Refusal:
+    """Not here, whatever is taken away."""
+    return Refusal(Code.UNRESOLVABLE, reasons)
+
+
+def failure(*reasons: str) -> Refusal:
+    """The plugin could not decide: the attempt ends with an error."""
+    return Refusal(Code.ERROR, reasons)
+
+
+class Skip:
+    """A plugin's answer "I have nothing to say about this pod": its later points are not called in this attempt."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "SKIP"
+
+
+SKIP = Skip()
+"""The one Skip value; compare with ``is``."""

@@ -1,0 +1,34 @@
+"""PodDisruptionBudget: how many of an application's pods may be taken away."""
+
+from __future__ import annotations
+
+import msgspec
+
+from scheduler.objects.meta import ApiObject, ApiStruct, Condition
+from scheduler.objects.selector_fields import LabelSelector
+
+
+class BudgetSpec(ApiStruct, frozen=True):
+    """`min_available` and `max_unavailable` are a number of pods or a percentage such as `50%`, as written."""
+
+    selector: LabelSelector | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+    unhealthy_pod_eviction_policy: str | None = None
+
+
+class BudgetStatus(ApiStruct, frozen=True):
+    """`disrupted_pods`: names of pods whose eviction has been granted and not yet been seen, and when (RFC 3339)."""
+
+    disruptions_allowed: int = 0
+    disrupted_pods: dict[str, str] = msgspec.field(default_factory=dict)
+    current_healthy: int = 0
+    desired_healthy: int = 0
+    expected_pods: int = 0
+    observed_generation: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+class PodDisruptionBudget(ApiObject, frozen=True):
+    spec: BudgetSpec = BudgetSpec()
+    status: BudgetStatus = BudgetStatus()

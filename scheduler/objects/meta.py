@@ -1,0 +1,97 @@
+"""What every object of the API has: its metadata, its owners, and the names that other parts call it by."""
+
+from __future__ import annotations
+
+import msgspec
+
+Labels = dict[str, str]
+"""Label (or annotation) keys and values."""
+
+
+class ApiStruct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True, gc=False):
+    """The parent of everything decoded from the API server's JSON. Never mutate a list or map found inside one."""
+
+
+class OwnerReference(ApiStruct, frozen=True):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
+class ObjectMeta(ApiStruct, frozen=True):
+    """Times are RFC 3339 texts as received; see `timestamps`."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: Labels = msgspec.field(default_factory=dict)
+    annotations: Labels = msgspec.field(default_factory=dict)
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+
+class ApiObject(ApiStruct, frozen=True):
+    """An object of the cluster. `key` is `namespace/name`, or the bare name of a kind without namespaces."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+    @property
+    def key(self) -> str:
+        metadata = self.metadata
+        return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        return self.metadata.namespace
+
+    @property
+    def uid(self) -> str:
+        return self.metadata.uid
+
+    @property
+    def resource_version(self) -> str:
+        return self.metadata.resource_version
+
+    @property
+    def labels(self) -> Labels:
+        return self.metadata.labels
+
+    @property
+    def annotations(self) -> Labels:
+        return self.metadata.annotations
+
+    @property
+    def is_terminating(self) -> bool:
+        """Whether its deletion has been asked for."""
+        return self.metadata.deletion_timestamp is not None
+
+
+class Condition(ApiStruct, frozen=True):
+    """A condition of a pod or a node. API servers send `null` for times that are not known."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+    last_probe_time: str | None = None
+    observed_generation: int = 0
+
+
+def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
+    """The owner that controls the object (at most one is marked so), or None."""
+    for owner in metadata.owner_references:
+        if owner.controller:
+            return owner
+    return None

@@ -1,0 +1,241 @@
+"""Node selectors: the required and the preferred half of node affinity (reference plugins.md §2.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+import msgspec
+
+from scheduler.objects.pod import Pod
+from scheduler.objects.requirements import Operator, Requirement
+from scheduler.objects.selector_fields import (
+    NodeSelectorFields,
+    PreferredSchedulingTerm,
+    SelectorExpression,
+    TopologySelectorTerm,
+)
+from scheduler.objects.selectors import SelectorError, joined, requirement_faults
+
+NODE_NAME_FIELD = "metadata.name"
+
+_OPERATORS = {operator.value: operator for operator in Operator}
+_OPERATORS_TEXT = ", ".join(f'"{name}"' for name in sorted(_OPERATORS))
+_FIELD_OPERATORS = {"In": Operator.IN, "NotIn": Operator.NOT_IN}
+
+
+class NodeSelectorTerm(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    """All its requirements must match. With `faults` it can't be used, and matches nothing.
+
+    `node_names` is what `metadata.name In [...]` fields leave: None if the term names no nodes (used to look at
+    those nodes only, so a term with faults, whose values may be several, has them as well).
+    """
+
+    expressions: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+    faults: tuple[str, ...] = ()
+    node_names: frozenset[str] | None = None
+
+    def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
+        """Without a node name the requirements on fields are not looked at."""
+        if self.faults:
+            return False
+        for requirement in self.expressions:
+            if not requirement.matches(labels):
+                return False
+        if node_name and self.fields:
+            fields = {NODE_NAME_FIELD: node_name}
+            for requirement in self.fields:
+                # A field that doesn't exist reads as the empty text: unlike a label, it is never absent.
+                value = fields.get(requirement.key, "")
+                if (value in requirement.values) is not (requirement.operator is Operator.IN):
+                    return False
+        return True
+
+
+class NodeSelector(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    """One of its terms must match; terms that are empty match nothing and have been left out.
+
+    `node_names`: None if a node of any name may match, else the only names worth looking at (which may be none).
+    """
+
+    terms: tuple[NodeSelectorTerm, ...] = ()
+    node_names: frozenset[str] | None = None
+
+    def matches(self, labels: Mapping[str, str], node_name: str = "") -> bool:
+        for term in self.terms:  # noqa: SIM110 - a loop, for speed: this is asked once per node
+            if term.matches(labels, node_name):
+                return True
+        return False
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What is wrong with it; terms without faults are usable all the same."""
+        return tuple([fault for term in self.terms for fault in term.faults])
+
+    def evaluate(self, labels: Mapping[str, str], node_name: str = "") -> bool:
+        """As `matches`, but raises `SelectorError` if nothing matched and some term has faults."""
+        if self.matches(labels, node_name):
+            return True
+        faults = self.faults
+        if faults:
+            raise SelectorError(joined(list(faults)))
+        return False
+
+
+class PreferredTerm(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    weight: int
+    term: NodeSelectorTerm
+
+
+class RequiredNodeAffinity(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    """All that a pod requires of a node's labels and name: its `nodeSelector` and its required node affinity.
+
+    `labels`: pairs of the `nodeSelector`, sorted. `selector`: None if there is no required affinity.
+    """
+
+    labels: tuple[tuple[str, str], ...] = ()
+    selector: NodeSelector | None = None
+
+    @property
+    def is_everything(self) -> bool:
+        return not self.labels and self.selector is None
+
+    def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
+        for key, value in self.labels:
+            if labels.get(key) != value:
+                return False
+        return self.selector is None or self.selector.matches(labels, node_name)
+
+    def evaluate(self, labels: Mapping[str, str], node_name: str) -> bool:
+        """As `matches`, but raises `SelectorError` if nothing matched and some term has faults."""
+        for key, value in self.labels:
+            if labels.get(key) != value:
+                return False
+        return self.selector is None or self.selector.evaluate(labels, node_name)
+
+
+# --- parsing ----------------------------------------------------------------------------------------------------------
+
+_Written = tuple[tuple[str, str, tuple[str, ...]], ...]
+_ANY_NODE = RequiredNodeAffinity()
+
+
+def parse_node_selector(written: NodeSelectorFields) -> NodeSelector:
+    """Never raises: what is wrong with a term is kept in the term."""
+    return _parse_terms(
+        tuple([(_plain(t.match_expressions), _plain(t.match_fields)) for t in written.node_selector_terms])
+    )
+
+
+def required_node_affinity(pod: Pod) -> RequiredNodeAffinity:
+    """Never raises: what is wrong with a term is kept in the term."""
+    affinity = pod.node_affinity
+    required = affinity.required if affinity is not None else None
+    labels = pod.spec.node_selector
+    if required is None:
+        return RequiredNodeAffinity(tuple(sorted(labels.items()))) if labels else _ANY_NODE
+    return RequiredNodeAffinity(tuple(sorted(labels.items())), parse_node_selector(required))
+
+
+def parse_preferred_terms(written: Iterable[PreferredSchedulingTerm]) -> tuple[PreferredTerm, ...]:
+    """The terms that can add to a score. Weightless and empty ones are left out before anything is checked.
+
+    Raises `SelectorError` if any of the others has a fault.
+    """
+    terms: list[PreferredTerm] = []
+    faults: list[str] = []
+    for index, preferred in enumerate(written):
+        preference = preferred.preference
+        if preferred.weight == 0 or preference.is_empty:
+            continue
+        term = _parse_term(_plain(preference.match_expressions), _plain(preference.match_fields), f"[{index}]")
+        faults += term.faults
+        terms.append(PreferredTerm(preferred.weight, term))
+    if faults:
+        raise SelectorError(joined(faults))
+    return tuple(terms)
+
+
+def preferred_score(terms: Iterable[PreferredTerm], labels: Mapping[str, str], node_name: str) -> int:
+    """The sum of the weights of the terms that match."""
+    return sum(preferred.weight for preferred in terms if preferred.term.matches(labels, node_name))
+
+
+def check_node_selector(written: NodeSelectorFields) -> NodeSelector:
+    """As `parse_node_selector`, but raises `SelectorError` if any term has a fault."""
+    selector = parse_node_selector(written)
+    faults = selector.faults
+    if faults:
+        raise SelectorError(joined(list(faults)))
+    return selector
+
+
+def topology_matches(terms: tuple[TopologySelectorTerm, ...], labels: Mapping[str, str]) -> bool:
+    """Whether a node's labels satisfy a StorageClass's `allowedTopologies`: one term, all of its expressions.
+
+    No terms allow every node; an empty term allows none.
+    """
+    if not terms:
+        return True
+    return any(
+        term.match_label_expressions
+        and all(labels.get(part.key) in part.values for part in term.match_label_expressions)
+        for term in terms
+    )
+
+
+def _plain(expressions: tuple[SelectorExpression, ...]) -> _Written:
+    return tuple([(part.key, part.operator, part.values) for part in expressions])
+
+
+@lru_cache(maxsize=4096)
+def _parse_terms(written: tuple[tuple[_Written, _Written], ...]) -> NodeSelector:
+    terms: list[NodeSelectorTerm] = []
+    names: frozenset[str] | None = frozenset()
+    for index, (expressions, fields) in enumerate(written):
+        named = _named_nodes(fields)
+        names = names | named if names is not None and named is not None else None
+        if expressions or fields:
+            terms.append(_parse_term(expressions, fields, f"nodeSelectorTerms[{index}]"))
+    return NodeSelector(tuple(terms), names if written else None)
+
+
+@lru_cache(maxsize=4096)
+def _parse_term(expressions: _Written, fields: _Written, path: str) -> NodeSelectorTerm:
+    faults: list[str] = []
+    requirements: list[Requirement] = []
+    for index, (key, written_operator, values) in enumerate(expressions):
+        at = f"{path}.matchExpressions[{index}]"
+        operator = _OPERATORS.get(written_operator)
+        if operator is None:
+            faults.append(
+                f'{at}.operator: Unsupported value: "{written_operator}": supported values: {_OPERATORS_TEXT}'
+            )
+            continue
+        faults += requirement_faults(key, operator, values, at)
+        requirements.append(Requirement(key, operator, tuple(sorted(set(values)))))
+    field_requirements: list[Requirement] = []
+    for index, (key, written_operator, values) in enumerate(fields):
+        at = f"{path}.matchFields[{index}]"
+        operator = _FIELD_OPERATORS.get(written_operator)
+        if operator is None:
+            faults.append(f'{at}.operator: Unsupported value: "{written_operator}": supported values: "In", "NotIn"')
+        elif len(values) != 1:
+            faults.append(f"{at}.values: Invalid value: {_go_list(values)}: must have one element")
+        else:
+            field_requirements.append(Requirement(key, operator, values))
+    return NodeSelectorTerm(tuple(requirements), tuple(field_requirements), tuple(faults), _named_nodes(fields))
+
+
+def _named_nodes(fields: _Written) -> frozenset[str] | None:
+    """The names that all `metadata.name In` fields have in common, however many values each has; None without any."""
+    named: frozenset[str] | None = None
+    for key, operator, values in fields:
+        if key == NODE_NAME_FIELD and operator == "In":
+            named = frozenset(values) if named is None else named & frozenset(values)
+    return named
+
+
+def _go_list(values: tuple[str, ...]) -> str:
+    return "[" + ",".join(f'"{value}"' for value in values) + "]"

@@ -1,0 +1,76 @@
+"""The syntax of label keys, label values and resource names, with the API server's own words for what is wrong."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+LONGEST_NAME = 63
+LONGEST_SUBDOMAIN = 253
+
+_NAME = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
+_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+
+_NAME_RULE = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
+    "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+@lru_cache(maxsize=4096)
+def qualified_name_faults(name: str) -> tuple[str, ...]:
+    """What is wrong with a label key or resource name: `[prefix/]name`. Empty if it is right."""
+    prefix, slash, rest = name.partition("/")
+    faults: list[str] = []
+    if slash:
+        if "/" in rest:
+            return (
+                "a qualified name "
+                + _NAME_RULE
+                + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+            )
+        if not prefix:
+            faults.append("prefix part must be non-empty")
+        else:
+            faults.extend(f"prefix part {fault}" for fault in subdomain_faults(prefix))
+    else:
+        rest = prefix
+    if not rest:
+        faults.append("name part must be non-empty")
+    elif len(rest) > LONGEST_NAME:
+        faults.append(f"name part must be no more than {LONGEST_NAME} bytes")
+    if not _NAME.fullmatch(rest):
+        faults.append(f"name part {_NAME_RULE}")
+    return tuple(faults)
+
+
+def subdomain_faults(text: str) -> tuple[str, ...]:
+    """What is wrong with a DNS subdomain, such as the name of most objects."""
+    faults: list[str] = []
+    if len(text) > LONGEST_SUBDOMAIN:
+        faults.append(f"must be no more than {LONGEST_SUBDOMAIN} bytes")
+    if not _SUBDOMAIN.fullmatch(text):
+        faults.append(_SUBDOMAIN_RULE)
+    return tuple(faults)
+
+
+@lru_cache(maxsize=16_384)
+def label_value_faults(text: str) -> tuple[str, ...]:
+    """What is wrong with the value of a label."""
+    faults: list[str] = []
+    if len(text) > LONGEST_NAME:
+        faults.append(f"must be no more than {LONGEST_NAME} bytes")
+    if text and not _NAME.fullmatch(text):
+        faults.append(_VALUE_RULE)
+    return tuple(faults)

@@ -1,0 +1,76 @@
+"""One requirement on labels, the atom of every selector (reference plugins.md §2.5, §2.6)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import Enum
+
+import msgspec
+
+from scheduler.objects.quantity import MAX_INT64, MIN_INT64
+
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_MOST_DIGITS = 64
+
+
+class Operator(Enum):
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    ABSENT = "DoesNotExist"
+    GREATER = "Gt"
+    LESS = "Lt"
+
+
+class Requirement(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    """Hashable. `values` are sorted and distinct. NotIn and DoesNotExist match where the label is absent."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        value = labels.get(self.key)
+        operator = self.operator
+        if operator is Operator.IN:
+            return value in self.values
+        if operator is Operator.NOT_IN:
+            return value not in self.values
+        if operator is Operator.EXISTS:
+            return value is not None
+        if operator is Operator.ABSENT:
+            return value is None
+        actual = self.number(value) if value is not None else None
+        limit = self.number(self.values[0])
+        if actual is None or limit is None:
+            return False
+        return actual > limit if operator is Operator.GREATER else actual < limit
+
+    @staticmethod
+    def number(text: str) -> int | None:
+        """The text as a 64-bit number in decimal, with or without a sign and leading zeros; else None."""
+        if not _INTEGER.fullmatch(text):
+            return None
+        digits = text.lstrip("+-").lstrip("0") or "0"
+        if len(digits) > _MOST_DIGITS:
+            return None
+        number = -int(digits) if text[0] == "-" else int(digits)
+        return number if MIN_INT64 <= number <= MAX_INT64 else None
+
+    def __str__(self) -> str:
+        match self.operator:
+            case Operator.IN if len(self.values) == 1:
+                return f"{self.key}={self.values[0]}"
+            case Operator.IN:
+                return f"{self.key} in ({','.join(self.values)})"
+            case Operator.NOT_IN:
+                return f"{self.key} notin ({','.join(self.values)})"
+            case Operator.EXISTS:
+                return self.key
+            case Operator.ABSENT:
+                return f"!{self.key}"
+            case Operator.GREATER:
+                return f"{self.key}>{self.values[0]}"
+            case Operator.LESS:
+                return f"{self.key}<{self.values[0]}"

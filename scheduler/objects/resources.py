@@ -1,0 +1,308 @@
+"""What a pod asks for and what a node offers (reference plugins.md §2.2, §2.3).
+
+Quantities of one pod are added up exactly and rounded once, at the end; the rounded numbers of several pods are what
+nodes add up. Four callers read a pod's request in four ways, see the functions below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Container, ContainerStatus, Pod, ResourceRequirements
+from scheduler.objects.qualified_names import qualified_name_faults
+from scheduler.objects.quantity import Quantities, milli_value, parse, value
+
+CPU = "cpu"
+MEMORY = "memory"
+EPHEMERAL_STORAGE = "ephemeral-storage"
+PODS = "pods"
+
+ExactResources = dict[str, int]
+"""Resource name -> exact amount in nano-units. Cached: never mutate one that a function here has returned."""
+
+NON_ZERO_DEFAULTS: Mapping[str, str] = {CPU: "100m", MEMORY: "200Mi"}
+"""What a container is taken to need where it doesn't say, so that scores don't pile up such pods on one node."""
+
+_Written = tuple[tuple[str, str | int | float], ...]
+
+
+class ResourceVector(msgspec.Struct, frozen=True, gc=False):
+    """Whole numbers: milli-CPU, bytes, bytes, number of pods, and units of every scalar resource.
+
+    Never mutate `scalars`. A scalar of 0 is kept as a key. `pods` is only given by nodes.
+    """
+
+    milli_cpu: int = 0
+    memory: int = 0
+    ephemeral_storage: int = 0
+    pods: int = 0
+    scalars: dict[str, int] = msgspec.field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[int, int, int, int, tuple[tuple[str, int], ...]]:
+        """A hashable form: equal for equal vectors."""
+        scalars = tuple(sorted(self.scalars.items())) if self.scalars else ()
+        return self.milli_cpu, self.memory, self.ephemeral_storage, self.pods, scalars
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether nothing at all is asked for; a scalar of 0 is something."""
+        return not (self.milli_cpu or self.memory or self.ephemeral_storage or self.scalars)
+
+    def amount(self, name: str) -> int:
+        """By resource name, in the units above; 0 for a name that isn't there."""
+        match name:
+            case "cpu":
+                return self.milli_cpu
+            case "memory":
+                return self.memory
+            case "ephemeral-storage":
+                return self.ephemeral_storage
+            case "pods":
+                return self.pods
+            case _:
+                return self.scalars.get(name, 0)
+
+
+class NonZeroRequest(NamedTuple):
+    """What scores take a pod to need: never nothing, unless it says so itself."""
+
+    milli_cpu: int
+    memory: int
+
+
+# --- the four readings ------------------------------------------------------------------------------------------------
+
+
+def requests_of(pod: Pod) -> ResourceVector:
+    """What the pod to be placed needs to fit: its spec, pod-level requests included, its status ignored."""
+    return _vector(_shape_of(pod), False)
+
+
+def score_requests_of(pod: Pod) -> ResourceVector:
+    """What the pod to be placed adds in the score of NodeResourcesFit: defaults added, **pod-level requests ignored**.
+
+    That the pod-level requests are ignored here, and only here, is a quirk of kube-scheduler 1.36.
+    """
+    return _vector(_shape_of(pod), True)
+
+
+def node_info_requests_of(pod: Pod) -> ResourceVector:
+    """What a pod takes from its node: a resize in place counts with the largest of wanted, granted and actual."""
+    return _vector(_shape_with_status(pod), False)
+
+
+def non_zero_requests_of(pod: Pod) -> NonZeroRequest:
+    """What a pod takes from its node in scores: as `node_info_requests_of`, with defaults where it doesn't say."""
+    return _non_zero(_shape_with_status(pod))
+
+
+def pod_requests(
+    pod: Pod,
+    *,
+    use_status: bool,
+    skip_pod_level: bool = False,
+    defaults: Mapping[str, str] | None = None,
+) -> ExactResources:
+    """The exact request of a pod. `defaults` are given to each container for the names that it doesn't mention.
+
+    Raises `InvalidQuantity`.
+    """
+    shape = _shape_with_status(pod) if use_status else _shape_of(pod)
+    return _total(shape, skip_pod_level, tuple(defaults.items()) if defaults else ())
+
+
+def allocatable_of(node: Node) -> ResourceVector:
+    """What a node offers: `status.allocatable` only, capacity never counts. Raises `InvalidQuantity`."""
+    return _allocatable(tuple(node.status.allocatable.items()))
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def is_extended_resource(name: str) -> bool:
+    """Whether it is a resource of somebody other than Kubernetes, such as `example.com/gpu`."""
+    return (
+        "/" in name
+        and "kubernetes.io/" not in name
+        and not name.startswith("requests.")
+        and not qualified_name_faults(f"requests.{name}")
+    )
+
+
+@lru_cache(maxsize=4096)
+def is_scalar_resource(name: str) -> bool:
+    """Whether it is counted beside cpu, memory, ephemeral-storage and pods."""
+    return (
+        is_extended_resource(name) or name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name
+    )
+
+
+def is_pod_level_resource(name: str) -> bool:
+    """Whether a pod may ask for it as a whole."""
+    return name in (CPU, MEMORY) or name.startswith("hugepages-")
+
+
+# --- sums -------------------------------------------------------------------------------------------------------------
+
+
+class _Shape(NamedTuple):
+    """All that a pod's request is computed from, hashable: pods from one template share one computation."""
+
+    containers: tuple[_Written, ...]
+    init_containers: tuple[tuple[bool, _Written], ...]
+    """Whether it is a sidecar, and what it asks for."""
+    pod_level: _Written
+    overhead: _Written
+
+
+def _shape_of(pod: Pod) -> _Shape:
+    spec = pod.spec
+    return _Shape(
+        tuple([tuple(container.resources.requests.items()) for container in spec.containers]),
+        tuple([(c.is_sidecar, tuple(c.resources.requests.items())) for c in spec.init_containers]),
+        tuple(spec.resources.requests.items()) if spec.resources is not None else (),
+        tuple(spec.overhead.items()),
+    )
+
+
+def _shape_with_status(pod: Pod) -> _Shape:
+    """The shape with what the kubelet reports in the place of what the spec says, where the two may differ."""
+    shape = _shape_of(pod)
+    status = pod.status
+    if not status.container_statuses and not status.init_container_statuses and status.resources is None:
+        return shape
+    infeasible = _resize_is_infeasible(pod)
+    statuses = {known.name: known for known in (*status.container_statuses, *status.init_container_statuses)}
+
+    def reported(container: Container, written: _Written) -> _Written:
+        known: ContainerStatus | None = statuses.get(container.name)
+        if known is None or known.resources is None:
+            return written
+        wanted, allocated = container.resources.requests, known.allocated_resources
+        if known.resources.requests == wanted and (not allocated or allocated == wanted):
+            return written
+        return _effective(wanted, known.resources, allocated, infeasible)
+
+    spec = pod.spec
+    pod_level = shape.pod_level
+    if pod_level and status.resources is not None:
+        effective = dict(_effective(dict(pod_level), status.resources, status.allocated_resources, infeasible))
+        pod_level = tuple([(name, effective.get(name, 0)) for name, _ in pod_level])
+    return _Shape(
+        tuple([reported(c, written) for c, written in zip(spec.containers, shape.containers, strict=True)]),
+        tuple(
+            [
+                (is_sidecar, reported(container, written) if is_sidecar else written)
+                for container, (is_sidecar, written) in zip(spec.init_containers, shape.init_containers, strict=True)
+            ]
+        ),
+        pod_level,
+        shape.overhead,
+    )
+
+
+def _resize_is_infeasible(pod: Pod) -> bool:
+    pending = pod.condition("PodResizePending")
+    return pending is not None and pending.reason == "Infeasible"
+
+
+def _effective(wanted: Quantities, actual: ResourceRequirements, allocated: Quantities, infeasible: bool) -> _Written:
+    """The largest of what is wanted, granted and in force, per name; what can never be granted here is not wanted."""
+    largest: Quantities = {} if infeasible else dict(wanted)
+    for others in (actual.requests, allocated):
+        for name, written in others.items():
+            known = largest.get(name)
+            if known is None or parse(written) > parse(known):
+                largest[name] = written
+    return tuple(largest.items())
+
+
+@lru_cache(maxsize=8192)
+def _total(shape: _Shape, skip_pod_level: bool, defaults: tuple[tuple[str, str], ...]) -> ExactResources:
+    total: ExactResources = {}
+    for written in shape.containers:
+        _add(total, _exact(written, defaults))
+    if shape.init_containers:
+        _raise_to(total, _add_init_containers(total, shape.init_containers, defaults))
+    if shape.pod_level and not skip_pod_level:
+        total.update({name: amount for name, amount in _exact(shape.pod_level).items() if is_pod_level_resource(name)})
+    _add(total, _exact(shape.overhead))
+    return total
+
+
+def _add_init_containers(
+    total: ExactResources,
+    init_containers: tuple[tuple[bool, _Written], ...],
+    defaults: tuple[tuple[str, str], ...],
+) -> ExactResources:
+    """Adds the sidecars, which run for the whole life of the pod, to `total`; returns the peak while starting up."""
+    sidecars: ExactResources = {}
+    peak: ExactResources = {}
+    for is_sidecar, written in init_containers:
+        now = _exact(written, defaults)
+        if is_sidecar:
+            _add(total, now)
+            _add(sidecars, now)
+            _raise_to(peak, sidecars)
+        else:
+            _add(now, sidecars)
+            _raise_to(peak, now)
+    return peak
+
+
+def _exact(written: _Written, defaults: tuple[tuple[str, str], ...] = ()) -> ExactResources:
+    exact = {name: parse(text) for name, text in written}
+    for name, text in defaults:
+        if name not in exact:
+            exact[name] = parse(text)
+    return exact
+
+
+def _add(total: ExactResources, more: ExactResources) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise_to(largest: ExactResources, other: ExactResources) -> None:
+    for name, amount in other.items():
+        if name not in largest or amount > largest[name]:
+            largest[name] = amount
+
+
+@lru_cache(maxsize=8192)
+def _vector(shape: _Shape, for_score: bool) -> ResourceVector:
+    defaults = tuple(NON_ZERO_DEFAULTS.items()) if for_score else ()
+    return _rounded(_total(shape, for_score, defaults))
+
+
+@lru_cache(maxsize=8192)
+def _non_zero(shape: _Shape) -> NonZeroRequest:
+    missing = tuple(NON_ZERO_DEFAULTS.items())
+    if any(is_pod_level_resource(name) for name, _ in shape.pod_level):
+        # A pod that speaks for itself as a whole gets a default only for what neither it nor a container mentions.
+        stated = _total(shape, False, ())
+        missing = tuple([item for item in missing if item[0] not in stated])
+    total = _total(shape, False, missing)
+    return NonZeroRequest(milli_value(total.get(CPU, 0)), value(total.get(MEMORY, 0)))
+
+
+@lru_cache(maxsize=8192)
+def _allocatable(written: _Written) -> ResourceVector:
+    return _rounded(_exact(written))
+
+
+def _rounded(exact: ExactResources) -> ResourceVector:
+    return ResourceVector(
+        milli_cpu=milli_value(exact.get(CPU, 0)),
+        memory=value(exact.get(MEMORY, 0)),
+        ephemeral_storage=value(exact.get(EPHEMERAL_STORAGE, 0)),
+        pods=value(exact.get(PODS, 0)),
+        scalars={name: value(amount) for name, amount in exact.items() if is_scalar_resource(name)},
+    )

@@ -1,0 +1,143 @@
+"""Label selectors: parsed, checked and canonical (reference plugins.md §2.5).
+
+Two selectors that say the same in another order are equal and have one hash, so that counters can be kept per selector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import msgspec
+
+from scheduler.errors import SchedulerError
+from scheduler.objects.qualified_names import label_value_faults, qualified_name_faults
+from scheduler.objects.requirements import Operator, Requirement
+from scheduler.objects.selector_fields import LabelSelector
+
+Expression = tuple[str, str, tuple[str, ...]]
+"""Key, operator and values as written."""
+
+_OPERATORS = {operator.value: operator for operator in (Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.ABSENT)}
+
+
+class SelectorError(SchedulerError, ValueError):
+    """The selector can't be used. The text is the one that kube-scheduler 1.36 would give."""
+
+
+class Selector(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    """A label selector that matches when all its requirements do. `selects_nothing` is the absent selector.
+
+    Make one with `parse_selector`, `equality_selector` or `combined`: they keep the form canonical.
+    """
+
+    requirements: tuple[Requirement, ...] = ()
+    selects_nothing: bool = False
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether it is the empty selector, `{}`."""
+        return not self.requirements and not self.selects_nothing
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        if self.selects_nothing:
+            return False
+        for requirement in self.requirements:  # noqa: SIM110 - a loop, for speed: this is asked millions of times
+            if not requirement.matches(labels):
+                return False
+        return True
+
+    def __str__(self) -> str:
+        return "<nothing>" if self.selects_nothing else ",".join(str(part) for part in self.requirements)
+
+
+EVERYTHING = Selector()
+NOTHING = Selector(selects_nothing=True)
+
+
+def parse_selector(written: LabelSelector | None) -> Selector:
+    """None selects nothing, an empty selector everything. Raises `SelectorError`."""
+    if written is None:
+        return NOTHING
+    if not written.match_labels and not written.match_expressions:
+        return EVERYTHING
+    expressions: list[Expression] = [(key, "In", (value,)) for key, value in written.match_labels.items()]
+    expressions += [(part.key, part.operator, part.values) for part in written.match_expressions]
+    return _parse(tuple(expressions))
+
+
+def equality_selector(labels: Mapping[str, str]) -> Selector:
+    """Every label must have exactly this value; nothing is checked. An empty map selects everything."""
+    return _canonical([Requirement(key, Operator.IN, (value,)) for key, value in labels.items()])
+
+
+def combined(*selectors: Selector) -> Selector:
+    """The selector that matches what all of them match."""
+    if any(selector.selects_nothing for selector in selectors):
+        return NOTHING
+    return _canonical([part for selector in selectors for part in selector.requirements])
+
+
+@lru_cache(maxsize=8192)
+def _parse(expressions: tuple[Expression, ...]) -> Selector:
+    requirements: list[Requirement] = []
+    for key, written_operator, values in expressions:
+        operator = _OPERATORS.get(written_operator)
+        if operator is None:
+            raise SelectorError(f'"{written_operator}" is not a valid label selector operator')
+        faults = requirement_faults(key, operator, values)
+        if faults:
+            raise SelectorError(joined(faults))
+        requirements.append(Requirement(key, operator, tuple(sorted(set(values)))))
+    return _canonical(requirements)
+
+
+def _canonical(requirements: list[Requirement]) -> Selector:
+    if not requirements:
+        return EVERYTHING
+    return Selector(tuple(sorted(set(requirements), key=_order)))
+
+
+def _order(requirement: Requirement) -> tuple[str, str, tuple[str, ...]]:
+    return requirement.key, requirement.operator.value, requirement.values
+
+
+# --- faults -----------------------------------------------------------------------------------------------------------
+
+
+def requirement_faults(key: str, operator: Operator, values: tuple[str, ...], path: str = "") -> list[str]:
+    """What is wrong with a requirement on labels, in kube-scheduler 1.36's words. `path` leads to the expression."""
+    at = f"{path}." if path else ""
+    faults = [f'{at}key: Invalid value: "{key}": {fault}' for fault in qualified_name_faults(key)]
+    shown = "[" + ",".join(f'"{value}"' for value in values) + "]"
+    match operator:
+        case Operator.IN | Operator.NOT_IN:
+            if not values:
+                faults.append(f"{at}values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty")
+        case Operator.EXISTS | Operator.ABSENT:
+            if values:
+                faults.append(
+                    f"{at}values: Invalid value: {shown}: values set must be empty for exists and does not exist"
+                )
+        case Operator.GREATER | Operator.LESS:
+            if len(values) != 1:
+                faults.append(
+                    f"{at}values: Invalid value: {shown}: for 'Gt', 'Lt' operators, exactly one value is required"
+                )
+            rule = "for 'Gt', 'Lt' operators, the value must be an integer"
+            faults += [
+                f'{at}values[{index}]: Invalid value: "{value}": {rule}'
+                for index, value in enumerate(values)
+                if Requirement.number(value) is None
+            ]
+    for index, value in enumerate(values):
+        faults += [
+            f'{at}values[{index}][{key}]: Invalid value: "{value}": {fault}' for fault in label_value_faults(value)
+        ]
+    return faults
+
+
+def joined(faults: list[str]) -> str:
+    """Several faults in one text, each once, as Go's API machinery writes them."""
+    distinct = list(dict.fromkeys(faults))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

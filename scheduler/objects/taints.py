@@ -1,0 +1,85 @@
+"""Taints and the tolerations that get past them (reference plugins.md §2.7)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from scheduler.objects.node import Taint
+from scheduler.objects.pod import Toleration
+from scheduler.objects.quantity import MAX_INT64, MIN_INT64
+
+NO_SCHEDULE = "NoSchedule"
+NO_EXECUTE = "NoExecute"
+PREFER_NO_SCHEDULE = "PreferNoSchedule"
+
+UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
+"""What a pod must tolerate to go onto a cordoned node."""
+
+_CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
+
+
+def tolerates(toleration: Toleration, taint: Taint, *, comparison_operators: bool = False) -> bool:
+    """Whether one toleration covers one taint.
+
+    `comparison_operators`: the alpha gate TaintTolerationComparisonOperators, which brings the operators Gt and Lt.
+    """
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    match toleration.operator:
+        case "" | "Equal":
+            return toleration.value == taint.value
+        case "Exists":
+            return True
+        case "Gt" | "Lt" if comparison_operators:
+            limit, actual = _integer(toleration.value), _integer(taint.value)
+            if limit is None or actual is None:
+                return False
+            return actual > limit if toleration.operator == "Gt" else actual < limit
+        case _:
+            return False
+
+
+def tolerated(taint: Taint, tolerations: Iterable[Toleration], *, comparison_operators: bool = False) -> bool:
+    """Whether any of the tolerations covers the taint."""
+    return any(tolerates(toleration, taint, comparison_operators=comparison_operators) for toleration in tolerations)
+
+
+def repels(taint: Taint) -> bool:
+    """Whether the taint keeps pods away, rather than only making the node less attractive."""
+    return taint.effect in (NO_SCHEDULE, NO_EXECUTE)
+
+
+def first_untolerated_taint(
+    taints: Iterable[Taint], tolerations: Iterable[Toleration], *, comparison_operators: bool = False
+) -> Taint | None:
+    """The first of the node's NoSchedule and NoExecute taints that the pod doesn't tolerate, or None."""
+    for taint in taints:
+        if repels(taint) and not tolerated(taint, tolerations, comparison_operators=comparison_operators):
+            return taint
+    return None
+
+
+def preference_tolerations(tolerations: Iterable[Toleration]) -> tuple[Toleration, ...]:
+    """The tolerations that can matter for PreferNoSchedule taints."""
+    return tuple([toleration for toleration in tolerations if toleration.effect in ("", PREFER_NO_SCHEDULE)])
+
+
+def count_intolerable_preferences(
+    taints: Iterable[Taint], tolerations: Iterable[Toleration], *, comparison_operators: bool = False
+) -> int:
+    """How many PreferNoSchedule taints are not covered by any of the tolerations."""
+    return sum(
+        taint.effect == PREFER_NO_SCHEDULE
+        and not tolerated(taint, tolerations, comparison_operators=comparison_operators)
+        for taint in taints
+    )
+
+
+def _integer(text: str) -> int | None:
+    if not _CANONICAL_INTEGER.fullmatch(text) or len(text) > 20:
+        return None
+    number = int(text)
+    return number if MIN_INT64 <= number <= MAX_INT64 else None

@@ -1,0 +1,198 @@
+"""NodeAffinity: pods that ask for nodes with certain labels, or of a certain name, get those nodes.
+
+Filter: ``spec.nodeSelector`` and the required half of ``spec.affinity.nodeAffinity`` must both hold. Refuses with
+``node(s) didn't match Pod's node affinity/selector``. Where the required terms name their nodes (``metadata.name``),
+only those are looked at. Score: the sum of the weights of the preferred terms that hold.
+
+Arguments: ``addedAffinity``, a node affinity that all pods of the profile get on top of their own; its refusal reads
+``node(s) didn't match scheduler-enforced node affinity``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from scheduler.cluster.node_matching import matches_required, matches_selector, matches_term
+from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from scheduler.framework.plugin import (
+    FilterPlugin,
+    NodeSubset,
+    NormalizePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    Reads,
+    Rows,
+    Scores,
+    State,
+    Verdicts,
+)
+from scheduler.framework.status import SKIP, Refusal, Skip, failure, unresolvable
+from scheduler.objects.node_selectors import (
+    NodeSelector,
+    PreferredTerm,
+    RequiredNodeAffinity,
+    parse_node_selector,
+    parse_preferred_terms,
+    preferred_score,
+    required_node_affinity,
+)
+from scheduler.objects.pod import NodeAffinity as NodeAffinityFields
+from scheduler.objects.selectors import SelectorError
+from scheduler.plugins.normalization import default_normalize
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.view import View
+    from scheduler.objects.node import Node
+
+ENFORCED = unresolvable("node(s) didn't match scheduler-enforced node affinity")
+OTHER_NODES = unresolvable("node(s) didn't match Pod's node affinity/selector")
+TERMS_CONFLICT = unresolvable("pod affinity terms conflict")
+_REFUSALS = (ENFORCED, OTHER_NODES)
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+class NodeAffinityArgs(msgspec.Struct, frozen=True, rename="camel"):
+    added_affinity: NodeAffinityFields | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements(State):
+    required: RequiredNodeAffinity
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences(State):
+    terms: tuple[PreferredTerm, ...]
+
+
+class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugin):
+    """Reference plugins.md §3.6."""
+
+    name = "NodeAffinity"
+    Args = NodeAffinityArgs
+    reads = Reads.NODE
+
+    def __init__(self, args: NodeAffinityArgs | None = None) -> None:
+        super().__init__(args or NodeAffinityArgs())
+        added: NodeAffinityFields | None = self.args.added_affinity
+        self._added_required: NodeSelector | None = None
+        self._added_preferred: tuple[PreferredTerm, ...] = ()
+        self._has_added_preferences = added is not None and bool(added.preferred)
+        if added is not None:
+            if added.required is not None:
+                self._added_required = parse_node_selector(added.required)
+            self._added_preferred = parse_preferred_terms(added.preferred)
+
+    @classmethod
+    def validate_args(cls, args: Any, path: str) -> tuple[tuple[str, str], ...]:
+        return tuple(_faults(args.added_affinity, f"{path}.addedAffinity")) if args.added_affinity is not None else ()
+
+    def fragment(self, pod: PodInfo, view: View) -> Hashable:
+        affinity = pod.pod.node_affinity
+        return required_node_affinity(pod.pod), affinity.preferred if affinity is not None else ()
+
+    # --- filter -------------------------------------------------------------------------------------------------------
+
+    def pre_filter(self, pod: PodInfo, view: View) -> State | Skip | Refusal:
+        required = required_node_affinity(pod.pod)
+        if required.is_everything and self._added_required is None:
+            return SKIP
+        state = Requirements(required)
+        names = required.selector.node_names if required.selector is not None else None
+        if names is None:
+            return state
+        return NodeSubset(names, state) if names else TERMS_CONFLICT
+
+    def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
+        assert isinstance(state, Requirements)
+        table = view.table
+        codes = np.where(matches_required(table, state.required, rows), np.int16(0), np.int16(2))
+        if self._added_required is not None:
+            codes[~matches_selector(table, self._added_required, rows)] = 1
+        return Verdicts(codes, _REFUSALS) if codes.any() else None
+
+    def filter_row(self, state: State, pod: PodInfo, view: View, row: int) -> Refusal | None:
+        assert isinstance(state, Requirements)
+        node = view.table.nodes[row]
+        if node is None:
+            return OTHER_NODES
+        labels, name = node.metadata.labels, node.metadata.name
+        if self._added_required is not None and not self._added_required.matches(labels, name):
+            return ENFORCED
+        return None if state.required.matches(labels, name) else OTHER_NODES
+
+    # --- score --------------------------------------------------------------------------------------------------------
+
+    def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip | Refusal:
+        affinity = pod.pod.node_affinity
+        written = affinity.preferred if affinity is not None else ()
+        if not written and not self._has_added_preferences:
+            return SKIP
+        try:
+            return Preferences(self._added_preferred + parse_preferred_terms(written))
+        except SelectorError as error:
+            return failure(str(error))
+
+    def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
+        assert isinstance(state, Preferences)
+        table = view.table
+        scores = np.zeros(len(table.exists[rows]), np.int64)
+        for preferred in state.terms:
+            scores += matches_term(table, preferred.term, rows) * np.int64(preferred.weight)
+        return scores
+
+    def score_row(self, state: State, pod: PodInfo, view: View, row: int) -> int:
+        assert isinstance(state, Preferences)
+        node = view.table.nodes[row]
+        return 0 if node is None else preferred_score(state.terms, node.metadata.labels, node.metadata.name)
+
+    def normalize(self, state: State, scores: Scores, view: View, rows: Rows) -> Scores:
+        return default_normalize(scores)
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def events(self) -> tuple[EventRegistration, ...]:
+        return (
+            EventRegistration(
+                ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL), self._node_began_to_match
+            ),
+        )
+
+    def _node_began_to_match(self, pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
+        if new is None:
+            return Hint.SKIP
+        if self._added_required is not None and not self._added_required.matches(
+            new.metadata.labels, new.metadata.name
+        ):
+            return Hint.SKIP
+        required = required_node_affinity(pod.pod)
+        try:
+            if not required.evaluate(new.metadata.labels, new.metadata.name):
+                return Hint.SKIP
+            # What the profile adds is not asked of the old node, as in kube-scheduler 1.36.
+            had_matched = old is not None and required.evaluate(old.metadata.labels, old.metadata.name)
+        except SelectorError:
+            return Hint.QUEUE
+        return Hint.SKIP if had_matched else Hint.QUEUE
+
+
+def _faults(added: NodeAffinityFields, path: str) -> Iterator[tuple[str, str]]:
+    """What can't be used in ``addedAffinity``; a pod's own faulty term just matches nothing, here it is an error."""
+    if added.required is not None:
+        for fault in parse_node_selector(added.required).faults:
+            place, _, message = fault.partition(": ")
+            yield f"{path}.{_REQUIRED}.{place}", message
+    try:
+        parse_preferred_terms(added.preferred)
+    except SelectorError as error:
+        yield f"{path}.{_PREFERRED}", str(error)

@@ -1,0 +1,76 @@
+"""Which events may make room for a pod that NodeResourcesFit rejected (reference plugins.md §3.8).
+
+The hints are pure and know no DeviceClass: a node that lacks an extended resource counts as without room for it, which
+is what Tandem's filters say of such a node too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.framework.events import Hint
+from scheduler.objects.resources import allocatable_of
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.objects.node import Node
+    from scheduler.objects.resource_claims import DeviceClass
+    from scheduler.objects.resources import ResourceVector
+
+
+def pod_left_or_shrank(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
+    """A pod was deleted or asks for less now."""
+    if new is None:
+        held_room = old is not None and (old.node_name or old.pod.status.nominated_node_name)
+        return Hint.QUEUE if held_room else Hint.SKIP
+    if new.uid == pod.uid:
+        return Hint.QUEUE
+    if old is None or not new.node_name:
+        return Hint.SKIP
+    return Hint.QUEUE if _some_needed_amount_grew(pod.charged, new.charged, old.charged) else Hint.SKIP
+
+
+def node_has_more_room(pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
+    """A node was added or offers something else now."""
+    if new is None or not _fits_when_empty(pod.requests, allocatable_of(new)):
+        return Hint.SKIP
+    if old is None:
+        return Hint.QUEUE
+    before, after = allocatable_of(old), allocatable_of(new)
+    is_larger = after.pods > before.pods or _some_needed_amount_grew(pod.requests, before, after)
+    return Hint.QUEUE if is_larger else Hint.SKIP
+
+
+def class_maps_a_request(pod: PodInfo, old: DeviceClass | None, new: DeviceClass | None) -> Hint:
+    """A DeviceClass was added, or stands for another extended resource now."""
+    if new is None:
+        return Hint.SKIP
+    name = new.spec.extended_resource_name
+    if old is not None and old.spec.extended_resource_name == name:
+        return Hint.SKIP
+    wanted = pod.requests.scalars
+    is_wanted = (name is not None and name in wanted) or (old is None and new.implicit_resource_name in wanted)
+    return Hint.QUEUE if is_wanted else Hint.SKIP
+
+
+def _fits_when_empty(needed: ResourceVector, offered: ResourceVector) -> bool:
+    """Ignored resources are not ignored here, as in kube-scheduler 1.36."""
+    return (
+        offered.pods >= 1
+        and (needed.milli_cpu <= 0 or needed.milli_cpu <= offered.milli_cpu)
+        and (needed.memory <= 0 or needed.memory <= offered.memory)
+        and (needed.ephemeral_storage <= 0 or needed.ephemeral_storage <= offered.ephemeral_storage)
+        and all(not amount or amount <= offered.scalars.get(name, 0) for name, amount in needed.scalars.items())
+    )
+
+
+def _some_needed_amount_grew(needed: ResourceVector, before: ResourceVector, after: ResourceVector) -> bool:
+    return bool(
+        (needed.milli_cpu and after.milli_cpu > before.milli_cpu)
+        or (needed.memory and after.memory > before.memory)
+        or (needed.ephemeral_storage and after.ephemeral_storage > before.ephemeral_storage)
+        or any(
+            amount and after.scalars.get(name, 0) > before.scalars.get(name, 0)
+            for name, amount in needed.scalars.items()
+        )
+    )

@@ -1,0 +1,27 @@
+"""PrioritySort: pods of higher ``spec.priority`` are tried first; among equals, those that have waited longer.
+
+A pod without a priority counts as 0. Every profile must have the same one queue-sort plugin. No arguments.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.framework.plugin import QueueSortPlugin, Reads
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.framework.events import EventRegistration
+
+
+class PrioritySort(QueueSortPlugin):
+    """Reference plugins.md §3.2."""
+
+    name = "PrioritySort"
+    reads = Reads.NOTHING
+
+    def sort_key(self, pod: PodInfo, timestamp: float) -> tuple[int, float]:
+        return -pod.priority, timestamp
+
+    def events(self) -> tuple[EventRegistration, ...]:
+        return ()

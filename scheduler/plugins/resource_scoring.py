@@ -1,0 +1,161 @@
+"""How the resources of a node become a score: the strategies of NodeResourcesFit (reference plugins.md §3.8).
+
+Each resource gives 0..100, the score is their weighted mean. Resources that a node does not offer are left out there.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.framework.plugin import MAX_NODE_SCORE, Rows, Scores, State
+from scheduler.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY
+
+if TYPE_CHECKING:
+    from scheduler.cluster.table import NodeTable
+
+Column = npt.NDArray[np.int64]
+
+_EXACT_IN_FLOATS = 2**46
+"""Below it, a percentage divided in float64 and truncated is that of whole numbers."""
+_EXACT_IN_INT64 = 2**56
+"""Below it, hundred times the value is an int64."""
+
+
+class Strategy(Enum):
+    """The value is the name in configuration."""
+
+    LEAST_ALLOCATED = "LeastAllocated"
+    MOST_ALLOCATED = "MostAllocated"
+    REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceTerm:
+    """One resource in a score: what the pod adds of it, and its weight."""
+
+    name: str
+    own: int
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceTerms(State):
+    terms: tuple[ResourceTerm, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceScoring:
+    """A strategy; ``shape`` (int64, 101 scores by percent of utilization) is what RequestedToCapacityRatio looks up."""
+
+    strategy: Strategy
+    shape: Scores | None = None
+
+    def score(self, terms: tuple[ResourceTerm, ...], table: NodeTable, rows: Rows) -> Scores:
+        """int64, one a row asked; 0 where no resource counts."""
+        if not terms:
+            return np.zeros(len(table.pod_count[rows]), np.int64)
+        if self.shape is not None:
+            return self._shaped(terms, self.shape, table, rows)
+        total: Column | int = 0
+        weights: Column | int = 0
+        for term in terms:
+            allocatable, used = scored_columns(table, term.name)
+            allocatable = allocatable[rows]
+            percents = self._percents(allocatable, used[rows] + term.own)
+            total = total + (percents if term.weight == 1 else percents * term.weight)
+            # Rows that offer nothing of a resource have 0 percent of it here; only the weight must not count.
+            weights = weights + (term.weight if allocatable.all() else (allocatable > 0) * term.weight)
+        assert not isinstance(total, int)
+        mean: Scores = total // (weights if isinstance(weights, int) else np.maximum(weights, 1))
+        return mean
+
+    def score_row(self, terms: tuple[ResourceTerm, ...], table: NodeTable, row: int) -> int:
+        """The same for one row."""
+        total = weights = 0
+        is_least = self.strategy is Strategy.LEAST_ALLOCATED
+        for term in terms:
+            columns = scored_columns(table, term.name)
+            allocatable = columns[0].item(row)
+            if not allocatable:
+                continue
+            requested = columns[1].item(row) + term.own
+            if is_least:
+                percent = (allocatable - requested) * MAX_NODE_SCORE // allocatable if requested < allocatable else 0
+            else:
+                percent = min(requested, allocatable) * MAX_NODE_SCORE // allocatable
+                if self.shape is not None:
+                    percent = self.shape.item(percent)
+                    if percent <= 0:
+                        continue
+            total += percent * term.weight
+            weights += term.weight
+        if not weights:
+            return 0
+        return total // weights if self.shape is None else _rounded(total / weights)
+
+    def _percents(self, allocatable: Column, requested: Column) -> Scores:
+        if self.strategy is Strategy.LEAST_ALLOCATED:
+            counted = np.maximum(np.subtract(allocatable, requested, out=requested), 0, out=requested)
+        else:
+            counted = np.minimum(requested, allocatable, out=requested)
+        return percents(counted, allocatable)
+
+    def _shaped(self, terms: tuple[ResourceTerm, ...], shape: Scores, table: NodeTable, rows: Rows) -> Scores:
+        total: Column | int = 0
+        weights: Column | int = 0
+        for term in terms:
+            allocatable, used = scored_columns(table, term.name)
+            allocatable = allocatable[rows]
+            scores = shape[self._percents(allocatable, used[rows] + term.own)]
+            scores[allocatable == 0] = 0
+            total = total + scores * term.weight
+            # A resource that scores nothing does not pull the mean down either.
+            weights = weights + (scores > 0) * term.weight
+        mean = total / np.maximum(weights, 1)
+        whole = np.floor(mean)
+        # Half away from zero, as Go rounds.
+        return (whole + (mean - whole >= 0.5)).astype(np.int64)
+
+
+def percents(part: Column, whole: Column) -> Scores:
+    """100 * part // whole for 0 <= part <= whole, int64; 0 where whole is 0."""
+    largest = int(whole.max()) if len(whole) else 0
+    divisor = np.maximum(whole, 1)
+    if largest < _EXACT_IN_FLOATS:
+        quotient: Scores = (part * MAX_NODE_SCORE / divisor).astype(np.int64)
+    elif largest < _EXACT_IN_INT64:
+        quotient = part * MAX_NODE_SCORE // divisor
+    else:
+        quotient = (part.astype(object) * MAX_NODE_SCORE // divisor.astype(object)).astype(np.int64)
+    return quotient
+
+
+def scored_columns(table: NodeTable, name: str) -> tuple[Column, Column]:
+    """(allocatable, what is taken) of a resource; pods that request no cpu or memory count with defaults there."""
+    if name == CPU:
+        return table.allocatable_cpu, table.non_zero_cpu
+    if name == MEMORY:
+        return table.allocatable_memory, table.non_zero_memory
+    return requested_columns(table, name)
+
+
+def requested_columns(table: NodeTable, name: str) -> tuple[Column, Column]:
+    """(allocatable, requested) of a resource."""
+    if name == CPU:
+        return table.allocatable_cpu, table.requested_cpu
+    if name == MEMORY:
+        return table.allocatable_memory, table.requested_memory
+    if name == EPHEMERAL_STORAGE:
+        return table.allocatable_storage, table.requested_storage
+    return table.allocatable_scalar(name), table.requested_scalar(name)
+
+
+def _rounded(mean: float) -> int:
+    whole = math.floor(mean)
+    return whole + (mean - whole >= 0.5)

@@ -1,0 +1,44 @@
+"""SchedulingGates: a pod waits as long as its ``spec.schedulingGates`` is not empty (KEP-3521).
+
+A gated pod is not tried at all and costs nothing. Whoever set a gate removes it; with the last one gone the pod is
+queued at once. No arguments.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin, Reads
+from scheduler.framework.status import Refusal, unresolvable
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+
+
+class SchedulingGates(PreEnqueuePlugin):
+    """Reference plugins.md §3.1."""
+
+    name = "SchedulingGates"
+    reads = Reads.NOTHING
+
+    def pre_enqueue(self, pod: PodInfo, context: EnqueueContext) -> Refusal | None:
+        gates = pod.pod.spec.scheduling_gates
+        if not gates:
+            return None
+        return unresolvable(f"waiting for scheduling gates: [{' '.join(gate.name for gate in gates)}]")
+
+    def events(self) -> tuple[EventRegistration, ...]:
+        return _EVENTS
+
+
+def _own_gates_are_gone(pod: PodInfo, _old: PodInfo | None, new: PodInfo | None) -> Hint:
+    return Hint.QUEUE if new is not None and new.uid == pod.uid else Hint.SKIP
+
+
+_EVENTS = (
+    EventRegistration(
+        ClusterEvent(Resource.POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED),
+        _own_gates_are_gone,
+    ),
+)

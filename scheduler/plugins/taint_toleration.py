@@ -1,0 +1,133 @@
+"""TaintToleration: keeps pods off nodes whose taints they do not tolerate.
+
+Filter: a taint with the effect NoSchedule or NoExecute keeps a pod away unless one of its ``spec.tolerations`` covers
+it. Refuses with ``node(s) had untolerated taint(s)``. Score: the fewer PreferNoSchedule taints of a node are not
+tolerated, the better; without such taints every node gets the full score. No arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.cluster.interning import ABSENT
+from scheduler.cluster.node_matching import tolerated_taint_sets
+from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from scheduler.framework.plugin import (
+    FilterPlugin,
+    NormalizePlugin,
+    PreScorePlugin,
+    Reads,
+    Rows,
+    Scores,
+    State,
+    Verdicts,
+)
+from scheduler.framework.status import Refusal, Skip, unresolvable
+from scheduler.objects.node import Taint
+from scheduler.objects.taints import (
+    PREFER_NO_SCHEDULE,
+    count_intolerable_preferences,
+    first_untolerated_taint,
+    preference_tolerations,
+)
+from scheduler.plugins.normalization import default_normalize
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.table import TaintKey
+    from scheduler.cluster.view import View
+    from scheduler.objects.node import Node
+    from scheduler.objects.pod import Toleration
+
+UNTOLERATED = unresolvable("node(s) had untolerated taint(s)")
+_REFUSALS = (UNTOLERATED,)
+
+
+@dataclass(frozen=True, slots=True)
+class PreferenceTolerations(State):
+    """The tolerations that can matter for PreferNoSchedule taints."""
+
+    tolerations: tuple[Toleration, ...]
+
+
+class TaintToleration(FilterPlugin, PreScorePlugin, NormalizePlugin):
+    """Reference plugins.md §3.5."""
+
+    name = "TaintToleration"
+    reads = Reads.NODE
+
+    def fragment(self, pod: PodInfo, view: View) -> tuple[Toleration, ...]:
+        return pod.pod.spec.tolerations
+
+    # --- filter -------------------------------------------------------------------------------------------------------
+
+    def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
+        table = view.table
+        tolerated_sets = tolerated_taint_sets(table, pod.pod.spec.tolerations)
+        if tolerated_sets.all():
+            return None
+        codes = (~tolerated_sets).astype(np.int16).take(table.taint_set[rows])
+        return Verdicts(codes, _REFUSALS) if codes.any() else None
+
+    def filter_row(self, state: State, pod: PodInfo, view: View, row: int) -> Refusal | None:
+        table = view.table
+        taint_set = table.taint_set.item(row)
+        if taint_set == ABSENT or tolerated_taint_sets(table, pod.pod.spec.tolerations).item(taint_set):
+            return None
+        return UNTOLERATED
+
+    # --- score --------------------------------------------------------------------------------------------------------
+
+    def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip | Refusal:
+        return PreferenceTolerations(preference_tolerations(pod.pod.spec.tolerations))
+
+    def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
+        assert isinstance(state, PreferenceTolerations)
+        table = view.table
+        by_set = [_intolerable(taints or (), state.tolerations) for taints in table.vocabulary.taints.values]
+        taint_sets = table.taint_set[rows]
+        if not any(by_set):
+            return np.zeros(len(taint_sets), np.int64)
+        return np.array(by_set, np.int64).take(taint_sets)
+
+    def score_row(self, state: State, pod: PodInfo, view: View, row: int) -> int:
+        assert isinstance(state, PreferenceTolerations)
+        table = view.table
+        taint_set = table.taint_set.item(row)
+        return _intolerable(table.vocabulary.taints.values[taint_set] or (), state.tolerations) if taint_set else 0
+
+    def normalize(self, state: State, scores: Scores, view: View, rows: Rows) -> Scores:
+        return default_normalize(scores, reverse=True)
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def events(self) -> tuple[EventRegistration, ...]:
+        return _EVENTS
+
+
+def _intolerable(taints: tuple[TaintKey, ...], tolerations: tuple[Toleration, ...]) -> int:
+    """How many PreferNoSchedule taints of a set are not tolerated."""
+    preferences = [
+        Taint(key=key, value=value, effect=effect) for key, value, effect in taints if effect == PREFER_NO_SCHEDULE
+    ]
+    return count_intolerable_preferences(preferences, tolerations) if preferences else 0
+
+
+def _node_became_tolerable(pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
+    tolerations = pod.pod.spec.tolerations
+    was_refused = old is None or first_untolerated_taint(old.spec.taints, tolerations) is not None
+    is_tolerated = new is not None and first_untolerated_taint(new.spec.taints, tolerations) is None
+    return Hint.QUEUE if was_refused and is_tolerated else Hint.SKIP
+
+
+def _own_tolerations_changed(pod: PodInfo, _old: PodInfo | None, new: PodInfo | None) -> Hint:
+    return Hint.QUEUE if new is not None and new.uid == pod.uid else Hint.SKIP
+
+
+_EVENTS = (
+    EventRegistration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT), _node_became_tolerable),
+    EventRegistration(ClusterEvent(Resource.POD, Action.UPDATE_POD_TOLERATION), _own_tolerations_changed),
+)

@@ -1,0 +1,123 @@
+"""The back-off queues: pods that have to wait before they may be tried again (reference queue.md §11, §12)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from scheduler.queue.active import QueueSort, order_by
+from scheduler.queue.clock import SECOND
+from scheduler.queue.pod_heap import PodHeap
+from scheduler.queue.queued_pod import QueuedPod
+
+
+class BackoffQueues:
+    """Two heaps: pods that a plugin rejected, which may be taken early when nothing else is to be done, and pods whose
+    attempt ended with an error, which may not, since the wait protects the API server.
+
+    ``initial`` and ``maximum`` are nanoseconds; a ``maximum`` of 0 means no back-off at all. With ``in_windows`` (pop
+    from back-off) everything is measured in whole seconds: all pods whose wait ends within one second leave together,
+    so that priority and not the fraction of a second decides among them.
+    """
+
+    __slots__ = ("_errors", "_in_windows", "_initial", "_maximum", "_rejected")
+
+    def __init__(self, queue_sort: QueueSort, initial: int, maximum: int, in_windows: bool) -> None:
+        self._initial = initial
+        self._maximum = maximum
+        self._in_windows = in_windows
+        urgency = order_by(queue_sort)
+
+        def by_expiration(record: QueuedPod) -> tuple[Any, ...]:
+            return (self.expiration(record),)
+
+        def by_expiration_and_urgency(record: QueuedPod) -> tuple[Any, ...]:
+            return (self.expiration(record), *urgency(record))
+
+        self._rejected = PodHeap(by_expiration_and_urgency)
+        self._errors = PodHeap(by_expiration)
+
+    # --- the formula --------------------------------------------------------------------------------------------------
+
+    def duration(self, record: QueuedPod) -> int:
+        """Nanoseconds: doubled with each error in a row or, where there was none, with each rejection so far."""
+        count = record.error_count or record.unschedulable_count
+        if count == 0 or self._maximum == 0:
+            return 0
+        if self._initial > self._maximum >> (count - 1):
+            return self._maximum
+        return self._initial << (count - 1)
+
+    def expiration(self, record: QueuedPod) -> int:
+        """When the wait is over, rounded down to its window; kept in the record. 0 for a pod that need not wait."""
+        if record.backoff_expiration is None:
+            duration = self.duration(record)
+            record.backoff_expiration = self._window(record.timestamp + duration) if duration else 0
+        return record.backoff_expiration
+
+    def is_backing_off(self, record: QueuedPod, time: int) -> bool:
+        """Up to and including its window: a pod leaves at the first whole second *after* its expiration."""
+        expiration = self.expiration(record)
+        return expiration > 0 and expiration >= self._window(time)
+
+    def _window(self, time: int) -> int:
+        return time - time % SECOND if self._in_windows else time
+
+    # --- the heaps ----------------------------------------------------------------------------------------------------
+
+    def add(self, record: QueuedPod) -> None:
+        """Pods without a rejector had an error."""
+        (self._rejected if record.rejectors else self._errors).put(record)
+
+    def replace(self, record: QueuedPod) -> None:
+        """The record's pod has changed: find its place anew, in the heap where it is."""
+        (self._rejected if record.key in self._rejected else self._errors).put(record)
+
+    def get(self, key: str) -> QueuedPod | None:
+        return self._rejected.get(key) or self._errors.get(key)
+
+    def remove(self, key: str) -> QueuedPod | None:
+        return self._rejected.remove(key) or self._errors.remove(key)
+
+    def take_early(self) -> QueuedPod | None:
+        """The rejected pod whose wait ends first, however far off; never one that had an error."""
+        return self._rejected.take()
+
+    def take_complete(self, time: int) -> list[QueuedPod]:
+        """All pods whose wait is over."""
+        complete: list[QueuedPod] = []
+        for heap in (self._rejected, self._errors):
+            while (record := heap.head()) is not None and not self.is_backing_off(record, time):
+                heap.take()
+                complete.append(record)
+        return complete
+
+    def next_release(self) -> int | None:
+        """The whole second at which the next pods leave, or None."""
+        heads = [record for heap in (self._rejected, self._errors) if (record := heap.head()) is not None]
+        if not heads:
+            return None
+        first = min(self.expiration(record) for record in heads)
+        return (first // SECOND + 1) * SECOND
+
+    def release_of(self, record: QueuedPod) -> int:
+        """The whole second at which this pod leaves."""
+        return (self.expiration(record) // SECOND + 1) * SECOND
+
+    @property
+    def rejected(self) -> PodHeap:
+        return self._rejected
+
+    @property
+    def errors(self) -> PodHeap:
+        return self._errors
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        yield from self._rejected
+        yield from self._errors
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._rejected or key in self._errors
+
+    def __len__(self) -> int:
+        return len(self._rejected) + len(self._errors)

@@ -1,0 +1,67 @@
+"""What the queue counts for metrics and logs; nothing here feeds a decision (reference queue.md §14)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, deque
+
+HINT_BUCKETS: tuple[float, ...] = tuple(1e-5 * 1.5**exponent for exponent in range(20))
+"""Upper bounds in seconds of ``queueing_hint_execution_duration_seconds``."""
+
+_MOST_PROBLEMS = 1000
+
+
+class HintDurations:
+    """A histogram: ``buckets[i]`` answers took at most ``HINT_BUCKETS[i]`` (and longer than the bound before)."""
+
+    __slots__ = ("buckets", "count", "seconds")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.seconds = 0.0
+        self.buckets = [0] * (len(HINT_BUCKETS) + 1)
+
+    def observe(self, seconds: float) -> None:
+        self.count += 1
+        self.seconds += seconds
+        self.buckets[bisect_left(HINT_BUCKETS, seconds)] += 1
+
+
+class QueueFacts:
+    """Counters that only grow, gauges, and messages that somebody should log."""
+
+    __slots__ = ("hint_durations", "incoming", "problems", "unschedulable_pods")
+
+    def __init__(self) -> None:
+        self.incoming: Counter[tuple[str, str]] = Counter()
+        """(queue, event label) → pods that came: ``queue_incoming_pods_total``."""
+        self.unschedulable_pods: Counter[tuple[str, str]] = Counter()
+        """(plugin, profile) → queued pods that the plugin rejected last."""
+        self.hint_durations: dict[tuple[str, str, str], HintDurations] = {}
+        """(plugin, event label, ``Queue`` | ``QueueSkip`` | ``Error``) → durations; only with a stopwatch."""
+        self.problems: deque[str] = deque(maxlen=_MOST_PROBLEMS)
+        """Things that should not happen, oldest first; the newest are kept."""
+
+    def problem(self, message: str) -> None:
+        self.problems.append(message)
+
+    def take_problems(self) -> tuple[str, ...]:
+        """The messages since the last call."""
+        taken = tuple(self.problems)
+        self.problems.clear()
+        return taken
+
+    def hint_took(self, plugin: str, event: str, outcome: str, seconds: float) -> None:
+        durations = self.hint_durations.get((plugin, event, outcome))
+        if durations is None:
+            durations = self.hint_durations[plugin, event, outcome] = HintDurations()
+        durations.observe(seconds)
+
+    def rejected(self, plugins: frozenset[str], profile: str, sign: int) -> None:
+        """Pods (+1) began or (-1) ceased to wait for these plugins."""
+        for plugin in plugins:
+            count = self.unschedulable_pods[plugin, profile] + sign
+            if count:
+                self.unschedulable_pods[plugin, profile] = count
+            else:
+                del self.unschedulable_pods[plugin, profile]

@@ -1,0 +1,101 @@
+"""A heap of pods by name, from which any pod can be taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+from scheduler.queue.queued_pod import QueuedPod
+
+Order = Callable[[QueuedPod], tuple[Any, ...]]
+"""Smaller goes first."""
+
+_SLACK = 64
+
+
+class _Entry:
+    __slots__ = ("number", "order", "record")
+
+    def __init__(self, order: tuple[Any, ...], number: int, record: QueuedPod) -> None:
+        self.order = order
+        self.number = number
+        self.record: QueuedPod | None = record
+
+    def __lt__(self, other: _Entry) -> bool:
+        return (self.order, self.number) < (other.order, other.number)
+
+
+class PodHeap:
+    """Keyed by ``namespace/name``. Equal orders come out as they went in.
+
+    Removing marks the entry dead and leaves it in the heap; the heap is rebuilt when most of it is dead.
+    """
+
+    __slots__ = ("_count", "_entries", "_live", "_order")
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._entries: list[_Entry] = []
+        self._live: dict[str, _Entry] = {}
+        self._count = 0
+
+    def put(self, record: QueuedPod) -> None:
+        """Add the pod, or find its place anew: its order is read now."""
+        known = self._live.get(record.key)
+        if known is None:
+            self._count += 1
+            number = self._count
+        else:
+            known.record = None
+            number = known.number
+        entry = _Entry(self._order(record), number, record)
+        self._live[record.key] = entry
+        heappush(self._entries, entry)
+        if len(self._entries) > 2 * len(self._live) + _SLACK:
+            self._entries = list(self._live.values())
+            heapify(self._entries)
+
+    def head(self) -> QueuedPod | None:
+        """The first pod, which stays."""
+        entries = self._entries
+        while entries:
+            record = entries[0].record
+            if record is not None:
+                return record
+            heappop(entries)
+        return None
+
+    def take(self) -> QueuedPod | None:
+        """The first pod, which leaves; None if there is none."""
+        record = self.head()
+        if record is not None:
+            heappop(self._entries)
+            del self._live[record.key]
+        return record
+
+    def remove(self, key: str) -> QueuedPod | None:
+        entry = self._live.pop(key, None)
+        if entry is None:
+            return None
+        record, entry.record = entry.record, None
+        return record
+
+    def get(self, key: str) -> QueuedPod | None:
+        entry = self._live.get(key)
+        return entry.record if entry is not None else None
+
+    def in_order(self) -> tuple[QueuedPod, ...]:
+        """All pods, the next one first."""
+        entries = sorted(self._live.values())
+        return tuple(entry.record for entry in entries if entry.record is not None)
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        """In no particular order of urgency: as they were added."""
+        return (entry.record for entry in self._live.values() if entry.record is not None)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._live
+
+    def __len__(self) -> int:
+        return len(self._live)

@@ -1,0 +1,67 @@
+"""Trouble on demand: requests that fail, hang or lose their connection, for tests of clients."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+Action = Literal["status", "drop", "drop_after", "delay"]
+
+
+@dataclass(slots=True)
+class Fault:
+    """One rule: the next `times` requests that match get it. `path` is a regular expression searched in the path.
+
+    `status` answers with `code` instead of doing the work; `drop` closes the connection before the work and
+    `drop_after` after it; `delay` waits `seconds` and then does the work.
+    """
+
+    action: Action
+    method: str = ""
+    path: str = ""
+    times: int = 1
+    code: int = 500
+    reason: str = "InternalError"
+    message: str = "injected fault"
+    retry_after: int = 0
+    seconds: float = 0.0
+
+    def matches(self, method: str, path: str) -> bool:
+        return self.times > 0 and self.method in ("", method) and re.search(self.path, path) is not None
+
+
+@dataclass(slots=True)
+class Faults:
+    """The rules in force, tried in order; the first that matches is spent."""
+
+    rules: list[Fault] = field(default_factory=list)
+
+    def fail(
+        self, method: str, path: str, code: int, *, times: int = 1, reason: str = "InternalError",
+        message: str = "injected fault", retry_after: int = 0,
+    ) -> None:  # fmt: skip
+        """Answer the next `times` matching requests with this status and do nothing."""
+        fault = Fault("status", method, path, times, code, reason, message, retry_after)
+        self.rules.append(fault)
+
+    def drop(self, method: str, path: str, *, times: int = 1, after: bool = False) -> None:
+        """Close the connection of the next matching requests: before the work, or after it (the answer is lost)."""
+        self.rules.append(Fault("drop_after" if after else "drop", method, path, times))
+
+    def delay(self, method: str, path: str, seconds: float, *, times: int = 1) -> None:
+        """Hold the next matching requests for `seconds` before the work."""
+        self.rules.append(Fault("delay", method, path, times, seconds=seconds))
+
+    def clear(self) -> None:
+        self.rules.clear()
+
+    def take(self, method: str, path: str) -> Fault | None:
+        """The fault that this request gets, spent by one."""
+        for rule in self.rules:
+            if rule.matches(method, path):
+                rule.times -= 1
+                if rule.times <= 0:
+                    self.rules.remove(rule)
+                return rule
+        return None

@@ -1,0 +1,28 @@
+"""Requests that are questions: whose token is this, and may they. The embedded cluster allows everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler.simulate.apiserver.kinds import TOKEN_REVIEWS, Kind
+
+Object = dict[str, Any]
+
+
+def answer(kind: Kind, review: Object, token: str | None) -> Object:
+    """The review with its status; without a configured `token` every token is the administrator's."""
+    status: Object = {"allowed": True}
+    if kind is TOKEN_REVIEWS:
+        sent = (review.get("spec") or {}).get("token")
+        if sent and token in (None, sent):
+            user = {"username": "admin", "uid": "admin", "groups": ["system:masters", "system:authenticated"]}
+            status = {"authenticated": True, "user": user, "audiences": ["https://kubernetes.default.svc"]}
+        else:
+            status = {"user": {}, "error": "invalid bearer token"}
+    return {
+        "kind": kind.kind,
+        "apiVersion": kind.api_version,
+        "metadata": review.get("metadata") or {},
+        "spec": review.get("spec") or {},
+        "status": status,
+    }

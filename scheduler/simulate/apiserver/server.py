@@ -1,0 +1,205 @@
+"""The embedded API server: HTTP on the loopback over a registry in memory.
+
+A request's body is read, then everything is decided in one go; only watches last. Faults may be injected in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from scheduler.simulate.apiserver import discovery, failures
+from scheduler.simulate.apiserver.faults import Fault, Faults
+from scheduler.simulate.apiserver.listing import Listings
+from scheduler.simulate.apiserver.registry import Clock, Registry, utc_now
+from scheduler.simulate.apiserver.routing import resolve
+from scheduler.simulate.apiserver.store import Store
+from scheduler.simulate.apiserver.verbs import Answer, Request, Verbs, Watching
+from scheduler.simulate.apiserver.watching import Watch
+
+_JSON: Final = "application/json"
+_HEALTH: Final = ("/healthz", "/livez", "/readyz")
+_PUBLIC: Final = (*_HEALTH, "/version")
+_KEEP_ALIVE_SECONDS: Final = 3600.0
+_LOGGED_REQUESTS: Final = 10_000
+_encode = msgspec.json.Encoder().encode
+
+
+class Served(msgspec.Struct, frozen=True):
+    """One request that was answered: what tests look at."""
+
+    method: str
+    path: str
+    code: int
+
+
+class ApiServer:
+    """Serves one store. `token` None: nobody has to say who they are.
+
+    `bookmark_seconds` is how often a watch that allows bookmarks gets one; `history` how many changes per resource
+    stay readable; `clock` stamps objects.
+    """
+
+    def __init__(
+        self, *, store: Store | None = None, token: str | None = None, faults: Faults | None = None,
+        clock: Clock = utc_now, bookmark_seconds: float = 60.0, history: int = 50_000,
+    ) -> None:  # fmt: skip
+        self.store = store or Store(history)
+        self.registry = Registry(self.store, clock)
+        self.faults = faults or Faults()
+        self.served: deque[Served] = deque(maxlen=_LOGGED_REQUESTS)
+        self._token = token
+        self._bookmark_seconds = bookmark_seconds
+        self._listings = Listings(self.store)
+        self._verbs = Verbs(self.registry, self._listings, token)
+        self._watches: set[Watch] = set()
+        self._runner: web.ServerRunner | None = None
+        self._port = 0
+
+    @property
+    def url(self) -> str:
+        """Where it listens, without a trailing slash."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def watching(self) -> int:
+        """How many watches are running."""
+        return len(self._watches)
+
+    async def start(self, port: int = 0) -> None:
+        """Listen on the loopback; port 0 takes a free one."""
+        server = web.Server(
+            self._handle, handler_cancellation=True, access_log=None, keepalive_timeout=_KEEP_ALIVE_SECONDS
+        )
+        self._runner = web.ServerRunner(server, shutdown_timeout=1.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", port, backlog=1024)
+        await site.start()
+        self._port = int(self._runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        """End all watches and close the port."""
+        self.close_watches()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def __aenter__(self) -> ApiServer:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def close_watches(self) -> None:
+        """End all running watches, as a server that restarts does; clients have to watch again."""
+        for watch in list(self._watches):
+            watch.close()
+
+    def compact(self) -> None:
+        """Forget all history: resuming a watch or a paged list from before now gets 410."""
+        self.store.compact()
+        self._listings.forget()
+
+    def now(self) -> datetime:
+        return self.registry.now()
+
+    # -- one request ----------------------------------------------------------------------------------------------
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        fault = self.faults.take(request.method, request.path_qs) if self.faults.rules else None
+        if fault is not None:
+            refused = await self._suffer(request, fault)
+            if refused is not None:
+                return refused
+        try:
+            answer = await self._answer(request)
+        except failures.Failure as failure:
+            answer = Answer(failure.code, _encode(failure.body()))
+        if fault is not None and fault.action == "drop_after":
+            _hang_up(request)
+        if isinstance(answer, Watching):
+            self.served.append(Served(request.method, request.path, 200))
+            return await self._stream(request, answer)
+        if isinstance(answer, web.Response):
+            return answer
+        return self._reply(request, answer)
+
+    def _reply(self, request: web.BaseRequest, answer: Answer) -> web.Response:
+        self.served.append(Served(request.method, request.path, answer.code))
+        return web.Response(body=answer.body, status=answer.code, content_type=_JSON)
+
+    async def _answer(self, request: web.BaseRequest) -> Answer | Watching | web.Response:
+        path = request.path
+        if self._token is not None and path not in _PUBLIC:
+            sent = request.headers.get("Authorization", "")
+            if sent != f"Bearer {self._token}":
+                raise failures.unauthorized()
+        if request.method == "GET":
+            if path in _HEALTH:
+                return web.Response(text="ok")
+            document = discovery.document(path)
+            if document is not None:
+                return Answer(200, _encode(document))
+        target = resolve(path)
+        if target is None:
+            return web.Response(text="404 page not found\n", status=404)
+        headers = request.headers
+        return self._verbs.serve(
+            target,
+            Request(
+                method=request.method,
+                path=path,
+                query=dict(request.query.items()) if request.query_string else {},
+                body=await request.read() if request.body_exists else b"",
+                content_type=headers.get("Content-Type", ""),
+                accept=headers.get("Accept", ""),
+            ),
+        )
+
+    async def _suffer(self, request: web.BaseRequest, fault: Fault) -> web.StreamResponse | None:
+        match fault.action:
+            case "delay":
+                await asyncio.sleep(fault.seconds)
+            case "drop":
+                _hang_up(request)
+            case "status":
+                await request.read()
+                details: dict[str, Any] = {"retryAfterSeconds": fault.retry_after} if fault.retry_after else {}
+                failure = failures.Failure(fault.code, fault.reason, fault.message, details)
+                reply = self._reply(request, Answer(fault.code, _encode(failure.body())))
+                if fault.retry_after:
+                    reply.headers["Retry-After"] = str(fault.retry_after)
+                return reply
+        return None
+
+    async def _stream(self, request: web.BaseRequest, answer: Watching) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": _JSON, "Cache-Control": "no-cache, private"})
+        response.enable_chunked_encoding()
+        watch = Watch(self.store, answer.request, self._bookmark_seconds, answer.render)
+        self._watches.add(watch)
+        try:
+            await response.prepare(request)
+            async for block in watch.lines():
+                await response.write(block)
+            await response.write_eof()
+        except ConnectionError:
+            return response
+        finally:
+            self._watches.discard(watch)
+        return response
+
+
+def _hang_up(request: web.BaseRequest) -> None:
+    """Close the connection without an answer."""
+    if request.transport is not None:
+        request.transport.abort()
+    raise ConnectionResetError("connection dropped by a fault")

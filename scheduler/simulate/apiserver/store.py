@@ -1,0 +1,197 @@
+"""The objects of the embedded cluster: one revision counter, one collection per resource, a bounded history each.
+
+Objects are plain dictionaries without `kind` and `apiVersion` (the collection knows them) and are never changed in
+place: every write puts a new dictionary, sharing what did not change. So a listing, a snapshot of an unfinished paged
+listing and an event of a watch are all just references, and the JSON of one version of an object is made once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any, Final, Literal
+
+import msgspec
+
+from scheduler.simulate.apiserver.kinds import Kind
+
+Object = dict[str, Any]
+ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
+
+FIRST_REVISION: Final = 1
+_encode = msgspec.json.Encoder().encode
+
+
+class Stored:
+    """One version of one object, with its JSON once somebody asked for it."""
+
+    __slots__ = ("_body", "name", "namespace", "object", "revision")
+
+    def __init__(self, namespace: str, name: str, obj: Object, revision: int) -> None:
+        self.namespace = namespace
+        self.name = name
+        self.object = obj
+        self.revision = revision
+        self._body: bytes | None = None
+
+    @property
+    def body(self) -> bytes:
+        """The JSON of the object as it stands in a list: without kind and apiVersion."""
+        if self._body is None:
+            self._body = _encode(self.object)
+        return self._body
+
+
+class Change:
+    """One write: what the object was (None when created) and is (for a deletion: its last state)."""
+
+    __slots__ = ("current", "lines", "previous", "revision", "type")
+
+    def __init__(self, change_type: ChangeType, revision: int, current: Stored, previous: Stored | None) -> None:
+        self.type = change_type
+        self.revision = revision
+        self.current = current
+        self.previous = previous
+        self.lines: dict[tuple[str, str], bytes] = {}
+        """Encoded watch lines by (API version, type of event), made once for all watchers."""
+
+
+class Collection:
+    """The objects of one resource, by namespace and name, and their latest changes.
+
+    `changes[0]` has absolute position `first`; a reader keeps the position it will read next.
+    Revisions up to `forgotten` can no longer be resumed from.
+    """
+
+    __slots__ = ("bells", "changes", "first", "forgotten", "limit", "spaces")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.spaces: dict[str, dict[str, Stored]] = {}
+        self.changes: list[Change] = []
+        self.first = 0
+        self.forgotten = 0
+        self.bells: set[asyncio.Event] = set()
+
+    @property
+    def end(self) -> int:
+        return self.first + len(self.changes)
+
+    def get(self, namespace: str, name: str) -> Stored | None:
+        space = self.spaces.get(namespace)
+        return None if space is None else space.get(name)
+
+    def every(self, namespace: str | None = None) -> Iterator[Stored]:
+        """The objects of one namespace (None: of all) in the server's order, by namespace and then name."""
+        for space_name in sorted(self.spaces) if namespace is None else [namespace]:
+            space = self.spaces.get(space_name, {})
+            for name in sorted(space):
+                yield space[name]
+
+    def __len__(self) -> int:
+        return sum(len(space) for space in self.spaces.values())
+
+    def position_after(self, revision: int) -> int:
+        """Where a watch that has seen everything up to `revision` goes on reading."""
+        low, high = 0, len(self.changes)
+        while low < high:
+            middle = (low + high) // 2
+            if self.changes[middle].revision <= revision:
+                low = middle + 1
+            else:
+                high = middle
+        return self.first + low
+
+    def record(self, change: Change) -> None:
+        self.changes.append(change)
+        if len(self.changes) > 2 * self.limit:
+            self.forget(len(self.changes) - self.limit)
+        for bell in self.bells:
+            bell.set()
+
+    def forget(self, count: int) -> None:
+        """Drop the oldest `count` changes: whoever wants to resume among them gets 410."""
+        if count > 0:
+            self.forgotten = self.changes[count - 1].revision
+            del self.changes[:count]
+            self.first += count
+
+
+class Store:
+    """All collections. Every write takes the next revision and rings the bells of that collection's readers.
+
+    `history` bounds how many changes per resource stay readable.
+    """
+
+    def __init__(self, history: int = 50_000) -> None:
+        self.revision = FIRST_REVISION
+        self._history = history
+        self._collections: dict[str, Collection] = {}
+
+    def collection(self, kind: Kind) -> Collection:
+        found = self._collections.get(kind.where)
+        if found is None:
+            found = self._collections[kind.where] = Collection(self._history)
+        return found
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        """The current object, or None. Treat it as frozen."""
+        stored = self.collection(kind).get(namespace, name)
+        return None if stored is None else stored.object
+
+    def list(self, kind: Kind, namespace: str | None = None) -> list[Object]:
+        """The current objects in the server's order. Treat them as frozen."""
+        return [stored.object for stored in self.collection(kind).every(namespace)]
+
+    def put(self, kind: Kind, namespace: str, name: str, obj: Object) -> Stored:
+        """Create or replace: `obj` is stored with the next revision; its `metadata` must be the caller's own."""
+        collection = self.collection(kind)
+        self.revision += 1
+        obj["metadata"]["resourceVersion"] = str(self.revision)
+        stored = Stored(namespace, name, obj, self.revision)
+        space = collection.spaces.setdefault(namespace, {})
+        previous = space.get(name)
+        space[name] = stored
+        collection.record(Change("ADDED" if previous is None else "MODIFIED", self.revision, stored, previous))
+        return stored
+
+    def remove(self, kind: Kind, namespace: str, name: str, last: Object | None = None) -> Stored:
+        """Delete: watchers see the object's `last` state (as given, or as stored) with the deletion's revision."""
+        collection = self.collection(kind)
+        previous = collection.spaces[namespace].pop(name)
+        self.revision += 1
+        obj = previous.object if last is None else last
+        gone = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.revision)}}
+        stored = Stored(namespace, name, gone, self.revision)
+        collection.record(Change("DELETED", self.revision, stored, previous))
+        return stored
+
+    def compact(self) -> None:
+        """Forget all history, as etcd's compaction does: every resumption from before now is refused with 410."""
+        for collection in self._collections.values():
+            collection.forget(len(collection.changes))
+            collection.forgotten = max(collection.forgotten, self.revision - 1)
+
+
+class Follower:
+    """A reader of one collection's changes, in order and without loss; for players inside this process."""
+
+    def __init__(self, store: Store, kind: Kind) -> None:
+        self._collection = store.collection(kind)
+        self._position = self._collection.end
+        self._bell = asyncio.Event()
+        self._collection.bells.add(self._bell)
+
+    async def changes(self) -> list[Change]:
+        """Wait for at least one change and return all there are."""
+        collection = self._collection
+        while self._position >= collection.end:
+            self._bell.clear()
+            await self._bell.wait()
+        self._position = max(self._position, collection.first)
+        batch = collection.changes[self._position - collection.first :]
+        self._position = collection.end
+        return batch
+
+    def close(self) -> None:
+        self._collection.bells.discard(self._bell)

@@ -1,0 +1,86 @@
+"""Text to plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler.config.documents import read_documents
+from scheduler.errors import ConfigurationError
+
+
+def content(text: str) -> dict[str, Any]:
+    (document,) = read_documents(text)
+    return document.content
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1:30", "1:30"),
+        ("2024-01-02", "2024-01-02"),
+        ("0x10", 16),
+        ("010", 8),
+        ("1_000", 1000),
+        ("-5", -5),
+        ("1.5", 1.5),
+        ("yes", True),
+        ("off", False),
+        ("~", None),
+        ("'5'", "5"),
+        ("15s", "15s"),
+    ],
+)
+def test_scalars_are_read_as_kubernetes_reads_them(text: str, value: object) -> None:
+    assert content(f"a: {text}") == {"a": value}
+
+
+def test_duplicate_fields_are_found_with_their_paths_in_yaml_and_json() -> None:
+    yaml_text = "a: 1\nb:\n- c: 1\n  c: 2\na: 3\n"
+    json_text = '{"a": 1, "b": [{"c": 1, "c": 2}], "a": 3}'
+    for text in (yaml_text, json_text):
+        (document,) = read_documents(text)
+        assert document.content == {"a": 3, "b": [{"c": 2}]}
+        assert document.duplicates == ("b[0].c", "a")
+
+
+def test_a_merge_brings_in_what_is_not_stated() -> None:
+    assert content("a: &x {p: 1, q: 2}\nb: {<<: *x, q: 3}")["b"] == {"p": 1, "q": 3}
+
+
+def test_a_flow_mapping_is_yaml_though_it_looks_like_json() -> None:
+    assert content("{a: b, c: [d]}") == {"a": "b", "c": ["d"]}
+
+
+def test_empty_documents_are_left_out() -> None:
+    assert [document.content for document in read_documents("---\n---\na: 1\n---\n# nothing\n")] == [{"a": 1}]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("- a", "a document must be a mapping, got a list"),
+        ("just text", "a document must be a mapping, got a string"),
+        ("a: [", "error converting YAML to JSON: yaml: "),
+        ("a: !!binary aGk=", "a: the YAML tag tag:yaml.org,2002:binary is not supported"),
+        ("? [a]\n: b", "keys must be plain text"),
+        ("a: &a [*a]", "the configuration is nested deeper than 100 levels"),
+    ],
+)
+def test_text_that_is_no_configuration_is_refused(text: str, fault: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read_documents(text)
+    assert str(caught.value).startswith(fault)
+
+
+def test_aliases_that_multiply_are_refused() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    with pytest.raises(ConfigurationError, match="holds more than 100000 values"):
+        read_documents("\n".join(lines))
+
+
+def test_bytes_that_are_not_utf8_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="not UTF-8"):
+        read_documents(b"a: \xff")

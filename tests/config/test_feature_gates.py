@@ -1,0 +1,56 @@
+"""The --feature-gates flag."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.config.default_plugins import default_plugin_names
+from scheduler.config.feature_gates import FeatureGates, parse_feature_gates
+from scheduler.errors import ConfigurationError
+
+
+def test_gates_have_the_defaults_of_1_36() -> None:
+    gates = FeatureGates()
+    assert gates.enabled("SchedulerQueueingHints")
+    assert gates.enabled("OpportunisticBatching")
+    assert not gates.enabled("SchedulerAsyncAPICalls")
+    assert not gates.enabled("TaintTolerationComparisonOperators")
+
+
+def test_later_settings_win() -> None:
+    gates = parse_feature_gates(
+        ["SchedulerAsyncPreemption=false, SchedulerAsyncAPICalls=T", "SchedulerAsyncAPICalls=0"]
+    )
+    assert not gates.enabled("SchedulerAsyncPreemption")
+    assert not gates.enabled("SchedulerAsyncAPICalls")
+
+
+def test_a_whole_stage_can_be_set_and_single_gates_exempted() -> None:
+    gates = parse_feature_gates("AllAlpha=true,VolumeLimitScaling=false,AllBeta=false")
+    assert gates.enabled("GangScheduling")
+    assert not gates.enabled("VolumeLimitScaling")
+    assert not gates.enabled("NodeDeclaredFeatures")
+    assert gates.enabled("SchedulerQueueingHints")
+
+
+def test_all_faults_of_the_flag_are_told() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_feature_gates("Nope=true,SchedulerQueueingHints=false,PodLevelResources,NodeDeclaredFeatures=maybe")
+    assert [str(fault) for fault in caught.value.faults] == [
+        "unrecognized feature gate: Nope",
+        "cannot set feature gate SchedulerQueueingHints to false, feature is locked to true",
+        "missing bool value for PodLevelResources",
+        'invalid value of NodeDeclaredFeatures=maybe, err: strconv.ParseBool: parsing "maybe": invalid syntax',
+    ]
+
+
+def test_setting_a_stable_gate_warns() -> None:
+    assert parse_feature_gates("SchedulerQueueingHints=true").warnings == (
+        "Setting GA feature gate SchedulerQueueingHints=true. It will be removed in a future release.",
+    )
+
+
+def test_a_plugin_behind_a_gate_that_is_off_is_no_default() -> None:
+    off = parse_feature_gates("NodeDeclaredFeatures=false")
+    assert "NodeDeclaredFeatures" not in default_plugin_names(off)
+    assert default_plugin_names(FeatureGates())[-2:] == ("DefaultBinder", "NodeDeclaredFeatures")

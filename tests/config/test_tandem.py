@@ -1,0 +1,96 @@
+"""TandemConfiguration."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.config.durations import Duration
+from scheduler.config.loading import load
+from scheduler.config.tandem import Nominations, PDBPolicy, PreemptionMode, UserPlugin, VictimScope
+from scheduler.errors import ConfigurationError
+
+HEADER = "apiVersion: tandem.scheduling/v1alpha1\nkind: TandemConfiguration\n"
+
+
+def faults(text: str) -> list[str]:
+    with pytest.raises(ConfigurationError) as caught:
+        load(HEADER + text)
+    return [str(fault) for fault in caught.value.faults]
+
+
+def test_a_file_without_our_settings_behaves_as_kube_scheduler() -> None:
+    settings = load().tandem
+    assert settings.nominations is Nominations.OURS
+    assert settings.preemption.pdb_policy is PDBPolicy.BEST_EFFORT
+    assert settings.preemption.victim_scope is VictimScope.ALL
+    assert settings.preemption.nomination_timeout == 0
+    assert settings.limits.binds_in_flight == 24
+    assert settings.pod_max_in_unschedulable_pods_duration == Duration.of_seconds(300)
+
+
+def test_all_settings_are_read() -> None:
+    settings = load(
+        HEADER
+        + """
+nominations: all
+preemption:
+  pdbPolicy: strict
+  victimScope: own
+  nominationTimeout: 5m
+  mode: sync
+  breaker: {rounds: 0, window: 1h}
+  preferOtherThanDaemonSets: true
+plugins:
+- {name: Mine, path: "my.plugins:Mine"}
+limits: {bindsInFlight: 32, waits: 5}
+podMaxInUnschedulablePodsDuration: 30s
+"""
+    ).tandem
+    assert settings.nominations is Nominations.ALL
+    assert settings.preemption.pdb_policy is PDBPolicy.STRICT
+    assert settings.preemption.victim_scope is VictimScope.OWN
+    assert settings.preemption.nomination_timeout == Duration.of_seconds(300)
+    assert settings.preemption.mode is PreemptionMode.SYNC
+    assert (settings.preemption.breaker.rounds, str(settings.preemption.breaker.window)) == (0, "1h0m0s")
+    assert settings.preemption.prefer_other_than_daemon_sets
+    assert settings.plugins == (UserPlugin("Mine", "my.plugins:Mine"),)
+    assert (settings.limits.binds_in_flight, settings.limits.waits) == (32, 5)
+    assert settings.pod_max_in_unschedulable_pods_duration == Duration.of_seconds(30)
+
+
+def test_no_nomination_timeout_may_be_written_as_a_bare_0() -> None:
+    assert load(HEADER + "preemption: {nominationTimeout: 0}").tandem.preemption.nomination_timeout == 0
+
+
+def test_all_faults_of_our_settings_are_found() -> None:
+    text = """
+nominations: mine
+preemption:
+  pdbPolicy: loose
+  nominationTimeout: 5
+  breaker: {rounds: -1, window: 0s}
+  victims: all
+plugins:
+- {name: DefaultBinder, path: a:B}
+- {name: Mine, path: nothing}
+- {name: Mine, path: "a.b:C.D"}
+- {}
+limits: {bindsInFlight: 0, waits: "5"}
+podMaxInUnschedulablePodsDuration: 0s
+"""
+    assert faults(text) == [
+        'strict decoding error: unknown field "preemption.victims"',
+        'nominations: Unsupported value: "mine": supported values: "ours", "all"',
+        'preemption.pdbPolicy: Unsupported value: "loose": supported values: "bestEffort", "strict"',
+        'preemption.nominationTimeout: Invalid value: 5: expected a duration such as "1m30s", got an integer',
+        'limits.waits: Invalid value: "5": expected an integer, got a string',
+        "preemption.breaker.rounds: Invalid value: -1: must be non-negative",
+        "preemption.breaker.window: Invalid value: 0s: must be greater than zero",
+        'plugins[0].name: Invalid value: "DefaultBinder": is the name of a built-in plugin',
+        'plugins[1].path: Invalid value: "nothing": must have the form "module:Class"',
+        'plugins[2].name: Duplicate value: "Mine"',
+        "plugins[3].name: Required value",
+        "plugins[3].path: Required value",
+        "limits.bindsInFlight: Invalid value: 0: not in valid range [1-256]",
+        "podMaxInUnschedulablePodsDuration: Invalid value: 0s: must be greater than zero",
+    ]

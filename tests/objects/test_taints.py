@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from scheduler.objects.node import Taint
+from scheduler.objects.pod import Toleration
+from scheduler.objects.taints import (
+    count_intolerable_preferences,
+    first_untolerated_taint,
+    preference_tolerations,
+    tolerates,
+)
+from tests import builders
+
+
+def toleration(text: str) -> Toleration:
+    return msgspec.convert(builders.toleration(text), Toleration)
+
+
+def taint(text: str) -> Taint:
+    return msgspec.convert(builders.taint(text), Taint)
+
+
+@pytest.mark.parametrize(
+    ("tolerating", "tainted", "expected"),
+    [
+        ("a=b:NoSchedule", "a=b:NoSchedule", True),
+        ("a=b:NoSchedule", "a=c:NoSchedule", False),
+        ("a=b:NoSchedule", "a=b:NoExecute", False),
+        ("a=b", "a=b:NoExecute", True),
+        ("a", "a=b:NoExecute", True),
+        ("a", "b=b:NoExecute", False),
+        ("", "b=b:NoExecute", True),
+        (":NoSchedule", "b=b:NoExecute", False),
+    ],
+)
+def test_which_toleration_covers_which_taint(tolerating: str, tainted: str, expected: bool) -> None:
+    assert tolerates(toleration(tolerating), taint(tainted)) is expected
+
+
+def test_no_operator_means_equal_and_an_unknown_one_covers_nothing() -> None:
+    assert tolerates(Toleration(key="a", value="b"), taint("a=b:NoSchedule"))
+    assert not tolerates(Toleration(key="a", operator="Like", value="b"), taint("a=b:NoSchedule"))
+
+
+def test_without_a_key_equal_compares_the_values_only() -> None:
+    assert tolerates(Toleration(operator="Equal", value="b"), taint("a=b:NoSchedule"))
+    assert not tolerates(Toleration(operator="Equal", value="c"), taint("a=b:NoSchedule"))
+
+
+@pytest.mark.parametrize(
+    ("operator", "limit", "actual", "expected"),
+    [
+        ("Gt", "5", "6", True),
+        ("Gt", "5", "5", False),
+        ("Lt", "5", "-6", True),
+        ("Lt", "5", "5", False),
+        ("Gt", "+5", "6", False),
+        ("Gt", "5", "06", False),
+        ("Gt", "-0", "6", False),
+        ("Gt", "5", "9223372036854775808", False),
+    ],
+)
+def test_comparisons_need_their_gate_and_canonical_numbers(
+    operator: str, limit: str, actual: str, expected: bool
+) -> None:
+    comparing = Toleration(key="a", operator=operator, value=limit)
+    tainted = Taint(key="a", value=actual, effect="NoSchedule")
+    assert tolerates(comparing, tainted, comparison_operators=True) is expected
+    assert not tolerates(comparing, tainted)
+
+
+def test_the_first_taint_that_repels_decides() -> None:
+    taints = [taint("soft:PreferNoSchedule"), taint("a:NoSchedule"), taint("b:NoExecute")]
+    assert first_untolerated_taint(taints, []) == taints[1]
+    assert first_untolerated_taint(taints, [toleration("a")]) == taints[2]
+    assert first_untolerated_taint(taints, [toleration("a"), toleration("b")]) is None
+
+
+def test_preferences_are_counted_against_the_tolerations_that_speak_of_them() -> None:
+    taints = [taint("a:PreferNoSchedule"), taint("b:PreferNoSchedule"), taint("c:NoSchedule")]
+    speaking = preference_tolerations([toleration("a"), toleration("b:NoSchedule")])
+    assert speaking == (toleration("a"),)
+    assert count_intolerable_preferences(taints, speaking) == 1
+    assert count_intolerable_preferences(taints, ()) == 2
