@@ -59,7 +59,12 @@ def pod_spec(cpu: str = "100m", memory: str = "200Mi", scheduler: str = SCHEDULE
 
 
 def pod(
-    name: str, namespace: str, cpu: str = "100m", memory: str = "200Mi", labels: dict[str, str] | None = None, **spec: Any
+    name: str,
+    namespace: str,
+    cpu: str = "100m",
+    memory: str = "200Mi",
+    labels: dict[str, str] | None = None,
+    **spec: Any,
 ) -> Object:
     """`spec` holds further fields of the pod's spec by their API names; `scheduler` names who shall place it."""
     metadata = {"name": name, "namespace": namespace, "labels": labels or {}}

@@ -84,7 +84,9 @@ class AsyncClient:
         """The created objects, in the order given."""
         return await self._bounded((self._create(thing) for thing in things), in_flight)
 
-    async def delete_all(self, kind: str, names: Iterable[str], namespace: str | None = None, in_flight: int = 32) -> None:
+    async def delete_all(
+        self, kind: str, names: Iterable[str], namespace: str | None = None, in_flight: int = 32
+    ) -> None:
         """Delete at once, without grace; what is gone already counts as deleted."""
 
         async def delete(name: str) -> None:

@@ -45,7 +45,9 @@ REFERENCE_RULES: tuple[Rule, ...] = (
 def shipped_rules() -> tuple[Rule, ...]:
     """The rules of the ClusterRoles and Roles in our manifests; kube-scheduler's where the manifests hold none."""
     folder = Path(__file__).parent.parent / "manifests"
-    documents = [document for file in sorted(folder.rglob("*.yaml")) for document in yaml.safe_load_all(file.read_text())]
+    documents = [
+        document for file in sorted(folder.rglob("*.yaml")) for document in yaml.safe_load_all(file.read_text())
+    ]
     roles = [document for document in documents if document and document.get("kind") in ("ClusterRole", "Role")]
     return tuple(rule for role in roles for rule in role["rules"]) or REFERENCE_RULES
 
@@ -98,7 +100,11 @@ class Identities:
 
     def _write(self, name: str) -> Path:
         path = f"{paths.one('ServiceAccount', name, HOME)}/token"
-        request = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {"expirationSeconds": 7200}}
+        request = {
+            "kind": "TokenRequest",
+            "apiVersion": "authentication.k8s.io/v1",
+            "spec": {"expirationSeconds": 7200},
+        }
         token = self._client.post(path, request)["status"]["token"]
         config = yaml.safe_load(self._admin.read_text())
         context = next(c for c in config["contexts"] if c["name"] == config["current-context"])["context"]

@@ -21,6 +21,7 @@ class Room:
         self.client = client
         self.name = name
         self._nodes: list[str] = []
+        self._elsewhere: list[tuple[str, str]] = []
 
     def __enter__(self) -> Self:
         self.client.create(builders.namespace(self.name))
@@ -40,6 +41,8 @@ class Room:
                 self.pods.wait_until(lambda state: not state, 1)
                 break
         self.client.delete_all("Node", self._nodes)
+        for kind_of_it, name in self._elsewhere:
+            self.client.delete(kind_of_it, name)
         self.client.delete_all("Namespace", [self.name])
         self.events.__exit__(kind, error, traceback)
         self.pods.__exit__(kind, error, traceback)
@@ -50,6 +53,11 @@ class Room:
         with self.client.watch("Node") as watch:
             self.client.create_all(nodes)
             watch.wait_until(lambda state: all(_settled(state.get(name)) for name in self._nodes), 30, "ready nodes")
+
+    def add_cluster_object(self, thing: Object) -> None:
+        """Create an object that belongs to no namespace; it goes when the test is over."""
+        self._elsewhere.append((thing["kind"], thing["metadata"]["name"]))
+        self.client.create(thing)
 
     def add_pods(self, *pods: Object) -> None:
         self.client.create_all(pods)
@@ -152,4 +160,3 @@ def _settled(node: Object | None) -> bool:
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", ()))
     starting = [t for t in node["spec"].get("taints") or () if t["key"].startswith("node.kubernetes.io/not-ready")]
     return ready and not starting
-

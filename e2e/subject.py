@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import socket
 import ssl
 import urllib.error
 import urllib.request
@@ -61,13 +60,15 @@ class Scheduler(abc.ABC):
         """Status and body of a page that it serves; status 0 when nobody answers."""
         # It speaks from the loopback with a certificate that it made for itself.
         context = ssl._create_unverified_context()
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        )
         try:
             with opener.open(f"{self.scheme}://127.0.0.1:{self.port}{path}", timeout=2) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
-        except (OSError, socket.timeout):
+        except (TimeoutError, OSError):
             return 0, ""
 
     def __enter__(self) -> Self:

@@ -63,7 +63,9 @@ def test_taints_keep_pods_away_unless_they_are_tolerated(room: Room, scheduler: 
     room.add_nodes(builders.node("tainted", cpu="64", taints=[builders.taint("only")]), builders.node("plain"))
     toleration = {"key": "only", "operator": "Exists"}
     tolerant = [
-        builders.pod(f"tolerant-{i}", room.name, nodeSelector={"kubernetes.io/hostname": "tainted"}, tolerations=[toleration])
+        builders.pod(
+            f"tolerant-{i}", room.name, nodeSelector={"kubernetes.io/hostname": "tainted"}, tolerations=[toleration]
+        )
         for i in range(2)
     ]
     room.add_pods(*(builders.pod(f"p{i}", room.name) for i in range(4)), *tolerant)

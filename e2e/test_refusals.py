@@ -13,7 +13,10 @@ from e2e.room import Room, refusal
 from e2e.subject import Scheduler
 
 ZONE = "topology.kubernetes.io/zone"
-PREEMPTION = "no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+PREEMPTION = (
+    "no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+)
+PORT = [{"containerPort": 80, "hostPort": 8080}]
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +78,9 @@ def _claim(name: str) -> list[dict[str, Any]]:
 HOPELESS: dict[str, dict[str, Any]] = {
     "too-much-cpu": {"cpu": "100"},
     "too-much-of-two": {"cpu": "100", "memory": "1Ti"},
-    "unknown-resource": {"containers": [{"name": "c", "image": "pause", "resources": {"limits": {"gpu.test/one": "1"}}}]},
+    "unknown-resource": {
+        "containers": [{"name": "c", "image": "pause", "resources": {"limits": {"gpu.test/one": "1"}}}]
+    },
     "no-such-label": {"nodeSelector": {"disk": "floppy"}},
     "no-such-node": {"affinity": _name("nowhere")},
     "named-node-too-small": {"affinity": _name("small"), "cpu": "3"},
@@ -86,7 +91,7 @@ HOPELESS: dict[str, dict[str, Any]] = {
     "enemy-everywhere": {"affinity": _affinity("podAntiAffinity", "room/all", app="guard")},
     "port-taken": {
         "nodeSelector": {"room": "guarded"},
-        "containers": [{"name": "c", "image": "pause", "ports": [{"containerPort": 80, "hostPort": 8080}]}],
+        "containers": [{"name": "c", "image": "pause", "ports": PORT}],
     },
     "spread-without-key": {
         "topologySpreadConstraints": [
@@ -100,7 +105,7 @@ HOPELESS: dict[str, dict[str, Any]] = {
     },
     "claim-missing": {"volumes": _claim("missing")},
     "claim-unbound": {"volumes": _claim("unbound")},
-    "never-preempts": {"cpu": "100", "preemptionPolicy": "Never"},
+    "never-preempts": {"cpu": "3", "nodeSelector": {"room": "guarded"}, "priorityClassName": "e2e-never-preempts"},
 }
 
 
@@ -118,10 +123,23 @@ def test_each_refusal_reads_like_kube_schedulers(room: Room, scheduler: Schedule
             "kind": "PersistentVolumeClaim",
             "apiVersion": "v1",
             "metadata": {"name": "unbound", "namespace": room.name},
-            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": ""},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+                "storageClassName": "",
+            },
         }
     )
-    port = [{"name": "c", "image": "pause", "ports": [{"containerPort": 80, "hostPort": 8080}]}]
+    room.add_cluster_object(
+        {
+            "kind": "PriorityClass",
+            "apiVersion": "scheduling.k8s.io/v1",
+            "metadata": {"name": "e2e-never-preempts"},
+            "value": 1000,
+            "preemptionPolicy": "Never",
+        }
+    )
+    port = [{"name": "c", "image": "pause", "ports": PORT, "resources": {"requests": {"cpu": "2"}}}]
     selector = {"room": "guarded"}
     room.add_pods(builders.pod("guard", room.name, labels={"app": "guard"}, nodeSelector=selector, containers=port))
     room.wait_running(1)

@@ -48,9 +48,7 @@ class ControlPlane:
     them does not come up. On an exception inside the block the tails are printed, too. `E2E_KEEP=1` keeps the folder.
     """
 
-    def __init__(
-        self, *, kwok: bool = True, controllers: Sequence[str] = CONTROLLERS, audit: bool = False
-    ) -> None:
+    def __init__(self, *, kwok: bool = True, controllers: Sequence[str] = CONTROLLERS, audit: bool = False) -> None:
         self._with_kwok = kwok
         self._controllers = tuple(controllers)
         self._with_audit = audit
@@ -198,7 +196,9 @@ class ControlPlane:
         (self.folder / "tokens.csv").write_text(f"{TOKEN},{ADMIN},{ADMIN},system:masters\n")
         openssl = shutil.which("openssl")
         if openssl is None:
-            raise ProcessFailure("openssl is not on the PATH; it makes the key that service account tokens are signed with")
+            raise ProcessFailure(
+                "openssl is not on the PATH; it makes the key that service account tokens are signed with"
+            )
         private, public = f"{self.folder}/accounts.key", f"{self.folder}/accounts.pub"
         for arguments in (
             ["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", private],

@@ -7,10 +7,10 @@ topology key). Terms live as long as some placed pod has them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from itertools import count
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -31,8 +31,7 @@ class TermKind(Enum):
     PREFERRED = "preferred"
 
 
-@dataclass(frozen=True, slots=True)
-class AffinityTerm:
+class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """A term as its owner means it. ``namespaces``: the listed ones, or the owner's own."""
 
     namespaces: frozenset[str]
@@ -47,8 +46,7 @@ class AffinityTerm:
         ) and self.selector.matches(labels)
 
 
-@dataclass(frozen=True, slots=True)
-class PodTerms:
+class PodTerms(msgspec.Struct, frozen=True, gc=False):
     """All terms of one pod in the order written, preferred ones with signed weights (anti-affinity below zero).
 
     A list with a term that cannot be parsed is empty, and ``faults`` says why.

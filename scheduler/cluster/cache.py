@@ -58,9 +58,7 @@ class ClusterCache:
         self._tallies: tuple[Tally, ...] = (self.pod_counts, self.affinity_terms, self.volumes)
         self._placed: dict[str, PodInfo] = {}
         self._assumed: dict[str, None] = {}
-        self.view = View(
-            self.table, self.objects, self.images, self.pod_counts, self.affinity_terms, self.volumes
-        )
+        self.view = View(self.table, self.objects, self.images, self.pod_counts, self.affinity_terms, self.volumes)
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 

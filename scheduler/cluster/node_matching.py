@@ -31,10 +31,11 @@ def matches_required(table: NodeTable, required: RequiredNodeAffinity, rows: Row
     """Rows that the pod's ``nodeSelector`` and required node affinity accept: bool, one a row asked."""
     mask = np.ones(len(table.exists[rows]), np.bool_)
     for key, value in required.labels:
+        column = table.label(key)[rows]
         value_id = table.label_values(key).find(value)
         if value_id == ABSENT:
             return np.zeros(len(mask), np.bool_)
-        mask &= table.label(key)[rows] == value_id
+        mask &= column == value_id
     if required.selector is not None:
         mask &= matches_selector(table, required.selector, rows)
     return mask
@@ -65,10 +66,9 @@ def matches_requirement(table: NodeTable, requirement: Requirement, rows: Rows) 
     """Rows whose label meets the requirement: bool, one a row asked."""
     column = table.label(requirement.key)[rows]
     operator = requirement.operator
-    if operator is Operator.EXISTS:
-        return column != ABSENT
-    if operator is Operator.ABSENT:
-        return column == ABSENT
+    if operator in (Operator.EXISTS, Operator.ABSENT):
+        present: Mask = column != ABSENT
+        return present if operator is Operator.EXISTS else ~present
     values = table.label_values(requirement.key)
     if operator in (Operator.IN, Operator.NOT_IN):
         wanted = operator is Operator.IN

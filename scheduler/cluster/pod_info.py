@@ -6,7 +6,13 @@ from collections.abc import Hashable, Mapping
 
 from scheduler.objects.pod import Pod
 from scheduler.objects.ports import HostPort, host_ports
-from scheduler.objects.resources import ResourceVector, node_info_requests_of, non_zero_requests_of, requests_of, score_requests_of
+from scheduler.objects.resources import (
+    ResourceVector,
+    node_info_requests_of,
+    non_zero_requests_of,
+    requests_of,
+    score_requests_of,
+)
 
 
 class PodInfo:

@@ -304,7 +304,7 @@ class NodeTable:
 
         for columns in (self._arrays, self._label_columns, self._allocatable_scalars, self._requested_scalars):
             for name in columns:
-                columns[name] = longer(columns[name])  # type: ignore[assignment, index]
+                columns[name] = longer(columns[name])  # type: ignore[assignment]
         for attribute in ("_exists", "_unschedulable", "_taint_set", "_feature_set"):
             setattr(self, attribute, longer(getattr(self, attribute)))
 

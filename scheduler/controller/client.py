@@ -13,12 +13,12 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import aiohttp
-import msgspec
 from yarl import URL
 
 from scheduler.controller.credentials import Credentials, CredentialSource
 from scheduler.controller.request_limiter import RequestLimiter
 from scheduler.errors import ApiError, ConfigurationError
+from scheduler.objects.wire import Status, decode_status
 
 JSON = "application/json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
@@ -31,14 +31,6 @@ def user_agent() -> str:
         return f"tandem-scheduler/{metadata.version('tandem-scheduler')}"
     except metadata.PackageNotFoundError:
         return "tandem-scheduler/unknown"
-
-
-class Status(msgspec.Struct, frozen=True, rename="camel"):
-    """The API server's Status object, as far as it is looked at."""
-
-    reason: str = ""
-    message: str = ""
-    code: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,10 +225,7 @@ def _no_answer(error: BaseException) -> ApiError:
 
 
 def _refused(response: aiohttp.ClientResponse, body: bytes) -> ApiError:
-    try:
-        status = msgspec.json.decode(body, type=Status)
-    except msgspec.DecodeError:
-        status = Status(message=body[:200].decode(errors="replace").strip())
+    status = decode_status(body) or Status(message=body[:200].decode(errors="replace").strip())
     retry_after: float | None = None
     with contextlib.suppress(KeyError, ValueError):
         retry_after = float(response.headers["Retry-After"])

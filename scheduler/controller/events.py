@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from scheduler.controller.request_limiter import RequestLimiter
 from scheduler.controller.settings import WriterSettings
 from scheduler.engine.commands import PodReference, WriteEvent
 from scheduler.errors import ApiError
+from scheduler.objects.timestamps import format_micros
 
 SERIES_SECONDS = 6 * 60.0
 SERIES_REFRESH_SECONDS = 30 * 60.0
@@ -267,7 +267,7 @@ class EventRecorder:
         series.name = name
 
     async def _patch(self, series: _Series) -> None:
-        body = {"series": {"count": series.count, "lastObservedTime": micro_time(series.last_wall)}}
+        body = {"series": {"count": series.count, "lastObservedTime": format_micros(series.last_wall)}}
         await self._client.request(
             "PATCH",
             f"{_events_path(series.event.regarding.namespace)}/{series.name}",
@@ -285,7 +285,7 @@ class EventRecorder:
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"name": pod_name + suffix, "namespace": event.regarding.namespace or "default"},
-            "eventTime": micro_time(series.first_wall),
+            "eventTime": format_micros(series.first_wall),
             "reportingController": event.reporting_controller,
             "reportingInstance": instance[:128],
             "action": event.action,
@@ -305,13 +305,6 @@ def cut_note(note: str) -> str:
     if len(data) <= LONGEST_NOTE_BYTES:
         return note
     return data[: LONGEST_NOTE_BYTES - 4].decode(errors="ignore") + " ..."
-
-
-def micro_time(wall: int) -> str:
-    """RFC 3339 with microseconds, from nanoseconds since 1970."""
-    seconds, nanoseconds = divmod(wall, 1_000_000_000)
-    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{nanoseconds // 1000:06d}Z"
 
 
 def _reference(pod: PodReference) -> dict[str, str]:

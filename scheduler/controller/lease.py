@@ -16,12 +16,12 @@ import msgspec
 import structlog
 
 from scheduler.controller.client import ApiClient
-from scheduler.controller.events import micro_time
 from scheduler.controller.leadership import LeaseToken
 from scheduler.controller.settings import LeaderElectionSettings
 from scheduler.errors import ApiError
 from scheduler.objects.kinds import KINDS, Kind, decode_as
 from scheduler.objects.lease import Lease
+from scheduler.objects.timestamps import format_micros
 
 JITTER = 1.2
 
@@ -85,7 +85,9 @@ class LeaseElector:
 
     async def _acquire(self) -> None:
         log.info("Attempting to acquire leader lease", lease=self._lease_name, identity=self._identity)
-        while not await self._try_once():
+        while True:
+            if await self._try_once():
+                break
             await asyncio.sleep(self._settings.retry_period * self._rng.uniform(1.0, JITTER))
         log.info("Successfully acquired lease", lease=self._lease_name)
 
@@ -137,7 +139,7 @@ class LeaseElector:
         return self._monotonic() >= self._observed_at + duration
 
     async def _create(self) -> bool:
-        now = micro_time(self._wall())
+        now = format_micros(self._wall())
         spec = self._spec(acquired=now, renewed=now, transitions=0)
         body = {
             "apiVersion": "coordination.k8s.io/v1",
@@ -155,7 +157,7 @@ class LeaseElector:
         return True
 
     async def _write(self, lease: Lease, *, is_renewal: bool) -> bool:
-        now = micro_time(self._wall())
+        now = format_micros(self._wall())
         transitions = lease.spec.lease_transitions or 0
         spec = self._spec(
             acquired=(lease.spec.acquire_time or now) if is_renewal else now,
@@ -193,7 +195,7 @@ class LeaseElector:
                 lease = decode_as(Lease, (await self._client.request("GET", self._path)).body)
                 if lease.spec.holder_identity != self._identity:
                     return
-                now = micro_time(self._wall())
+                now = format_micros(self._wall())
                 spec = self._spec(acquired=now, renewed=now, transitions=lease.spec.lease_transitions or 0)
                 await self._put(lease, spec | {"holderIdentity": "", "leaseDurationSeconds": 1})
         except (ApiError, TimeoutError) as error:

@@ -12,16 +12,15 @@ import time
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-import msgspec
 import structlog
 
 from scheduler.controller.backoff import Backoff
 from scheduler.controller.client import ApiClient
-from scheduler.controller.decoding import KindDecoder, WatchLine
 from scheduler.engine.stimuli import ObjectDeleted, ObjectObserved, Stimulus
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.objects.kinds import KINDS, Kind
 from scheduler.objects.meta import ApiObject
+from scheduler.objects.wire import BOOKMARK, DELETED, ERROR, WatchEvent, decode_list, decode_watch_line
 
 PAGE_SIZE = 500
 LIST_TIMEOUT_SECONDS = 60.0
@@ -85,9 +84,8 @@ class Reflector:
         self._rng = rng or random.Random()
         self._known: dict[str, ApiObject] = {}
         self._seen: set[str] = set()
-        self._resource_version = ""
+        self.resource_version = ""
         self._resumes = 0
-        self._decoder = KindDecoder(kind, self._reject)
         self._reported: set[str] = set()
         self._path = KINDS[kind].collection_path()
         self._selector = {"fieldSelector": POD_FIELD_SELECTOR} if kind is Kind.POD else {}
@@ -101,14 +99,14 @@ class Reflector:
         while True:
             wait: float | None = None
             try:
-                if not self._resource_version:
+                if not self.resource_version:
                     await self._list()
                 wait = await self._watch()
             except _ListAgain as reason:
                 self._forget_place(str(reason))
             except ApiError as error:
                 wait = self._after_error(error)
-            except msgspec.DecodeError as error:
+            except InvalidObject as error:
                 log.warning("Watch or list can't be read, listing again", kind=self.kind.value, error=str(error))
                 self._forget_place("unreadable")
                 wait = self._backoff.next_seconds()
@@ -140,7 +138,9 @@ class Reflector:
                 if token and error.is_gone:
                     raise _ListAgain("the list went stale between two pages") from error
                 raise
-            page = self._decoder.page(answer.body)
+            page = decode_list(self.kind, answer.body)
+            for fault in page.faults:
+                self._reject(fault)
             version = page.resource_version or version
             self._hand_over_page(page.objects)
             token = page.continue_token
@@ -149,14 +149,14 @@ class Reflector:
         stale = [key for key in self._known if key not in seen]
         if stale:
             self._sink([ObjectDeleted(self.kind, self._known.pop(key), is_stale=True) for key in stale])
-        self._resource_version = version or "0"
+        self.resource_version = version or "0"
         self._backoff.reset()
         self._resumes = 0
         self._reported = {text for text in self._reported if text.startswith("object ")}
         self._seen = set()
         self.synced.set()
 
-    def _hand_over_page(self, objects: list[ApiObject]) -> None:
+    def _hand_over_page(self, objects: Sequence[ApiObject]) -> None:
         stimuli: list[Stimulus] = []
         for read in objects:
             key = read.key
@@ -177,7 +177,7 @@ class Reflector:
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "resourceVersion": self._resource_version,
+            "resourceVersion": self.resource_version,
             "timeoutSeconds": str(self._rng.randint(*WATCH_SECONDS)),
             **self._selector,
         }
@@ -189,7 +189,7 @@ class Reflector:
                 if end < 0:
                     rest += chunk
                     continue
-                self._take(rest + chunk[: end + 1] if rest else chunk[: end + 1])
+                self.take(rest + chunk[: end + 1] if rest else chunk[: end + 1])
                 rest = chunk[end + 1 :]
                 had_news = True
                 self._backoff.reset()
@@ -199,34 +199,42 @@ class Reflector:
         self._count_resume()
         return self._backoff.next_seconds() if time.monotonic() - began < SHORT_WATCH_SECONDS else None
 
-    def _take(self, data: bytes) -> None:
+    def take(self, data: bytes) -> None:
+        """Whole lines of a watch. What stands before a line that breaks the watch is still handed over."""
         stimuli: list[Stimulus] = []
         try:
-            for line in self._decoder.lines(data):
-                self._take_line(line, stimuli)
+            for line in data.splitlines():
+                if line:
+                    self._take_event(decode_watch_line(self.kind, line), stimuli)
         finally:
             if stimuli:
                 self._sink(stimuli)
 
-    def _take_line(self, line: WatchLine, stimuli: list[Stimulus]) -> None:
-        if line.type == "ERROR":
-            if line.code == 410:
-                raise _ListAgain(line.message)
-            raise ApiError(line.code or 500, "WatchError", line.message)
-        read = line.object
-        version = read.metadata.resource_version
-        if line.type == "DELETED":
-            known = self._known.pop(read.key, None)
-            if known is not None and (known.metadata.uid != read.metadata.uid or type(read) is ApiObject):
+    def _take_event(self, event: WatchEvent, stimuli: list[Stimulus]) -> None:
+        if event.error is not None or event.type == ERROR:
+            error = event.error or ApiError(500, "WatchError", "the watch failed")
+            raise _ListAgain(str(error)) if error.is_gone else error
+        if event.fault is not None and event.type != BOOKMARK:
+            self._reject(event.fault)
+            known = self._known.pop(event.fault.name, None) if event.type == DELETED else None
+            # Unreadable or not, it is gone: its name is enough to say so.
+            if known is not None:
                 stimuli.append(ObjectDeleted(self.kind, known, is_stale=True))
-            elif known is not None:
-                stimuli.append(ObjectDeleted(self.kind, read))
-        elif line.type in ("ADDED", "MODIFIED"):
-            known = self._known.get(read.key)
+        elif event.object is not None and event.type != BOOKMARK:
+            self._take_object(event.type, event.object, stimuli)
+        self.resource_version = event.resource_version or self.resource_version
+
+    def _take_object(self, type_: str, read: ApiObject, stimuli: list[Stimulus]) -> None:
+        key = read.key
+        known = self._known.get(key)
+        if type_ != DELETED:
             # The same version again is nothing new, and would only try its pod again (trap 80).
-            if known is None or known.metadata.resource_version != version:
-                self._observe(read.key, known, read, stimuli)
-        self._resource_version = version or self._resource_version
+            if known is None or known.metadata.resource_version != read.metadata.resource_version:
+                self._observe(key, known, read, stimuli)
+        elif known is not None:
+            del self._known[key]
+            is_same = known.metadata.uid == read.metadata.uid
+            stimuli.append(ObjectDeleted(self.kind, read if is_same else known, is_stale=not is_same))
 
     def _observe(self, key: str, known: ApiObject | None, read: ApiObject, stimuli: list[Stimulus]) -> None:
         if known is not None and known.metadata.uid != read.metadata.uid:
@@ -243,7 +251,7 @@ class Reflector:
             return 0.0
         if error.is_forbidden:
             self.health = Health.FORBIDDEN
-            verb = "watch" if self._resource_version else "list"
+            verb = "watch" if self.resource_version else "list"
             self._report_once(f"missing right: {verb} {self.kind.value}", error)
             return max(self._backoff.next_seconds(), error.retry_after or 0.0)
         if error.is_not_found:
@@ -261,7 +269,7 @@ class Reflector:
         if self._known:
             self._sink([ObjectDeleted(self.kind, known, is_stale=True) for known in self._known.values()])
             self._known.clear()
-        self._resource_version = ""
+        self.resource_version = ""
         self.health = Health.MISSING_KIND
         if "missing kind" not in self._reported:
             self._reported.add("missing kind")
@@ -275,9 +283,9 @@ class Reflector:
             self._forget_place("watches end without news")
 
     def _forget_place(self, reason: str) -> None:
-        if self._resource_version:
+        if self.resource_version:
             log.info("Listing again", kind=self.kind.value, reason=reason)
-        self._resource_version = ""
+        self.resource_version = ""
         self._resumes = 0
 
     def _reject(self, error: InvalidObject) -> None:

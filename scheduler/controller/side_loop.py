@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -33,15 +34,17 @@ class SideLoop:
         self._thread.start()
         self._is_up.wait()
 
+    def call(self, callback: Callable[[], None]) -> None:
+        """Have it called in the thread's loop; nothing happens if that has ended."""
+        if self._loop is not None:
+            # The loop may close between the question and the call: then it has ended by itself.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(callback)
+
     async def stop(self, seconds: float) -> bool:
         """Cancel the coroutine and wait for the thread; whether it ended in time."""
-        loop, task = self._loop, self._task
-        if loop is not None and task is not None and self._thread.is_alive():
-            try:
-                loop.call_soon_threadsafe(task.cancel)
-            except RuntimeError:
-                # The loop closed between the question and the call: it has ended by itself.
-                pass
+        if self._task is not None:
+            self.call(self._cancel)
         return await self.join(seconds)
 
     async def join(self, seconds: float) -> bool:
@@ -49,6 +52,10 @@ class SideLoop:
         if self._thread.is_alive():
             await asyncio.to_thread(self._thread.join, seconds)
         return not self._thread.is_alive()
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
 
     def _run(self) -> None:
         failure: BaseException | None = None

@@ -292,7 +292,10 @@ class Writer:
         retrying = AsyncRetrying(
             retry=retry_if_exception(_is_worth_retrying), stop=stop_after_attempt(tries), wait=self._waits, reraise=True
         )
-        return await retrying(send)
+        async for attempt in retrying:
+            with attempt:
+                return await send()
+        raise AssertionError("the last try returns or raises")
 
 
 def _name_of(command: PatchPodStatus | DeletePod | EvictPod | UpdateObject) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler.framework.diagnosis import Diagnosis
+from scheduler.framework.post_filter import NominationMode
 
 SCHEDULED = "scheduled"
 UNSCHEDULABLE = "unschedulable"
@@ -38,18 +39,22 @@ class Attempt:
     was_class_known: bool = False
     """Answers were shared with a pod that looks alike."""
     diagnosis: Diagnosis | None = None
+    """Why nodes were refused; of an attempt that found a node only where everything was asked for."""
+    only_nodes: frozenset[str] | None = None
+    """The only nodes that PreFilter plugins left to look at; None = all."""
     scores: dict[str, dict[str, int]] = field(default_factory=dict)
     """Plugin → node → weighted final score, for the leading nodes (all of them when asked for in full)."""
     total: dict[str, int] = field(default_factory=dict)
-    nominated_node: str | None = None
-    """None: the nomination stays as it is; "": cleared; else the node."""
+    nominated_node: str = ""
+    """The node, where ``nomination_mode`` is SET."""
     victims: tuple[str, ...] = ()
     """namespace/name, most important first."""
     preemption: Any = None
     """The evidence of the PostFilter plugin that decided: candidates, budgets, the criterion."""
+    nomination_mode: NominationMode = NominationMode.KEEP
     rejectors: tuple[str, ...] = ()
     durations: dict[str, float] = field(default_factory=dict)
     """Extension point → seconds."""
-    queued_monotonic: float = 0.0
-    """When the pod first entered the active queue."""
+    queued_seconds: float = 0.0
+    """From when the pod was first ready to be tried until this attempt began."""
     finished_monotonic: float = 0.0

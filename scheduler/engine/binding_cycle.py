@@ -17,7 +17,15 @@ from typing import Any
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import SCHEDULED, Attempt
-from scheduler.engine.commands import BindPod, Command, PatchPodStatus, PodReference, RecordAttempt, RunPlugin, WriteEvent
+from scheduler.engine.commands import (
+    BindPod,
+    Command,
+    PatchPodStatus,
+    PodReference,
+    RecordAttempt,
+    RunPlugin,
+    WriteEvent,
+)
 from scheduler.engine.deadlines import Deadlines
 from scheduler.engine.outcome import NotPlaced, Placed
 from scheduler.engine.stimuli import PermitDecided, PluginFinished, WriteFinished
@@ -133,9 +141,7 @@ class BindingCycles:
             except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
                 return NotPlaced(str(PluginError(plugin.name, "PreBindPreFlight", error)), is_error=True)
             if isinstance(answer, Refusal):
-                return NotPlaced(
-                    f'running PreBindPreFlight "{plugin.name}" plugin: {answer.message}', is_error=True
-                )
+                return NotPlaced(f'running PreBindPreFlight "{plugin.name}" plugin: {answer.message}', is_error=True)
             if isinstance(answer, PreFlight):
                 binding.work.append((plugin, answer))
         return None
@@ -211,7 +217,12 @@ class BindingCycles:
                 ticket = self._ticket(binding, plugin.name)
                 commands.append(
                     RunPlugin(
-                        ticket, "PreBind", binding.profile.scheduler_name, plugin.name, binding.pod, binding.pod.node_name
+                        ticket,
+                        "PreBind",
+                        binding.profile.scheduler_name,
+                        plugin.name,
+                        binding.pod,
+                        binding.pod.node_name,
                     )
                 )
             for write in flight.writes:
@@ -261,9 +272,7 @@ class BindingCycles:
         if name == "DefaultBinder":
             return [BindPod(self._ticket(binding, name), binding.reference, binding.pod.node_name)]
         ticket = self._ticket(binding, name)
-        return [
-            RunPlugin(ticket, "Bind", binding.profile.scheduler_name, name, binding.pod, binding.pod.node_name)
-        ]
+        return [RunPlugin(ticket, "Bind", binding.profile.scheduler_name, name, binding.pod, binding.pod.node_name)]
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
@@ -335,6 +344,10 @@ class BindingCycles:
             for plugin in binding.profile.post_bind_plugins
         )
         return commands + self._bound(binding, now)
+
+    def abandon(self, binding: Binding) -> None:
+        """Forget a binding without a word: the process is about to end, and nothing has been written."""
+        self._drop(binding)
 
     def _fail(self, binding: Binding, failure: NotPlaced, now: Now) -> list[Command]:
         self._drop(binding)

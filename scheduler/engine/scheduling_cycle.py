@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from random import Random
 
 import numpy as np
@@ -29,6 +30,7 @@ import numpy.typing as npt
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.row_journal import RowJournal
 from scheduler.cluster.view import View
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.commands import CallExtender
@@ -39,21 +41,18 @@ from scheduler.engine.sampling import nodes_to_find, take_sample
 from scheduler.engine.stimuli import ExtenderAnswered
 from scheduler.errors import PluginError
 from scheduler.extenders.extender import Extender
-from scheduler.framework.classes import ClassCache, Fragments, PodClass
 from scheduler.framework.class_filters import FITS, OUTSIDE, ClassFilters
 from scheduler.framework.class_scores import InvalidScore
+from scheduler.framework.classes import ClassCache, Fragments, PodClass
 from scheduler.framework.diagnosis import NOT_LOOKED_AT, Diagnosis, fit_error_text, outside_node_set
-from scheduler.framework.nominated_overlay import NominatedOverlay
 from scheduler.framework.node_filter import filter_with_nominated, rivals
+from scheduler.framework.nominated_overlay import NominatedOverlay
 from scheduler.framework.now import Now
 from scheduler.framework.plugin import Effect, State, Wait
 from scheduler.framework.profile import Profile
 from scheduler.framework.status import Code, Refusal, Skip
 
 MAX_PERMIT_WAIT_SECONDS = 15 * 60.0
-EXTENDER_REJECTOR = "Extender"
-"""The name under which extenders that took nodes away count as having rejected the pod."""
-
 Cycle = Generator[CallExtender, ExtenderAnswered, CycleOutcome]
 
 
@@ -72,12 +71,21 @@ class CycleContext:
     percentage_of_nodes_to_score: int | None = None
     next_start: int = 0
     """Where sampling goes on, as a place in the order of nodes; shared by all profiles."""
-    scores_in_full: bool = False
-    """Keep every node's scores in the Attempt, not only the chosen one's."""
+
+
+class Depth(Enum):
+    """How far a cycle goes and how much it keeps."""
+
+    DECIDE = "decide"
+    """The real thing: the pod is assumed on its node."""
+    PREVIEW = "preview"
+    """The same decision, but nothing is assumed."""
+    EXPLAIN = "explain"
+    """A preview that looks at every node and scores all that fit, also where the decision needs neither."""
 
 
 @dataclass(slots=True)
-class _Feasible:
+class Feasible:
     """The rows that are left, and how they came to be so few."""
 
     rows: npt.NDArray[np.int64]
@@ -88,22 +96,33 @@ class _Feasible:
     rejectors: frozenset[str] = frozenset()
 
 
-def scheduling_cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now) -> Cycle:
+def scheduling_cycle(
+    context: CycleContext,
+    profile: Profile,
+    pod: PodInfo,
+    attempt: Attempt,
+    now: Now,
+    depth: Depth = Depth.DECIDE,
+) -> Cycle:
     """One attempt at one pod. Fills in ``attempt`` on the way; a plugin that raises ends it as an error."""
     try:
-        return (yield from _cycle(context, profile, pod, attempt, now))
+        return (yield from _cycle(context, profile, pod, attempt, now, depth))
     except PluginError as error:
         return NotPlaced(_text_of(error), is_error=True)
 
 
-def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now) -> Cycle:
-    view = context.cache.view
+def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now, depth: Depth) -> Cycle:
+    view, journal = context.cache.view, context.cache.journal
     attempt.total_nodes = view.total_nodes
     if view.total_nodes == 0:
         return NotPlaced(NO_NODES)
 
     clock = _Laps(context.stopwatch, attempt)
+    extenders = ExtenderRound(context.extenders, pod, context.new_ticket)
     pod_class, fragments = context.classes.find(profile, pod, view)
+    if extenders.is_needed:
+        # Answers are awaited while the live state goes on: this cycle keeps to one picture, and to answers of its own.
+        view, journal, pod_class = view.frozen(), RowJournal(), PodClass(profile)
     attempt.was_class_known = pod_class.uses > 1
     filters = pod_class.filters
     filters.refresh_pre_filters(pod, fragments, view)
@@ -115,17 +134,18 @@ def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
             )
         return _no_fit(context, profile, pod, _refused_as_a_whole(filters, view), filters, attempt, now, clock)
 
-    extenders = ExtenderRound(context.extenders, pod, context.new_ticket)
-    feasible = yield from _nominated_node(context, profile, pod, filters, extenders, attempt)
+    attempt.only_nodes = filters.only
+    feasible = None
+    if depth is not Depth.EXPLAIN:
+        feasible = yield from _nominated_node(context, profile, pod, view, filters, extenders, attempt)
     if feasible is None:
-        filters.refresh_rows(pod, view, context.cache.journal)
+        filters.refresh_rows(pod, view, journal)
         error = filters.error()
         if error is not None:
             return NotPlaced(f'running "{error.plugin}" filter plugin: {error.message}', is_error=True)
-        feasible = _fitting(context, profile, pod, pod_class, attempt)
+        feasible = _fitting(context, profile, pod, view, journal, pod_class, attempt)
         clock.lap("Filter")
         if extenders.filters and len(feasible.rows):
-            view = view.frozen()
             problem = yield from extenders.filter(view, feasible)
             if problem is not None:
                 return NotPlaced(problem, is_error=True)
@@ -134,12 +154,16 @@ def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
     if not len(feasible.rows):
         diagnosis = _diagnose(filters, feasible, view)
         return _no_fit(context, profile, pod, diagnosis, filters, attempt, now, clock)
-    if len(feasible.rows) == 1:
+    if depth is Depth.EXPLAIN:
+        attempt.diagnosis = _diagnose(filters, feasible, view)
+    if len(feasible.rows) == 1 and depth is not Depth.EXPLAIN:
         row = int(feasible.rows[0])
     else:
-        chosen = yield from _choose(context, pod, pod_class, fragments, view, feasible, extenders, attempt)
+        row = yield from _choose(context, pod, pod_class, fragments, view, journal, feasible, extenders, attempt, depth)
         clock.lap("Score")
-        row = chosen
+    if depth is not Depth.DECIDE:
+        attempt.node = view.table.names[row]
+        return Placed(pod.on_node(attempt.node), filters.states)
     return _assume_and_reserve(context, profile, pod, view.table.names[row], filters, attempt, clock)
 
 
@@ -153,23 +177,23 @@ def run_without_extenders(cycle: Cycle) -> CycleOutcome:
     raise AssertionError("a cycle without extenders yielded")
 
 
-# --- 3. the nominated node ------------------------------------------------------------------------------------------------
+# --- 3. the nominated node --------------------------------------------------------------------------------------------
 
 
 def _nominated_node(
     context: CycleContext,
     profile: Profile,
     pod: PodInfo,
+    view: View,
     filters: ClassFilters,
     extenders: ExtenderRound,
     attempt: Attempt,
-) -> Generator[CallExtender, ExtenderAnswered, _Feasible | None]:
+) -> Generator[CallExtender, ExtenderAnswered, Feasible | None]:
     """The one row, if the pod fits where it is nominated; else None and the search goes over all nodes.
 
     As in kube-scheduler the node sets of PreFilter plugins are not consulted for it.
     """
     name = pod.pod.status.nominated_node_name
-    view = context.cache.view
     row = view.table.existing_row(name) if name else None
     if row is None:
         return None
@@ -177,26 +201,31 @@ def _nominated_node(
     refusal = filter_with_nominated(profile.filter_plugins, filters.states, pod, view, row, beside)
     if refusal is not None:
         return None
-    feasible = _Feasible(np.array([row], dtype=np.int64), is_whole_class=False)
+    feasible = Feasible(np.array([row], dtype=np.int64), is_whole_class=False)
     if extenders.filters:
-        problem = yield from extenders.filter(view.frozen(), feasible)
+        problem = yield from extenders.filter(view, feasible)
         if problem is not None or not len(feasible.rows):
             return None
     attempt.evaluated_nodes = 1
     return feasible
 
 
-# --- 4. and 5. the rows that fit ------------------------------------------------------------------------------------------
+# --- 4. and 5. the rows that fit --------------------------------------------------------------------------------------
 
 
 def _fitting(
-    context: CycleContext, profile: Profile, pod: PodInfo, pod_class: PodClass, attempt: Attempt
-) -> _Feasible:
-    view = context.cache.view
+    context: CycleContext,
+    profile: Profile,
+    pod: PodInfo,
+    view: View,
+    journal: RowJournal,
+    pod_class: PodClass,
+    attempt: Attempt,
+) -> Feasible:
     filters = pod_class.filters
-    feasible = _Feasible(filters.feasible_rows, is_whole_class=True)
+    feasible = Feasible(filters.feasible_rows, is_whole_class=True)
     if len(context.nominator.nodes):
-        feasible.refusals = _refused_beside_nominated(context, profile, pod, pod_class)
+        feasible.refusals = _refused_beside_nominated(context, profile, pod, view, journal, pod_class)
         lost = [row for row in feasible.refusals if filters.codes[row] == FITS]
         if lost:
             feasible.rows = np.setdiff1d(feasible.rows, np.array(lost, dtype=np.int64), assume_unique=True)
@@ -223,15 +252,15 @@ def _fitting(
 
 
 def _refused_beside_nominated(
-    context: CycleContext, profile: Profile, pod: PodInfo, pod_class: PodClass
+    context: CycleContext, profile: Profile, pod: PodInfo, view: View, journal: RowJournal, pod_class: PodClass
 ) -> dict[int, Refusal]:
     overlay = pod_class.overlays.get(pod.priority)
     if overlay is None:
         overlay = pod_class.overlays[pod.priority] = NominatedOverlay(profile.filter_plugins)
-    return overlay.refusals(pod, pod_class.filters, context.cache.view, context.cache.journal, context.nominator)
+    return overlay.refusals(pod, pod_class.filters, view, journal, context.nominator)
 
 
-# --- 7. nothing fits ------------------------------------------------------------------------------------------------------
+# --- 7. nothing fits --------------------------------------------------------------------------------------------------
 
 
 def _refused_as_a_whole(filters: ClassFilters, view: View) -> Diagnosis:
@@ -245,7 +274,7 @@ def _refused_as_a_whole(filters: ClassFilters, view: View) -> Diagnosis:
     )
 
 
-def _diagnose(filters: ClassFilters, feasible: _Feasible, view: View) -> Diagnosis:
+def _diagnose(filters: ClassFilters, feasible: Feasible, view: View) -> Diagnosis:
     """Why no row is left: the class's refusals, under those of this pod alone."""
     codes = np.maximum(filters.codes, FITS).astype(np.int32)
     refusals = list(filters.refusals[1:])
@@ -301,7 +330,7 @@ def _no_fit(
     )
 
 
-# --- 8. the choice --------------------------------------------------------------------------------------------------------
+# --- 8. the choice ----------------------------------------------------------------------------------------------------
 
 
 def _choose(
@@ -310,23 +339,24 @@ def _choose(
     pod_class: PodClass,
     fragments: Fragments,
     view: View,
-    feasible: _Feasible,
+    journal: RowJournal,
+    feasible: Feasible,
     extenders: ExtenderRound,
     attempt: Attempt,
+    depth: Depth,
 ) -> Generator[CallExtender, ExtenderAnswered, int]:
     scores = pod_class.scores
-    live = context.cache.view
-    scores.refresh(pod, fragments, live, context.cache.journal, pod_class.filters)
-    if feasible.is_whole_class and not extenders.scorers and not context.scores_in_full:
+    scores.refresh(pod, fragments, view, journal, pod_class.filters)
+    if feasible.is_whole_class and not extenders.scorers and depth is not Depth.EXPLAIN:
         ranks = scores.ranks
         best = int(ranks.max())
         row = _one_of(np.flatnonzero(ranks == best), context.rng)
-        name = live.table.names[row]
+        name = view.table.names[row]
         attempt.scores = {plugin: {name: share} for plugin, share in scores.shares_of(row).items()}
         attempt.total = {name: best}
         return row
     rows = feasible.rows
-    totals, shares = scores.rank(pod, live, rows)
+    totals, shares = scores.rank(pod, view, rows)
     names = [view.table.names[row] for row in rows.tolist()]
     attempt.scores = {plugin: dict(zip(names, share.tolist(), strict=True)) for plugin, share in shares.items()}
     if extenders.scorers:
@@ -340,7 +370,7 @@ def _one_of(rows: npt.NDArray[np.int64], rng: Random) -> int:
     return int(rows[0] if len(rows) == 1 else rows[rng.randrange(len(rows))])
 
 
-# --- 9. and 10. ------------------------------------------------------------------------------------------------------------
+# --- 9. and 10. -------------------------------------------------------------------------------------------------------
 
 
 def _assume_and_reserve(
@@ -436,5 +466,3 @@ class _Laps:
         now = self._stopwatch()
         self._attempt.durations[point] = now - self._last
         self._last = now
-
-

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from scheduler.framework.status import Refusal
 from scheduler.objects.kinds import Kind
@@ -106,4 +105,3 @@ Stimulus = (
     | PodsActivated
     | ShutdownRequested
 )
-

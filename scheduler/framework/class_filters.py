@@ -129,7 +129,7 @@ class ClassFilters:
                     recombine = recombine or had or slot.codes is not None
                 else:
                     self._some_rows(slot, state, pod, view, rows, touched)  # type: ignore[arg-type]
-            except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
+            except Exception as error:
                 self._position = -1
                 raise PluginError(plugin.name, "Filter", error) from error
         if recombine:
@@ -153,7 +153,7 @@ class ClassFilters:
             else:
                 try:
                     answer = plugin.pre_filter(pod, view)
-                except Exception as error:  # noqa: BLE001
+                except Exception as error:
                     raise PluginError(name, "PreFilter", error) from error
                 self._pre_answers[name] = (stamp, answer)
             if isinstance(answer, Refusal):
@@ -275,5 +275,5 @@ def _stamp(plugin: Plugin, fragments: Mapping[str, Hashable], view: View) -> Has
         return ()
     try:
         return plugin.stamp(fragments[plugin.name], view)
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         raise PluginError(plugin.name, "PreFilter", error) from error

@@ -118,11 +118,12 @@ class ClassScores:
         for slot in self._slots:
             try:
                 add_up = (
-                    self._refresh_slot(slot, pod, fragments, view, filters, rows, touched, is_full, is_other_set) or add_up
+                    self._refresh_slot(slot, pod, fragments, view, filters, rows, touched, is_full, is_other_set)
+                    or add_up
                 )
             except PluginError:
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
+            except Exception as error:
                 raise PluginError(slot.plugin.name, "Score", error) from error
         if add_up:
             self._add_up(filters, size)
@@ -272,7 +273,7 @@ class ClassScores:
                 share = self._share(slot, pod, view, rows)
             except PluginError:
                 raise
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:
                 raise PluginError(slot.plugin.name, "Score", error) from error
             if share is not None:
                 shares[slot.plugin.name] = share

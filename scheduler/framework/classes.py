@@ -123,7 +123,7 @@ class ClassCache:
 def _fragment(plugin: Plugin, pod: PodInfo, view: View) -> Hashable:
     try:
         return plugin.fragment(pod, view)
-    except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
+    except Exception as error:
         raise PluginError(plugin.name, "Fragment", error) from error
 
 

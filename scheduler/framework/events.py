@@ -99,7 +99,9 @@ class ClusterEvent:
         same_resource = (
             self.resource is incoming.resource
             or self.resource is Resource.ANY
-            or (self.resource is Resource.POD and incoming.resource in (Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD))
+            or (
+                self.resource is Resource.POD and incoming.resource in (Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD)
+            )
         )
         return same_resource and bool(self.action & incoming.action) and incoming.action <= self.action
 

@@ -32,7 +32,7 @@ def filter_one_row(
             continue
         try:
             refusal = plugin.filter_row(state, pod, view, row)
-        except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
+        except Exception as error:
             raise PluginError(plugin.name, "Filter", error) from error
         if refusal is not None:
             return refusal.by(plugin.name)
@@ -105,7 +105,7 @@ def refusals_with_nominated(
             continue
         try:
             verdicts = plugin.filter(state, pod, private, private.rows)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             raise PluginError(plugin.name, "Filter", error) from error
         if verdicts is not None:
             for place in np.flatnonzero(verdicts.codes).tolist():

@@ -7,7 +7,7 @@ changed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from scheduler.cluster.row_journal import RowJournal
@@ -30,7 +30,7 @@ class Nominations(Protocol):
     def nodes_changed_since(self, position: int) -> set[str] | None: ...
 
     @property
-    def nodes(self) -> Sequence[str]: ...
+    def nodes(self) -> Collection[str]: ...
 
     def pods_for_node(self, node_name: str) -> Sequence[PodInfo]: ...
 
@@ -56,9 +56,7 @@ class NominatedOverlay:
         """The rows that refuse the pod beside their nominated pods, with the refusal. Raises PluginError."""
         table = view.table
         states = tuple(filters.states.values())
-        is_same = len(states) == len(self._states) and all(
-            a is b for a, b in zip(states, self._states, strict=True)
-        )
+        is_same = len(states) == len(self._states) and all(a is b for a, b in zip(states, self._states, strict=True))
         changed = journal.since(self._position) if self._position >= 0 and self._is_keepable and is_same else None
         moved = nominations.nodes_changed_since(self._nominated_position) if changed is not None else None
         if changed is None or moved is None:
@@ -76,23 +74,21 @@ class NominatedOverlay:
             answers = dict(answers)
             beside = rivals(pod, nominations.pods_for_node(table.names[own]))
             answers[own] = (
-                refusals_with_nominated(self._filters, filters.states, pod, view, {own: beside})[own] if beside else None
+                refusals_with_nominated(self._filters, filters.states, pod, view, {own: beside})[own]
+                if beside
+                else None
             )
         self._position = journal.position
         self._nominated_position = nominations.position
         self._states = states
         return {row: refusal for row, refusal in answers.items() if refusal is not None}
 
-    def _ask(
-        self, pod: PodInfo, filters: ClassFilters, view: View, rows: set[int], nominations: Nominations
-    ) -> None:
+    def _ask(self, pod: PodInfo, filters: ClassFilters, view: View, rows: set[int], nominations: Nominations) -> None:
         names = view.table.names
         asked: dict[int, Sequence[PodInfo]] = {}
         for row in sorted(rows):
             self._answers.pop(row, None)
-            beside = [
-                other for other in nominations.pods_for_node(names[row]) if other.priority >= pod.priority
-            ]
+            beside = [other for other in nominations.pods_for_node(names[row]) if other.priority >= pod.priority]
             if beside and filters.only is not None and names[row] not in filters.only:
                 continue
             if beside:

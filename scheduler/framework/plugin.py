@@ -117,7 +117,7 @@ class Plugin:
     def stamp(self, fragment: Hashable, view: View) -> Hashable:
         """Equal stamps promise equal answers on unchanged rows: versions of the counters and kinds that are read.
 
-        Covers ``pre_filter`` and ``pre_score`` as well: one that looks at all nodes has ``view.table.node_version`` in it.
+        Covers ``pre_filter`` and ``pre_score`` too: one that looks at all nodes has ``view.table.node_version`` in it.
         """
         return ()
 

@@ -42,7 +42,7 @@ def nominate(node_name: str) -> Nomination:
 class Chance(Protocol):
     """The injected source of chance; ``random.Random`` is one."""
 
-    def randrange(self, stop: int) -> int:
+    def randrange(self, stop: int, /) -> int:
         """A whole number in [0, stop)."""
         ...
 

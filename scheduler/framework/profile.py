@@ -101,7 +101,9 @@ def build_profile(configuration: ProfileConfiguration, registry: Registry, index
     weights = {entry.name: entry.weight for entry in expansion.points[Point.SCORE]}
     in_order = tuple(made[name] for name in registry if name in made)
     deciding = [
-        plugin for plugin in in_order if isinstance(plugin, PreFilterPlugin | FilterPlugin | PreScorePlugin | ScorePlugin)
+        plugin
+        for plugin in in_order
+        if isinstance(plugin, PreFilterPlugin | FilterPlugin | PreScorePlugin | ScorePlugin)
     ]
     declared = [plugin for plugin in deciding if declares_fragment(plugin)]
     return Profile(

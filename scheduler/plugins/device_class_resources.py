@@ -1,4 +1,4 @@
-"""Extended resources that a DeviceClass stands for (KEP-5004): devices may give them instead of a node's allocatable."""
+"""Extended resources that a DeviceClass stands for (KEP-5004): devices give them in place of the node itself."""
 
 from __future__ import annotations
 

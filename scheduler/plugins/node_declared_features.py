@@ -52,7 +52,8 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
         assert isinstance(state, RequiredFeatures)
         declared = view.table.vocabulary.features.values
         codes_by_set = np.array([0 if state.names <= (names or frozenset()) else 1 for names in declared], np.int16)
-        return Verdicts(codes_by_set[view.table.feature_set[rows]], _REFUSALS)
+        codes = codes_by_set[view.table.feature_set[rows]]
+        return Verdicts(codes, _REFUSALS) if codes.any() else None
 
     def filter_row(self, state: State, pod: PodInfo, view: View, row: int) -> Refusal | None:
         assert isinstance(state, RequiredFeatures)

@@ -39,14 +39,12 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
 
     def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
         wanted = pod.ports
-        used = view.table.ports
-        listed = range(*rows.indices(view.table.size)) if isinstance(rows, slice) else rows.tolist()
-        taken = [
-            place for place, row in enumerate(listed) if (there := used[row]) and any_port_conflicts(wanted, there)
-        ]
+        ports = view.table.ports
+        used = ports[rows] if isinstance(rows, slice) else [ports[row] for row in rows.tolist()]
+        taken = [place for place, there in enumerate(used) if there and any_port_conflicts(wanted, there)]
         if not taken:
             return None
-        codes = np.zeros(len(listed), np.int16)
+        codes = np.zeros(len(used), np.int16)
         codes[taken] = 1
         return Verdicts(codes, _REFUSALS)
 

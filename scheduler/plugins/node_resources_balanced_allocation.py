@@ -85,11 +85,11 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         after: list[float] = []
         for term in state.terms:
             columns = requested_columns(table, term.name)
-            allocatable = columns[0].item(row)
+            allocatable = float(columns[0].item(row))
             if allocatable:
                 requested = columns[1].item(row)
-                before.append(min(requested / allocatable, 1.0))
-                after.append(min((requested + term.own) / allocatable, 1.0))
+                before.append(min(float(requested) / allocatable, 1.0))
+                after.append(min(float(requested + term.own) / allocatable, 1.0))
         return 50 + (50 + _balance(after) - _balance(before)) // 2
 
     def events(self) -> tuple[EventRegistration, ...]:
@@ -145,7 +145,7 @@ def _fractions(taken: npt.NDArray[np.int64], whole: _Floats) -> _Floats:
 def _balance_of_two(one: _Floats, other: _Floats) -> Scores:
     one -= other
     np.abs(one, out=one)
-    one /= 2
+    one *= 0.5
     np.subtract(1, one, out=one)
     one *= 100.0
     return one.astype(np.int64)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from scheduler.framework.plugin import (
     FilterPlugin,
     PreFilterPlugin,
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.table import NodeTable
     from scheduler.cluster.view import View
 
 TOO_MANY_PODS = "Too many pods"
@@ -225,7 +224,13 @@ def _refusal(reasons: tuple[str, ...], is_hopeless: bool) -> Refusal:
 
 
 def _combined(shortages: list[tuple[str, npt.NDArray[np.bool_]]], hopeless: npt.NDArray[np.bool_]) -> Verdicts:
-    """Group rows by which resources run short there, one bit each, and by whether eviction can help."""
+    """Group rows by which resources run short there, one bit each, and by whether eviction can't help (bit 0)."""
+    if len(shortages) == 1:
+        reason, is_short = shortages[0]
+        single = is_short.astype(np.int16)
+        if len(hopeless):
+            single += hopeless
+        return Verdicts(single, (_refusal((reason,), False), _refusal((reason,), True)))
     marks = np.zeros(len(shortages[0][1]), np.int16)
     if len(hopeless):
         marks += hopeless

@@ -1,4 +1,4 @@
-"""The queue's time: whole nanoseconds that follow the monotonic clock but agree with the wall clock on whole seconds."""
+"""The queue's time: nanoseconds that follow the monotonic clock and share whole seconds with the wall clock."""
 
 from __future__ import annotations
 

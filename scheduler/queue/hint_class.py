@@ -2,9 +2,9 @@
 
 Ten thousand pods that wait are mostly copies of a few templates. A hint compares the event's object with what a pod
 asks for, so copies get the same answer, and it is enough to ask for one of them. Two pods are of one class when nothing
-differs that a hint may look at: namespace, labels, annotations, the controlling owner, and the whole spec. (The classes of the
-filter cache will not do: their keys name the selectors that matched when the pod was tried, and a hint asks about pods
-and selectors that came later.)
+differs that a hint may look at: namespace, labels, annotations, the controlling owner, and the whole spec. (The classes
+of the filter cache will not do: their keys name the selectors that matched when the pod was tried, and a hint asks
+about pods and selectors that came later.)
 
 What remains is identity. Built-in hints look at it in two ways:
 

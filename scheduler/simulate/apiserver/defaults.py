@@ -122,7 +122,14 @@ def _replication_controller(obj: Object) -> Object:
     labels = spec.get("template", {}).get("metadata", {}).get("labels")
     if labels and not spec.get("selector"):
         spec["selector"] = labels
-    return {**obj, "spec": spec}
+    return _labelled({**obj, "spec": spec}, labels)
+
+
+def _labelled(obj: Object, labels: Object | None) -> Object:
+    """The object with these labels if it has none of its own."""
+    if not labels or obj["metadata"].get("labels"):
+        return obj
+    return {**obj, "metadata": {**obj["metadata"], "labels": labels}}
 
 
 def _stateful_set(obj: Object) -> Object:
@@ -137,7 +144,10 @@ def _stateful_set(obj: Object) -> Object:
 
 def _daemon_set(obj: Object) -> Object:
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
-    return {**obj, "spec": {"updateStrategy": strategy, "revisionHistoryLimit": 10, **_template(obj.get("spec", {}))}}
+    metadata = obj["metadata"]
+    annotations = {"deprecated.daemonset.template.generation": "1", **(metadata.get("annotations") or {})}
+    spec = {"updateStrategy": strategy, "revisionHistoryLimit": 10, **_template(obj.get("spec", {}))}
+    return {**obj, "metadata": {**metadata, "annotations": annotations}, "spec": spec}
 
 
 def _job(obj: Object) -> Object:

@@ -12,18 +12,24 @@ from scheduler.simulate.apiserver.kinds import Kind
 class Failure(Exception):
     """A refused request. `code` is the HTTP status; `details` follows meta/v1 StatusDetails."""
 
-    def __init__(self, code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, code: int, reason: str, message: str, details: dict[str, Any] | None = None, token: str = ""
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.message = message
         self.details = details
+        self.token = token
+        """A continue token that the client may go on with."""
 
     def body(self) -> dict[str, Any]:
         """The meta/v1 Status object."""
         status: dict[str, Any] = {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message,
         }  # fmt: skip
+        if self.token:
+            status["metadata"] = {"continue": self.token}
         if self.reason:
             status["reason"] = self.reason
         if self.details is not None:

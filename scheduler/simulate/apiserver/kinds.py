@@ -85,7 +85,10 @@ PODS: Final = _core(
     returns_deleted=True,
 )  # fmt: skip
 NODES: Final = _core("nodes", "Node", "no", namespaced=False, subresources=_STATUS)
-NAMESPACES: Final = _core("namespaces", "Namespace", "ns", namespaced=False, subresources=("finalize", "status"))
+NAMESPACES: Final = _core(
+    "namespaces", "Namespace", "ns", namespaced=False, subresources=("finalize", "status"),
+    verbs=tuple(verb for verb in WRITABLE if verb != "deletecollection"),
+)  # fmt: skip
 SERVICES: Final = _core("services", "Service", "svc", subresources=_STATUS, categories=_ALL, returns_deleted=True)
 REPLICATION_CONTROLLERS: Final = _core(
     "replicationcontrollers", "ReplicationController", "rc", subresources=_SCALED, categories=_ALL, generations=True
@@ -122,9 +125,7 @@ STORAGE_CLASSES: Final = _kind(
     "storage.k8s.io", "v1", "storageclasses", "StorageClass", "sc", namespaced=False, returns_deleted=True
 )
 CSI_NODES: Final = _kind("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False, returns_deleted=True)
-CSI_DRIVERS: Final = _kind(
-    "storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False, returns_deleted=True, generations=True
-)
+CSI_DRIVERS: Final = _kind("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False, returns_deleted=True)
 CSI_STORAGE_CAPACITIES: Final = _kind("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
 VOLUME_ATTACHMENTS: Final = _kind(
     "storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False, subresources=_STATUS,

@@ -14,6 +14,13 @@ from scheduler.simulate.apiserver.selectors import Matcher
 from scheduler.simulate.apiserver.store import Store, Stored
 
 _KEPT_LISTINGS: Final = 256
+_INCONSISTENT: Final = -1
+_TOKEN_EXPIRED: Final = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
 _VERSION: Final = "meta.k8s.io/v1"
 
 
@@ -55,22 +62,25 @@ class Listings:
         self._rests: OrderedDict[tuple[str, str, str, int, str], list[Stored]] = OrderedDict()
 
     def page(self, request: ListRequest) -> Page:
-        """The next page: 400 for a malformed token, 410 for a listing that is no longer remembered."""
+        """The next page: 400 for a malformed token, 410 for a listing that is no longer remembered.
+
+        The 410 carries a token for the rest as it is then, of another moment than the pages before.
+        """
         if request.token:
             revision, start = _read_token(request.token)
+            if revision == _INCONSISTENT:
+                present = [one for one in self._present(request) if (one.namespace, one.name) >= _position(start)]
+                return self._cut(request, present, self._store.revision)
             rest = self._rests.get(self._key(request, revision, start))
             if rest is None:
-                raise failures.expired(
-                    "The provided continue parameter is too old to display a consistent list result. You can start a "
-                    "new list without the continue parameter."
-                )
+                raise failures.Failure(410, "Expired", _TOKEN_EXPIRED, token=_token(_INCONSISTENT, start))
             return self._cut(request, rest, revision)
         self._check_revision(request)
-        collection = self._store.collection(request.kind)
-        items = list(collection.every(request.namespace))
-        if request.matches is not None:
-            items = [one for one in items if request.matches(one.object)]
-        return self._cut(request, items, self._store.revision)
+        return self._cut(request, self._present(request), self._store.revision)
+
+    def _present(self, request: ListRequest) -> list[Stored]:
+        items = list(self._store.collection(request.kind).every(request.namespace))
+        return items if request.matches is None else [one for one in items if request.matches(one.object)]
 
     def forget(self) -> None:
         """Drop all unfinished listings, as compaction does."""
@@ -108,6 +118,11 @@ class Listings:
 def _token(revision: int, start: str) -> str:
     content = msgspec.json.encode({"v": _VERSION, "rv": revision, "start": start})
     return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def _position(start: str) -> tuple[str, str]:
+    namespace, _, name = start.partition("/")
+    return namespace, name
 
 
 def _read_token(token: str) -> tuple[int, str]:

@@ -79,7 +79,7 @@ def strategic_patch(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, 
             current = merged.get(key)
             merged[key] = strategic_patch(current if isinstance(current, dict) else {}, value)
         elif isinstance(value, list):
-            merged[key] = _merge_list(key, merged.get(key) or [], value)
+            merged[key] = _merge_list(key, merged.get(key) or [], value, patch.get(f"$setElementOrder/{key}"))
         else:
             merged[key] = value
     return merged
@@ -94,29 +94,41 @@ def _directive(merged: dict[str, Any], key: str, value: Any) -> None:
             del merged[gone]
 
 
-def _merge_list(field: str, current: list[Any], patch: list[Any]) -> list[Any]:
+def _merge_list(field: str, current: list[Any], patch: list[Any], order: list[Any] | None) -> list[Any]:
     if field in _SETS:
-        return current + [item for item in patch if item not in current]
+        together = dict.fromkeys([*current, *patch])
+        return _ordered({item: item for item in together}, list(dict.fromkeys(current)), order or patch)
     if not patch or not all(isinstance(item, dict) for item in patch):
         return patch
     merge_key = _merge_key(field, current, patch)
     if merge_key is None:
         return patch
-    directives = [item for item in patch if _DIRECTIVE in item]
-    if any(item[_DIRECTIVE] == "replace" for item in directives):
+    if any(item.get(_DIRECTIVE) == "replace" for item in patch):
         return [item for item in patch if _DIRECTIVE not in item]
-    merged = list(current)
+    merged = {item.get(merge_key): item for item in current}
     for item in patch:
         key = item.get(merge_key)
-        place = next((at for at, one in enumerate(merged) if one.get(merge_key) == key), None)
         if item.get(_DIRECTIVE) == "delete":
-            if place is not None:
-                del merged[place]
-        elif place is None:
-            merged.append(strategic_patch({}, item))
+            merged.pop(key, None)
         else:
-            merged[place] = strategic_patch(merged[place], item)
-    return merged
+            merged[key] = strategic_patch(merged.get(key, {}), item)
+    before = [item.get(merge_key) for item in current]
+    return _ordered(merged, before, [item.get(merge_key) for item in order or patch])
+
+
+def _ordered(merged: dict[Any, Any], before: list[Any], patched: list[Any]) -> list[Any]:
+    """The API server's order: what the patch names in the patch's order, the rest where it was relative to it.
+
+    Where a new item meets an old one that the patch does not name, the new one comes first.
+    """
+    place = {key: index for index, key in enumerate(before)}
+    named = [key for key in dict.fromkeys(patched) if key in merged]
+    others = [key for key in before if key in merged and key not in named]
+    result: list[Any] = []
+    while others and named:
+        old_first = named[0] in place and place[others[0]] < place[named[0]]
+        result.append(merged[(others if old_first else named).pop(0)])
+    return result + [merged[key] for key in (*others, *named)]
 
 
 def _merge_key(field: str, current: list[Any], patch: list[Any]) -> str | None:

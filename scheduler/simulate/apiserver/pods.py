@@ -71,15 +71,18 @@ def with_condition(conditions: list[Object], condition: Object, now: str) -> lis
 
 
 def evict(registry: Registry, namespace: str, name: str, eviction: Object) -> None:
-    """Delete a pod unless its disruption budget forbids it: 429, with the budget named in the cause."""
+    """Delete a pod unless its disruption budget forbids it: 429, with the budget named in the cause.
+
+    As on kube-apiserver 1.36 an eviction whose preconditions fail has used up its share of the budget all the same.
+    """
     sent = (eviction.get("metadata") or {}).get("name")
     if sent and sent != name:
         raise failures.bad_request("name in URL does not match name in Eviction object")
     pod = registry.stored(PODS, namespace, name).object
     options = DeleteOptions.read(eviction.get("deleteOptions") or {}, {})
-    options.check(PODS, registry.stored(PODS, namespace, name))
     if not _beyond_budgets(pod):
         _take_from_budget(registry, namespace, pod)
+    options.check(PODS, registry.stored(PODS, namespace, name))
     condition = {
         "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
         "message": "Eviction API: evicting",
@@ -128,6 +131,8 @@ def _take_from_budget(registry: Registry, namespace: str, pod: Object) -> None:
         raise _budget_refuses(cause, _PROCESSING_RETRY_SECONDS)
     if status["disruptionsAllowed"] <= 0:
         wanted, current = status["desiredHealthy"], status["currentHealthy"]
+        if current > wanted:
+            raise _budget_refuses(f"The disruption budget {name} does not allow evicting pods currently")
         raise _budget_refuses(f"The disruption budget {name} needs {wanted} healthy pods and has {current} currently")
     registry.change(BUDGETS, namespace, name, lambda one: _disrupted(one, pod, registry.timestamp()))
 

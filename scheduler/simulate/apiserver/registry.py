@@ -177,6 +177,8 @@ class Registry:
             validation.check_status(kind, old, new)
         else:
             new = defaults.fill(kind, {**body, "metadata": metadata})
+            if kind is kinds.PODS:
+                new["spec"] = defaults.eviction_tolerations(new["spec"])
             if "status" in kind.subresources:
                 new.pop("status", None)
                 if "status" in old:
@@ -237,8 +239,7 @@ class Registry:
         if dry_run:
             return current, marked is None
         if marked is None:
-            self.store.remove(kind, namespace, name)
-            return current, True
+            return self.store.remove(kind, namespace, name), True
         if deletion.finished(kind, marked["metadata"], marked):
             removed = self.store.remove(kind, namespace, name, marked)
             return removed, True

@@ -126,12 +126,14 @@ class Store:
     def __init__(self, history: int = 50_000) -> None:
         self.revision = FIRST_REVISION
         self._history = history
+        self._compacted = 0
         self._collections: dict[str, Collection] = {}
 
     def collection(self, kind: Kind) -> Collection:
         found = self._collections.get(kind.where)
         if found is None:
             found = self._collections[kind.where] = Collection(self._history)
+            found.forgotten = self._compacted
         return found
 
     def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
@@ -167,31 +169,43 @@ class Store:
         return stored
 
     def compact(self) -> None:
-        """Forget all history, as etcd's compaction does: every resumption from before now is refused with 410."""
+        """Disown all history, as etcd's compaction does: every resumption from before now is refused with 410.
+
+        Readers that are following already are not disturbed.
+        """
+        self._compacted = self.revision
         for collection in self._collections.values():
-            collection.forget(len(collection.changes))
-            collection.forgotten = max(collection.forgotten, self.revision - 1)
+            collection.forgotten = self.revision
 
 
 class Follower:
-    """A reader of one collection's changes, in order and without loss; for players inside this process."""
+    """A reader of some collections' changes, in order and without loss; for players inside this process."""
 
-    def __init__(self, store: Store, kind: Kind) -> None:
-        self._collection = store.collection(kind)
-        self._position = self._collection.end
+    def __init__(self, store: Store, *kinds: Kind) -> None:
         self._bell = asyncio.Event()
-        self._collection.bells.add(self._bell)
+        self._collections = [(kind, store.collection(kind)) for kind in kinds]
+        self._positions = [collection.end for _, collection in self._collections]
+        for _, collection in self._collections:
+            collection.bells.add(self._bell)
 
-    async def changes(self) -> list[Change]:
-        """Wait for at least one change and return all there are."""
-        collection = self._collection
-        while self._position >= collection.end:
+    async def changes(self) -> list[tuple[Kind, Change]]:
+        """Wait for at least one change and return all there are, in the order in which they happened."""
+        while True:
             self._bell.clear()
+            batch = self._unread()
+            if batch:
+                return batch
             await self._bell.wait()
-        self._position = max(self._position, collection.first)
-        batch = collection.changes[self._position - collection.first :]
-        self._position = collection.end
+
+    def _unread(self) -> list[tuple[Kind, Change]]:
+        batch: list[tuple[Kind, Change]] = []
+        for index, (kind, collection) in enumerate(self._collections):
+            start = max(self._positions[index], collection.first)
+            batch += [(kind, change) for change in collection.changes[start - collection.first :]]
+            self._positions[index] = collection.end
+        batch.sort(key=lambda one: one[1].revision)
         return batch
 
     def close(self) -> None:
-        self._collection.bells.discard(self._bell)
+        for _, collection in self._collections:
+            collection.bells.discard(self._bell)

@@ -49,14 +49,17 @@ def check_new(kind: Kind, obj: Object) -> None:
     """Refuse (422) an object that the API server would not create."""
     causes = [*_metadata(kind, obj["metadata"]), *_content(kind, obj)]
     if causes:
-        raise invalid(kind, obj["metadata"].get("name", ""), causes)
+        named = kinds.CORE_EVENTS if kind is kinds.EVENTS else kind
+        raise invalid(named, obj["metadata"].get("name", ""), causes)
 
 
 def check_update(kind: Kind, old: Object, new: Object) -> None:
     """Refuse (422) a change that the API server would not make."""
     causes = list(_label_values(new["metadata"]))
     if kind is kinds.PODS and old["spec"] != new["spec"]:
-        if not _pod_change_allowed(old["spec"], new["spec"]):
+        causes += _new_gates(old["spec"], new["spec"])
+        causes += _lost_tolerations(old["spec"], new["spec"])
+        if not causes and not _pod_change_allowed(old["spec"], new["spec"]):
             causes.append(forbidden_value("spec", _POD_UPDATE_TEXT))
     elif kind in (kinds.DEPLOYMENTS, kinds.REPLICA_SETS, kinds.STATEFUL_SETS, kinds.DAEMON_SETS, kinds.JOBS):
         if old["spec"].get("selector") != new["spec"].get("selector"):
@@ -138,9 +141,31 @@ def _workload(spec: Object) -> list[Cause]:
     return [*causes, *_pod_spec("spec.template.spec", template.get("spec") or {})]
 
 
+def _new_gates(old: Object, new: Object) -> list[Cause]:
+    before = old.get("schedulingGates") or []
+    return [
+        forbidden_value(
+            f"spec.schedulingGates[{index}].name",
+            f"only deletion is allowed, but found new scheduling gate '{gate['name']}'",
+        )
+        for index, gate in enumerate(new.get("schedulingGates") or ())
+        if gate not in before
+    ]
+
+
+def _lost_tolerations(old: Object, new: Object) -> list[Cause]:
+    kept = [{**one, "tolerationSeconds": None} for one in new.get("tolerations") or ()]
+    if all({**one, "tolerationSeconds": None} in kept for one in old.get("tolerations") or ()):
+        return []
+    text = "existing toleration can not be modified except its tolerationSeconds"
+    return [forbidden_value("spec.tolerations", text)]
+
+
 def _pod_change_allowed(old: Object, new: Object) -> bool:
     gated = bool(old.get("schedulingGates"))
-    free = {"activeDeadlineSeconds"} | ({"nodeSelector", "affinity"} if gated else set())
+    free = {"activeDeadlineSeconds", "tolerations", "schedulingGates"} | (
+        {"nodeSelector", "affinity"} if gated else set()
+    )
     for field in old.keys() | new.keys():
         before, after = old.get(field), new.get(field)
         if before == after or field in free:
@@ -151,10 +176,6 @@ def _pod_change_allowed(old: Object, new: Object) -> bool:
                     {**one, "image": ""} == {**other, "image": ""}
                     for one, other in zip(before or (), after or (), strict=True)
                 )
-            case "tolerations":
-                allowed = all(one in (after or ()) for one in before or ())
-            case "schedulingGates":
-                allowed = all(one in (before or ()) for one in after or ())
             case "terminationGracePeriodSeconds":
                 allowed = before is not None and before < 0 and after == 1
             case _:

@@ -1,0 +1,114 @@
+"""``python -m e2e.bench``: Tandem, kube-scheduler and the null scheduler through the same scenarios, side by side.
+
+Each run has a fresh control plane, the same objects and the same driver.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+import uvloop
+
+from e2e.bench import report
+from e2e.bench.contenders import CONTENDERS
+from e2e.bench.driver import play, prepare
+from e2e.bench.measurement import Result, failed, measure, middle
+from e2e.bench.scenarios import SCENARIOS, Scenario
+from e2e.client import AsyncClient
+from e2e.connection import from_kubeconfig
+from e2e.controlplane.build import BuildError
+from e2e.controlplane.cluster import ControlPlane
+from e2e.controlplane.processes import ProcessFailure
+
+
+def main() -> int:
+    options = _options()
+    rounds: list[Result] = []
+    results: list[Result] = []
+    for name in options.scenario:
+        scenario = SCENARIOS[name]
+        nodes, pods = options.nodes or scenario.nodes, options.pods or scenario.pods
+        of_scenario: dict[str, list[Result]] = {contender: [] for contender in options.contenders}
+        # Contenders take turns, so that a machine that grows slower or quicker does so for all of them.
+        for _ in range(options.rounds):
+            for contender in options.contenders:
+                result = _run(scenario, contender, nodes, pods)
+                of_scenario[contender].append(result)
+                print(" ".join(report.row(result)), file=sys.stderr, flush=True)
+        rounds += [result for several in of_scenario.values() for result in several]
+        results += [middle(several) for several in of_scenario.values()]
+    report.show(results)
+    for file in options.out:
+        file.write_bytes(
+            report.as_json(results, rounds) if file.suffix == ".json" else report.markdown(results).encode()
+        )
+    return 0 if all(result.counts for result in results) else 1
+
+
+def _run(scenario: Scenario, contender: str, nodes: int, pods: int) -> Result:
+    try:
+        with tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder:
+            # The processes must be started from the main thread, the driver runs between that and their end.
+            with ControlPlane(kwok=scenario.kwok, controllers=()) as controlplane:
+                return uvloop.run(_measure(scenario, contender, nodes, pods, controlplane, Path(folder)))
+    except ProcessFailure as error:
+        print(error, file=sys.stderr)
+        return failed(scenario.name, contender, nodes, pods, str(error).splitlines()[0])
+
+
+async def _measure(
+    scenario: Scenario, contender: str, nodes: int, pods: int, controlplane: ControlPlane, folder: Path
+) -> Result:
+    async with AsyncClient(from_kubeconfig(controlplane.kubeconfig())) as client:
+        await prepare(client, scenario, nodes, pods)
+        with CONTENDERS[contender](controlplane.kubeconfig(), folder, controlplane.programs) as scheduler:
+            # Let it digest what it has listed: start-up is not what is measured.
+            await asyncio.sleep(1)
+            before = scheduler.usage()
+            times = await play(client, scenario, nodes, pods)
+            after = scheduler.usage()
+    return measure(
+        scenario=scenario.name,
+        contender=contender,
+        nodes=nodes,
+        names=times.names,
+        began=times.began,
+        created=times.created,
+        bound=times.bound,
+        told=times.told,
+        cpu_seconds=after.cpu_seconds - before.cpu_seconds,
+        peak_rss=after.peak_rss_bytes,
+    )
+
+
+def _options() -> argparse.Namespace:
+    listing = "\n".join(f"  {scenario.name:24} {scenario.about}" for scenario in SCENARIOS.values())
+    parser = argparse.ArgumentParser(
+        "python -m e2e.bench",
+        description=f"{__doc__}\nscenarios:\n{listing}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--scenario", nargs="+", default=["plain"], choices=[*SCENARIOS, "all"], metavar="NAME")
+    parser.add_argument("--contenders", default=",".join(CONTENDERS), help="comma-separated (default: %(default)s)")
+    parser.add_argument("--nodes", type=int, help="instead of the scenario's own number")
+    parser.add_argument("--pods", type=int, help="instead of the scenario's own number")
+    parser.add_argument("--rounds", type=int, default=1, help="the median round is reported (default: 1)")
+    parser.add_argument("--out", type=Path, action="append", default=[], help="FILE.json or FILE.md; may be repeated")
+    options = parser.parse_args()
+    if "all" in options.scenario:
+        options.scenario = list(SCENARIOS)
+    options.contenders = options.contenders.split(",")
+    if unknown := [name for name in options.contenders if name not in CONTENDERS]:
+        parser.error(f"no contender is called {', '.join(unknown)}; there are {', '.join(CONTENDERS)}")
+    return options
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except BuildError as error:
+        sys.exit(f"error: {error}")

@@ -1,0 +1,43 @@
+"""Who runs in the bench: each one a process under the pods' scheduler name, with the admin's rights."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from e2e.builders import SCHEDULER
+from e2e.peer import KubeScheduler
+from e2e.subject import Scheduler
+from e2e.tandem import Tandem
+
+
+class Null(Scheduler):
+    """Round robin without a thought: the yardstick of what the API server allows."""
+
+    kind = "null"
+    scheme = "http"
+
+    def command(self) -> list[str]:
+        options = [f"--kubeconfig={self.kubeconfig}", f"--scheduler-name={self.scheduler_name}", f"--port={self.port}"]
+        return [sys.executable, "-m", "e2e.bench.null_scheduler", *options]
+
+
+def _tandem(kubeconfig: Path, folder: Path, programs: Path) -> Scheduler:
+    # No journal: kube-scheduler writes none either.
+    return Tandem(kubeconfig, folder, journal=False)
+
+
+def _kube_scheduler(kubeconfig: Path, folder: Path, programs: Path) -> Scheduler:
+    return KubeScheduler(kubeconfig, folder, SCHEDULER, programs=programs, queries_per_second=5000)
+
+
+def _null(kubeconfig: Path, folder: Path, programs: Path) -> Scheduler:
+    return Null(kubeconfig, folder, SCHEDULER)
+
+
+CONTENDERS: dict[str, Callable[[Path, Path, Path], Scheduler]] = {
+    "tandem": _tandem,
+    "kube-scheduler": _kube_scheduler,
+    "null": _null,
+}

@@ -1,0 +1,174 @@
+"""The driver: creates the pods, watches bindings and events arrive. Lean, since it shares the machine with the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import aiohttp
+import msgspec
+
+from e2e import paths
+from e2e.bench.measurement import EVENT_LIMIT
+from e2e.bench.scenarios import NAMESPACE, Scenario
+from e2e.builders import Object
+from e2e.client import AsyncClient
+
+IN_FLIGHT = 32
+
+
+class _Name(msgspec.Struct, frozen=True):
+    name: str = ""
+    resourceVersion: str = ""
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    nodeName: str = ""
+
+
+class _Thing(msgspec.Struct, frozen=True):
+    """What the driver reads of a pod or an event: the rest of each line is skipped, not decoded."""
+
+    metadata: _Name = _Name()
+    spec: _Spec = _Spec()
+    reason: str = ""
+    regarding: _Name = _Name()
+
+
+class _Line(msgspec.Struct, frozen=True):
+    type: str
+    object: _Thing
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+_start = msgspec.json.Decoder(_Thing).decode
+
+
+class Times:
+    """When things were seen, by pod name, in seconds on the monotonic clock of the driver."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = frozenset(names)
+        self.began = 0.0
+        self.created: dict[str, float] = {}
+        self.bound: dict[str, float] = {}
+        self.told: dict[str, float] = {}
+        self.all_bound = asyncio.Event()
+        self.all_told = asyncio.Event()
+
+    def saw_pod(self, line: _Line) -> None:
+        name = line.object.metadata.name
+        if name not in self.names or line.type == "DELETED":
+            return
+        now = time.monotonic()
+        self.created.setdefault(name, now)
+        if line.object.spec.nodeName:
+            self.bound.setdefault(name, now)
+            if len(self.bound) == len(self.names):
+                self.all_bound.set()
+
+    def saw_event(self, line: _Line) -> None:
+        name = line.object.regarding.name
+        if line.object.reason == "Scheduled" and name in self.names:
+            self.told.setdefault(name, time.monotonic())
+            if len(self.told) == len(self.names):
+                self.all_told.set()
+
+
+async def prepare(client: AsyncClient, scenario: Scenario, nodes: int, pods: int) -> None:
+    """Create what is there before the scheduler starts, each kind after the one before."""
+    await client.create_all([{"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": NAMESPACE}}])
+    batch: list[Object] = []
+    for thing in scenario.existing(nodes, pods):
+        if batch and batch[-1]["kind"] != thing["kind"]:
+            await client.create_all(batch, IN_FLIGHT)
+            batch = []
+        batch.append(thing)
+    await client.create_all(batch, IN_FLIGHT)
+
+
+async def play(client: AsyncClient, scenario: Scenario, nodes: int, pods: int) -> Times:
+    """Create the pods and wait until each has its binding and its event, or the scenario's limit has passed."""
+    measured = list(scenario.arriving(nodes, pods))
+    times = Times(pod["metadata"]["name"] for pod in measured)
+    noise = list(scenario.noise(nodes, pods)) if scenario.noise else []
+    # Encoded beforehand: the driver should do nothing but send while the clock runs.
+    bodies = [msgspec.json.encode(pod) for pod in _mixed(noise, measured)]
+    watches = [
+        await _start_watch(client, paths.collection("Pod", NAMESPACE), times.saw_pod),
+        await _start_watch(client, paths.collection("Event", NAMESPACE), times.saw_event),
+    ]
+    work = asyncio.create_task(_until_told(client, scenario, bodies, times))
+    try:
+        # A watch ends before the work only by breaking, and then the run is no measurement.
+        await asyncio.wait([work, *watches], return_when=asyncio.FIRST_COMPLETED)
+        for watch in watches:
+            if watch.done():
+                watch.result()
+        await work
+    finally:
+        for task in (work, *watches):
+            task.cancel()
+        await asyncio.gather(work, *watches, return_exceptions=True)
+    return times
+
+
+async def _until_told(client: AsyncClient, scenario: Scenario, bodies: Sequence[bytes], times: Times) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(scenario.seconds):
+            times.began = time.monotonic()
+            await (_at_once(client, bodies) if scenario.rate is None else _at_rate(client, bodies, scenario.rate))
+            await times.all_bound.wait()
+            async with asyncio.timeout(EVENT_LIMIT):
+                await times.all_told.wait()
+
+
+def _mixed(noise: Sequence[Object], measured: Sequence[Object]) -> list[Object]:
+    """One of each in turn."""
+    both = [pod for pair in zip(noise, measured, strict=False) for pod in pair]
+    return both + list(measured[len(noise) :])
+
+
+async def _at_once(client: AsyncClient, bodies: Sequence[bytes]) -> None:
+    path, rest = paths.collection("Pod", NAMESPACE), iter(bodies)
+
+    async def worker() -> None:
+        for body in rest:
+            await client.send("POST", path, body)
+
+    await asyncio.gather(*(worker() for _ in range(IN_FLIGHT)))
+
+
+async def _at_rate(client: AsyncClient, bodies: Sequence[bytes], rate: float) -> None:
+    """Each pod at its own moment, whatever became of those before it."""
+    path, began = paths.collection("Pod", NAMESPACE), time.monotonic()
+    sent = []
+    for index, body in enumerate(bodies):
+        await asyncio.sleep(began + index / rate - time.monotonic())
+        sent.append(asyncio.create_task(client.send("POST", path, body)))
+    await asyncio.gather(*sent)
+
+
+async def _start_watch(client: AsyncClient, path: str, take: Callable[[_Line], None]) -> asyncio.Task[None]:
+    """Follow a collection from now on. The task ends only by an error, and then the run is no measurement."""
+    version = _start(await client.send("GET", path, limit="1")).metadata.resourceVersion
+
+    async def follow(version: str) -> None:
+        # The server drops a watcher that lags behind a burst; what it missed comes after the reconnection.
+        while True:
+            query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": "3600"}
+            limit = aiohttp.ClientTimeout(total=None)
+            async with client.session.get(client.url(path), params=query, timeout=limit) as answer:
+                answer.raise_for_status()
+                rest = b""
+                async for chunk in answer.content.iter_any():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in map(_decode, lines):
+                        if line.type == "ERROR":
+                            raise ConnectionError(f"the watch of {path} lost its place")
+                        version = line.object.metadata.resourceVersion
+                        take(line)
+
+    return asyncio.create_task(follow(version))

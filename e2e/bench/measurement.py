@@ -1,0 +1,116 @@
+"""What a run amounts to: pure arithmetic on the moments that the driver saw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+# An event counts when it arrives within these seconds of its pod's binding.
+EVENT_LIMIT = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One contender's run of one scenario. Times in seconds, memory in bytes; `counts` only when `faults` is empty."""
+
+    scenario: str
+    contender: str
+    nodes: int
+    pods: int
+    bound: int
+    seconds: float
+    pods_per_second: float
+    p50: float
+    p99: float
+    cpu_per_pod: float
+    peak_rss: int
+    faults: tuple[str, ...] = field(default=())
+
+    @property
+    def counts(self) -> bool:
+        return not self.faults
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "counts": self.counts}
+
+
+def measure(
+    *,
+    scenario: str,
+    contender: str,
+    nodes: int,
+    names: frozenset[str],
+    began: float,
+    created: Mapping[str, float],
+    bound: Mapping[str, float],
+    told: Mapping[str, float],
+    cpu_seconds: float,
+    peak_rss: int,
+) -> Result:
+    """The result of a run from the moments (seconds, one clock) at which each pod was seen created, bound and told of."""
+    waits = sorted(bound[name] - created[name] for name in names if name in bound)
+    seconds = max(bound.values(), default=began) - began
+    return Result(
+        scenario=scenario,
+        contender=contender,
+        nodes=nodes,
+        pods=len(names),
+        bound=len(bound),
+        seconds=seconds,
+        pods_per_second=len(bound) / seconds if seconds > 0 else 0.0,
+        p50=percentile(waits, 50),
+        p99=percentile(waits, 99),
+        cpu_per_pod=cpu_seconds / len(bound) if bound else 0.0,
+        peak_rss=peak_rss,
+        faults=tuple(_faults(names, bound, told)),
+    )
+
+
+def failed(scenario: str, contender: str, nodes: int, pods: int, why: str) -> Result:
+    """A run that never came to measuring."""
+    return Result(scenario, contender, nodes, pods, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, (why,))
+
+
+def _faults(names: frozenset[str], bound: Mapping[str, float], told: Mapping[str, float]) -> list[str]:
+    faults = []
+    if unbound := len(names) - len(bound):
+        faults.append(f"{unbound} pods without a binding")
+    if untold := sum(name not in told for name in bound):
+        faults.append(f"{untold} pods without a Scheduled event")
+    if late := sum(name in told and told[name] - bound[name] > EVENT_LIMIT for name in bound):
+        faults.append(f"{late} Scheduled events later than {EVENT_LIMIT:.0f} s")
+    return faults
+
+
+def percentile(ordered: Sequence[float], percent: int) -> float:
+    """The smallest value that at least `percent` of the ascending values do not exceed; 0 of none."""
+    if not ordered:
+        return 0.0
+    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
+
+
+def middle(results: Sequence[Result]) -> Result:
+    """Of several rounds the one with the median throughput; of the counting rounds, if there are any."""
+    rounds = sorted([r for r in results if r.counts] or results, key=lambda r: r.pods_per_second)
+    return rounds[(len(rounds) - 1) // 2]
+
+
+def ratios(results: Sequence[Result], of: str = "tandem", to: str = "kube-scheduler") -> dict[str, dict[str, float]]:
+    """Scenario -> how many times `of` is better than `to`, where both runs count; above 1 is better."""
+    by_name = {(result.scenario, result.contender): result for result in results if result.counts}
+    found = {}
+    for scenario in dict.fromkeys(result.scenario for result in results):
+        ours, theirs = by_name.get((scenario, of)), by_name.get((scenario, to))
+        if ours and theirs:
+            found[scenario] = {
+                "throughput": _ratio(ours.pods_per_second, theirs.pods_per_second),
+                "p99": _ratio(theirs.p99, ours.p99),
+                "cpu": _ratio(theirs.cpu_per_pod, ours.cpu_per_pod),
+                "memory": _ratio(theirs.peak_rss, ours.peak_rss),
+            }
+    return found
+
+
+def _ratio(better: float, worse: float) -> float:
+    return round(better / worse, 2) if worse else 0.0

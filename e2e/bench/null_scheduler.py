@@ -1,0 +1,180 @@
+"""A scheduler that does not think: each pod gets the next node in turn. What it reaches is what the API server allows.
+
+It writes what every contender writes, a binding and a Scheduled event, over the same HTTP library as Tandem.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime
+import itertools
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import msgspec
+from aiohttp import web
+
+from e2e.connection import Connection, from_kubeconfig
+
+BINDS_IN_FLIGHT = 24
+EVENTS_IN_FLIGHT = 8
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resourceVersion: str = ""
+
+
+class _Thing(msgspec.Struct, frozen=True):
+    metadata: _Metadata
+
+
+class _List(msgspec.Struct, frozen=True):
+    metadata: _Metadata
+    items: list[_Thing]
+
+
+class _Line(msgspec.Struct, frozen=True):
+    type: str
+    object: _Thing
+
+
+_list = msgspec.json.Decoder(_List).decode
+_line = msgspec.json.Decoder(_Line).decode
+
+
+class NullScheduler:
+    def __init__(self, connection: Connection, session: aiohttp.ClientSession, name: str) -> None:
+        self._connection = connection
+        self._session = session
+        self._name = name
+        self._pods: asyncio.Queue[_Metadata] = asyncio.Queue()
+        self._told: asyncio.Queue[tuple[_Metadata, str]] = asyncio.Queue()
+        self._seen: set[str] = set()
+        self._numbers = itertools.count()
+        self.ready = False
+
+    async def run(self) -> None:
+        nodes = _list(await self._get("/api/v1/nodes", {}))
+        self._nodes = itertools.cycle([node.metadata.name for node in nodes.items])
+        async with asyncio.TaskGroup() as group:
+            for _ in range(BINDS_IN_FLIGHT):
+                group.create_task(self._bind_for_ever())
+            for _ in range(EVENTS_IN_FLIGHT):
+                group.create_task(self._tell_for_ever())
+            async for pod in self._pending():
+                if pod.uid not in self._seen:
+                    self._seen.add(pod.uid)
+                    self._pods.put_nowait(pod)
+
+    async def _pending(self) -> AsyncIterator[_Metadata]:
+        query = {"fieldSelector": f"spec.nodeName=,spec.schedulerName={self._name}"}
+        there = _list(await self._get("/api/v1/pods", query))
+        for pod in there.items:
+            yield pod.metadata
+        self.ready = True
+        version = there.metadata.resourceVersion
+        limit = aiohttp.ClientTimeout(total=None)
+        url = f"{self._connection.url}/api/v1/pods"
+        # The server drops a watcher that lags behind a burst; what it missed comes after the reconnection.
+        while True:
+            query |= {"watch": "1", "resourceVersion": version}
+            async with self._session.get(url, params=query, timeout=limit) as answer:
+                answer.raise_for_status()
+                rest = b""
+                async for chunk in answer.content.iter_any():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in map(_line, lines):
+                        version = line.object.metadata.resourceVersion
+                        if line.type == "ADDED":
+                            yield line.object.metadata
+
+    async def _bind_for_ever(self) -> None:
+        while True:
+            pod = await self._pods.get()
+            node = next(self._nodes)
+            body = {
+                "apiVersion": "v1",
+                "kind": "Binding",
+                "metadata": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+                "target": {"kind": "Node", "name": node},
+            }
+            await self._post(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", body)
+            self._told.put_nowait((pod, node))
+
+    async def _tell_for_ever(self) -> None:
+        while True:
+            pod, node = await self._told.get()
+            body = {
+                "apiVersion": "events.k8s.io/v1",
+                "kind": "Event",
+                "metadata": {"namespace": pod.namespace, "name": f"{pod.name}.{next(self._numbers):x}"},
+                "eventTime": datetime.datetime.now(datetime.UTC).isoformat().replace("+00:00", "Z"),
+                "reportingController": self._name,
+                "reportingInstance": self._name,
+                "action": "Binding",
+                "reason": "Scheduled",
+                "type": "Normal",
+                "note": f"Successfully assigned {pod.namespace}/{pod.name} to {node}",
+                "regarding": {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "namespace": pod.namespace,
+                    "name": pod.name,
+                    "uid": pod.uid,
+                },
+            }
+            await self._post(f"/apis/events.k8s.io/v1/namespaces/{pod.namespace}/events", body)
+
+    async def _get(self, path: str, query: dict[str, str]) -> bytes:
+        async with self._session.get(self._connection.url + path, params=query) as answer:
+            answer.raise_for_status()
+            return await answer.read()
+
+    async def _post(self, path: str, body: object) -> None:
+        async with self._session.post(self._connection.url + path, data=msgspec.json.encode(body)) as answer:
+            await answer.read()
+            answer.raise_for_status()
+
+
+async def _serve(kubeconfig: Path, name: str, port: int) -> None:
+    connection = from_kubeconfig(kubeconfig)
+    connector = aiohttp.TCPConnector(ssl=connection.tls or True, limit=BINDS_IN_FLIGHT + EVENTS_IN_FLIGHT + 4)
+    headers = {**connection.headers, "Content-Type": "application/json"}
+    async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
+        scheduler = NullScheduler(connection, session, name)
+
+        async def readyz(_: web.Request) -> web.Response:
+            return web.Response(text="ok" if scheduler.ready else "not yet", status=200 if scheduler.ready else 500)
+
+        application = web.Application()
+        application.router.add_get("/readyz", readyz)
+        runner = web.AppRunner(application, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        work = asyncio.create_task(scheduler.run())
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, work.cancel)
+        try:
+            await work
+        except asyncio.CancelledError:
+            await runner.cleanup()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kubeconfig", type=Path, required=True)
+    parser.add_argument("--scheduler-name", required=True)
+    parser.add_argument("--port", type=int, required=True)
+    options = parser.parse_args()
+    import uvloop  # as Tandem does
+
+    uvloop.run(_serve(options.kubeconfig, options.scheduler_name, options.port))
+
+
+if __name__ == "__main__":
+    main()

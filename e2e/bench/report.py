@@ -1,0 +1,90 @@
+"""The bench's results for people (a table), for the README (markdown) and for programs (JSON)."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from e2e.bench.measurement import Result, ratios
+from e2e.controlplane.versions import ETCD, KUBERNETES
+
+COLUMNS = ("scenario", "contender", "nodes", "pods", "pods/s", "p50 ms", "p99 ms", "CPU µs/pod", "RSS MiB", "counts")
+
+
+def row(result: Result) -> tuple[str, ...]:
+    """One result as text, in the order of `COLUMNS`."""
+    return (
+        result.scenario,
+        result.contender,
+        str(result.nodes),
+        f"{result.bound}/{result.pods}" if result.bound < result.pods else str(result.pods),
+        f"{result.pods_per_second:.0f}",
+        f"{result.p50 * 1e3:.1f}",
+        f"{result.p99 * 1e3:.1f}",
+        f"{result.cpu_per_pod * 1e6:.0f}",
+        f"{result.peak_rss / 2**20:.0f}",
+        "yes" if result.counts else "no: " + "; ".join(result.faults),
+    )
+
+
+def show(results: Sequence[Result]) -> None:
+    table = Table(*COLUMNS)
+    for result in results:
+        table.add_row(*row(result))
+    console = Console()
+    console.print(table)
+    for scenario, better in ratios(results).items():
+        parts = ", ".join(f"{name} {times:g}x" for name, times in better.items())
+        console.print(f"{scenario}: Tandem against kube-scheduler: {parts}")
+
+
+def markdown(results: Sequence[Result]) -> str:
+    """A markdown table with a row a result, under a line that says where and when."""
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
+    lines += ["| " + " | ".join(row(result)) + " |" for result in results]
+    about = circumstances()
+    origin = f"{about['date']}, {about['machine']['cpus']} CPUs ({about['machine']['cpu']}), Kubernetes {KUBERNETES}"
+    return f"{origin}, `{about['command']}`\n\n" + "\n".join(lines) + "\n"
+
+
+def as_json(results: Sequence[Result], rounds: Sequence[Result]) -> bytes:
+    """Everything: circumstances, the chosen result of each pair, every round, the ratios."""
+    content = {
+        **circumstances(),
+        "results": [result.as_json() for result in results],
+        "rounds": [result.as_json() for result in rounds],
+        "ratios": ratios(results),
+    }
+    return msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
+
+
+def circumstances() -> dict[str, Any]:
+    """Date, machine, versions and command: without them a number says nothing."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "command": " ".join(["python -m e2e.bench", *sys.argv[1:]]),
+        "machine": {
+            "cpu": _cpu_model(),
+            "cpus": os.cpu_count(),
+            "memory_gib": round(memory / 2**30, 1),
+            "kernel": platform.release(),
+        },
+        "versions": {"kubernetes": KUBERNETES, "etcd": ETCD, "python": platform.python_version()},
+    }
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()

@@ -1,0 +1,224 @@
+"""What is measured: a table of small values. Sizes are defaults; ``--nodes`` and ``--pods`` scale them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from e2e import builders
+from e2e.builders import Object
+
+NAMESPACE = "bench"
+ZONES = 10
+ZONE = "topology.kubernetes.io/zone"
+HOST = "kubernetes.io/hostname"
+LOW, HIGH = "bench-low", "bench-high"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """`existing` are the objects there before a scheduler starts, `arriving` the pods that are measured.
+
+    Both get (number of nodes, number of pods). `noise` are pods created between the measured ones that never fit.
+    `rate` is in pods a second, None as fast as the API server takes them. `seconds` is the limit of one run.
+    """
+
+    name: str
+    about: str
+    arriving: Callable[[int, int], Iterable[Object]]
+    existing: Callable[[int, int], Iterable[Object]]
+    noise: Callable[[int, int], Iterable[Object]] | None = None
+    nodes: int = 5000
+    pods: int = 5000
+    rate: float | None = None
+    kwok: bool = False
+    seconds: float = 300.0
+
+
+def _node(index: int, cpu: str = "32", memory: str = "256Gi") -> Object:
+    return builders.node(f"node-{index:05}", cpu, memory, labels={ZONE: f"zone-{index % ZONES}"})
+
+
+def _nodes(nodes: int, pods: int) -> Iterator[Object]:
+    return (_node(index) for index in range(nodes))
+
+
+def _nodes_with_some_pods(nodes: int, pods: int) -> Iterator[Object]:
+    """Every fifth node has a pod already."""
+    there = (_pod(f"there-{i:05}", {"app": "there"}, nodeName=f"node-{i * 5:05}") for i in range(nodes // 5))
+    return chain(_nodes(nodes, pods), there)
+
+
+def _pod(name: str, labels: dict[str, str] | None = None, cpu: str = "100m", **spec: Any) -> Object:
+    return builders.pod(name, NAMESPACE, cpu, "200Mi", labels, **spec)
+
+
+def _each(spec: Callable[[int], dict[str, Any]]) -> Callable[[int, int], Iterator[Object]]:
+    """Pods whose labels and spec come from their number."""
+    return lambda nodes, pods: (_pod(f"pod-{index:05}", **spec(index)) for index in range(pods))
+
+
+def _plain(index: int) -> dict[str, Any]:
+    return {}
+
+
+def _group(index: int, size: int) -> dict[str, str]:
+    return {"group": f"g{index // size}"}
+
+
+def _spread_over_zones_and_hosts(index: int) -> dict[str, Any]:
+    labels = {"app": f"a{index % 10}"}
+
+    def constraint(key: str, otherwise: str) -> dict[str, Any]:
+        matching = {"labelSelector": {"matchLabels": labels}}
+        return {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": otherwise, **matching}
+
+    constraints = [constraint(ZONE, "DoNotSchedule"), constraint(HOST, "ScheduleAnyway")]
+    return {"labels": labels, "topologySpreadConstraints": constraints}
+
+
+def _term(key: str, labels: dict[str, str]) -> list[dict[str, Any]]:
+    return [{"labelSelector": {"matchLabels": labels}, "topologyKey": key}]
+
+
+def _apart_from_its_group(index: int) -> dict[str, Any]:
+    labels = _group(index, 2500)
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": _term(HOST, labels)}
+    return {"labels": labels, "affinity": {"podAntiAffinity": terms}}
+
+
+def _with_its_group_in_one_zone(index: int) -> dict[str, Any]:
+    labels = _group(index, 100)
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": _term(ZONE, labels)}
+    return {"labels": labels, "affinity": {"podAffinity": terms}}
+
+
+def _rather_in_one_zone(index: int) -> dict[str, Any]:
+    expression = {"key": ZONE, "operator": "In", "values": [f"zone-{index % ZONES}"]}
+    preference = {"weight": 10, "preference": {"matchExpressions": [expression]}}
+    affinity = {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}
+    return {"affinity": {"nodeAffinity": affinity}}
+
+
+_DEPLOYMENTS = 300
+
+
+def _one_of_many_deployments(index: int) -> dict[str, Any]:
+    """Five kinds of pods in turn: plain, spread, apart, together, picky; requests differ by deployment."""
+    number = index % _DEPLOYMENTS
+    labels = {"app": f"app-{number}"}
+    weighted = {"weight": 50, "podAffinityTerm": _term(HOST, labels)[0]}
+    kinds: tuple[dict[str, Any], ...] = (
+        {},
+        {"topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule",
+             "labelSelector": {"matchLabels": labels}}
+        ]},
+        {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}}},
+        {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _term(ZONE, labels)}}},
+        {"nodeSelector": {ZONE: f"zone-{number % ZONES}"}},
+    )  # fmt: skip
+    return {"labels": labels, "cpu": f"{50 + 10 * (number % 20)}m", **kinds[number % len(kinds)]}
+
+
+def _nodes_and_services(nodes: int, pods: int) -> Iterator[Object]:
+    """A Service selects each deployment's pods, which makes the default spreading count them."""
+
+    def service(number: int) -> Object:
+        spec = {"selector": {"app": f"app-{number}"}, "ports": [{"port": 80}], "clusterIP": "None"}
+        metadata = {"name": f"app-{number}", "namespace": NAMESPACE}
+        return {"kind": "Service", "apiVersion": "v1", "metadata": metadata, "spec": spec}
+
+    return chain(_nodes(nodes, pods), (service(number) for number in range(_DEPLOYMENTS)))
+
+
+def _never_fits(nodes: int, pods: int) -> Iterator[Object]:
+    return (_pod(f"hopeless-{index:05}", cpu="1000") for index in range(pods))
+
+
+def _nodes_and_bound_volumes(nodes: int, pods: int) -> Iterator[Object]:
+    """A claim per pod, bound to a volume that one zone can reach."""
+
+    def volume(index: int) -> Object:
+        expression = {"key": ZONE, "operator": "In", "values": [f"zone-{index % ZONES}"]}
+        return {
+            "kind": "PersistentVolume",
+            "apiVersion": "v1",
+            "metadata": {"name": f"volume-{index:05}"},
+            "spec": {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "csi": {"driver": "bench.test", "volumeHandle": f"volume-{index:05}"},
+                "claimRef": {"namespace": NAMESPACE, "name": f"claim-{index:05}"},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
+            },
+        }
+
+    def claim(index: int) -> Object:
+        return {
+            "kind": "PersistentVolumeClaim",
+            "apiVersion": "v1",
+            "metadata": {
+                "name": f"claim-{index:05}",
+                "namespace": NAMESPACE,
+                # What the volume controller writes in the end; with it the claim is bound and no controller is needed.
+                "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+            },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+                "volumeName": f"volume-{index:05}",
+                "storageClassName": "",
+            },
+        }
+
+    return chain(_nodes(nodes, pods), map(volume, range(pods)), map(claim, range(pods)))
+
+
+def _with_a_claim(index: int) -> dict[str, Any]:
+    return {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": f"claim-{index:05}"}}]}
+
+
+def _full_nodes(nodes: int, pods: int) -> Iterator[Object]:
+    """Four pods of low priority fill each node of four CPUs."""
+
+    def priority(name: str, value: int) -> Object:
+        return {
+            "kind": "PriorityClass",
+            "apiVersion": "scheduling.k8s.io/v1",
+            "metadata": {"name": name},
+            "value": value,
+        }
+
+    filling = (
+        _pod(
+            f"low-{i:05}", cpu="1", nodeName=f"node-{i // 4:05}", priorityClassName=LOW, terminationGracePeriodSeconds=1
+        )
+        for i in range(4 * nodes)
+    )
+    return chain((priority(LOW, 1), priority(HIGH, 1000)), (_node(i, cpu="4") for i in range(nodes)), filling)
+
+
+def _preemptor(index: int) -> dict[str, Any]:
+    return {"cpu": "3", "priorityClassName": HIGH}
+
+
+_TABLE = (
+    Scenario("plain", "plain pods, some nodes in use", _each(_plain), _nodes_with_some_pods),
+    Scenario("arrival", "100 plain pods a second", _each(_plain), _nodes, nodes=1000, pods=2000, rate=100.0),
+    Scenario("zone-host-spread", "hard zone and soft host spreading", _each(_spread_over_zones_and_hosts), _nodes),
+    Scenario("host-anti-affinity", "groups of 2,500, one pod a host", _each(_apart_from_its_group), _nodes),
+    Scenario("zone-affinity", "groups of 100, each in one zone", _each(_with_its_group_in_one_zone), _nodes),
+    Scenario("preferred-node-affinity", "a preferred zone", _each(_rather_in_one_zone), _nodes),
+    Scenario(
+        "mix-300-deployments", "300 deployments of five kinds", _each(_one_of_many_deployments), _nodes_and_services
+    ),
+    Scenario(
+        "hopeless", "as many that never fit between them", _each(_plain), _nodes, _never_fits, nodes=1000, pods=2000
+    ),
+    Scenario("bound-volumes", "a bound volume a pod", _each(_with_a_claim), _nodes_and_bound_volumes),
+    Scenario("preemption", "three victims a pod", _each(_preemptor), _full_nodes, nodes=1000, pods=1000, kwok=True),
+)
+SCENARIOS = {scenario.name: scenario for scenario in _TABLE}

@@ -1,0 +1,154 @@
+"""Who is nominated where: pods that wait for room on a node, most often because their victims are on the way out.
+
+A nominated pod counts as if it ran there for every pod of equal or lower priority. The nominator leads;
+``status.nominatedNodeName`` in the API is its persistent but delayed copy (reference queue.md §13, preemption.md §8).
+Unlike kube-scheduler 1.36 it keeps the pods themselves, so that one in flight still counts with its requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, KeysView
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.errors import InvariantViolation
+
+CHANGES_KEPT = 4096
+
+PodLookup = Callable[[str], PodInfo | None]
+"""``namespace/name`` → what the watch last said of the pod; None if it is gone."""
+
+
+class Nominator:
+    """Nominations by UID, in the order in which they were made.
+
+    ``lookup`` guards against ghosts: a pod that was deleted, replaced by another of its name, or bound while it was
+    being tried must not be nominated, since nothing would ever take that back.
+    """
+
+    __slots__ = ("_by_node", "_changed_nodes", "_first_change", "_foreign", "_lookup", "_node_of")
+
+    def __init__(self, lookup: PodLookup) -> None:
+        self._lookup = lookup
+        self._node_of: dict[str, str] = {}
+        self._by_node: dict[str, dict[str, PodInfo]] = {}
+        self._foreign: set[str] = set()
+        self._changed_nodes: list[str] = []
+        self._first_change = 0
+
+    # --- our own pods -------------------------------------------------------------------------------------------------
+
+    def nominate(self, info: PodInfo, node: str) -> None:
+        """The attempt nominated this node; "" clears."""
+        self.delete(info.uid)
+        if node and self._is_pending(info):
+            self._put(info, node)
+
+    def keep(self, info: PodInfo) -> None:
+        """The attempt said nothing of a nomination: the one here stays, else the one in the pod's status counts.
+
+        kube-scheduler 1.36 takes the status alone, and so drops a nomination whose write has not come back yet.
+        """
+        self.nominate(info, self._node_of.get(info.uid) or info.pod.status.nominated_node_name)
+
+    def add(self, info: PodInfo) -> None:
+        """The pod came into the queue: its status counts."""
+        self.nominate(info, info.pod.status.nominated_node_name)
+
+    def update(self, old: PodInfo | None, new: PodInfo) -> None:
+        """The watch shows a change of a waiting pod: its status counts, but an update that was under way before our own
+        nomination was written (no node before, none after) leaves that one alone."""
+        node = new.pod.status.nominated_node_name
+        if not node and (old is None or not old.pod.status.nominated_node_name):
+            node = self._node_of.get(new.uid, "")
+        if old is not None and old.uid != new.uid:
+            self.delete(old.uid)
+        self.nominate(new, node)
+
+    def delete(self, uid: str) -> None:
+        """The pod was deleted, assumed, or bound by somebody else."""
+        node = self._node_of.pop(uid, None)
+        if node is None:
+            return
+        self._foreign.discard(uid)
+        pods = self._by_node[node]
+        del pods[uid]
+        if not pods:
+            del self._by_node[node]
+        self._changed(node)
+
+    # --- pods of other schedulers -------------------------------------------------------------------------------------
+
+    def observe_foreign(self, info: PodInfo) -> None:
+        """A pod of another scheduler, where those count too (``nominations: all``): its status is all we know."""
+        node = "" if info.node_name or info.pod.is_finished else info.pod.status.nominated_node_name
+        if not node:
+            self.forget_foreign(info.uid)
+            return
+        if self._node_of.get(info.uid) == node:
+            self._by_node[node][info.uid] = info
+            self._changed(node)
+            return
+        self.delete(info.uid)
+        self._put(info, node)
+        self._foreign.add(info.uid)
+
+    def forget_foreign(self, uid: str) -> None:
+        """It is gone or bound. Pods of our own are not touched."""
+        if uid in self._foreign:
+            self.delete(uid)
+
+    # --- questions ----------------------------------------------------------------------------------------------------
+
+    def nominated_node(self, uid: str) -> str:
+        """The node that the pod is nominated to, or ""."""
+        return self._node_of.get(uid, "")
+
+    def pods_for_node(self, node: str) -> tuple[PodInfo, ...]:
+        """In the order of their nominations, pods of other schedulers included."""
+        pods = self._by_node.get(node)
+        return tuple(pods.values()) if pods else ()
+
+    @property
+    def nodes(self) -> KeysView[str]:
+        """The nodes with nominations."""
+        return self._by_node.keys()
+
+    @property
+    def position(self) -> int:
+        """How many changes there have been: what a reader that is up to date remembers."""
+        return self._first_change + len(self._changed_nodes)
+
+    def nodes_changed_since(self, position: int) -> set[str] | None:
+        """Nodes whose nominations changed since ``position``; None where that is no longer known."""
+        start = position - self._first_change
+        return set(self._changed_nodes[start:]) if start >= 0 else None
+
+    def is_foreign(self, uid: str) -> bool:
+        return uid in self._foreign
+
+    def __len__(self) -> int:
+        """How many pods are nominated."""
+        return len(self._node_of)
+
+    def check(self) -> None:
+        """Raise InvariantViolation unless both directions agree."""
+        listed = {uid: node for node, pods in self._by_node.items() for uid in pods}
+        if listed != self._node_of or any(not pods for pods in self._by_node.values()):
+            raise InvariantViolation("nominations by node and by pod differ")
+        if not self._foreign <= self._node_of.keys():
+            raise InvariantViolation("a foreign pod is marked as nominated but is not")
+
+    def _is_pending(self, info: PodInfo) -> bool:
+        known = self._lookup(info.key)
+        return known is not None and known.uid == info.uid and not known.node_name
+
+    def _put(self, info: PodInfo, node: str) -> None:
+        self._node_of[info.uid] = node
+        self._by_node.setdefault(node, {})[info.uid] = info
+        self._changed(node)
+
+    def _changed(self, node: str) -> None:
+        self._changed_nodes.append(node)
+        if len(self._changed_nodes) > 2 * CHANGES_KEPT:
+            del self._changed_nodes[:CHANGES_KEPT]
+            self._first_change += CHANGES_KEPT

@@ -1,0 +1,65 @@
+"""The one file that knows everybody: from a configuration to an engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from random import Random
+
+from scheduler.config.loading import Configuration
+from scheduler.config.tandem import Nominations, PDBPolicy
+from scheduler.engine.engine import Engine, EngineSettings
+from scheduler.errors import ConfigurationError, Fault
+from scheduler.extenders.extender import build_extenders
+from scheduler.framework.now import Now
+from scheduler.framework.profile import Profile, Registry, build_profile
+from scheduler.plugins.registry import registry
+from scheduler.queue.scheduling_queue import QueueSettings
+
+
+def build_profiles(configuration: Configuration, plugins: Registry | None = None) -> dict[str, Profile]:
+    """Every profile by its scheduler name. Raises ConfigurationError with the faults of all of them."""
+    known = registry() if plugins is None else plugins
+    profiles: dict[str, Profile] = {}
+    faults: list[Fault] = []
+    for index, profile in enumerate(configuration.kube.profiles):
+        try:
+            profiles[profile.scheduler_name] = build_profile(profile, known, index)
+        except ConfigurationError as error:
+            faults.extend(error.faults)
+    if faults:
+        raise ConfigurationError(faults)
+    return profiles
+
+
+def build_engine(
+    configuration: Configuration,
+    *,
+    started: Now,
+    seed: int | None = None,
+    stopwatch: Callable[[], float] = time.perf_counter,
+    profiles: Mapping[str, Profile] | None = None,
+) -> Engine:
+    """An engine as configured. ``seed`` None draws one from the system; one seed replays one run.
+
+    Raises ConfigurationError.
+    """
+    kube, tandem = configuration.kube, configuration.tandem
+    return Engine(
+        build_profiles(configuration) if profiles is None else profiles,
+        started=started,
+        rng=Random(seed),
+        stopwatch=stopwatch,
+        extenders=build_extenders(kube.extenders),
+        settings=EngineSettings(
+            queue=QueueSettings(
+                initial_backoff=kube.pod_initial_backoff_seconds,
+                maximum_backoff=kube.pod_max_backoff_seconds,
+                maximum_in_pool=tandem.pod_max_in_unschedulable_pods_duration.seconds,
+            ),
+            percentage_of_nodes_to_score=kube.percentage_of_nodes_to_score,
+            counts_foreign_nominations=tandem.nominations is Nominations.ALL,
+            evicts_victims=tandem.preemption.pdb_policy is PDBPolicy.STRICT,
+            attempts_kept=tandem.limits.journal_entries,
+        ),
+    )

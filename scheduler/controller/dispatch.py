@@ -1,0 +1,53 @@
+"""Hands each of the engine's commands to the part of the shell that carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from scheduler.controller.events import EventRecorder
+from scheduler.controller.extender_calls import ExtenderCalls
+from scheduler.controller.plugin_calls import PluginCalls
+from scheduler.controller.writer import Writer
+from scheduler.engine.attempt import Attempt
+from scheduler.engine.commands import CallExtender, Command, RecordAttempt, RunPlugin, WriteEvent
+
+log = structlog.get_logger()
+
+
+class Dispatcher:
+    """``dispatch`` never raises and never awaits. ``recorders`` are told of each attempt that is over."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        events: EventRecorder,
+        extenders: ExtenderCalls,
+        plugins: PluginCalls,
+        recorders: tuple[Callable[[Attempt], None], ...],
+    ) -> None:
+        self._writer = writer
+        self._events = events
+        self._extenders = extenders
+        self._plugins = plugins
+        self._recorders = recorders
+
+    def dispatch(self, command: Command) -> None:
+        if isinstance(command, RecordAttempt):
+            self._record(command.attempt)
+        elif isinstance(command, WriteEvent):
+            self._events.record(command)
+        elif isinstance(command, CallExtender):
+            self._extenders.submit(command)
+        elif isinstance(command, RunPlugin):
+            self._plugins.submit(command)
+        else:
+            self._writer.submit(command)
+
+    def _record(self, attempt: Attempt) -> None:
+        for recorder in self._recorders:
+            try:
+                recorder(attempt)
+            except Exception:
+                log.exception("Attempt could not be recorded", pod=attempt.pod)

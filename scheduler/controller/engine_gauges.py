@@ -1,0 +1,38 @@
+"""The real engine's numbers, as the metrics page wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import structlog
+
+from scheduler.engine.engine import Engine
+
+log = structlog.get_logger()
+
+
+class GaugesOfEngine:
+    """Reads; never changes anything but the list of problems, which is emptied when they are logged."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def pending_counts(self) -> Mapping[str, int]:
+        return self._engine.queue.pending_counts()
+
+    def cache_counts(self) -> Mapping[str, int]:
+        cache = self._engine.cache
+        nodes = sum(node is not None for node in cache.table.nodes)
+        return {"nodes": nodes, "pods": len(cache.pods), "assumed_pods": cache.assumed_count}
+
+    def unschedulable_counts(self) -> Mapping[tuple[str, str], int]:
+        return self._engine.facts.unschedulable_pods
+
+    def incoming_counts(self) -> Mapping[tuple[str, str], int]:
+        return self._engine.facts.incoming
+
+    def log_problems(self) -> None:
+        """What the queue found odd since the last time."""
+        if self._engine.facts.problems:
+            for problem in self._engine.facts.take_problems():
+                log.warning("Queue found something odd", problem=problem)

@@ -1,0 +1,179 @@
+"""Counters, gauges and histograms that cost a fraction of a microsecond, shown in prometheus_client's format.
+
+prometheus_client's own histograms take a lock and walk their buckets in Python: with a dozen observations an attempt
+that would be a tenth of an attempt's time. These are touched by one thread only, and read by it when scraped.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Generic, TypeVar
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+
+class CounterChild:
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+    def add(self, amount: float = 1.0) -> None:
+        self.value += amount
+
+
+class HistogramChild:
+    __slots__ = ("bounds", "counts", "sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+
+Child = TypeVar("Child", CounterChild, HistogramChild)
+
+
+class _Family(Generic[Child]):
+    """A metric with labels; ``child`` is kept by whoever observes often."""
+
+    def __init__(self, name: str, text: str, labels: Sequence[str]) -> None:
+        self.name = name
+        self.text = text
+        self.label_names = tuple(labels)
+        self._children: dict[tuple[str, ...], Child] = {}
+
+    def _new(self) -> Child:
+        raise NotImplementedError
+
+    def child(self, *values: str) -> Child:
+        found = self._children.get(values)
+        if found is None:
+            found = self._children[values] = self._new()
+        return found
+
+    def reset(self) -> None:
+        """Children stay valid for those who hold them; their numbers begin again."""
+        raise NotImplementedError
+
+    def collect(self) -> Metric:
+        raise NotImplementedError
+
+
+class Counter(_Family[CounterChild]):
+    """``name`` without ``_total``."""
+
+    def _new(self) -> CounterChild:
+        return CounterChild()
+
+    def reset(self) -> None:
+        for child in self._children.values():
+            child.value = 0.0
+
+    def collect(self) -> Metric:
+        family = CounterMetricFamily(self.name, self.text, labels=self.label_names)
+        for values, child in self._children.items():
+            family.add_metric(values, child.value)
+        return family
+
+
+class Histogram(_Family[HistogramChild]):
+    def __init__(self, name: str, text: str, labels: Sequence[str], bounds: Sequence[float]) -> None:
+        super().__init__(name, text, labels)
+        self._bounds = tuple(bounds)
+        self._bound_texts = [*(repr(float(bound)) for bound in bounds), "+Inf"]
+
+    def _new(self) -> HistogramChild:
+        return HistogramChild(self._bounds)
+
+    def reset(self) -> None:
+        for child in self._children.values():
+            child.counts = [0] * len(child.counts)
+            child.sum = 0.0
+
+    def collect(self) -> Metric:
+        family = HistogramMetricFamily(self.name, self.text, labels=self.label_names)
+        for values, child in self._children.items():
+            total = 0
+            buckets: list[tuple[str, float]] = []
+            for bound, count in zip(self._bound_texts, child.counts, strict=True):
+                total += count
+                buckets.append((bound, total))
+            family.add_metric(values, buckets, child.sum)
+        return family
+
+
+class Gauge:
+    """Read when scraped: ``read`` yields (label values, number)."""
+
+    def __init__(
+        self, name: str, text: str, labels: Sequence[str], read: Callable[[], Iterable[tuple[tuple[str, ...], float]]]
+    ) -> None:
+        self.name = name
+        self.text = text
+        self._labels = tuple(labels)
+        self._read = read
+
+    def reset(self) -> None:
+        """Gauges say what is, not what was."""
+
+    def collect(self) -> Metric:
+        family = GaugeMetricFamily(self.name, self.text, labels=self._labels)
+        for values, number in self._read():
+            family.add_metric(values, number)
+        return family
+
+
+class ReadCounter(Gauge):
+    """A counter that somebody else keeps."""
+
+    def collect(self) -> Metric:
+        family = CounterMetricFamily(self.name, self.text, labels=self._labels)
+        for values, number in self._read():
+            family.add_metric(values, number)
+        return family
+
+
+Instrument = Counter | Histogram | Gauge
+
+
+class Instruments(Collector):
+    """All of them, for one prometheus_client registry."""
+
+    def __init__(self) -> None:
+        self._all: list[Instrument] = []
+
+    def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
+        made = Counter(name, text, labels)
+        self._all.append(made)
+        return made
+
+    def histogram(self, name: str, text: str, bounds: Sequence[float], labels: Sequence[str] = ()) -> Histogram:
+        made = Histogram(name, text, labels, bounds)
+        self._all.append(made)
+        return made
+
+    def gauge(self, made: Gauge) -> None:
+        self._all.append(made)
+
+    def reset(self) -> None:
+        for instrument in self._all:
+            instrument.reset()
+
+    def collect(self) -> Iterator[Metric]:
+        for instrument in self._all:
+            yield instrument.collect()
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+
+def exponential(first: float, factor: float, count: int) -> list[float]:
+    return [first * factor**power for power in range(count)]

@@ -1,0 +1,31 @@
+"""What the shell is given to run: the engine, and whatever else only the composition root can make."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from scheduler.controller.loop import EnginePort
+from scheduler.controller.operator import OperatorCallbacks
+from scheduler.controller.plugin_calls import PluginCall
+from scheduler.controller.telemetry import EngineGauges
+from scheduler.engine.attempt import Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """``gauges`` is usually the engine itself. ``observers`` are told of each attempt (``explain``, the web pages)."""
+
+    engine: EnginePort
+    gauges: EngineGauges | None = None
+    plugin_calls: Mapping[tuple[str, str, str], PluginCall] = field(default_factory=dict)
+    extender_ssl: Mapping[int, ssl.SSLContext] = field(default_factory=dict)
+    routes: tuple[web.RouteDef, ...] = ()
+    observers: tuple[Callable[[Attempt], None], ...] = ()
+    callbacks: OperatorCallbacks = field(default_factory=OperatorCallbacks)
+
+
+EngineFactory = Callable[[], Parts]

@@ -1,0 +1,123 @@
+"""Asks the API server, at the start, for every right that is needed: one clear list instead of a silent stand-still."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+import structlog
+
+from scheduler.controller.client import ApiClient
+from scheduler.controller.settings import ShellSettings
+from scheduler.errors import ApiError
+from scheduler.objects.kinds import KINDS
+
+REVIEWS_PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+REVIEWS_IN_FLIGHT = 8
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Right:
+    """``resource`` may hold a subresource (``pods/status``). ``group`` "" is the core API; ``namespace`` "" all."""
+
+    group: str
+    resource: str
+    verb: str
+    namespace: str = ""
+    name: str = ""
+    is_optional: bool = False
+
+    def __str__(self) -> str:
+        where = f" in namespace {self.namespace}" if self.namespace else ""
+        resource = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{self.verb} {resource}{f' {self.name}' if self.name else ''}{where}"
+
+
+class _ReviewStatus(msgspec.Struct, frozen=True):
+    allowed: bool = False
+
+
+class _Review(msgspec.Struct, frozen=True):
+    status: _ReviewStatus = _ReviewStatus()
+
+
+def rights_needed(settings: ShellSettings) -> list[Right]:
+    """Everything that the shipped ClusterRole gives (reference cycle.md §19)."""
+    rights = [
+        Right(KINDS[kind].group, KINDS[kind].plural, verb) for kind in settings.kinds for verb in ("list", "watch")
+    ]
+    rights += [
+        Right("", "pods", "get"),
+        Right("", "pods", "delete"),
+        Right("", "pods/binding", "create"),
+        Right("", "pods/status", "patch"),
+        Right("events.k8s.io", "events", "create", is_optional=True),
+        Right("events.k8s.io", "events", "patch", is_optional=True),
+        Right("", "persistentvolumes", "patch", is_optional=True),
+        Right("", "persistentvolumeclaims", "patch", is_optional=True),
+        Right("", "pods/eviction", "create", is_optional=True),
+    ]
+    election = settings.leader_election
+    if election.leader_elect:
+        group, namespace, name = "coordination.k8s.io", election.resource_namespace, election.resource_name
+        rights.append(Right(group, "leases", "create", namespace))
+        rights += [Right(group, "leases", verb, namespace, name) for verb in ("get", "update")]
+    options = settings.operator
+    if options.enabled:
+        rights += [Right("scheduling.k8s.io", "priorityclasses", verb, is_optional=True) for verb in ("list", "watch")]
+        if options.config_map_name:
+            namespace = options.config_map_namespace
+            rights += [Right("", "configmaps", verb, namespace, is_optional=True) for verb in ("list", "watch")]
+    return rights
+
+
+async def missing_rights(client: ApiClient, rights: Iterable[Right]) -> list[Right]:
+    """Those that the API server says we lack. One that can't be asked for counts as there: its use will tell."""
+    slots = asyncio.Semaphore(REVIEWS_IN_FLIGHT)
+
+    async def is_missing(right: Right) -> bool:
+        async with slots:
+            return not await _is_allowed(client, right)
+
+    asked = list(rights)
+    answers = await asyncio.gather(*(is_missing(right) for right in asked))
+    return [right for right, is_gone in zip(asked, answers, strict=True) if is_gone]
+
+
+async def report_missing_rights(client: ApiClient, settings: ShellSettings) -> list[Right]:
+    """Logs one error with the needed ones and one warning with the optional ones; returns the needed ones."""
+    missing = await missing_rights(client, rights_needed(settings))
+    needed = [right for right in missing if not right.is_optional]
+    optional = [right for right in missing if right.is_optional]
+    if needed:
+        log.error("Missing rights; scheduling can't work without them", rights=[str(right) for right in needed])
+    if optional:
+        log.warning("Missing rights; what they are for will not work", rights=[str(right) for right in optional])
+    return needed
+
+
+async def _is_allowed(client: ApiClient, right: Right) -> bool:
+    resource, _, subresource = right.resource.partition("/")
+    attributes = {
+        "group": right.group,
+        "resource": resource,
+        "subresource": subresource,
+        "verb": right.verb,
+        "namespace": right.namespace,
+        "name": right.name,
+    }
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {name: value for name, value in attributes.items() if value}},
+    }
+    try:
+        answer = await client.request("POST", REVIEWS_PATH, body=msgspec.json.encode(body))
+        return msgspec.json.decode(answer.body, type=_Review).status.allowed
+    except (ApiError, msgspec.DecodeError) as error:
+        log.debug("Right could not be asked for", right=str(right), error=str(error))
+        return True

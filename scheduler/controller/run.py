@@ -1,0 +1,331 @@
+"""The scheduler's life: what starts after what, what ends it, and how it leaves (reference cycle.md §1).
+
+Start: credentials, engine, server (probes answer while a big cluster loads), signal handlers, writers, reflectors,
+Lease, loop, kopf. Pods are taken when all kinds are synced and the lease is ours.
+SIGTERM: stop taking pods, settle binds, release the Lease, stop kopf; exit code 0. Lease lost: exit code 1 at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import random
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+
+from scheduler.controller.client import ApiClient
+from scheduler.controller.credentials import CredentialSource
+from scheduler.controller.dispatch import Dispatcher
+from scheduler.controller.events import EventRecorder
+from scheduler.controller.extender_calls import ExtenderCalls
+from scheduler.controller.journal import Journal
+from scheduler.controller.leadership import AlwaysHeld, LeaseToken
+from scheduler.controller.lease import LeaseElector
+from scheduler.controller.logs import AttemptLog, configure_logs
+from scheduler.controller.loop import SchedulingLoop
+from scheduler.controller.operator import KopfOperator, Proofs
+from scheduler.controller.parts import EngineFactory, Parts
+from scheduler.controller.plugin_calls import PluginCalls
+from scheduler.controller.reflector import Reflector
+from scheduler.controller.request_limiter import RequestLimiter
+from scheduler.controller.rights import report_missing_rights
+from scheduler.controller.serving import HealthServer
+from scheduler.controller.settings import ShellSettings
+from scheduler.controller.shell_metrics import watch_shell
+from scheduler.controller.side_loop import SideLoop
+from scheduler.controller.signals import StopSignals
+from scheduler.controller.telemetry import SchedulerMetrics
+from scheduler.controller.write_requests import WriteRequests
+from scheduler.controller.writer import Writer
+from scheduler.engine.attempt import Attempt
+from scheduler.engine.stimuli import Synced
+from scheduler.errors import ConfigurationError
+from scheduler.objects.timestamps import format_seconds
+
+EXIT_STOPPED = 0
+EXIT_FAILED = 1
+LEASE_OVERDUE_SECONDS = 20.0
+SYNC_REPORT_SECONDS = 10.0
+EVENT_SETTLE_SECONDS = 2.0
+THREAD_STOP_SECONDS = 5.0
+
+log = structlog.get_logger()
+
+
+def run_blocking(settings: ShellSettings, factory: EngineFactory, environment: Mapping[str, str]) -> int:
+    """``run`` in an event loop of its own, uvloop's where it is installed. Returns the exit code."""
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    with contextlib.suppress(ImportError):
+        loop_factory = importlib.import_module("uvloop").new_event_loop
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        return runner.run(run(settings, factory, environment))
+
+
+async def run(settings: ShellSettings, factory: EngineFactory, environment: Mapping[str, str]) -> int:
+    """Until stopped; returns the exit code. A wrong configuration is one line in the log and exit code 1."""
+    configure_logs(settings.logs)
+    try:
+        settings.leader_election.check()
+        shell = Shell(settings, factory(), environment)
+        return await shell.run()
+    except ConfigurationError as error:
+        log.error(str(error))
+        return EXIT_FAILED
+
+
+class Shell:
+    """All parts of one running scheduler. Make it inside the event loop; ``run`` once."""
+
+    def __init__(self, settings: ShellSettings, parts: Parts, environment: Mapping[str, str]) -> None:
+        """Raises ConfigurationError if the journal can't be written."""
+        self._settings = settings
+        self._parts = parts
+        self._environment = environment
+        self._ended = asyncio.Event()
+        self._failure = ""
+        self._is_synced = False
+        self._is_stopping = False
+        self.token = LeaseToken() if settings.leader_election.leader_elect else None
+        leadership = self.token or AlwaysHeld()
+        self._leadership = leadership
+        connection = settings.connection
+        limiter = None
+        if connection.requests_per_second is not None:
+            limiter = RequestLimiter(connection.requests_per_second, connection.burst)
+        self.client = ApiClient(
+            CredentialSource(connection, environment),
+            limiter=limiter,
+            connections=128,
+            timeout_seconds=connection.timeout_seconds,
+        )
+        self.metrics = SchedulerMetrics()
+        self.journal = Journal(settings.journal) if settings.journal is not None else None
+        self.writer = Writer(
+            WriteRequests(self.client, settings.writer, lambda: format_seconds(time.time_ns())),
+            leadership,
+            lambda finished: self.loop.feed_one(finished),
+            settings.writer,
+            random.Random().random,
+        )
+        self.events = EventRecorder(self.client, leadership, settings.hostname, settings.writer)
+        self.extenders = ExtenderCalls(lambda answer: self.loop.feed_one(answer), parts.extender_ssl)
+        self.plugins = PluginCalls(lambda finished: self.loop.feed_one(finished), parts.plugin_calls)
+        dispatcher = Dispatcher(self.writer, self.events, self.extenders, self.plugins, self._recorders())
+        self.loop = SchedulingLoop(
+            parts.engine,
+            dispatcher.dispatch,
+            self._may_pop,
+            after_slice=self.journal.flush if self.journal else _nothing,
+        )
+        self.reflectors = [Reflector(kind, self.client, self.loop.feed) for kind in settings.kinds]
+        self.server = self._server()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._elector_thread: SideLoop | None = None
+        self._operator: KopfOperator | None = None
+        watch_shell(self.metrics, self, parts)
+
+    async def run(self) -> int:
+        """Raises ConfigurationError for credentials that can't be used or a port that is taken."""
+        signals = StopSignals()
+        try:
+            credentials = await self.client.connect()
+            await self.server.start()
+            signals.install()
+            log.info("Starting", server=credentials.server, credentials=credentials.source)
+            self._start()
+            return await self._until_the_end(signals)
+        finally:
+            signals.remove()
+            await self._close()
+
+    # --- start -------------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self.writer.start()
+        self.events.start()
+        self._spawn(self.loop.run(), "scheduling loop")
+        self._spawn(self._check_rights(), "rights", is_vital=False)
+        if not (self._settings.delay_cache_until_active and self.token is not None):
+            self._start_reflectors()
+        self._start_elector()
+        self._start_operator()
+
+    def _start_reflectors(self) -> None:
+        for reflector in self.reflectors:
+            self._spawn(reflector.run(), f"reflector {reflector.kind.value}")
+        self._spawn(self._wait_for_sync(), "sync", is_vital=False)
+
+    async def _wait_for_sync(self) -> None:
+        """Each first list has been applied when its reflector says that it is synced: nothing is left to wait for."""
+        for reflector in self.reflectors:
+            while not reflector.synced.is_set():
+                try:
+                    async with asyncio.timeout(SYNC_REPORT_SECONDS):
+                        await reflector.synced.wait()
+                except TimeoutError:
+                    waiting = {r.kind.value: r.health.value for r in self.reflectors if not r.synced.is_set()}
+                    log.warning("Still waiting for the first lists; nothing is scheduled", kinds=waiting)
+        self._is_synced = True
+        self.loop.feed_one(Synced())
+        log.info("Handlers synced", objects={r.kind.value: r.object_count for r in self.reflectors if r.object_count})
+
+    async def _check_rights(self) -> None:
+        await report_missing_rights(self.client, self._settings)
+
+    def _start_elector(self) -> None:
+        token = self.token
+        if token is None:
+            return
+        scheduler_loop = asyncio.get_running_loop()
+        identity = f"{self._settings.hostname}_{uuid.uuid4()}"
+
+        def won() -> None:
+            scheduler_loop.call_soon_threadsafe(self._on_won)
+
+        async def elect() -> None:
+            # A client of its own: another thread, and the renew deadline as its limit.
+            settings = self._settings.leader_election
+            client = ApiClient(
+                CredentialSource(self._settings.connection, self._environment),
+                connections=4,
+                timeout_seconds=settings.renew_deadline,
+            )
+            try:
+                await LeaseElector(client, settings, identity, token, on_won=won).run()
+            finally:
+                await client.close()
+
+        def ended(_: BaseException | None) -> None:
+            with contextlib.suppress(RuntimeError):
+                scheduler_loop.call_soon_threadsafe(self._end, "" if self._is_stopping else "Leaderelection lost")
+
+        self._elector_thread = SideLoop("leader election", elect, ended)
+        self._elector_thread.start()
+
+    def _on_won(self) -> None:
+        if self._settings.delay_cache_until_active:
+            self._start_reflectors()
+        self.loop.wake()
+
+    def _start_operator(self) -> None:
+        if not self._settings.operator.enabled:
+            return
+        self._operator = KopfOperator(
+            self._settings.operator,
+            CredentialSource(self._settings.connection, self._environment),
+            self._parts.callbacks,
+            Proofs(last_beat=lambda: self.loop.counts.beat, is_leading=self._leadership.is_held),
+        )
+        self._operator.start()
+
+    def _spawn(self, main: Any, name: str, *, is_vital: bool = True) -> None:
+        """Kept and watched: a vital task never ends, so its end is the scheduler's."""
+        task = asyncio.create_task(main, name=name)
+        self._tasks.append(task)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if task.cancelled():
+                return
+            error = task.exception()
+            if error is not None:
+                log.error("Task failed", name=name, error=f"{type(error).__name__}: {error}", exc_info=error)
+            if is_vital:
+                self._end(f"{name} ended")
+
+        task.add_done_callback(ended)
+
+    # --- end ---------------------------------------------------------------------------------------------------------
+
+    def _end(self, failure: str) -> None:
+        if not self._ended.is_set():
+            self._failure = failure
+            self._ended.set()
+
+    async def _until_the_end(self, signals: StopSignals) -> int:
+        signalled = asyncio.create_task(signals.wait(), name="signals")
+        ended = asyncio.create_task(self._ended.wait(), name="end")
+        await asyncio.wait((signalled, ended), return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
+        if not signalled.done():
+            signalled.cancel()
+            log.error(self._failure)
+            return EXIT_FAILED
+        log.info("Requested to terminate, exiting", signal=signalled.result())
+        return await self._leave()
+
+    async def _leave(self) -> int:
+        """In order: no more pods, binds settled, lease released, kopf stopped."""
+        self._is_stopping = True
+        self.loop.stop_popping()
+        if not await self.writer.settle(self._settings.settle_seconds):
+            log.warning("Writes still open are left to the API server", writes=self.writer.open_writes)
+        await self.events.settle(EVENT_SETTLE_SECONDS)
+        log.info("Binds settled")
+        if self._elector_thread is not None:
+            await self._elector_thread.stop(self._settings.leader_election.renew_deadline)
+        if self._operator is not None:
+            await self._operator.stop()
+            self._operator = None
+        return EXIT_STOPPED
+
+    async def _close(self) -> None:
+        self._is_stopping = True
+        if self.token is not None:
+            self.token.revoke()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.writer.close()
+        await self.events.close()
+        await self.extenders.close()
+        await self.plugins.close()
+        if self._elector_thread is not None:
+            await self._elector_thread.stop(THREAD_STOP_SECONDS)
+        if self._operator is not None:
+            await self._operator.stop()
+        await self.server.close()
+        await self.client.close()
+        if self.journal is not None:
+            self.journal.close()
+
+    # --- small parts -------------------------------------------------------------------------------------------------
+
+    def _may_pop(self) -> bool:
+        return self._is_synced and self.writer.has_room and self._leadership.is_held()
+
+    def _recorders(self) -> tuple[Callable[[Attempt], None], ...]:
+        recorders: list[Callable[[Attempt], None]] = [
+            self.metrics.observe,
+            AttemptLog(self._settings.logs.verbosity).write,
+        ]
+        if self.journal is not None:
+            recorders.append(self.journal.write)
+        return (*recorders, *self._parts.observers)
+
+    def _server(self) -> HealthServer:
+        def election() -> str:
+            is_overdue = self.token is not None and self.token.overdue_seconds > LEASE_OVERDUE_SECONDS
+            return "failed election to renew leadership on lease" if is_overdue else ""
+
+        return HealthServer(
+            self._settings.serving,
+            self.metrics.registry,
+            ready_checks={
+                "leaderElection": election,
+                "shutdown": lambda: "process is shutting down" if self._is_stopping else "",
+                "sched-handler-sync": lambda: "" if self._is_synced else "handlers are not fully synchronized",
+            },
+            alive_checks={},
+            component_config=self._settings.component_config,
+            reset_metrics=self.metrics.instruments.reset,
+            routes=self._parts.routes,
+        )
+
+
+def _nothing() -> None:
+    pass

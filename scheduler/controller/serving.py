@@ -1,0 +1,136 @@
+"""The HTTP server for probes, metrics and the effective configuration (reference cycle.md §17)."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
+from prometheus_client.exposition import generate_latest
+
+from scheduler.controller.settings import ServingSettings
+from scheduler.errors import ConfigurationError, Fault
+
+Check = Callable[[], str]
+"""A named check: "" is well, else what is wrong."""
+
+SHUTDOWN_SECONDS = 1.0
+
+
+class HealthServer:
+    """``start`` before anything is synced: liveness must work while a big cluster loads.
+
+    ``checks`` are looked at by ``/readyz``; ``alive_checks`` by ``/livez``; ``/healthz`` shows leader election
+    alone, as kube-scheduler's does. ``routes`` adds pages of others (the debug and web pages).
+    """
+
+    def __init__(
+        self,
+        settings: ServingSettings,
+        registry: CollectorRegistry,
+        *,
+        ready_checks: Mapping[str, Check],
+        alive_checks: Mapping[str, Check],
+        component_config: Mapping[str, Any],
+        reset_metrics: Callable[[], None] = lambda: None,
+        routes: tuple[web.RouteDef, ...] = (),
+    ) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._ready_checks = ready_checks
+        self._alive_checks = alive_checks
+        self._component_config = component_config
+        self._reset_metrics = reset_metrics
+        self._routes = routes
+        self._runner: web.AppRunner | None = None
+        self.port = 0
+        """The port that is listened on, once started."""
+
+    async def start(self) -> None:
+        """Raises ConfigurationError with one line if the address can't be listened on. Port 0 in the settings: off."""
+        if not self._settings.port:
+            return
+        await self.start_on(self._settings.port)
+
+    async def start_on(self, port: int) -> None:
+        """As ``start``, on this port, 0 being any free one."""
+        runner = web.AppRunner(self._application(), handle_signals=False, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+        await runner.setup()
+        address = self._settings.bind_address
+        site = web.TCPSite(runner, address, port, ssl_context=self._settings.ssl_context)
+        try:
+            await site.start()
+        except OSError as error:
+            await runner.cleanup()
+            reason = "the port is in use" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
+            raise ConfigurationError((Fault("", f"failed to listen on {address}:{port}: {reason}"),)) from error
+        self._runner = runner
+        self.port = runner.addresses[0][1]
+
+    async def close(self) -> None:
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    def _application(self) -> web.Application:
+        application = web.Application()
+        for root, checks in (
+            ("/readyz", self._ready_checks),
+            ("/livez", self._alive_checks),
+            ("/healthz", {name: check for name, check in self._ready_checks.items() if name == "leaderElection"}),
+        ):
+            application.router.add_get(root, _all_checks_page(root.removeprefix("/"), checks))
+            application.router.add_get(root + "/{check}", _one_check_page(checks))
+        application.router.add_get("/metrics", self._metrics)
+        application.router.add_delete("/metrics", self._delete_metrics)
+        application.router.add_get("/configz", self._configz)
+        application.add_routes(self._routes)
+        return application
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _delete_metrics(self, _request: web.Request) -> web.Response:
+        self._reset_metrics()
+        return web.Response(text="metrics reset\n")
+
+    async def _configz(self, _request: web.Request) -> web.Response:
+        return web.json_response({"componentconfig": dict(self._component_config)})
+
+
+def _all_checks_page(name: str, checks: Mapping[str, Check]) -> Callable[[web.Request], Any]:
+    async def page(request: web.Request) -> web.Response:
+        excluded = set(request.query.getall("exclude", []))
+        lines = ["[+]ping ok"]
+        is_well = True
+        for check_name, check in checks.items():
+            if check_name in excluded:
+                lines.append(f"[+]{check_name} excluded: ok")
+                continue
+            problem = check()
+            is_well = is_well and not problem
+            lines.append(f"[-]{check_name} failed: {problem}" if problem else f"[+]{check_name} ok")
+        if is_well and "verbose" not in request.query:
+            return web.Response(text="ok")
+        lines.append(f"{name} check {'passed' if is_well else 'failed'}")
+        return web.Response(status=200 if is_well else 500, text="\n".join(lines) + "\n")
+
+    return page
+
+
+def _one_check_page(checks: Mapping[str, Check]) -> Callable[[web.Request], Any]:
+    async def page(request: web.Request) -> web.Response:
+        name = request.match_info["check"]
+        if name == "ping":
+            return web.Response(text="ok")
+        check = checks.get(name)
+        if check is None:
+            raise web.HTTPNotFound(text=f"there is no check {name!r}\n")
+        problem = check()
+        return (
+            web.Response(status=500, text=f"internal server error: {problem}\n") if problem else web.Response(text="ok")
+        )
+
+    return page

@@ -1,0 +1,386 @@
+"""The door: stimuli come in, commands go out; nothing else changes the scheduler's state.
+
+Each kind of stimulus has one handler, found by its type. What a handler does is told in the file that its name points
+to: ``scheduling_cycle.py`` first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from random import Random
+from typing import Any
+
+from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.nominator import Nominator
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.engine.attempt import Attempt
+from scheduler.engine.binding_cycle import Binding, BindingCycles, BindingState
+from scheduler.engine.commands import Command, WriteEvent
+from scheduler.engine.deadlines import Deadlines
+from scheduler.engine.failure import FailureHandling, reference
+from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
+from scheduler.engine.removal import Removals
+from scheduler.engine.scheduling_cycle import (
+    Cycle,
+    CycleContext,
+    Depth,
+    run_without_extenders,
+    scheduling_cycle,
+    unreserve,
+)
+from scheduler.engine.stimuli import (
+    ExtenderAnswered,
+    ObjectDeleted,
+    ObjectObserved,
+    PermitDecided,
+    PluginFinished,
+    PodsActivated,
+    ShutdownRequested,
+    Stimulus,
+    Synced,
+    Tick,
+    WriteFinished,
+)
+from scheduler.errors import InvariantViolation
+from scheduler.extenders.extender import Extender
+from scheduler.framework.classes import ClassCache
+from scheduler.framework.now import Now
+from scheduler.framework.plugin import Effect
+from scheduler.framework.post_filter import NominationMode
+from scheduler.framework.profile import Profile
+from scheduler.objects.kinds import Kind
+from scheduler.objects.pod import Pod
+from scheduler.queue.facts import QueueFacts
+from scheduler.queue.gates import Gates
+from scheduler.queue.handlers import EventHandlers
+from scheduler.queue.hints import HintMap, registrations_of
+from scheduler.queue.known_pods import KnownPods
+from scheduler.queue.queued_pod import QueuedPod
+from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """What configuration says to the engine. ``attempts_kept``: how many of the last attempts ``attempt_of`` knows."""
+
+    queue: QueueSettings = QueueSettings()  # noqa: RUF009 - frozen
+    percentage_of_nodes_to_score: int | None = None
+    counts_foreign_nominations: bool = False
+    evicts_victims: bool = False
+    class_cache_bytes: int = 48 * 2**20
+    attempts_kept: int = 10_000
+
+
+class Engine:
+    """The scheduler without its shell. ``rng`` decides ties and offsets; ``stopwatch`` (seconds) only measures."""
+
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        *,
+        started: Now,
+        rng: Random,
+        stopwatch: Callable[[], float],
+        extenders: tuple[Extender, ...] = (),
+        settings: EngineSettings = EngineSettings(),
+    ) -> None:
+        self.profiles = profiles
+        self.settings = settings
+        self.cache = ClusterCache()
+        self.known_pods = KnownPods()
+        self.nominator = Nominator(self.known_pods.get)
+        self.facts = QueueFacts()
+        self.deadlines = Deadlines()
+        self.classes = ClassCache(settings.class_cache_bytes)
+        self.is_synced = False
+        self.is_stopping = False
+        self._new_ticket = count(1).__next__
+        self._context = CycleContext(
+            cache=self.cache,
+            nominator=self.nominator,
+            classes=self.classes,
+            extenders=extenders,
+            rng=rng,
+            stopwatch=stopwatch,
+            apply_effects=self._apply_effects,
+            new_ticket=self._new_ticket,
+            percentage_of_nodes_to_score=settings.percentage_of_nodes_to_score,
+        )
+        gates = Gates({name: profile.pre_enqueue_plugins for name, profile in profiles.items()}, self, self.facts)
+        hints = HintMap(
+            {name: registrations_of(profile.plugins, bool(extenders)) for name, profile in profiles.items()}, self.facts
+        )
+        self.queue = SchedulingQueue(
+            queue_sort=next(iter(profiles.values())).queue_sort,
+            hints=hints,
+            facts=self.facts,
+            nominator=self.nominator,
+            pre_enqueue=gates,
+            started=started,
+            settings=settings.queue,
+        )
+        self.handlers = EventHandlers(
+            cache=self.cache,
+            queue=self.queue,
+            known_pods=self.known_pods,
+            profile_names=profiles.keys(),
+            waits_for_permit=self._waits_for_permit,
+            counts_foreign_nominations=settings.counts_foreign_nominations,
+        )
+        self.failures = FailureHandling(self.handlers, self._new_ticket)
+        self.bindings = BindingCycles(
+            view=lambda: self.cache.view,
+            deadlines=self.deadlines,
+            new_ticket=self._new_ticket,
+            queue_done=self.queue.done,
+            failed=self._binding_failed,
+            bound=self._bound,
+        )
+        self.removals = Removals(
+            known_pods=self.known_pods,
+            nominator=self.nominator,
+            bindings=self.bindings,
+            new_ticket=self._new_ticket,
+            activate=lambda info, now: self._activate((info.key,), now),
+            is_strict=settings.evicts_victims,
+        )
+        self._awaited_ticket = 0
+        self._paused: tuple[Cycle, QueuedPod, Profile, Attempt] | None = None
+        self._attempts: dict[str, Attempt] = {}
+        self._attempt_order: deque[str] = deque()
+        self._handlers: dict[type, Callable[[Any, Now], list[Command]]] = {
+            ObjectObserved: self._object_observed,
+            ObjectDeleted: self._object_deleted,
+            Synced: self._synced,
+            Tick: self._tick,
+            WriteFinished: self._write_finished,
+            PluginFinished: lambda outcome, now: self.bindings.plugin_finished(outcome, now),
+            ExtenderAnswered: self._extender_answered,
+            PermitDecided: lambda decision, now: self.bindings.permit_decided(decision, now),
+            PodsActivated: self._pods_activated,
+            ShutdownRequested: self._shutdown,
+        }
+
+    # --- the door -----------------------------------------------------------------------------------------------------
+
+    def handle(self, stimulus: Stimulus, now: Now) -> list[Command]:
+        """Apply one stimulus; what is to be done about it comes back."""
+        return self._handlers[type(stimulus)](stimulus, now)
+
+    def schedule_one(self, now: Now) -> list[Command] | None:
+        """Try the next pod. None: there is none, or the engine is not ready, stopping, or waits for an extender."""
+        if not self.is_synced or self.is_stopping or self._paused is not None:
+            return None
+        queued = self.queue.pop(now)
+        if queued is None:
+            return None
+        return self._try(queued, now)
+
+    def next_deadline(self) -> float | None:
+        """The monotonic second at which a Tick is wanted; None while nothing waits."""
+        dates = [date for date in (self.queue.next_deadline(), self.deadlines.next()) if date is not None]
+        return min(dates) if dates else None
+
+    # --- one pod ------------------------------------------------------------------------------------------------------
+
+    def _try(self, queued: QueuedPod, now: Now) -> list[Command]:
+        info = queued.info
+        profile = self.profiles.get(info.pod.spec.scheduler_name)
+        if profile is None:
+            self.queue.done(info.uid)
+            return []
+        if info.is_terminating or self.cache.is_assumed(info.uid):
+            return self._skip(info)
+        attempt = Attempt(
+            pod=info.key,
+            uid=info.uid,
+            scheduler_name=profile.scheduler_name,
+            number=queued.attempts,
+            started_wall=now.wall,
+            queued_seconds=self.queue.seconds_since(queued.initial_attempt or queued.timestamp, now),
+        )
+        cycle = scheduling_cycle(self._context, profile, info, attempt, now)
+        return self._go_on(cycle, queued, profile, attempt, None, now)
+
+    def _go_on(
+        self,
+        cycle: Cycle,
+        queued: QueuedPod,
+        profile: Profile,
+        attempt: Attempt,
+        answer: ExtenderAnswered | None,
+        now: Now,
+    ) -> list[Command]:
+        """Run a cycle until it ends or asks an extender."""
+        try:
+            call = next(cycle) if answer is None else cycle.send(answer)
+        except StopIteration as done:
+            self._paused = None
+            return self._decided(done.value, queued, profile, attempt, now)
+        self._paused = (cycle, queued, profile, attempt)
+        self._awaited_ticket = call.ticket
+        return [call]
+
+    def _decided(
+        self, outcome: CycleOutcome, queued: QueuedPod, profile: Profile, attempt: Attempt, now: Now
+    ) -> list[Command]:
+        self._remember(attempt)
+        if isinstance(outcome, Placed):
+            return self.bindings.start(queued, profile, attempt, outcome, now)
+        commands: list[Command] = []
+        nomination = outcome.nomination
+        victims = getattr(attempt.preemption, "victims", ())
+        if nomination.mode is NominationMode.SET and victims:
+            commands = self.removals.start(queued.info, nomination.node_name, victims, now)
+        return self.failures.attempt_failed(queued, attempt, outcome, now) + commands
+
+    def _skip(self, info: PodInfo) -> list[Command]:
+        self.queue.done(info.uid)
+        if not info.is_terminating:
+            return []
+        return [
+            WriteEvent(
+                regarding=reference(info),
+                type="Warning",
+                reason="FailedScheduling",
+                action="Scheduling",
+                note=f"skip schedule deleting pod: {info.key}",
+                reporting_controller=info.pod.spec.scheduler_name,
+            )
+        ]
+
+    def _bound(self, binding: Binding, now: Now) -> list[Command]:
+        self.failures.forget(binding.pod.uid)
+        return []
+
+    def _binding_failed(self, binding: Binding, failure: NotPlaced, now: Now) -> list[Command]:
+        unreserve(self._context, binding.profile, binding.pod, binding.states)
+        return self.failures.binding_failed(binding.queued, binding.pod, binding.attempt, failure, now)
+
+    # --- stimuli ------------------------------------------------------------------------------------------------------
+
+    def _object_observed(self, stimulus: ObjectObserved, now: Now) -> list[Command]:
+        aftermath = self.handlers.on_observed(stimulus.kind, stimulus.object, now)
+        if aftermath.reject_waiting:
+            return self.bindings.reject_waiting(aftermath.reject_waiting, "", "removed", now)
+        return []
+
+    def _object_deleted(self, stimulus: ObjectDeleted, now: Now) -> list[Command]:
+        aftermath = self.handlers.on_deleted(stimulus.kind, stimulus.object, stimulus.is_stale, now)
+        if stimulus.kind is Kind.POD:
+            self.failures.forget(stimulus.object.metadata.uid)
+        if aftermath.reject_waiting:
+            return self.bindings.reject_waiting(aftermath.reject_waiting, "", "removed", now)
+        return []
+
+    def _synced(self, _stimulus: Synced, _now: Now) -> list[Command]:
+        self.is_synced = True
+        return []
+
+    def _tick(self, _stimulus: Tick, now: Now) -> list[Command]:
+        self.queue.tick(now)
+        commands: list[Command] = []
+        for key in self.deadlines.pop_due(now.monotonic):
+            match key:
+                case ("permit", str(uid), str(plugin)):
+                    commands += self.bindings.permit_timed_out(uid, plugin, now)
+                case ("pre-bind", str(uid)):
+                    commands += self.bindings.poll(uid, now)
+        return commands
+
+    def _write_finished(self, outcome: WriteFinished, now: Now) -> list[Command]:
+        if self.bindings.knows(outcome.ticket):
+            return self.bindings.write_finished(outcome, now)
+        if self.removals.knows(outcome.ticket):
+            return self.removals.finished_write(outcome, now)
+        self.failures.status_written(outcome.ticket, outcome.is_done)
+        return []
+
+    def _extender_answered(self, answer: ExtenderAnswered, now: Now) -> list[Command]:
+        if self._paused is None or answer.ticket != self._awaited_ticket:
+            return []
+        cycle, queued, profile, attempt = self._paused
+        return self._go_on(cycle, queued, profile, attempt, answer, now)
+
+    def _pods_activated(self, stimulus: PodsActivated, now: Now) -> list[Command]:
+        self._activate(stimulus.keys, now)
+        return []
+
+    def _activate(self, keys: Iterable[str], now: Now) -> None:
+        self.queue.activate(keys, now)
+
+    def _shutdown(self, _stimulus: ShutdownRequested, now: Now) -> list[Command]:
+        """Nothing more is taken. Pods that wait in Permit or PreBind give up their room; binds are settled."""
+        self.is_stopping = True
+        for binding in self.bindings.under_way:
+            if binding.state is not BindingState.BINDING:
+                self.bindings.abandon(binding)
+                unreserve(self._context, binding.profile, binding.pod, binding.states)
+                self.cache.forget(binding.pod.uid)
+        return []
+
+    def _apply_effects(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            self.cache.volumes.apply(effect)
+
+    # --- questions ----------------------------------------------------------------------------------------------------
+
+    def preview(self, pod: Pod, now: Now, depth: Depth = Depth.PREVIEW) -> tuple[Attempt, CycleOutcome]:
+        """What would become of a pod if it were tried now; nothing changes. Extenders are not asked.
+
+        Raises KeyError for a scheduler name that is not ours.
+        """
+        profile = self.profiles[pod.spec.scheduler_name]
+        info = PodInfo(pod, node_name="")
+        attempt = Attempt(info.key, info.uid, profile.scheduler_name, number=0, started_wall=now.wall)
+        context = CycleContext(
+            cache=self.cache,
+            nominator=self.nominator,
+            classes=self.classes,
+            extenders=(),
+            rng=Random(0),
+            stopwatch=self._context.stopwatch,
+            apply_effects=lambda effects: None,
+            new_ticket=self._new_ticket,
+            percentage_of_nodes_to_score=self._context.percentage_of_nodes_to_score,
+        )
+        return attempt, run_without_extenders(scheduling_cycle(context, profile, info, attempt, now, depth))
+
+    def attempt_of(self, key: str) -> Attempt | None:
+        """The last attempt at a pod (``namespace/name``), while it is remembered."""
+        return self._attempts.get(key)
+
+    def lookup(self, kind: Kind, key: str) -> Any:
+        """For PreEnqueue plugins: an object by kind and key, or None."""
+        return self.cache.objects.get(kind, key)
+
+    def is_removing_victims_for(self, uid: str) -> bool:
+        """For PreEnqueue plugins: whether a preemption for this pod is still running."""
+        return self.removals.is_removing_for(uid)
+
+    def check(self) -> None:
+        """Raise InvariantViolation unless every part, and what the parts know of each other, is consistent."""
+        self.cache.check()
+        self.queue.check()
+        for binding in self.bindings.under_way:
+            uid = binding.pod.uid
+            if self.queue.find(binding.pod.key) is binding.queued:
+                raise InvariantViolation(f"pod {binding.pod.key} is being bound and waits in the queue")
+            if self.cache.placed(uid) is None and self.known_pods.by_uid(uid) is not None:
+                known = self.known_pods.by_uid(uid)
+                if known is not None and not known.is_terminating:
+                    raise InvariantViolation(f"pod {binding.pod.key} is being bound but counts nowhere")
+
+    def _waits_for_permit(self, uid: str) -> bool:
+        binding = self.bindings.get(uid)
+        return binding is not None and binding.state is BindingState.PERMIT_WAIT
+
+    def _remember(self, attempt: Attempt) -> None:
+        if attempt.pod not in self._attempts:
+            self._attempt_order.append(attempt.pod)
+            if len(self._attempt_order) > self.settings.attempts_kept:
+                self._attempts.pop(self._attempt_order.popleft(), None)
+        self._attempts[attempt.pod] = attempt

@@ -1,0 +1,116 @@
+"""Extenders in a scheduling cycle: asked by commands, so that the cycle can wait without holding up the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
+from scheduler.engine.commands import CallExtender
+from scheduler.engine.stimuli import ExtenderAnswered
+from scheduler.extenders.extender import Extender, ExtenderError
+from scheduler.framework.status import unresolvable, unschedulable
+from scheduler.objects.kinds import encode
+
+if TYPE_CHECKING:
+    from scheduler.engine.scheduling_cycle import Feasible
+
+EXTENDER_REJECTOR = "Extender"
+"""The name under which extenders that took nodes away count as having rejected the pod."""
+
+Asking = Generator[CallExtender, ExtenderAnswered, None]
+
+
+class ExtenderRound:
+    """The extenders that one pod concerns."""
+
+    def __init__(self, extenders: Sequence[Extender], pod: PodInfo, new_ticket: Callable[[], int]) -> None:
+        concerned = [extender for extender in extenders if extender.is_interested(pod.pod)] if extenders else []
+        self.filters = [extender for extender in concerned if extender.has_filter]
+        self.scorers = [extender for extender in concerned if extender.has_prioritize]
+        self._pod = pod
+        self._new_ticket = new_ticket
+        self._raw_pod: msgspec.Raw | None = None
+
+    @property
+    def is_needed(self) -> bool:
+        return bool(self.filters or self.scorers)
+
+    def filter(self, view: View, feasible: Feasible) -> Generator[CallExtender, ExtenderAnswered, str | None]:
+        """Narrow the rows down, one extender after the other. Returns what went wrong if that ends the attempt."""
+        table = view.table
+        for extender in self.filters:
+            rows = feasible.rows.tolist()
+            if not rows:
+                return None
+            names = [table.names[row] for row in rows]
+            try:
+                body = yield from self._call(extender, extender.configuration.filter_verb, view, names)
+                answer = extender.read_filter(body, names)
+            except ExtenderError as error:
+                if extender.is_ignorable:
+                    continue
+                return str(error)
+            row_of = dict(zip(names, rows, strict=True))
+            for name, text in answer.failed.items():
+                feasible.refusals[row_of[name]] = unschedulable(text).by(EXTENDER_REJECTOR)
+            for name, text in answer.unresolvable.items():
+                feasible.refusals[row_of[name]] = unresolvable(text).by(EXTENDER_REJECTOR)
+            passed = set(answer.passed)
+            left = [row for name, row in row_of.items() if name in passed]
+            if len(left) < len(rows):
+                feasible.rejectors = feasible.rejectors | {EXTENDER_REJECTOR}
+                feasible.is_whole_class = False
+                for name in row_of.keys() - passed - answer.failed.keys() - answer.unresolvable.keys():
+                    # Dropped without a word: as if nobody had looked at it, so preemption will not either.
+                    feasible.refusals[row_of[name]] = unresolvable().by(EXTENDER_REJECTOR)
+            feasible.rows = np.array(left, dtype=np.int64)
+        return None
+
+    def score(
+        self, view: View, rows: npt.NDArray[np.int64]
+    ) -> Generator[CallExtender, ExtenderAnswered, npt.NDArray[np.int64]]:
+        """What the extenders add to the totals of ``rows``, int64. One that fails adds nothing."""
+        names = [view.table.names[row] for row in rows.tolist()]
+        place = {name: index for index, name in enumerate(names)}
+        added = np.zeros(len(rows), np.int64)
+        for extender in self.scorers:
+            try:
+                body = yield from self._call(extender, extender.configuration.prioritize_verb, view, names)
+                scores = extender.read_scores(body)
+            except ExtenderError:
+                continue
+            for name, score in scores.items():
+                if name in place:
+                    added[place[name]] += score
+        return added
+
+    def _call(
+        self, extender: Extender, verb: str, view: View, names: Sequence[str]
+    ) -> Generator[CallExtender, ExtenderAnswered, bytes]:
+        if self._raw_pod is None:
+            self._raw_pod = msgspec.Raw(encode(self._pod.pod))
+        table = view.table
+        nodes: dict[str, msgspec.Raw] = {}
+        if not extender.configuration.node_cache_capable:
+            for name in names:
+                row = table.existing_row(name)
+                node = table.nodes[row] if row is not None else None
+                if node is not None:
+                    nodes[name] = msgspec.Raw(encode(node))
+        answer = yield CallExtender(
+            ticket=self._new_ticket(),
+            extender=extender.number,
+            verb=verb,
+            url=extender.url(verb),
+            body=extender.nodes_body(self._raw_pod, names, nodes),
+            timeout_seconds=extender.timeout_seconds,
+        )
+        if answer.error:
+            raise ExtenderError(answer.error)
+        return answer.body

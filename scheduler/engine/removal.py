@@ -1,0 +1,232 @@
+"""Running preemptions: victims are told, then removed, while scheduling goes on (reference preemption.md §7).
+
+    start ──► all victims but the last, side by side ──► the last one ──► over: the preemptor is tried at once
+                            │ one failed
+                            └──► the last one is spared ──────────────►
+
+For each victim first the DisruptionTarget condition on its own status (nothing else of it), then its deletion with the
+UID as precondition, so that a successor of its name is never hit. A victim that is only assumed is not deleted: its
+binding is cancelled and it goes back to the queue. While a removal runs its preemptor is gated; the gate opens as soon
+as the last victim is seen to terminate, since its deletion may be the very event that the preemptor waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from scheduler.cluster.nominator import Nominator
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.engine.binding_cycle import BindingCycles
+from scheduler.engine.commands import Command, DeletePod, EvictPod, PatchPodStatus, WriteEvent
+from scheduler.engine.failure import reference
+from scheduler.engine.stimuli import WriteFinished
+from scheduler.framework.now import Now
+from scheduler.objects.meta import Condition
+from scheduler.objects.timestamps import format_seconds
+from scheduler.queue.known_pods import KnownPods
+
+DISRUPTION_TARGET = "DisruptionTarget"
+PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
+
+
+@dataclass(slots=True)
+class _Removal:
+    """One preemptor's victims on their way out."""
+
+    preemptor: PodInfo
+    node: str
+    last: PodInfo | None
+    outstanding: dict[str, PodInfo] = field(default_factory=dict)
+    """Victims whose patch or deletion is not answered yet, by UID."""
+    is_at_last: bool = False
+    has_failed: bool = False
+    started: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalOver:
+    """For metrics and the breaker: how a removal ended, and how long it took (seconds)."""
+
+    preemptor: str
+    node: str
+    succeeded: bool
+    seconds: float
+
+
+class Removals:
+    """All removals under way, by the preemptor's UID. ``is_strict``: victims leave by eviction, budgets decide."""
+
+    def __init__(
+        self,
+        *,
+        known_pods: KnownPods,
+        nominator: Nominator,
+        bindings: BindingCycles,
+        new_ticket: Callable[[], int],
+        activate: Callable[[PodInfo, Now], None],
+        is_strict: bool = False,
+    ) -> None:
+        self._known_pods = known_pods
+        self._nominator = nominator
+        self._bindings = bindings
+        self._new_ticket = new_ticket
+        self._activate = activate
+        self._is_strict = is_strict
+        self._running: dict[str, _Removal] = {}
+        self._tickets: dict[int, tuple[str, PodInfo, bool]] = {}
+        """Ticket → preemptor UID, victim, and whether the answer is about the deletion (else the condition)."""
+        self.finished: list[RemovalOver] = []
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def knows(self, ticket: int) -> bool:
+        return ticket in self._tickets
+
+    def is_removing_for(self, uid: str) -> bool:
+        """Whether the preemptor must still be held back."""
+        removal = self._running.get(uid)
+        if removal is None:
+            return False
+        if not removal.is_at_last or removal.last is None:
+            return True
+        victim = self._known_pods.by_uid(removal.last.uid)
+        return victim is not None and not victim.is_terminating
+
+    def victims_in_flight(self) -> tuple[PodInfo, ...]:
+        """Victims whose deletion has been decided but not seen yet."""
+        victims: list[PodInfo] = []
+        for removal in self._running.values():
+            victims.extend(removal.outstanding.values())
+            if removal.last is not None and not removal.is_at_last:
+                victims.append(removal.last)
+        return tuple(victims)
+
+    def start(self, preemptor: PodInfo, node: str, victims: tuple[PodInfo, ...], now: Now) -> list[Command]:
+        """Remove ``victims`` (most important first) from ``node`` for the sake of ``preemptor``.
+
+        Victims that terminate already are left alone; if no other is left there is nothing to wait for.
+        """
+        commands = self._clear_lower_nominations(preemptor, node)
+        alive = [victim for victim in victims if not victim.is_terminating]
+        if not alive or preemptor.uid in self._running:
+            return commands
+        removal = _Removal(preemptor, node, alive[-1], started=now.monotonic)
+        self._running[preemptor.uid] = removal
+        first = alive[:-1]
+        removal.outstanding = {victim.uid: victim for victim in first}
+        for victim in first:
+            commands.extend(self._remove(removal, victim, now))
+        return commands + self._go_on(removal, now)
+
+    def finished_write(self, outcome: WriteFinished, now: Now) -> list[Command]:
+        """A condition or a deletion was answered."""
+        entry = self._tickets.pop(outcome.ticket, None)
+        if entry is None:
+            return []
+        uid, victim, was_deletion = entry
+        removal = self._running.get(uid)
+        if removal is None:
+            return []
+        is_gone = outcome.status == 404 or (outcome.status == 409 and self._is_replaced(victim))
+        if not outcome.is_done and not is_gone:
+            removal.has_failed = True
+            removal.outstanding.pop(victim.uid, None)
+            return self._go_on(removal, now)
+        if was_deletion or is_gone:
+            removal.outstanding.pop(victim.uid, None)
+            told = [] if is_gone else [self._event(removal, victim)]
+            return [*told, *self._go_on(removal, now)]
+        return [self._delete(removal, victim)]
+
+    # --- one victim ---------------------------------------------------------------------------------------------------
+
+    def _remove(self, removal: _Removal, victim: PodInfo, now: Now) -> list[Command]:
+        cancelled = self._bindings.cancel(victim.uid, now)
+        if cancelled is not None:
+            removal.outstanding.pop(victim.uid, None)
+            return [*cancelled, self._event(removal, victim, " (in kube-scheduler memory).")]
+        known = self._known_pods.by_uid(victim.uid) or victim
+        present = known.pod.condition(DISRUPTION_TARGET)
+        message = f"{removal.preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod"
+        if (
+            present is not None
+            and present.status == "True"
+            and present.reason == PREEMPTION_BY_SCHEDULER
+            and present.message == message
+        ):
+            return [self._delete(removal, victim)]
+        condition = Condition(
+            type=DISRUPTION_TARGET,
+            status="True",
+            reason=PREEMPTION_BY_SCHEDULER,
+            message=message,
+            last_transition_time=(
+                present.last_transition_time
+                if present is not None and present.status == "True" and present.last_transition_time
+                else format_seconds(now.wall)
+            ),
+            observed_generation=known.pod.metadata.generation,
+        )
+        return [PatchPodStatus(self._ticket(removal, victim, False), reference(victim), condition)]
+
+    def _delete(self, removal: _Removal, victim: PodInfo) -> Command:
+        ticket = self._ticket(removal, victim, True)
+        return EvictPod(ticket, reference(victim)) if self._is_strict else DeletePod(ticket, reference(victim))
+
+    @staticmethod
+    def _event(removal: _Removal, victim: PodInfo, suffix: str = "") -> Command:
+        return WriteEvent(
+            regarding=reference(victim),
+            related=reference(removal.preemptor),
+            type="Normal",
+            reason="Preempted",
+            action="Preempting",
+            note=f"Preempted by pod {removal.preemptor.uid} on node {removal.node}{suffix}",
+            reporting_controller=removal.preemptor.pod.spec.scheduler_name,
+        )
+
+    def _is_replaced(self, victim: PodInfo) -> bool:
+        """A conflict on the UID: the victim is gone, and another pod has its name."""
+        known = self._known_pods.get(victim.key)
+        return known is None or known.uid != victim.uid or known.is_terminating
+
+    # --- the whole ----------------------------------------------------------------------------------------------------
+
+    def _go_on(self, removal: _Removal, now: Now) -> list[Command]:
+        if removal.outstanding:
+            return []
+        if removal.is_at_last or removal.has_failed or removal.last is None:
+            return self._end(removal, now)
+        removal.is_at_last = True
+        last = removal.last
+        removal.outstanding[last.uid] = last
+        commands = self._remove(removal, last, now)
+        if not removal.outstanding:
+            commands += self._end(removal, now)
+        return commands
+
+    def _end(self, removal: _Removal, now: Now) -> list[Command]:
+        """However it ended, the preemptor is tried again: no event need come any more that would wake it."""
+        del self._running[removal.preemptor.uid]
+        self.finished.append(
+            RemovalOver(removal.preemptor.uid, removal.node, not removal.has_failed, now.monotonic - removal.started)
+        )
+        self._activate(removal.preemptor, now)
+        return []
+
+    def _clear_lower_nominations(self, preemptor: PodInfo, node: str) -> list[Command]:
+        """Less important pods that counted on this node must look again."""
+        return [
+            PatchPodStatus(0, reference(other), nominated_node_name="")
+            for other in self._nominator.pods_for_node(node)
+            if other.priority < preemptor.priority
+            and not self._nominator.is_foreign(other.uid)
+            and other.pod.status.nominated_node_name
+        ]
+
+    def _ticket(self, removal: _Removal, victim: PodInfo, is_deletion: bool) -> int:
+        ticket = self._new_ticket()
+        self._tickets[ticket] = (removal.preemptor.uid, victim, is_deletion)
+        return ticket

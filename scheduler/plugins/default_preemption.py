@@ -1,0 +1,100 @@
+"""DefaultPreemption: a pod that fits nowhere may push out pods of lower priority (``preemptionPolicy`` permitting).
+
+Nodes on which evictions could help are tried in turn, from a random one on. On each the plugin finds the fewest and
+least important pods whose removal lets the pod fit; those under a disruption budget that has nothing left are spared as
+far as possible. Of the nodes found it takes the one with the fewest violated budgets, then with the least important
+victims, then with the fewest. The pod is nominated to that node and waits until its victims are gone; while they are
+being removed, it stays out of the queue with ``waiting for the preemption for this pod to be finished``.
+
+Arguments, the number of candidate nodes that ends the search:
+
+- ``minCandidateNodesPercentage``: percent of the nodes on which evictions could help (10);
+- ``minCandidateNodesAbsolute``: but at least so many (100).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from scheduler.config.field_faults import invalid
+from scheduler.config.types import Int32
+from scheduler.config.validators import in_range
+from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from scheduler.framework.plugin import EnqueueContext, PostFilterPlugin, PreEnqueuePlugin
+from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext
+from scheduler.framework.status import Refusal, unresolvable
+from scheduler.preemption.evaluation import Candidates, Extent, begin, conclude
+from scheduler.preemption.policy import UPSTREAM_POLICY, PreemptionPolicy
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+
+_MAX_INT32 = 2**31 - 1
+
+WAITS_FOR_REMOVAL = unresolvable("waiting for the preemption for this pod to be finished")
+
+PolicyOf = Callable[["PodInfo"], PreemptionPolicy]
+
+
+class DefaultPreemptionArgs(msgspec.Struct, frozen=True, rename="camel"):
+    min_candidate_nodes_percentage: Int32 = 10
+    min_candidate_nodes_absolute: Int32 = 100
+
+
+class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
+    """Reference preemption.md. ``policy_of`` says what is different for a preemptor; unless set, nothing is."""
+
+    name = "DefaultPreemption"
+    Args = DefaultPreemptionArgs
+
+    def __init__(self, args: DefaultPreemptionArgs | None = None) -> None:
+        super().__init__(args or DefaultPreemptionArgs())
+        stated: DefaultPreemptionArgs = self.args
+        self._extent = Extent(stated.min_candidate_nodes_percentage, stated.min_candidate_nodes_absolute)
+        self.policy_of: PolicyOf = _as_upstream
+
+    @classmethod
+    def validate_args(cls, args: Any, path: str) -> tuple[tuple[str, str], ...]:
+        percentage_path, absolute_path = f"{path}.minCandidateNodesPercentage", f"{path}.minCandidateNodesAbsolute"
+        percentage, absolute = args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
+        faults = [
+            *in_range(percentage_path, percentage, 0, 100, "not in valid range [0, 100]"),
+            *in_range(absolute_path, absolute, 0, _MAX_INT32, "not in valid range [0, inf)"),
+        ]
+        if percentage == absolute == 0:
+            faults.append(invalid(percentage_path, 0, f"cannot be zero at the same time as {absolute_path}"))
+            faults.append(invalid(absolute_path, 0, f"cannot be zero at the same time as {percentage_path}"))
+        return tuple((fault.path, fault.message) for fault in faults)
+
+    def pre_enqueue(self, pod: PodInfo, context: EnqueueContext) -> Refusal | None:
+        return WAITS_FOR_REMOVAL if context.is_removing_victims_for(pod.uid) else None
+
+    def post_filter(self, context: PostFilterContext) -> PostFilterAnswer:
+        begun = self.begin(context)
+        return begun if isinstance(begun, PostFilterAnswer) else self.conclude(context, begun)
+
+    def begin(self, context: PostFilterContext) -> PostFilterAnswer | Candidates:
+        """The first half: the candidates that extenders may have a say in, or the answer where there are none."""
+        return begin(context, self._extent, self.policy_of(context.pod))
+
+    def conclude(self, context: PostFilterContext, candidates: Candidates) -> PostFilterAnswer:
+        """The second half: the choice among the candidates that are left."""
+        return conclude(context, candidates, self.policy_of(context.pod))
+
+    def events(self) -> tuple[EventRegistration, ...]:
+        return _EVENTS
+
+
+def _as_upstream(pod: PodInfo) -> PreemptionPolicy:
+    return UPSTREAM_POLICY
+
+
+def _never_queue(_pod: Any, _old: Any, _new: Any) -> Hint:
+    """A pod gated here looks at deletions only, and the plugins whose filters rejected it say whether they help."""
+    return Hint.SKIP
+
+
+_EVENTS = (EventRegistration(ClusterEvent(Resource.POD, Action.DELETE), _never_queue),)

@@ -1,0 +1,72 @@
+"""Which events may help a pod that InterPodAffinity rejected (reference plugins.md §3.11).
+
+Namespace selectors are asked about no labels here, as in kube-scheduler 1.36: pods that are matched only through one
+are missed, and the pod waits for another event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from scheduler.cluster.affinity_terms import AffinityTerm, terms_of
+from scheduler.framework.events import Hint
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.objects.node import Node
+
+_NO_LABELS: Mapping[str, str] = {}
+
+
+def pod_changed(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
+    """A pod came, went, or changed its labels."""
+    if old is not None and new is not None and new.uid == pod.uid:
+        return Hint.QUEUE
+    if any(other is not None and not _has_place(other) for other in (old, new)):
+        return Hint.SKIP
+    own = terms_of(pod)
+    if own.faults:
+        return Hint.QUEUE
+    if old is not None and new is not None:
+        now_attracts = not _matches_all(own.affinity, old) and _matches_all(own.affinity, new)
+        no_longer_repels = _matches_all(own.anti_affinity, old) and not _matches_all(own.anti_affinity, new)
+        return Hint.QUEUE if now_attracts or no_longer_repels else Hint.SKIP
+    if new is not None:
+        return Hint.QUEUE if _matches_all(own.affinity, new) else Hint.SKIP
+    if old is not None:
+        theirs = terms_of(old)
+        if theirs.faults or _matches_all(own.anti_affinity, old) or _matches_all(theirs.anti_affinity, pod):
+            return Hint.QUEUE
+    return Hint.SKIP
+
+
+def node_changed(pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
+    """A node was added or has other labels."""
+    own = terms_of(pod)
+    if own.faults or new is None:
+        return Hint.QUEUE
+    after = new.metadata.labels
+    if old is None:
+        if own.anti_affinity or any(term.topology_key in after for term in own.affinity):
+            return Hint.QUEUE
+        return Hint.SKIP
+    before = old.metadata.labels
+    for term in own.affinity:
+        key = term.topology_key
+        if key in after and before.get(key) != after[key]:
+            return Hint.QUEUE
+    for term in own.anti_affinity:
+        key = term.topology_key
+        if key in before and before[key] != after.get(key):
+            return Hint.QUEUE
+    return Hint.SKIP
+
+
+def _has_place(other: PodInfo) -> bool:
+    return bool(other.node_name or other.pod.nominated_node_name)
+
+
+def _matches_all(terms: tuple[AffinityTerm, ...], other: PodInfo) -> bool:
+    """Without terms nothing matches."""
+    return bool(terms) and all(term.matches(other.namespace, other.labels, _NO_LABELS) for term in terms)

@@ -1,0 +1,82 @@
+"""The (anti-)affinity terms of the pod to be placed, with their namespaces resolved (reference plugins.md §3.11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from scheduler.cluster.affinity_terms import AffinityTerm, PodTerms
+from scheduler.cluster.selector_index import ALL_NAMESPACES, Namespaces
+from scheduler.objects.kinds import Kind
+from scheduler.objects.selectors import Selector, combined
+
+if TYPE_CHECKING:
+    from scheduler.cluster.view import View
+
+_NO_LABELS: Mapping[str, str] = {}
+
+
+class OwnTerm(msgspec.Struct, frozen=True, gc=False):
+    """Which pods a term is about, and the domain in which they count."""
+
+    namespaces: Namespaces
+    selector: Selector
+    topology_key: str
+
+    def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        return (self.namespaces is None or namespace in self.namespaces) and self.selector.matches(labels)
+
+
+class OwnTerms(msgspec.Struct, frozen=True, gc=False):
+    affinity: tuple[OwnTerm, ...] = ()
+    anti_affinity: tuple[OwnTerm, ...] = ()
+    preferred: tuple[tuple[OwnTerm, int], ...] = ()
+    """With signed weights: anti-affinity below zero."""
+
+    @property
+    def affinity_namespaces(self) -> Namespaces:
+        """The namespaces of the pods that all required affinity terms are about."""
+        common: Namespaces = ALL_NAMESPACES
+        for term in self.affinity:
+            if term.namespaces is not None:
+                common = term.namespaces if common is None else common & term.namespaces
+        return common
+
+    @property
+    def affinity_selector(self) -> Selector:
+        """The selector of the pods that all required affinity terms are about: one pod must satisfy them all."""
+        return combined(*[term.selector for term in self.affinity])
+
+
+NO_OWN_TERMS = OwnTerms()
+
+
+def resolve(terms: PodTerms, view: View) -> OwnTerms:
+    """The terms with the namespaces that their selectors name at this moment."""
+    if not terms.affinity and not terms.anti_affinity and not terms.preferred:
+        return NO_OWN_TERMS
+    return OwnTerms(
+        tuple([_resolved(term, view) for term in terms.affinity]),
+        tuple([_resolved(term, view) for term in terms.anti_affinity]),
+        tuple([(_resolved(term, view), weight) for term, weight in terms.preferred]),
+    )
+
+
+def namespace_labels(view: View, namespace: str) -> Mapping[str, str]:
+    """The labels of a namespace; none if it is not known."""
+    found = view.get(Kind.NAMESPACE, namespace)
+    return _NO_LABELS if found is None else found.metadata.labels
+
+
+def _resolved(term: AffinityTerm, view: View) -> OwnTerm:
+    chooser = term.namespace_selector
+    if chooser.selects_nothing:
+        return OwnTerm(term.namespaces, term.selector, term.topology_key)
+    if chooser.matches(_NO_LABELS):
+        # The empty selector means all namespaces. So does, in kube-scheduler 1.36, one made of NotIn and DoesNotExist
+        # alone: it keeps the selector beside the names it resolved and asks it again, about no labels at all.
+        return OwnTerm(ALL_NAMESPACES, term.selector, term.topology_key)
+    named = [name for name, found in view.all(Kind.NAMESPACE).items() if chooser.matches(found.metadata.labels)]
+    return OwnTerm(term.namespaces.union(named), term.selector, term.topology_key)

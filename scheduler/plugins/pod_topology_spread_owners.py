@@ -1,0 +1,93 @@
+"""The selector of a pod's workload, for constraints that the pod does not bring itself (reference plugins.md §3.12).
+
+It is deduced from the Services that select the pod and from the controller that owns it. Jobs, DaemonSets and bare
+pods without a Service have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from scheduler.cluster.object_store import ObjectStore
+from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import OwnerReference, controller_of
+from scheduler.objects.selectors import EVERYTHING, Selector, SelectorError, combined, equality_selector, parse_selector
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.view import View
+
+_WORKLOADS = {
+    ("apps/v1", "ReplicaSet"): Kind.REPLICA_SET,
+    ("apps/v1", "StatefulSet"): Kind.STATEFUL_SET,
+}
+
+_Label = tuple[str, str]
+_Services = dict[tuple[str, _Label], list[Mapping[str, str]]]
+
+
+def workload_selector(pod: PodInfo, view: View) -> Selector:
+    """What all selectors that stand behind the pod have in common; EVERYTHING if nothing does."""
+    labels = _service_labels(pod, view)
+    owner = controller_of(pod.pod.metadata)
+    if owner is None:
+        return _equality(frozenset(labels.items()))
+    key = f"{pod.namespace}/{owner.name}"
+    if (owner.api_version, owner.kind) == ("v1", "ReplicationController"):
+        controller = view.get(Kind.REPLICATION_CONTROLLER, key)
+        if controller is not None:
+            labels.update(controller.spec.selector or {})
+        return _equality(frozenset(labels.items()))
+    selected = _equality(frozenset(labels.items()))
+    own = _owner_selector(owner, key, view)
+    if own.is_everything:
+        return selected
+    return own if selected.is_everything else _both(selected, own)
+
+
+def _owner_selector(owner: OwnerReference, key: str, view: View) -> Selector:
+    kind = _WORKLOADS.get((owner.api_version, owner.kind))
+    workload = None if kind is None else view.get(kind, key)
+    if workload is None:
+        return EVERYTHING
+    try:
+        selector = parse_selector(workload.spec.selector)
+    except SelectorError:
+        return EVERYTHING
+    return EVERYTHING if selector.selects_nothing else selector
+
+
+def _service_labels(pod: PodInfo, view: View) -> dict[str, str]:
+    """The selectors of the Services that select the pod, as one map."""
+    by_label = _services_by_label(view.objects, view.version(Kind.SERVICE))
+    merged: dict[str, str] = {}
+    if by_label:
+        labels = pod.labels
+        for label in labels.items():
+            for selector in by_label.get((pod.namespace, label), ()):
+                if selector.items() <= labels.items():
+                    merged.update(selector)
+    return merged
+
+
+@lru_cache(maxsize=4)
+def _services_by_label(objects: ObjectStore, version: int) -> _Services:
+    """Services by namespace and one label of their selector. ``version`` is what makes the answer still hold."""
+    found: _Services = {}
+    for service in objects.all(Kind.SERVICE).values():
+        selector = service.spec.selector
+        if selector:
+            found.setdefault((service.metadata.namespace, next(iter(selector.items()))), []).append(selector)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _both(one: Selector, other: Selector) -> Selector:
+    return combined(one, other)
+
+
+@lru_cache(maxsize=4096)
+def _equality(labels: frozenset[_Label]) -> Selector:
+    return equality_selector(dict(labels))

@@ -1,0 +1,130 @@
+"""The dry run of one node: whom must it lose, at the least, for the pod to fit? (reference preemption.md §5.2)
+
+This is the judge: plain and exact for any plugins. The wavefront must agree with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler.config.tandem import PDBPolicy
+from scheduler.errors import PluginError
+from scheduler.framework.node_filter import filter_with_nominated, rivals, with_pods
+from scheduler.framework.status import Refusal, failure, unresolvable, unschedulable
+from scheduler.objects.kinds import Kind
+from scheduler.preemption.budgets import Budgets, usable_budgets
+from scheduler.preemption.importance import most_important_first
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.view import View
+    from scheduler.framework.plugin import FilterPlugin, State
+    from scheduler.framework.post_filter import PostFilterContext
+    from scheduler.framework.status import Skip
+    from scheduler.preemption.policy import PreemptionPolicy
+
+NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
+VIOLATES_BUDGET = unschedulable("Preemption would violate a PodDisruptionBudget")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node that would do once ``victims`` (at least one, most important first) are gone."""
+
+    row: int
+    node_name: str
+    victims: tuple[PodInfo, ...]
+    pdb_violations: int = 0
+    """How many of the victims violate a disruption budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What is the same for every node that one attempt tries."""
+
+    context: PostFilterContext
+    policy: PreemptionPolicy
+    budgets: Budgets
+
+    @property
+    def pod(self) -> PodInfo:
+        return self.context.pod
+
+    @property
+    def view(self) -> View:
+        return self.context.view
+
+    @property
+    def states(self) -> Mapping[str, State | Skip]:
+        return self.context.states
+
+    @property
+    def filters(self) -> Sequence[FilterPlugin]:
+        return self.context.profile.filter_plugins
+
+    @property
+    def now(self) -> int:
+        """Nanoseconds since 1970."""
+        return self.context.now_nanoseconds
+
+    def rivals_on(self, node_name: str) -> tuple[PodInfo, ...]:
+        """The pods nominated to a node that the preemptor must leave room for."""
+        return rivals(self.pod, self.context.nominated_pods(node_name))
+
+
+def trial_of(context: PostFilterContext, policy: PreemptionPolicy) -> Trial:
+    budgets = usable_budgets(context.view.all(Kind.POD_DISRUPTION_BUDGET), policy.victims_in_flight)
+    return Trial(context, policy, budgets)
+
+
+def dry_run_node(trial: Trial, row: int) -> Candidate | Refusal:
+    """The candidate that the node of ``row`` makes, or why removing pods does not help there."""
+    try:
+        return _dry_run(trial, row)
+    except PluginError as error:
+        return failure(str(error))
+
+
+def _dry_run(trial: Trial, row: int) -> Candidate | Refusal:
+    private = trial.view.one_row(row)
+    node_name = private.table.names[0]
+    potential = [info for info in private.table.pods[0].values() if trial.policy.allows(info, trial.pod)]
+    if not potential:
+        return NO_VICTIMS
+    beside = trial.rivals_on(node_name)
+
+    def refusal_of(states: Mapping[str, State | Skip]) -> Refusal | None:
+        return filter_with_nominated(trial.filters, states, trial.pod, private, 0, beside)
+
+    states = with_pods(trial.states, private, 0, potential, -1)
+    refusal = refusal_of(states)
+    if refusal is not None:
+        return refusal
+    violating, others = trial.budgets.split(most_important_first(potential, trial.now))
+    victims: list[PodInfo] = []
+    violations = 0
+    for group in (violating, others):
+        for info in group:
+            states = with_pods(states, private, 0, (info,), 1)
+            if refusal_of(states) is not None:
+                # Taken away again rather than going back to the state before: plugins may tell the difference.
+                states = with_pods(states, private, 0, (info,), -1)
+                victims.append(info)
+        if group is violating:
+            violations = len(victims)
+    if violating and others:
+        # A violating victim of low priority came before the others; the choice looks at the first one as the top.
+        victims = most_important_first(victims, trial.now)
+    return verdict(trial, Candidate(row, node_name, tuple(victims), violations))
+
+
+def verdict(trial: Trial, candidate: Candidate) -> Candidate | Refusal:
+    """What the policy makes of a node on which the pod would fit."""
+    if not candidate.victims:
+        # Nothing stands in its way but an extender, which no eviction here would move.
+        return NO_VICTIMS
+    if candidate.pdb_violations and trial.policy.pdb_policy is PDBPolicy.STRICT:
+        return VIOLATES_BUDGET
+    return candidate

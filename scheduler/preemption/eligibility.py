@@ -1,0 +1,48 @@
+"""May this pod preempt at all? (reference preemption.md §2)"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.framework.status import Code
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.framework.post_filter import PostFilterContext
+    from scheduler.preemption.policy import PreemptionPolicy
+
+NEVER = "not eligible due to preemptionPolicy=Never."
+VICTIMS_STILL_DYING = "not eligible due to a terminating pod on the nominated node."
+
+DISRUPTION_TARGET = "DisruptionTarget"
+PREEMPTED_BY_SCHEDULER = "PreemptionByScheduler"
+
+
+def why_not_eligible(context: PostFilterContext, policy: PreemptionPolicy) -> str:
+    """The reason why the pod must not preempt now, "" if it may.
+
+    A pod for which victims are dying waits for them; unless its nominated node turned out to be hopeless, is gone, or
+    was given up.
+    """
+    pod = context.pod
+    if pod.pod.spec.preemption_policy == "Never":
+        return NEVER
+    nominated = pod.pod.nominated_node_name
+    if not nominated or nominated == policy.given_up_node:
+        return ""
+    diagnosis = context.diagnosis
+    row = context.view.table.existing_row(nominated)
+    status = diagnosis.absent if row is None else diagnosis.at(row)
+    if row is None or status.code is Code.UNRESOLVABLE:
+        return ""
+    there = context.view.table.pods[row].values()
+    return VICTIMS_STILL_DYING if any(policy.allows(info, pod) and is_dying_victim(info) for info in there) else ""
+
+
+def is_dying_victim(info: PodInfo) -> bool:
+    """Whether the pod terminates because a scheduler preempted it, whoever did; drains and users' deletions don't
+    count."""
+    if not info.is_terminating:
+        return False
+    condition = info.pod.condition(DISRUPTION_TARGET)
+    return condition is not None and condition.status == "True" and condition.reason == PREEMPTED_BY_SCHEDULER

@@ -1,0 +1,172 @@
+"""The whole of one attempt at preemption: may it, where, whom, and which node (reference preemption.md §1-§6).
+
+In two halves, so that extenders can be asked in between: ``begin`` tries the nodes, ``conclude`` chooses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.framework.diagnosis import DiagnosisBuilder, fit_error_text
+from scheduler.framework.post_filter import CLEAR_NOMINATION, KEEP_NOMINATION, PostFilterAnswer, nominate
+from scheduler.framework.status import Code, Refusal, failure, unresolvable, unschedulable
+from scheduler.preemption.candidates import candidates_wanted, potential_rows, walk, without_excluded
+from scheduler.preemption.dry_run import Candidate, Trial, dry_run_node, trial_of
+from scheduler.preemption.eligibility import why_not_eligible
+from scheduler.preemption.policy import UPSTREAM_POLICY, PreemptionPolicy
+from scheduler.preemption.ranking import Criterion, choose
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.framework.post_filter import PostFilterContext
+
+_PREFIX = "preemption: "
+NOT_HELPFUL = unresolvable("Preemption is not helpful for scheduling")
+EXCLUDED = unresolvable("Preemption is suspended on the node, since it did not help before")
+NO_CANDIDATE_LEFT = "no candidate node for preemption"
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How many candidates end the search: ``percentage`` of the potential nodes, but at least ``absolute``."""
+
+    percentage: int = 10
+    absolute: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What the dry runs found."""
+
+    found: tuple[Candidate, ...]
+    """Those that violate no budget first, each group in the order in which they were tried."""
+    refused: Mapping[int, Refusal]
+    """Row → why removing pods does not help, for the other nodes that were tried or excluded."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionEvidence:
+    """What the Attempt keeps of a preemption."""
+
+    eligible: bool
+    message: str = ""
+    """What preemption adds to the fit error, "" if it chose a node."""
+    candidates: tuple[Candidate, ...] = ()
+    refusals: tuple[tuple[Refusal, tuple[str, ...]], ...] = ()
+    """Why not the other nodes that were tried: each refusal with the names of its nodes."""
+    best: tuple[str, ...] = ()
+    """Names of the nodes that no criterion tells apart, the nominated one first."""
+    criterion: Criterion | None = None
+    """What decided."""
+    nominated_node: str = ""
+    victims: tuple[PodInfo, ...] = ()
+    """Of the nominated node, most important first. Those that terminate already are among them."""
+
+    @property
+    def node_statuses(self) -> dict[str, Refusal]:
+        """Node → why removing pods does not help there."""
+        return {name: refusal for refusal, names in self.refusals for name in names}
+
+
+def evaluate(
+    context: PostFilterContext, extent: Extent = Extent(), policy: PreemptionPolicy = UPSTREAM_POLICY
+) -> PostFilterAnswer:
+    """Success nominates a node, with the victims in the evidence; nothing has been removed yet."""
+    begun = begin(context, extent, policy)
+    return begun if isinstance(begun, PostFilterAnswer) else conclude(context, begun, policy)
+
+
+def begin(context: PostFilterContext, extent: Extent, policy: PreemptionPolicy) -> PostFilterAnswer | Candidates:
+    """At least one candidate, or the answer that ends the attempt."""
+    reason = why_not_eligible(context, policy)
+    if reason:
+        message = _PREFIX + reason
+        evidence = PreemptionEvidence(eligible=False, message=message)
+        return PostFilterAnswer(unschedulable(message), KEEP_NOMINATION, evidence)
+    candidates = dry_run_all(context, extent, policy)
+    return candidates if candidates.found else _nothing_found(context, candidates)
+
+
+def dry_run_all(context: PostFilterContext, extent: Extent, policy: PreemptionPolicy) -> Candidates:
+    """Try the nodes in turn from a random one on, until there are candidates enough."""
+    rows, excluded = without_excluded(context, policy, potential_rows(context))
+    refused: dict[int, Refusal] = dict.fromkeys(excluded, EXCLUDED)
+    if not len(rows):
+        return Candidates((), refused)
+    wanted = candidates_wanted(len(rows), extent.percentage, extent.absolute)
+    trial = trial_of(context, policy)
+    return _walked(trial, walk(rows, context.rng).tolist(), wanted, refused)
+
+
+def _walked(trial: Trial, rows: Sequence[int], wanted: int, refused: dict[int, Refusal]) -> Candidates:
+    """Ends with ``wanted`` candidates; but while all of them violate a budget, only with the last node."""
+    harmless: list[Candidate] = []
+    violating: list[Candidate] = []
+    for row in rows:
+        answer = dry_run_node(trial, row)
+        if isinstance(answer, Refusal):
+            refused[row] = answer
+            continue
+        group = violating if answer.pdb_violations else harmless
+        if len(group) < wanted:
+            group.append(answer)
+        if harmless and len(harmless) + len(violating) >= wanted:
+            break
+    return Candidates((*harmless, *violating), refused)
+
+
+def conclude(context: PostFilterContext, candidates: Candidates, policy: PreemptionPolicy) -> PostFilterAnswer:
+    """The answer for the candidates that are left, which may be none once extenders had their say."""
+    refusals = _by_refusal(context, candidates.refused)
+    if not candidates.found:
+        message = _PREFIX + NO_CANDIDATE_LEFT
+        evidence = PreemptionEvidence(eligible=True, message=message, refusals=refusals)
+        return PostFilterAnswer(unschedulable(message), KEEP_NOMINATION, evidence)
+    choice = choose(candidates.found, context.now_nanoseconds, policy.prefer_other_than_daemon_sets)
+    evidence = PreemptionEvidence(
+        eligible=True,
+        candidates=candidates.found,
+        refusals=refusals,
+        best=tuple([candidate.node_name for candidate in choice.best]),
+        criterion=choice.criterion,
+        nominated_node=choice.candidate.node_name,
+        victims=choice.candidate.victims,
+    )
+    return PostFilterAnswer(None, nominate(choice.candidate.node_name), evidence)
+
+
+def _nothing_found(context: PostFilterContext, candidates: Candidates) -> PostFilterAnswer:
+    """The nomination is cleared, since no node can be made to fit; unless plugins failed, then nothing is known."""
+    refusals = _by_refusal(context, candidates.refused)
+    errors = list(dict.fromkeys(refusal.message for refusal, _ in refusals if refusal.code is Code.ERROR))
+    if errors:
+        text = _PREFIX + (errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+        evidence = PreemptionEvidence(eligible=True, message=text, refusals=refusals)
+        return PostFilterAnswer(failure(text), KEEP_NOMINATION, evidence)
+    view = context.view
+    builder = DiagnosisBuilder(view.table.size)
+    for refusal, rows in _grouped(candidates.refused.items()).items():
+        builder.refuse(np.array(rows, np.int64), refusal)
+    message = _PREFIX + fit_error_text(view.total_nodes, builder.build(absent=NOT_HELPFUL))
+    evidence = PreemptionEvidence(eligible=True, message=message, refusals=refusals)
+    return PostFilterAnswer(unschedulable(message), CLEAR_NOMINATION, evidence)
+
+
+def _by_refusal(
+    context: PostFilterContext, refused: Mapping[int, Refusal]
+) -> tuple[tuple[Refusal, tuple[str, ...]], ...]:
+    names = context.view.table.names
+    return tuple(
+        [(refusal, tuple([names[row] for row in rows])) for refusal, rows in _grouped(refused.items()).items()]
+    )
+
+
+def _grouped(refused: Iterable[tuple[int, Refusal]]) -> dict[Refusal, list[int]]:
+    groups: dict[Refusal, list[int]] = {}
+    for row, refusal in refused:
+        groups.setdefault(refusal, []).append(row)
+    return groups

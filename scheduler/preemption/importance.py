@@ -1,0 +1,26 @@
+"""Which of two pods matters more (reference preemption.md §5.3): higher priority, then running for longer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from scheduler.objects.timestamps import parse_time
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+
+
+def start_time(info: PodInfo, now: int) -> int:
+    """When the pod started, nanoseconds since 1970; ``now`` where that is not known: such a pod is the youngest."""
+    started = info.pod.status.start_time
+    return now if started is None else parse_time(started)
+
+
+def most_important_first(pods: Iterable[PodInfo], now: int) -> list[PodInfo]:
+    """By importance; pods of one priority and start time by namespace, name and UID, so that any order of ``pods``
+    gives the same.
+
+    ``now``: nanoseconds since 1970, the same for the whole attempt.
+    """
+    return sorted(pods, key=lambda info: (-info.priority, start_time(info, now), info.key, info.uid))

@@ -1,0 +1,36 @@
+"""PreEnqueue: whether a pod may be queued at all (reference queue.md §7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
+from scheduler.framework.status import Refusal, failure
+from scheduler.queue.facts import QueueFacts
+from scheduler.queue.queued_pod import QueuedPod
+
+
+class Gates:
+    """The PreEnqueue plugins of every profile (scheduler name → plugins, in order). Pass one to the queue."""
+
+    def __init__(
+        self, plugins: Mapping[str, Sequence[PreEnqueuePlugin]], context: EnqueueContext, facts: QueueFacts
+    ) -> None:
+        self._plugins = plugins
+        self._context = context
+        self._facts = facts
+
+    def __call__(self, record: QueuedPod) -> Refusal | None:
+        """The first refusal, signed. The plugin that held the pod back last is asked first: it likely still does."""
+        plugins: Sequence[PreEnqueuePlugin] = self._plugins.get(record.profile, ())
+        if record.gating_plugin:
+            plugins = sorted(plugins, key=lambda plugin: plugin.name != record.gating_plugin)
+        for plugin in plugins:
+            try:
+                refusal = plugin.pre_enqueue(record.info, self._context)
+            except Exception as error:  # noqa: BLE001 - whatever a plugin raises holds back its pod, nothing else
+                refusal = failure(f"{type(error).__name__}: {error}")
+                self._facts.problem(f"PreEnqueue plugin {plugin.name} raised for {record.key}: {error!r}")
+            if refusal is not None:
+                return refusal.by(plugin.name)
+        return None

@@ -1,0 +1,285 @@
+"""What each change of the cluster means to the cache and the queue, and what becomes of a pod whose attempt failed.
+
+The cache is told before the queue, for every kind; only a node's deletion is announced first, while the node is still
+known (reference cycle.md §2, §9; queue.md §6.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from enum import Enum
+
+from scheduler.cluster.cache import ClusterCache, Confirmation
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.events import Action
+from scheduler.framework.now import Now
+from scheduler.framework.post_filter import CLEAR_NOMINATION, Nomination, NominationMode
+from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+from scheduler.queue.cluster_events import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    NODE_ADD,
+    NODE_DELETE,
+    node_events,
+    object_event,
+    pod_events,
+)
+from scheduler.queue.known_pods import KnownPods
+from scheduler.queue.queued_pod import QueuedPod
+from scheduler.queue.scheduling_queue import SchedulingQueue
+
+
+@dataclass(frozen=True, slots=True)
+class Aftermath:
+    """What the caller has to know or do after a change has been handled."""
+
+    confirmation: Confirmation | None = None
+    """What an assigned pod meant to the cache; MOVED: it runs elsewhere than was assumed."""
+    reject_waiting: str = ""
+    """UID of a pod that waits in Permit although it is being deleted: reject it with the message ``removed``; its
+    binding cycle cleans up."""
+    forgotten: PodInfo | None = None
+    """An assumed pod that was being deleted: it no longer counts, and its bind may fail later by itself."""
+
+
+NOTHING = Aftermath()
+
+
+class Fate(Enum):
+    """What became of a pod whose attempt failed."""
+
+    REQUEUED = "requeued"
+    GONE = "gone"
+    """Deleted meanwhile."""
+    BOUND = "bound"
+    """Assigned meanwhile, by whomever."""
+    RECREATED = "recreated"
+    """Another pod of its name exists: no event, no condition may be written for it on behalf of the old one."""
+
+
+class EventHandlers:
+    """``profile_names``: the scheduler names that are ours. ``waits_for_permit``: whether a pod (by UID) waits there.
+    ``counts_foreign_nominations``: nominations of other schedulers' pods count too (``nominations: all``).
+    """
+
+    def __init__(
+        self,
+        *,
+        cache: ClusterCache,
+        queue: SchedulingQueue,
+        known_pods: KnownPods,
+        profile_names: Collection[str],
+        waits_for_permit: Callable[[str], bool],
+        counts_foreign_nominations: bool = False,
+    ) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._nominator = queue.nominator
+        self._known_pods = known_pods
+        self._profile_names = frozenset(profile_names)
+        self._waits_for_permit = waits_for_permit
+        self._counts_foreign_nominations = counts_foreign_nominations
+
+    # --- the door -----------------------------------------------------------------------------------------------------
+
+    def on_observed(self, kind: Kind, obj: ApiObject, now: Now) -> Aftermath:
+        """The watch or a list shows an object, new, changed, or as it was."""
+        if isinstance(obj, Pod):
+            return self._pod_observed(obj, now)
+        if isinstance(obj, Node):
+            self._node_observed(obj, now)
+            return NOTHING
+        old = self._cache.objects.get(kind, obj.key)
+        if old is not None and _is_same_version(old, obj):
+            return NOTHING
+        self._cache.objects.put(kind, obj.key, obj)
+        event = object_event(kind, Action.ADD if old is None else Action.UPDATE)
+        if event is not None:
+            self._queue.move_all(event, old, obj, now)
+        return NOTHING
+
+    def on_deleted(self, kind: Kind, obj: ApiObject, is_stale: bool, now: Now) -> Aftermath:
+        """An object is gone. ``is_stale``: the deletion was missed, ``obj`` is only the last version seen."""
+        if isinstance(obj, Pod):
+            return self._pod_deleted(PodInfo(obj), is_stale, now)
+        if isinstance(obj, Node):
+            self._queue.move_all(NODE_DELETE, obj, None, now)
+            self._cache.remove_node(obj.metadata.name)
+            return NOTHING
+        self._cache.objects.drop(kind, obj.key)
+        event = object_event(kind, Action.DELETE)
+        if event is not None:
+            self._queue.move_all(event, obj, None, now)
+        return NOTHING
+
+    # --- nodes --------------------------------------------------------------------------------------------------------
+
+    def _node_observed(self, node: Node, now: Now) -> None:
+        row = self._cache.table.existing_row(node.metadata.name)
+        old = self._cache.table.nodes[row] if row is not None else None
+        if old is not None and _is_same_version(old, node):
+            return
+        if old is not None and old.metadata.uid != node.metadata.uid:
+            # Deleted and made anew while nobody watched.
+            self._queue.move_all(NODE_DELETE, old, None, now)
+            old = None
+        self._cache.observe_node(node)
+        for event in (NODE_ADD,) if old is None else node_events(old, node):
+            self._queue.move_all(event, old, node, now)
+
+    # --- pods ---------------------------------------------------------------------------------------------------------
+
+    def _pod_observed(self, pod: Pod, now: Now) -> Aftermath:
+        info = PodInfo(pod)
+        old = self._known_pods.get(info.key)
+        if old is not None and old.uid != info.uid:
+            self._pod_deleted(old, True, now)
+            old = None
+        if pod.is_finished:
+            return self._pod_deleted(info, False, now) if old is not None else NOTHING
+        self._known_pods.put(info)
+        if info.node_name:
+            if old is not None and old.node_name:
+                return self._assigned_pod_changed(old, info, now)
+            return self._pod_became_assigned(old, info, now)
+        if not self._is_ours(info):
+            self._foreign_pod_waits(old, info, now)
+        elif old is None:
+            self._queue.add(info, now)
+        elif not _is_same_version(old.pod, pod):
+            return self._pending_pod_changed(old, info, now)
+        return NOTHING
+
+    def _assigned_pod_changed(self, old: PodInfo, new: PodInfo, now: Now) -> Aftermath:
+        confirmation = self._cache.observe_pod(new)
+        for event in pod_events(old.pod, new.pod):
+            self._queue.move_all(event, old, new, now)
+        return Aftermath(confirmation)
+
+    def _pod_became_assigned(self, old: PodInfo | None, new: PodInfo, now: Now) -> Aftermath:
+        """Bound, by us or by somebody else, or first seen when it already was."""
+        assumed = self._cache.placed(new.uid) if self._cache.is_assumed(new.uid) else None
+        nominated_node = self._nominator.nominated_node(new.uid)
+        confirmation = self._cache.observe_pod(new)
+        self._queue.move_all(ASSIGNED_POD_ADD, None, new, now)
+        if self._is_ours(new):
+            self._queue.delete(new)
+        else:
+            self._nominator.forget_foreign(new.uid)
+        if assumed is not None and assumed.node_name != new.node_name:
+            self._queue.move_all(ASSIGNED_POD_DELETE, assumed, None, now)
+        elif assumed is None and nominated_node and nominated_node != new.node_name:
+            # kube-scheduler 1.36 says nothing here, and those who could use the room sleep on.
+            released = (old or new).on_node(nominated_node)
+            self._queue.move_all(ASSIGNED_POD_DELETE, released, None, now, _at_most(released.priority))
+        return Aftermath(confirmation)
+
+    def _pending_pod_changed(self, old: PodInfo, new: PodInfo, now: Now) -> Aftermath:
+        if self._cache.is_assumed(new.uid):
+            if new.is_terminating and not old.is_terminating:
+                return self._assumed_pod_deleted(new.uid, now)
+            return NOTHING
+        self._queue.update(old, new, now)
+        self._announce_lost_nomination(old, new, now)
+        return NOTHING
+
+    def _foreign_pod_waits(self, old: PodInfo | None, new: PodInfo, now: Now) -> None:
+        if self._counts_foreign_nominations:
+            self._nominator.observe_foreign(new)
+            if old is not None:
+                self._announce_lost_nomination(old, new, now)
+
+    def _pod_deleted(self, info: PodInfo, is_stale: bool, now: Now) -> Aftermath:
+        known = self._known_pods.remove(info)
+        if is_stale and known is not None:
+            info = known
+        is_assumed = self._cache.is_assumed(info.uid)
+        placed = None if is_assumed and not info.node_name else self._cache.remove_pod(info.uid)
+        if self._is_ours(info):
+            self._queue.delete(info)
+        else:
+            self._nominator.forget_foreign(info.uid)
+        if info.node_name or placed is not None:
+            self._queue.move_all(ASSIGNED_POD_DELETE, info if info.node_name else placed, None, now)
+        elif is_assumed:
+            return self._assumed_pod_deleted(info.uid, now)
+        elif self._is_ours(info) or self._counts_foreign_nominations:
+            self._announce_lost_nomination(info, None, now)
+        return NOTHING
+
+    def _assumed_pod_deleted(self, uid: str, now: Now) -> Aftermath:
+        """A pod that we hold assumed is being deleted: its room is free for others at once."""
+        held = self._cache.placed(uid)
+        if self._waits_for_permit(uid):
+            aftermath = Aftermath(reject_waiting=uid)
+        else:
+            aftermath = Aftermath(forgotten=self._cache.forget(uid))
+        self._queue.move_all(ASSIGNED_POD_DELETE, held, None, now)
+        return aftermath
+
+    def _announce_lost_nomination(self, old: PodInfo, new: PodInfo | None, now: Now) -> None:
+        """For pods of at most its priority a nominated pod counted as if it ran on its node; it no longer does."""
+        node = old.pod.status.nominated_node_name
+        if node and (new is None or new.pod.status.nominated_node_name != node):
+            self._queue.move_all(ASSIGNED_POD_DELETE, old, None, now, _at_most(old.priority))
+
+    def _is_ours(self, info: PodInfo) -> bool:
+        return info.pod.spec.scheduler_name in self._profile_names
+
+    # --- failed attempts ----------------------------------------------------------------------------------------------
+
+    def requeue_failed(self, record: QueuedPod, nomination: Nomination, now: Now) -> Fate:
+        """The attempt found no node, or ended with an error; its rejectors are on the record. Ends with ``done``.
+
+        The pod comes back as it is now. The nomination is noted after that and before anything is written, so that the
+        next attempt of any pod already sees it.
+        """
+        latest = self._known_pods.get(record.key)
+        if latest is not None and latest.uid != record.uid:
+            self._queue.done(record.uid)
+            self._nominator.delete(record.uid)
+            return Fate.RECREATED
+        if latest is None or latest.node_name:
+            self._queue.done(record.uid)
+            self._nominator.delete(record.uid)
+            return Fate.GONE if latest is None else Fate.BOUND
+        record.replace_pod(latest)
+        self._queue.add_unschedulable(record, now)
+        if nomination.mode is NominationMode.KEEP:
+            self._nominator.keep(latest)
+        else:
+            self._nominator.nominate(latest, nomination.node_name)
+        return Fate.REQUEUED
+
+    def requeue_unbound(self, record: QueuedPod, assumed: PodInfo, is_rejection: bool, now: Now) -> Fate:
+        """The binding cycle failed after the pod was ``assumed`` (everything reserved is already unreserved).
+
+        After an error everybody hears of the freed room first, the pods in flight included. After a rejection (Permit
+        said no) the pod itself must not hear of it: it would be woken by its own failure. If the watch has confirmed
+        the pod meanwhile, its bind has succeeded after all, and nothing was freed.
+        """
+        uid = record.uid
+        held = self._cache.placed(uid)
+        is_confirmed = held is not None and not self._cache.is_assumed(uid)
+        if not is_confirmed:
+            self._cache.forget(uid)
+            if not is_rejection:
+                self._queue.move_all(ASSIGNED_POD_DELETE, assumed, None, now)
+        fate = self.requeue_failed(record, CLEAR_NOMINATION, now)
+        if is_rejection and not is_confirmed:
+            self._queue.move_all(ASSIGNED_POD_DELETE, assumed, None, now, lambda other: other.uid != uid)
+        return fate
+
+
+def _at_most(priority: int) -> Callable[[QueuedPod], bool]:
+    return lambda record: record.info.priority <= priority
+
+
+def _is_same_version(old: ApiObject, new: ApiObject) -> bool:
+    """A list or a resync repeats what is known. Objects without a version are always new."""
+    version = new.metadata.resource_version
+    return version != "" and version == old.metadata.resource_version and old.metadata.uid == new.metadata.uid

@@ -1,0 +1,157 @@
+"""The unschedulable pool: rejected pods that wait for an event that may help, and gated pods.
+
+Most events help nobody, and there are thousands of them a second. So pods are found by who rejected them, and those
+that every hint treats alike (``hint_class.py``) lie together in one group, for which each hint is asked once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.errors import InvariantViolation
+from scheduler.queue.queued_pod import QueuedPod
+
+ClassKey = Callable[[PodInfo], Hashable | None]
+"""Equal keys promise equal answers of all hints; None: like no other pod."""
+
+_GroupKey = tuple[str, frozenset[str], frozenset[str], str, Hashable]
+
+
+class PoolGroup:
+    """Pods of one profile and class, with the same rejectors, held back by the same plugin (or by none)."""
+
+    __slots__ = ("gating_plugin", "key", "members", "profile", "rejectors")
+
+    def __init__(self, key: _GroupKey, record: QueuedPod) -> None:
+        self.key = key
+        self.profile = record.profile
+        self.rejectors = record.rejectors
+        self.gating_plugin = record.gating_plugin
+        self.members: dict[str, QueuedPod] = {}
+
+
+class UnschedulablePool:
+    """Keyed by ``namespace/name``. A record that lies here is changed only between ``remove`` and ``put``."""
+
+    __slots__ = ("_by_rejector", "_class_key", "_gated", "_group_of", "_groups", "_records")
+
+    def __init__(self, class_key: ClassKey) -> None:
+        self._class_key = class_key
+        self._records: dict[str, QueuedPod] = {}
+        self._group_of: dict[str, PoolGroup] = {}
+        self._groups: dict[_GroupKey, PoolGroup] = {}
+        self._by_rejector: dict[str, dict[str, dict[_GroupKey, PoolGroup]]] = {}
+        self._gated = 0
+
+    def put(self, record: QueuedPod) -> None:
+        key = self._group_key(record)
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = PoolGroup(key, record)
+            by_plugin = self._by_rejector.setdefault(record.profile, {})
+            for plugin in record.rejectors:
+                by_plugin.setdefault(plugin, {})[key] = group
+        group.members[record.key] = record
+        self._group_of[record.key] = group
+        self._records[record.key] = record
+        self._gated += record.is_gated
+
+    def remove(self, key: str) -> QueuedPod | None:
+        record = self._records.pop(key, None)
+        if record is None:
+            return None
+        group = self._group_of.pop(key)
+        del group.members[key]
+        self._gated -= group.gating_plugin != ""
+        if not group.members:
+            self._drop(group)
+        return record
+
+    def replace_pod(self, record: QueuedPod, info: PodInfo) -> None:
+        """A newer version of a pod that lies here."""
+        self.remove(record.key)
+        record.replace_pod(info)
+        self.put(record)
+
+    def get(self, key: str) -> QueuedPod | None:
+        return self._records.get(key)
+
+    def groups_rejected_by(self, interest: Mapping[str, Iterable[str]]) -> list[PoolGroup]:
+        """The groups with a rejector among these plugins (profile → plugins), each once."""
+        found: dict[_GroupKey, PoolGroup] = {}
+        for profile, plugins in interest.items():
+            by_plugin = self._by_rejector.get(profile)
+            if by_plugin:
+                for plugin in plugins:
+                    groups = by_plugin.get(plugin)
+                    if groups:
+                        found.update(groups)
+        return list(found.values())
+
+    @property
+    def groups(self) -> list[PoolGroup]:
+        return list(self._groups.values())
+
+    @property
+    def profiles(self) -> Iterable[str]:
+        """Of the pods that lie here."""
+        return self._by_rejector.keys()
+
+    @property
+    def gated_count(self) -> int:
+        return self._gated
+
+    @property
+    def unschedulable_count(self) -> int:
+        return len(self._records) - self._gated
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        """As they came."""
+        return iter(self._records.values())
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._records
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def check(self) -> None:
+        """Raise InvariantViolation unless every pod lies in the group that its record says, and is found by it."""
+        for key, record in self._records.items():
+            group = self._group_of.get(key)
+            if group is None or group.members.get(key) is not record or self._group_key(record) != group.key:
+                raise InvariantViolation(f"pod {key} lies in the wrong group of the pool")
+            by_plugin = self._by_rejector.get(record.profile, {})
+            if any(by_plugin.get(plugin, {}).get(group.key) is not group for plugin in record.rejectors):
+                raise InvariantViolation(f"pod {key} is not found by its rejectors")
+        if sum(len(group.members) for group in self._groups.values()) != len(self._records):
+            raise InvariantViolation("groups of the pool hold pods that the pool does not")
+        if self._gated != sum(record.is_gated for record in self._records.values()):
+            raise InvariantViolation("the count of gated pods is wrong")
+        for plugins in self._by_rejector.values():
+            if any(not groups or any(key not in self._groups for key in groups) for groups in plugins.values()):
+                raise InvariantViolation("the pool's index holds groups that are gone")
+
+    def _group_key(self, record: QueuedPod) -> _GroupKey:
+        if record.class_key is None:
+            # A pod like no other is its own class; its UID cannot be mistaken for a template.
+            record.class_key = self._class_key(record.info) or record.uid
+        return (
+            record.profile,
+            record.unschedulable_plugins,
+            record.pending_plugins,
+            record.gating_plugin,
+            record.class_key,
+        )
+
+    def _drop(self, group: PoolGroup) -> None:
+        del self._groups[group.key]
+        by_plugin = self._by_rejector[group.profile]
+        for plugin in group.rejectors:
+            groups = by_plugin[plugin]
+            del groups[group.key]
+            if not groups:
+                del by_plugin[plugin]
+        if not by_plugin:
+            del self._by_rejector[group.profile]

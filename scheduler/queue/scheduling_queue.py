@@ -1,0 +1,465 @@
+"""The scheduling queue: the one place that knows where every pending pod is (reference queue.md).
+
+::
+
+    add ──► gates ──► active ──pop──► in flight ──► bound (done)
+              │         ▲  ▲             │ failed (add_unschedulable)
+              ▼         │  └── back-off ◄┤
+            gated ──────┴─── pool ◄──────┘      events, the flush and Activate move pods on
+
+A pod is in one of active, back-off and pool, by ``namespace/name``, or in flight, by UID (and there even while another
+pod of its name already waits). Every operation is one synchronous step that takes the time as ``now``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler.cluster.nominator import Nominator
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.errors import InvariantViolation
+from scheduler.framework.events import (
+    BACKOFF_COMPLETE,
+    FORCE_ACTIVATE,
+    POP_FROM_BACKOFF,
+    SCHEDULE_ATTEMPT_FAILURE,
+    UNSCHEDULABLE_TIMEOUT,
+    ClusterEvent,
+)
+from scheduler.framework.now import Now
+from scheduler.framework.status import Refusal
+from scheduler.queue.active import ActiveQueue, QueueSort
+from scheduler.queue.backoff import BackoffQueues
+from scheduler.queue.clock import SECOND, QueueClock
+from scheduler.queue.cluster_events import PENDING_POD_ADD, PENDING_POD_UPDATE, pod_events
+from scheduler.queue.facts import QueueFacts
+from scheduler.queue.hint_class import template_key
+from scheduler.queue.hints import HintMap, Strategy
+from scheduler.queue.in_flight import EVENT_LIMIT, InFlight
+from scheduler.queue.pool import ClassKey, UnschedulablePool
+from scheduler.queue.queued_pod import QueuedPod
+from scheduler.queue.story import Place, PodStory, story_of
+from scheduler.queue.waking import Only, strategy_after_attempt, worth_moving
+
+PreEnqueue = Callable[[QueuedPod], Refusal | None]
+"""Runs the PreEnqueue plugins of the pod's profile: None, or the first refusal, signed (``gates.py`` makes one)."""
+
+POOL_FLUSH_PERIOD = 30 * SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """Seconds, as in the configuration. ``pops_from_backoff``: the gate SchedulerPopFromBackoffQ."""
+
+    initial_backoff: float = 1.0
+    maximum_backoff: float = 10.0
+    maximum_in_pool: float = 300.0
+    pops_from_backoff: bool = True
+    event_limit: int = EVENT_LIMIT
+
+
+class SchedulingQueue:
+    """See the module. ``started`` is when the queue begins to run: the flush of the pool counts its 30 s from there."""
+
+    def __init__(
+        self,
+        *,
+        queue_sort: QueueSort,
+        hints: HintMap,
+        facts: QueueFacts,
+        nominator: Nominator,
+        pre_enqueue: PreEnqueue,
+        started: Now,
+        settings: QueueSettings = QueueSettings(),
+        class_key: ClassKey = template_key,
+    ) -> None:
+        self.facts = facts
+        self.nominator = nominator
+        self.clock = QueueClock(started)
+        self.cycle = 0
+        """How many pods have been popped."""
+        self.is_closed = False
+        self._settings = settings
+        self._hints = hints
+        self._pre_enqueue = pre_enqueue
+        self._active = ActiveQueue(queue_sort)
+        self._backoff = BackoffQueues(
+            queue_sort,
+            round(settings.initial_backoff * SECOND),
+            round(settings.maximum_backoff * SECOND),
+            settings.pops_from_backoff,
+        )
+        self._pool = UnschedulablePool(class_key)
+        self._in_flight = InFlight(settings.event_limit)
+        self._maximum_in_pool = round(settings.maximum_in_pool * SECOND)
+        self._flushed_until = self.clock.start
+        """The pool's flush is through with all its dates up to here."""
+
+    # --- pods come, change and go -------------------------------------------------------------------------------------
+
+    def add(self, info: PodInfo, now: Now) -> Place:
+        """A pending pod of ours has appeared."""
+        return self._enter(info, PENDING_POD_ADD.label, self.clock.read(now))
+
+    def update(self, old: PodInfo, new: PodInfo, now: Now) -> Place:
+        """A pending pod has changed (same UID, another resourceVersion)."""
+        if new.uid in self._in_flight:
+            # The failure handling looks the pod up again, so only what the change may bring about is kept.
+            for event in pod_events(old.pod, new.pod):
+                self._in_flight.append(event, old, new)
+            return Place.IN_FLIGHT
+        if (record := self._active.get(new.key)) is not None:
+            record.replace_pod(new)
+            self._active.put(record)
+            self.nominator.update(old, new)
+            return Place.ACTIVE
+        if (record := self._backoff.get(new.key)) is not None:
+            record.replace_pod(new)
+            self._backoff.replace(record)
+            self.nominator.update(old, new)
+            return self._place_of(record)
+        if (record := self._pool.get(new.key)) is not None:
+            return self._update_in_pool(record, old, new, self.clock.read(now))
+        return self._enter(new, PENDING_POD_UPDATE.label, self.clock.read(now))
+
+    def delete(self, info: PodInfo) -> None:
+        """The pod is gone, or bound by whomever. In flight nothing is done here: its attempt ends by itself."""
+        self.nominator.delete(info.uid)
+        record = self._lookup(info.key)
+        if record is not None and record.uid == info.uid:
+            self._take_out(record)
+            self.facts.rejected(record.rejectors, record.profile, -1)
+
+    # --- attempts -----------------------------------------------------------------------------------------------------
+
+    @property
+    def has_next(self) -> bool:
+        """Whether ``pop`` would return a pod."""
+        early = self._settings.pops_from_backoff and bool(self._backoff.rejected)
+        return not self.is_closed and (bool(self._active) or early)
+
+    def pop(self, now: Now) -> QueuedPod | None:
+        """The pod to try next, or None. Each pod that is popped must be ``done`` once, whatever becomes of it.
+
+        With nothing active, the rejected pod whose back-off ends first is taken early.
+        """
+        while self.has_next:
+            record = self._active.take()
+            if record is None:
+                record = self._backoff.take_early()
+                self.facts.incoming["active", POP_FROM_BACKOFF] += 1
+            if record is None:
+                return None
+            self.facts.rejected(record.rejectors, record.profile, -1)
+            if record.uid in self._in_flight:
+                self.facts.problem(f"the same pod is tracked in multiple places in the scheduler: {record.key}")
+                continue
+            if record.initial_attempt is None:
+                record.initial_attempt = self.clock.read(now)
+            record.attempts += 1
+            self.cycle += 1
+            self._in_flight.begin(record)
+            return record
+        return None
+
+    def add_unschedulable(self, record: QueuedPod, now: Now) -> Place:
+        """The attempt failed: the pod comes back, with its rejectors on the record (none after an error). Ends with
+        ``done``.
+
+        An event that has come since the pod was popped counts as if it came now. A pod that is already here (which is
+        a bug somewhere) is left where it is.
+        """
+        try:
+            present = self._lookup(record.key)
+            if present is not None:
+                place = self._place_of(present)
+                self.facts.problem(f"Pod {record.key} is already present in the {place.value} queue")
+                return place
+            time = self.clock.read(now)
+            if record.rejectors:
+                record.unschedulable_count += 1
+                record.error_count = 0
+            else:
+                record.error_count += 1
+            record.timestamp = time
+            record.backoff_expiration = None
+            record.was_flushed = False
+            self.facts.rejected(record.rejectors, record.profile, 1)
+            strategy = strategy_after_attempt(record, self._in_flight, self._hints)
+            return self._put(record, strategy, SCHEDULE_ATTEMPT_FAILURE, time)
+        finally:
+            self.done(record.uid)
+
+    def done(self, uid: str) -> None:
+        """The attempt needs no events any more. Unknown pods are ignored."""
+        self._in_flight.done(uid)
+
+    def is_in_flight(self, uid: str) -> bool:
+        return uid in self._in_flight
+
+    # --- what wakes pods ----------------------------------------------------------------------------------------------
+
+    def move_all(
+        self,
+        event: ClusterEvent,
+        old: Any,
+        new: Any,
+        now: Now,
+        only: Only | None = None,
+    ) -> int:
+        """Something happened in the cluster: pods of the pool that it may help move on. Returns how many did.
+
+        ``old`` and ``new``: the object before and after, pods as PodInfo, None where absent. ``only`` restricts the
+        pods looked at; what is kept for pods in flight is not restricted.
+        """
+        if not self._hints.is_of_interest(event):
+            return 0
+        moving = worth_moving(self._pool, self._hints, event, old, new, only) if len(self._pool) else []
+        if moving:
+            time = self.clock.read(now)
+            for record, strategy in moving:
+                self._pool.remove(record.key)
+                self._put(record, strategy, event.label, time, is_new_to_pool=False)
+        self._in_flight.append(event, old, new)
+        return len(moving)
+
+    def activate(self, pods: Iterable[PodInfo | str], now: Now) -> int:
+        """Try these pods at once, whatever their back-off; gates still apply. Returns how many became active.
+
+        A pod is given as PodInfo, or by ``namespace/name``. One in flight will not wait if its attempt fails. Pods that
+        are active already, or unknown, are ignored.
+        """
+        time = self.clock.read(now)
+        moved = 0
+        for pod in pods:
+            key = pod if isinstance(pod, str) else pod.key
+            record = self._backoff.remove(key)
+            if record is not None:
+                self._make_active(record, FORCE_ACTIVATE.label, time)
+                moved += 1
+                continue
+            record = self._pool.remove(key)
+            if record is not None:
+                place = self._put(record, Strategy.IMMEDIATELY, FORCE_ACTIVATE.label, time, is_new_to_pool=False)
+                moved += place is Place.ACTIVE
+                continue
+            for trying in tuple(self._in_flight.named(key)):
+                if isinstance(pod, str) or trying.uid == pod.uid:
+                    self._in_flight.append(FORCE_ACTIVATE, None, trying.info)
+        return moved
+
+    # --- time ---------------------------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> float | None:
+        """When ``tick`` has something to do, as ``Now.monotonic``; None while nothing waits."""
+        deadlines = []
+        release = self._backoff.next_release()
+        if release is not None:
+            deadlines.append(release)
+        if len(self._pool):
+            deadlines.append(self._flushed_until + POOL_FLUSH_PERIOD)
+        return self.clock.monotonic(min(deadlines)) if deadlines else None
+
+    def tick(self, now: Now) -> int:
+        """Let go of the pods whose back-off is over; every 30 s, also of those too long in the pool. Returns how many
+        pods moved. Does nothing before its time."""
+        time = self.clock.read(now)
+        complete = self._backoff.take_complete(time)
+        for record in complete:
+            self._make_active(record, BACKOFF_COMPLETE, time)
+        moved = len(complete)
+        if time - self._flushed_until >= POOL_FLUSH_PERIOD:
+            self._flushed_until = time - (time - self.clock.start) % POOL_FLUSH_PERIOD
+            moved += self._flush_pool(time)
+        return moved
+
+    def close(self) -> None:
+        """Nothing is popped any more; attempts under way are let go."""
+        self.is_closed = True
+        for uid in self._in_flight.uids:
+            self._in_flight.done(uid)
+
+    # --- inside: places -----------------------------------------------------------------------------------------------
+
+    def _enter(self, info: PodInfo, label: str, time: int) -> Place:
+        known = self._lookup(info.key)
+        if known is not None:
+            self._take_out(known)
+            self.facts.rejected(known.rejectors, known.profile, -1)
+        record = QueuedPod(info, time)
+        place = self._put(record, Strategy.IMMEDIATELY, label, time)
+        if place is Place.ACTIVE:
+            self.nominator.add(info)
+        return place
+
+    def _put(
+        self, record: QueuedPod, strategy: Strategy, label: str, time: int, *, is_new_to_pool: bool = True
+    ) -> Place:
+        """Place a pod that is nowhere now. On its way to active or back-off it has to pass the gates."""
+        if strategy is not Strategy.SKIP and self._passes_gates(record):
+            if strategy is Strategy.AFTER_BACKOFF and self._backoff.is_backing_off(record, time):
+                self._backoff.add(record)
+                self.facts.incoming["backoff", label] += 1
+                return self._place_of(record)
+            self._make_active(record, label, time)
+            return Place.ACTIVE
+        if not len(self._pool):
+            self._flushed_until = time - (time - self.clock.start) % POOL_FLUSH_PERIOD
+        self._pool.put(record)
+        if is_new_to_pool:
+            self.facts.incoming["unschedulable", label] += 1
+        return self._place_of(record)
+
+    def _make_active(self, record: QueuedPod, label: str, time: int) -> None:
+        if record.initial_attempt is None:
+            record.initial_attempt = time
+        self._active.put(record)
+        self.facts.incoming["active", label] += 1
+
+    def _passes_gates(self, record: QueuedPod) -> bool:
+        refusal = self._pre_enqueue(record)
+        if refusal is None:
+            record.gating_plugin = ""
+            record.gating_reasons = ()
+            return True
+        if refusal.plugin not in record.rejectors:
+            self.facts.rejected(frozenset((refusal.plugin,)), record.profile, 1)
+        record.unschedulable_plugins |= {refusal.plugin}
+        record.gating_plugin = refusal.plugin
+        record.gating_reasons = refusal.reasons
+        return False
+
+    def _update_in_pool(self, record: QueuedPod, old: PodInfo, new: PodInfo, time: int) -> Place:
+        self._pool.replace_pod(record, new)
+        self.nominator.update(old, new)
+        for event in pod_events(old.pod, new.pod):
+            strategy = self._hints.strategy(record, event, old, new)
+            if strategy is Strategy.SKIP:
+                continue
+            self._pool.remove(record.key)
+            place = self._put(record, strategy, event.label, time, is_new_to_pool=False)
+            if place not in (Place.UNSCHEDULABLE, Place.GATED):
+                return place
+        return self._place_of(record)
+
+    def _lookup(self, key: str) -> QueuedPod | None:
+        return self._active.get(key) or self._backoff.get(key) or self._pool.get(key)
+
+    def _take_out(self, record: QueuedPod) -> None:
+        key = record.key
+        if self._active.remove(key) is None and self._backoff.remove(key) is None:
+            self._pool.remove(key)
+
+    def _place_of(self, record: QueuedPod) -> Place:
+        key = record.key
+        if key in self._active:
+            return Place.ACTIVE
+        if key in self._backoff.rejected:
+            return Place.BACKOFF
+        if key in self._backoff.errors:
+            return Place.ERROR_BACKOFF
+        return Place.GATED if record.is_gated else Place.UNSCHEDULABLE
+
+    def _flush_pool(self, time: int) -> int:
+        """Try the pods that nothing has woken for too long.
+
+        Gated pods too, which kube-scheduler 1.36 leaves out: their gate is asked again, in case its opening went
+        unnoticed.
+        """
+        overdue = [record for record in self._pool if time - record.timestamp > self._maximum_in_pool]
+        moved = 0
+        for record in overdue:
+            record.was_flushed = True
+            self._pool.remove(record.key)
+            place = self._put(record, Strategy.AFTER_BACKOFF, UNSCHEDULABLE_TIMEOUT.label, time, is_new_to_pool=False)
+            moved += place not in (Place.UNSCHEDULABLE, Place.GATED)
+        if overdue:
+            self._in_flight.append(UNSCHEDULABLE_TIMEOUT, None, None)
+        return moved
+
+    # --- for people and tests -----------------------------------------------------------------------------------------
+
+    def pending_counts(self) -> dict[str, int]:
+        """The gauge ``pending_pods``, by its label."""
+        return {
+            "active": len(self._active),
+            "backoff": len(self._backoff),
+            "unschedulable": self._pool.unschedulable_count,
+            "gated": self._pool.gated_count,
+        }
+
+    @property
+    def in_flight(self) -> InFlight:
+        """To read: who is being tried, and the events kept meanwhile."""
+        return self._in_flight
+
+    def find(self, key: str) -> QueuedPod | None:
+        """The record of a pod that waits (``namespace/name``), or None. Pods in flight: ``in_flight``."""
+        return self._lookup(key)
+
+    def active_pods(self) -> tuple[QueuedPod, ...]:
+        """The next one first."""
+        return self._active.in_order()
+
+    def backoff_pods(self) -> tuple[QueuedPod, ...]:
+        """After a rejection, in the order in which they would be popped."""
+        return self._backoff.rejected.in_order()
+
+    def error_backoff_pods(self) -> tuple[QueuedPod, ...]:
+        """After an error, the one whose wait ends first first."""
+        return self._backoff.errors.in_order()
+
+    def pool_pods(self) -> tuple[QueuedPod, ...]:
+        """Unschedulable and gated pods, as they came."""
+        return tuple(self._pool)
+
+    def seconds_since(self, time: int, now: Now) -> float:
+        """From a time on a record until now."""
+        return (self.clock.read(now) - time) / SECOND
+
+    def story(self, record: QueuedPod) -> PodStory:
+        """What there is to say about one pod, in flight or waiting."""
+        place = Place.IN_FLIGHT if self._in_flight.get(record.uid) is record else self._place_of(record)
+        next_try: int | None = None
+        if place in (Place.BACKOFF, Place.ERROR_BACKOFF):
+            next_try = self._backoff.release_of(record)
+        elif place in (Place.UNSCHEDULABLE, Place.GATED):
+            next_try = self._flush_of(record)
+        return story_of(record, place, next_try, self._hints, self.clock)
+
+    def describe(self) -> tuple[PodStory, ...]:
+        """Every pod: active ones in their order, then back-off, pool, and those in flight."""
+        waiting = (*self.active_pods(), *self.backoff_pods(), *self.error_backoff_pods(), *self._pool)
+        trying = tuple(record for record in self._in_flight.entries if isinstance(record, QueuedPod))
+        return tuple(self.story(record) for record in (*waiting, *trying))
+
+    def _flush_of(self, record: QueuedPod) -> int:
+        """The first date of the pool's flush at which this pod is overdue."""
+        earliest = max(record.timestamp + self._maximum_in_pool + 1, self._flushed_until + 1)
+        periods = -(-(earliest - self.clock.start) // POOL_FLUSH_PERIOD)
+        return self.clock.start + periods * POOL_FLUSH_PERIOD
+
+    def check(self) -> None:
+        """Raise InvariantViolation unless every pod is in one place, and counts and gauges agree with a recount."""
+        places = (self._active, self._backoff.rejected, self._backoff.errors, self._pool)
+        seen: set[str] = set()
+        gauge: dict[tuple[str, str], int] = {}
+        for place in places:
+            for record in place:
+                if record.key in seen:
+                    raise InvariantViolation(f"pod {record.key} is in two places")
+                seen.add(record.key)
+                if place is not self._pool and record.is_gated:
+                    raise InvariantViolation(f"pod {record.key} is gated but not in the pool")
+                for plugin in record.rejectors:
+                    gauge[plugin, record.profile] = gauge.get((plugin, record.profile), 0) + 1
+        if gauge != dict(self.facts.unschedulable_pods):
+            raise InvariantViolation("the gauge unschedulable_pods differs from a recount")
+        for record in self._backoff.errors:
+            if record.rejectors:
+                raise InvariantViolation(f"pod {record.key} was rejected, yet waits as after an error")
+        self._pool.check()
+        self._in_flight.check()
+        self.nominator.check()

@@ -1,0 +1,83 @@
+"""An embedded API server without players, a client to it, and a way to wait that is not sleeping."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import structlog
+
+from scheduler.controller.client import ApiClient
+from scheduler.controller.credentials import CredentialSource
+from scheduler.controller.settings import ConnectionSettings
+from scheduler.simulate.cluster import EmbeddedCluster
+
+WAIT_SECONDS = 10.0
+
+
+@pytest.fixture(autouse=True)
+def log_lines() -> Iterator[list[dict[str, Any]]]:
+    """Every log line of the test as a dictionary."""
+    with structlog.testing.capture_logs() as lines:
+        yield lines  # type: ignore[misc]
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[EmbeddedCluster]:
+    async with EmbeddedCluster(kubelet=None, controllers=False) as running:
+        yield running
+
+
+@pytest.fixture
+def connection(cluster: EmbeddedCluster, tmp_path: Path) -> ConnectionSettings:
+    return ConnectionSettings(kubeconfig=str(cluster.kubeconfig(tmp_path / "kubeconfig")))
+
+
+@pytest.fixture
+async def client(connection: ConnectionSettings) -> AsyncIterator[ApiClient]:
+    made = ApiClient(CredentialSource(connection, {}))
+    yield made
+    await made.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the event loop go on until the condition holds; fails after ten seconds."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def create(client: ApiClient, path: str, document: dict[str, Any]) -> dict[str, Any]:
+    answer = await client.request("POST", path, body=msgspec.json.encode(document))
+    created: dict[str, Any] = msgspec.json.decode(answer.body)
+    return created
+
+
+async def read(client: ApiClient, path: str) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode((await client.request("GET", path)).body)
+    return found
+
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def pod_document(name: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"schedulerName": "tandem-scheduler", "containers": [{"name": "c", "image": "i"}], **spec},
+    }
+
+
+def node_document(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
+    }

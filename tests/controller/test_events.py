@@ -1,0 +1,159 @@
+"""The event recorder against the embedded API server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from scheduler.controller.client import ApiClient
+from scheduler.controller.events import EventRecorder, cut_note
+from scheduler.controller.leadership import AlwaysHeld
+from scheduler.controller.settings import WriterSettings
+from scheduler.engine.commands import PodReference, WriteEvent
+from scheduler.simulate.cluster import EmbeddedCluster
+from tests.controller.conftest import read, until
+
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+WALL = 1_767_225_600_000_000_000
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def wall(self) -> int:
+        return WALL + int(self.seconds * 1e9)
+
+
+@asynccontextmanager
+async def recording(client: ApiClient, **limits: Any) -> AsyncIterator[tuple[EventRecorder, Clock]]:
+    clock = Clock()
+    recorder = EventRecorder(
+        client, AlwaysHeld(), "host", WriterSettings(**limits), monotonic=clock.monotonic, wall=clock.wall
+    )
+    recorder.start()
+    try:
+        yield recorder, clock
+    finally:
+        await recorder.close()
+
+
+def failed(name: str = "a", note: str = "no fit", namespace: str = "default") -> WriteEvent:
+    pod = PodReference(namespace, name, f"uid-{name}")
+    return WriteEvent(pod, "Warning", "FailedScheduling", "Scheduling", note, "tandem-scheduler")
+
+
+def scheduled(name: str) -> WriteEvent:
+    pod = PodReference("default", name, f"uid-{name}")
+    return WriteEvent(pod, "Normal", "Scheduled", "Binding", f"Successfully assigned default/{name} to n1", "tandem-scheduler")
+
+
+async def events(client: ApiClient) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = (await read(client, EVENTS))["items"]
+    return items
+
+
+async def test_an_event_names_who_reports_what_about_whom(client: ApiClient) -> None:
+    victim, preemptor = PodReference("default", "v", "1"), PodReference("default", "p", "2")
+    event = WriteEvent(victim, "Normal", "Preempted", "Preempting", "Preempted by pod 2 on node n1", "tandem-scheduler", preemptor)
+    async with recording(client) as (recorder, _):
+        recorder.record(event)
+        await until(lambda: recorder.counts.written == 1)
+    (stored,) = await events(client)
+    assert stored["reason"] == "Preempted"
+    assert stored["action"] == "Preempting"
+    assert stored["note"] == "Preempted by pod 2 on node n1"
+    assert stored["reportingController"] == "tandem-scheduler"
+    assert stored["reportingInstance"] == "tandem-scheduler-host"
+    assert stored["regarding"] == {"kind": "Pod", "apiVersion": "v1", "namespace": "default", "name": "v", "uid": "1"}
+    assert stored["related"]["name"] == "p"
+    assert stored["eventTime"] == "2026-01-01T00:16:40.000000Z"
+    assert "series" not in stored
+
+
+async def test_an_event_that_repeats_becomes_a_series_that_is_patched_once(client: ApiClient) -> None:
+    async with recording(client) as (recorder, clock):
+        recorder.record(failed(note="first"))
+        await until(lambda: recorder.counts.written == 1)
+        for note in ("second", "third", "fourth"):
+            clock.seconds += 10
+            recorder.record(failed(note=note))
+        await until(lambda: recorder.counts.written == 2)
+        recorder.record(failed(note="fifth"))
+        assert recorder.queued == 0
+        (stored,) = await events(client)
+        assert stored["note"] == "first"
+        assert stored["series"]["count"] == 4
+        # When the series has been silent for six minutes, its last count is written.
+        clock.seconds += 361
+        recorder.sweep()
+        await until(lambda: recorder.counts.written == 3)
+        (stored,) = await events(client)
+        assert stored["series"]["count"] == 5
+
+
+async def test_after_six_silent_minutes_it_is_a_new_event(client: ApiClient) -> None:
+    async with recording(client) as (recorder, clock):
+        recorder.record(failed())
+        await until(lambda: recorder.counts.written == 1)
+        clock.seconds += 361
+        recorder.record(failed())
+        await until(lambda: recorder.counts.written == 2)
+    assert len(await events(client)) == 2
+
+
+async def test_a_series_whose_event_the_server_has_forgotten_begins_again(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    async with recording(client) as (recorder, _):
+        recorder.record(failed())
+        await until(lambda: recorder.counts.written == 1)
+        (stored,) = await events(client)
+        await client.request("DELETE", f"{EVENTS}/{stored['metadata']['name']}")
+        recorder.record(failed())
+        await until(lambda: recorder.counts.written == 2)
+    (stored,) = await events(client)
+    assert "series" not in stored
+
+
+async def test_a_flood_of_warnings_is_paced_and_normal_events_pass_it(client: ApiClient) -> None:
+    async with recording(client, warnings_per_second=1.0, warnings_burst=3) as (recorder, _):
+        for number in range(50):
+            recorder.record(failed(f"w{number}"))
+        recorder.record(scheduled("s"))
+        await until(lambda: recorder.counts.written >= 4)
+        reasons = [stored["reason"] for stored in await events(client)]
+        assert reasons.count("Scheduled") == 1
+        assert reasons.count("FailedScheduling") <= 4
+        assert recorder.queued > 40
+
+
+async def test_when_the_queue_is_full_the_oldest_of_the_noisiest_namespace_is_dropped(client: ApiClient) -> None:
+    recorder = EventRecorder(client, AlwaysHeld(), "host", WriterSettings(events_queued=5))
+    recorder.record(failed("quiet", namespace="small"))
+    for number in range(8):
+        recorder.record(failed(f"w{number}", namespace="noisy"))
+    assert recorder.queued == 5
+    assert recorder.counts.dropped == 4
+
+
+async def test_an_event_that_was_stored_though_the_answer_was_lost_is_not_doubled(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    cluster.faults.drop("POST", "/events", after=True)
+    async with recording(client) as (recorder, _):
+        recorder.record(scheduled("a"))
+        await until(lambda: recorder.counts.written == 1)
+    assert len(await events(client)) == 1
+
+
+def test_a_note_is_cut_to_1024_bytes_and_never_inside_a_character() -> None:
+    assert cut_note("x" * 1024) == "x" * 1024
+    assert cut_note("x" * 1025) == "x" * 1020 + " ..."
+    long = cut_note("é" * 600)
+    assert len(long.encode()) <= 1024
+    assert long.endswith("é ...")
