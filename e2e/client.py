@@ -223,7 +223,7 @@ class Watch:
         # A turn of the loop, in which the cancelled reader lets go of its connection.
         self._client.call(asyncio.sleep(0.01))
 
-    def wait_until(self, condition: Callable[[State], T], seconds: float = 20.0, hope: str = "") -> T:
+    def wait_until(self, condition: Callable[[State], T | None], seconds: float = 20.0, hope: str = "") -> T:
         """The first true value of `condition(state)`, asked anew after each event. Raises `NotInTime`."""
         deadline = time.monotonic() + seconds
         with self._changed:

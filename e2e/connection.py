@@ -54,9 +54,9 @@ def _tls(cluster: dict[str, Any], user: dict[str, Any], folder: Path) -> ssl.SSL
 
 def _bytes(stanza: dict[str, Any], key: str, folder: Path) -> bytes | None:
     if data := stanza.get(f"{key}-data"):
-        return base64.b64decode(data)
+        return base64.b64decode(str(data))
     if file := stanza.get(key):
-        return (folder / file).read_bytes()
+        return (folder / str(file)).read_bytes()
     return None
 
 

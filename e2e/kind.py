@@ -1,4 +1,4 @@
-"""A kind cluster with the shipped image and manifests in it, where a Docker engine is there."""
+"""A kind cluster, where a Docker engine is there. The scheduler under test runs beside it, as a local process."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from pathlib import Path
 from e2e.controlplane.versions import KUBERNETES
 
 NAME = "tandem-e2e"
-IMAGE = "tandem-scheduler:e2e"
-_REPOSITORY = Path(__file__).parent.parent
 
 
 class KindError(Exception):
@@ -36,11 +34,9 @@ def cluster(folder: Path) -> Iterator[Path]:
     if lacking := missing():
         raise KindError(f"E2E_CLUSTER=kind: {lacking}; E2E_CLUSTER=binaries needs only Go")
     kubeconfig = folder / "kind-kubeconfig"
-    _run("docker", "build", "--tag", IMAGE, str(_REPOSITORY))
     node_image = f"kindest/node:{KUBERNETES}"
     try:
         _run("kind", "create", "cluster", f"--name={NAME}", f"--kubeconfig={kubeconfig}", f"--image={node_image}")
-        _run("kind", "load", "docker-image", IMAGE, f"--name={NAME}")
         yield kubeconfig
     finally:
         _run("kind", "delete", "cluster", f"--name={NAME}", f"--kubeconfig={kubeconfig}")

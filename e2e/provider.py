@@ -28,7 +28,7 @@ class NoCluster(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster to test on. `controlplane` is there only when it is ours alone: to restart, and to count nodes exactly."""
+    """A cluster to test on. `controlplane` is there only when it is ours alone: to restart, to count nodes exactly."""
 
     provider: str
     kubeconfig: Path
@@ -58,14 +58,11 @@ def cluster() -> Iterator[Cluster]:
                 raise NoCluster(str(error)) from error
             yield Cluster(provider, controlplane.kubeconfig(), folder, controlplane.programs, controlplane)
             return
-        programs = build.programs()
-        if provider == "kind":
-            try:
-                kubeconfig = stack.enter_context(kind.cluster(folder))
-            except kind.KindError as error:
-                raise NoCluster(str(error)) from error
-        else:
-            kubeconfig = _existing(programs)
+        try:
+            programs = build.programs()
+            kubeconfig = stack.enter_context(kind.cluster(folder)) if provider == "kind" else _existing(programs)
+        except (build.BuildError, kind.KindError) as error:
+            raise NoCluster(str(error)) from error
         stack.callback(_kwok_for_pretended_nodes(programs, kubeconfig, folder).stop)
         yield Cluster(provider, kubeconfig, folder, programs)
 

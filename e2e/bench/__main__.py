@@ -43,18 +43,18 @@ def main() -> int:
         results += [middle(several) for several in of_scenario.values()]
     report.show(results)
     for file in options.out:
-        file.write_bytes(
-            report.as_json(results, rounds) if file.suffix == ".json" else report.markdown(results).encode()
-        )
+        text = report.as_json(results, rounds) if file.suffix == ".json" else report.markdown(results)
+        file.write_text(text)
     return 0 if all(result.counts for result in results) else 1
 
 
 def _run(scenario: Scenario, contender: str, nodes: int, pods: int) -> Result:
     try:
-        with tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder:
-            # The processes must be started from the main thread, the driver runs between that and their end.
-            with ControlPlane(kwok=scenario.kwok, controllers=()) as controlplane:
-                return uvloop.run(_measure(scenario, contender, nodes, pods, controlplane, Path(folder)))
+        with (
+            tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder,
+            ControlPlane(kwok=scenario.kwok, controllers=()) as controlplane,
+        ):
+            return uvloop.run(_measure(scenario, contender, nodes, pods, controlplane, Path(folder)))
     except ProcessFailure as error:
         print(error, file=sys.stderr)
         return failed(scenario.name, contender, nodes, pods, str(error).splitlines()[0])

@@ -48,7 +48,7 @@ def measure(
     cpu_seconds: float,
     peak_rss: int,
 ) -> Result:
-    """The result of a run from the moments (seconds, one clock) at which each pod was seen created, bound and told of."""
+    """The result of a run from the moments (seconds, one clock) at which each pod was created, bound and told of."""
     waits = sorted(bound[name] - created[name] for name in names if name in bound)
     seconds = max(bound.values(), default=began) - began
     return Result(

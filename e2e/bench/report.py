@@ -40,7 +40,7 @@ def show(results: Sequence[Result]) -> None:
     table = Table(*COLUMNS)
     for result in results:
         table.add_row(*row(result))
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(table)
     for scenario, better in ratios(results).items():
         parts = ", ".join(f"{name} {times:g}x" for name, times in better.items())
@@ -56,7 +56,7 @@ def markdown(results: Sequence[Result]) -> str:
     return f"{origin}, `{about['command']}`\n\n" + "\n".join(lines) + "\n"
 
 
-def as_json(results: Sequence[Result], rounds: Sequence[Result]) -> bytes:
+def as_json(results: Sequence[Result], rounds: Sequence[Result]) -> str:
     """Everything: circumstances, the chosen result of each pair, every round, the ratios."""
     content = {
         **circumstances(),
@@ -64,7 +64,7 @@ def as_json(results: Sequence[Result], rounds: Sequence[Result]) -> bytes:
         "rounds": [result.as_json() for result in rounds],
         "ratios": ratios(results),
     }
-    return msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(content).decode(), indent=1) + "\n"
 
 
 def circumstances() -> dict[str, Any]:

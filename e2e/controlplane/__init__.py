@@ -1,1 +1,1 @@
-"""A real control plane on the loopback: etcd, kube-apiserver, controllers, KWOK as the kubelets, kube-scheduler as the peer."""
+"""A real control plane on the loopback: etcd, kube-apiserver, controllers, KWOK as the kubelets."""

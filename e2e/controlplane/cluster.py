@@ -1,4 +1,4 @@
-"""`ControlPlane`: a real Kubernetes control plane in a temporary folder, up in a few seconds and gone without a trace."""
+"""`ControlPlane`: a real Kubernetes control plane in a temporary folder, up in seconds and gone without a trace."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class ControlPlane:
         self._processes["kube-apiserver"].stop(seconds)
 
     def start_apiserver(self) -> None:
-        """Start the API server and wait until it is ready; after `stop_apiserver` on the same port with the same data."""
+        """Start the API server, after `stop_apiserver` on the same port with the same data, and wait for it."""
         server = self._start(
             "kube-apiserver",
             f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
@@ -123,7 +123,7 @@ class ControlPlane:
         self.start_apiserver()
 
     def audit(self) -> list[dict[str, Any]]:
-        """Every write to a pod or its subresources that the API server answered, oldest first, as audit.k8s.io events."""
+        """Every write to a pod or its subresources that was answered, oldest first, as audit.k8s.io events."""
         lines = (self.folder / "audit.log").read_text().splitlines()
         return [json.loads(line) for line in lines if line.endswith("}")]
 

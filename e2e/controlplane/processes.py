@@ -1,4 +1,4 @@
-"""Child processes that never outlive us: each dies with its parent, writes to a log file, and is ended by its own pid."""
+"""Child processes that never outlive us: each dies with its parent, has a log file, and is ended by its own pid."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ProcessFailure(Exception):
 
 
 class Process:
-    """One program with its log. Start it from the main thread: Linux ties the child's life to the thread that made it."""
+    """One program with its log. Start it from the main thread: Linux ties the child's life to that thread."""
 
     def __init__(
         self,

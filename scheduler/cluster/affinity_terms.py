@@ -105,9 +105,9 @@ def _term(written: PodAffinityTerm, namespace: str) -> AffinityTerm:
 
 
 class PlacedTerm:
-    """A term that placed pods have. Read it; only AffinityTerms changes it."""
+    """A term that placed or nominated pods have. Read it; only AffinityTerms changes it."""
 
-    __slots__ = ("epoch", "id", "kind", "occurrences", "term", "total", "version", "weights")
+    __slots__ = ("epoch", "holders", "id", "kind", "occurrences", "term", "total", "version", "weights")
 
     def __init__(self, term_id: int, kind: TermKind, term: AffinityTerm, version: int, epoch: object) -> None:
         self.id = term_id
@@ -117,6 +117,9 @@ class PlacedTerm:
         """Equal versions of one term promise equal numbers."""
         self.epoch = epoch
         self.total = 0
+        """How many placed pods have the term."""
+        self.holders = 0
+        """How many pods have it that are not placed, but may be looked at as if they were."""
         self.occurrences = RowCounts()
         """How often pods of each row have the term."""
         self.weights: RowCounts | None = RowCounts() if kind is TermKind.PREFERRED else None
@@ -146,6 +149,7 @@ class PlacedTerm:
     def copied(self, epoch: object) -> PlacedTerm:
         other = PlacedTerm(self.id, self.kind, self.term, self.version, epoch)
         other.total = self.total
+        other.holders = self.holders
         other.occurrences = self.occurrences.copy()
         other.weights = None if self.weights is None else self.weights.copy()
         return other
@@ -213,10 +217,26 @@ class AffinityTerms:
                 raise InvariantViolation(f"pod {info.key} leaves row {row} with a term that is not counted")
             term = self._writable(key)
             term.change(row, -1, weight, self._tick())
-            if not term.total:
-                del self._ids[key]
-                del self._terms[term.id]
-                self._index.drop(term.id, _area(term.term), term.term.selector)
+            self._drop_if_unused(key, term)
+
+    def hold(self, info: PodInfo) -> None:
+        """A pod is nominated to a node: its required anti-affinity is known from now on, without being counted.
+
+        A pod's class is made of the terms that match it. What a nominated pod brings along must tell classes apart
+        before that pod is placed.
+        """
+        for term in terms_of(info).anti_affinity:
+            self._writable((TermKind.REQUIRED_ANTI_AFFINITY, term)).holders += 1
+
+    def release(self, info: PodInfo) -> None:
+        """The nomination is over. Raises InvariantViolation if the pod was not held."""
+        for term in terms_of(info).anti_affinity:
+            key = TermKind.REQUIRED_ANTI_AFFINITY, term
+            if key not in self._ids or not self._terms[self._ids[key]].holders:
+                raise InvariantViolation(f"pod {info.key} was not held")
+            placed = self._writable(key)
+            placed.holders -= 1
+            self._drop_if_unused(key, placed)
 
     def replace(self, known: PodInfo, info: PodInfo, row: int) -> None:
         """Another version of a pod on its row. Nothing changes unless its terms did, which the API forbids."""
@@ -244,9 +264,10 @@ class AffinityTerms:
         for row, pods in enumerate(self._table.pods):
             for info in pods.values():
                 recount.add(info, row)
-        if self._ids.keys() != recount._ids.keys():
+        counted = {key: term_id for key, term_id in self._ids.items() if self._terms[term_id].total}
+        if counted.keys() != recount._ids.keys():
             raise InvariantViolation("the affinity terms differ from a recount")
-        for key, term_id in self._ids.items():
+        for key, term_id in counted.items():
             found, expected = self._terms[term_id], recount._terms[recount._ids[key]]
             same = found.total == expected.total and found.occurrences.items() == expected.occurrences.items()
             if same and found.weights is not None and expected.weights is not None:
@@ -255,6 +276,12 @@ class AffinityTerms:
                 raise InvariantViolation(f"affinity term {key} differs from a recount")
 
     # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _drop_if_unused(self, key: _Key, term: PlacedTerm) -> None:
+        if not term.total and not term.holders:
+            del self._ids[key]
+            del self._terms[term.id]
+            self._index.drop(term.id)
 
     def _tick(self) -> int:
         self.version = next(self._clock)

@@ -77,8 +77,8 @@ def matches_requirement(table: NodeTable, requirement: Requirement, rows: Rows) 
             value_id = values.find(value)
             if value_id != ABSENT:
                 accepts[value_id] = wanted
-        return values.where(accepts, column)
-    return values.where(_in_order(values, requirement), column)
+        return accepts.take(column)
+    return _in_order(values, requirement).take(column)
 
 
 def _in_order(values: LabelValues, requirement: Requirement) -> Mask:

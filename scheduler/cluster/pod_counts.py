@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.selector_index import ALL_NAMESPACES, Namespaces, SelectorIndex
 from scheduler.cluster.table import NodeTable
 from scheduler.errors import InvariantViolation
@@ -50,7 +51,7 @@ class _Group:
 
 
 class _Counter:
-    """The answers for one query. An array is made when it is first asked for: most queries need only one."""
+    """The answers for one query. Each is made when it is first asked for: most queries need only one of them."""
 
     __slots__ = ("all", "epoch", "live", "query", "version")
 
@@ -58,8 +59,8 @@ class _Counter:
         self.query = query
         self.version = version
         self.epoch = epoch
-        self.all: Counts | None = None
-        self.live: Counts | None = None
+        self.all: RowCounts | None = None
+        self.live: RowCounts | None = None
 
     def copied(self, epoch: object) -> _Counter:
         other = _Counter(self.query, self.version, epoch)
@@ -102,23 +103,19 @@ class PodCounts:
     def counts(self, query_id: int) -> Counts:
         """All matching pods on each row, rows without a node included: int64, read-only, length ``table.size``.
 
-        It goes on changing with the cluster. Raises KeyError for an evicted id.
+        It may go on changing with the cluster: use it at once. Raises KeyError for an evicted id.
         """
         counter = self._counters[query_id]
         if counter.all is None:
             counter.all = self._recount(query_id, live_only=False)
-        elif len(counter.all) < self._size:
-            counter.all = _grown(counter.all, self._size)
-        return self._shown(counter.all)
+        return counter.all.array(self._size)
 
     def live_counts(self, query_id: int) -> Counts:
         """The same without pods that are being deleted."""
         counter = self._counters[query_id]
         if counter.live is None:
             counter.live = self._recount(query_id, live_only=True)
-        elif len(counter.live) < self._size:
-            counter.live = _grown(counter.live, self._size)
-        return self._shown(counter.live)
+        return counter.live.array(self._size)
 
     def version(self, query_id: int) -> int:
         """Equal versions promise equal counts. Of an evicted id it is never the same twice."""
@@ -213,23 +210,14 @@ class PodCounts:
     def _size(self) -> int:
         return self._table.size if self._frozen_size is None else self._frozen_size
 
-    def _shown(self, array: Counts) -> Counts:
-        shown = array[: self._size]
-        shown.flags.writeable = False
-        return shown
-
     def _change(self, group: _Group, row: int, sign: int, terminating: bool) -> None:
         for query_id in group.counters:
             counter = self._writable(query_id)
             counter.version = next(self._clock)
             if counter.all is not None:
-                if row >= len(counter.all):
-                    counter.all = _grown(counter.all, row + 1)
-                counter.all[row] += sign
+                counter.all.add(row, sign)
             if counter.live is not None and not terminating:
-                if row >= len(counter.live):
-                    counter.live = _grown(counter.live, row + 1)
-                counter.live[row] += sign
+                counter.live.add(row, sign)
 
     def _writable(self, query_id: int) -> _Counter:
         counter = self._counters[query_id]
@@ -262,7 +250,7 @@ class PodCounts:
 
     def _evict(self, query: Query) -> None:
         query_id = self._ids.pop(query)
-        self._index.drop(query_id, *query)
+        self._index.drop(query_id)
         for groups, labels in self._matching_groups(query):
             group = self._own(groups, labels)
             group.counters = tuple([other for other in group.counters if other != query_id])
@@ -284,16 +272,16 @@ class PodCounts:
             for labels in [labels for labels, group in groups.items() if selector.matches(group.labels)]:
                 yield groups, labels
 
-    def _recount(self, query_id: int, *, live_only: bool) -> Counts:
-        array = np.zeros(_capacity(self._size), np.int64)
+    def _recount(self, query_id: int, *, live_only: bool) -> RowCounts:
+        total = RowCounts()
         for groups, labels in self._matching_groups(self._counters[query_id].query):
             group = groups[labels]
             for row, pods in group.rows.items():
-                array[row] += pods
+                total.add(row, pods)
             if live_only:
                 for row, pods in group.terminating.items():
-                    array[row] -= pods
-        return array
+                    total.add(row, -pods)
+        return total
 
     def _all_groups(self) -> Iterator[tuple[_Labels, _Group]]:
         for groups in self._groups.values():
@@ -306,13 +294,3 @@ def _decrease(counts: dict[int, int], row: int) -> None:
         counts[row] = left
     else:
         del counts[row]
-
-
-def _capacity(size: int) -> int:
-    return max(16, 1 << (size - 1).bit_length()) if size else 16
-
-
-def _grown(array: Counts, size: int) -> Counts:
-    grown = np.zeros(_capacity(size), np.int64)
-    grown[: len(array)] = array
-    return grown

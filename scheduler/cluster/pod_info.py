@@ -48,8 +48,8 @@ class PodInfo:
         self.labels: Mapping[str, str] = meta.labels
         self.priority: int = pod.priority
         self.node_name: str = pod.spec.node_name if node_name is None else node_name
-        self.static_fragments: tuple[str, dict[str, Hashable], int] | None = None
-        """The class cache's: scheduler name, plugin → fragment, and the number of this combination."""
+        self.static_fragments: tuple[object, dict[str, Hashable], int] | None = None
+        """The class cache's: its generation, plugin → fragment, and the number of this combination."""
         self._requests: ResourceVector | None = None
         self._score_requests: ResourceVector | None = None
         self._charged: ResourceVector | None = None

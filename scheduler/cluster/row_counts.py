@@ -49,6 +49,20 @@ class RowCounts:
         size = min(len(ids), len(self._dense))
         return np.bincount(ids[:size], self._dense[:size], length).astype(np.int64)
 
+    def array(self, size: int) -> npt.NDArray[np.int64]:
+        """One number a row: int64, ``size`` long, read-only. It may go on changing with this object."""
+        dense = self._dense
+        if dense is None:
+            shown = np.zeros(size, np.int64)
+            if self._sparse:
+                shown[list(self._sparse)] = list(self._sparse.values())
+        else:
+            if len(dense) < size:
+                dense = self._dense = _grown(dense, size)
+            shown = dense[:size]
+        shown.flags.writeable = False
+        return shown
+
     def items(self) -> dict[int, int]:
         """Row -> number, where it is not zero."""
         if self._dense is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from scheduler.errors import InvariantViolation
 from scheduler.objects.requirements import Operator
 from scheduler.objects.selectors import Selector
 
@@ -19,30 +20,28 @@ _Label = tuple[str, str] | None
 _Place = tuple[str | None, _Label]
 
 
-def required_labels(selector: Selector) -> tuple[tuple[str, str], ...] | None:
-    """(key, value) pairs of one key: whoever matches has exactly one of them. None if no key's values are listed."""
-    fewest: tuple[tuple[str, str], ...] | None = None
-    for requirement in selector.requirements:
-        if requirement.operator is Operator.IN and (fewest is None or len(requirement.values) < len(fewest)):
-            fewest = tuple([(requirement.key, value) for value in requirement.values])
-    return fewest
-
-
 class SelectorIndex:
     """Ids filed by namespace and required label; iteration is in the order of filing within a place."""
 
-    __slots__ = ("_places",)
+    __slots__ = ("_filed", "_places")
 
     def __init__(self) -> None:
         self._places: dict[_Place, dict[int, None]] = {}
+        self._filed: dict[int, tuple[_Place, ...]] = {}
+        """Where each id is."""
 
     def put(self, entry: int, namespaces: Namespaces, selector: Selector) -> None:
-        for place in _places_of(namespaces, selector):
+        """File a new id. Raises InvariantViolation if it is there."""
+        if entry in self._filed:
+            raise InvariantViolation(f"selector {entry} is filed already")
+        places = self._emptiest_places(namespaces, selector)
+        for place in places:
             self._places.setdefault(place, {})[entry] = None
+        self._filed[entry] = places
 
-    def drop(self, entry: int, namespaces: Namespaces, selector: Selector) -> None:
-        """Take out what was put in with the same arguments."""
-        for place in _places_of(namespaces, selector):
+    def drop(self, entry: int) -> None:
+        """Raises KeyError if the id is not there."""
+        for place in self._filed.pop(entry):
             entries = self._places[place]
             del entries[entry]
             if not entries:
@@ -65,14 +64,21 @@ class SelectorIndex:
     def copy(self) -> SelectorIndex:
         other = SelectorIndex()
         other._places = {place: dict(entries) for place, entries in self._places.items()}
+        other._filed = dict(self._filed)
         return other
 
-
-def _places_of(namespaces: Namespaces, selector: Selector) -> Iterator[_Place]:
-    if selector.selects_nothing:
-        return
-    areas: tuple[str | None, ...] = (None,) if namespaces is None else tuple(sorted(namespaces))
-    labels: tuple[_Label, ...] | None = required_labels(selector)
-    for area in areas:
-        for label in (None,) if labels is None else labels:
-            yield area, label
+    def _emptiest_places(self, namespaces: Namespaces, selector: Selector) -> tuple[_Place, ...]:
+        """Of the labels that the selector requires, those of the one key that fewest others are filed under."""
+        if selector.selects_nothing:
+            return ()
+        areas: tuple[str | None, ...] = (None,) if namespaces is None else tuple(sorted(namespaces))
+        best: tuple[_Place, ...] | None = None
+        least = 0
+        for requirement in selector.requirements:
+            if requirement.operator is Operator.IN:
+                # A pod has one value of the key, so it meets each id at most once.
+                places = tuple([(area, (requirement.key, value)) for area in areas for value in requirement.values])
+                crowd = sum(len(self._places.get(place, ())) + 1 for place in places)
+                if best is None or crowd < least:
+                    best, least = places, crowd
+        return tuple([(area, None) for area in areas]) if best is None else best

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from scheduler.cluster.object_store import ObjectStore
@@ -42,12 +41,6 @@ class AssumedObjects(Generic[AnyStorage]):
         self._kind = kind
         self._objects = objects
         self._assumed: dict[str, AnyStorage] = {}
-
-    def __len__(self) -> int:
-        return len(self._assumed)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._assumed)
 
     def get(self, key: str) -> AnyStorage | None:
         """The assumed object while it holds, else the stored one; None if there is none."""

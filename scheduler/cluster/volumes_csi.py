@@ -49,7 +49,7 @@ class Attachable(NamedTuple):
 
 
 def claim_key(info: PodInfo, volume: Volume) -> str | None:
-    """``namespace/name`` of the claim behind a pod's volume, a generic ephemeral one's included; None if it has none."""
+    """``namespace/name`` of the claim behind a pod's volume, be it a generic ephemeral one; None if there is none."""
     if volume.persistent_volume_claim is not None:
         return f"{info.namespace}/{volume.persistent_volume_claim.claim_name}"
     if volume.ephemeral is not None:

@@ -1,4 +1,4 @@
-"""Storage objects found by what they belong to: volumes and capacity by class, claims by volume, attachments by node."""
+"""Storage objects by what they belong to: volumes and capacity by class, claims by volume, attachments by node."""
 
 from __future__ import annotations
 

@@ -116,7 +116,9 @@ def _in_zone(written: NodeSelectorFields, key: str, zone: str) -> NodeSelectorFi
     terms = written.node_selector_terms or (NodeSelectorTermFields(),)
     return NodeSelectorFields(
         node_selector_terms=tuple(
-            NodeSelectorTermFields(match_expressions=(*term.match_expressions, expression), match_fields=term.match_fields)
+            NodeSelectorTermFields(
+                match_expressions=(*term.match_expressions, expression), match_fields=term.match_fields
+            )
             for term in terms
         )
     )

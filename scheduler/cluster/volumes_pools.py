@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from scheduler.cluster.volumes_by_label import ByLabel, keys_of_terms, places_of_labels, places_of_terms
-from scheduler.objects.node_selectors import NodeSelector, parse_node_selector
+from scheduler.objects.node_selectors import NodeSelector, NodeSelectorTerm, parse_node_selector
 from scheduler.objects.selectors import Selector, SelectorError, parse_selector
 from scheduler.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 
@@ -18,7 +18,11 @@ def node_affinity_of(volume: PersistentVolume) -> NodeSelector | None:
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
         return None
-    return parse_node_selector(affinity.required)
+    selector = parse_node_selector(affinity.required)
+    if not any(term.fields for term in selector.terms):
+        return selector
+    # A volume's requirements on fields of the node are not looked at.
+    return NodeSelector(tuple(NodeSelectorTerm(term.expressions, (), term.faults) for term in selector.terms))
 
 
 class VolumePool:

@@ -11,7 +11,16 @@ import numpy.typing as npt
 from scheduler.cluster.row_journal import NODE_CHANGED, USAGE_CHANGED, RowJournal
 from scheduler.errors import PluginError
 from scheduler.framework.diagnosis import disjoint_node_sets
-from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, NodeSubset, Plugin, Reads, State, Verdicts
+from scheduler.framework.plugin import (
+    EMPTY_STATE,
+    FilterPlugin,
+    NodeSubset,
+    Plugin,
+    PreFilterPlugin,
+    Reads,
+    State,
+    Verdicts,
+)
 from scheduler.framework.status import SKIP, Code, Refusal, Skip
 
 if TYPE_CHECKING:
@@ -40,15 +49,44 @@ def journal_flags(reads: Reads) -> int:
 class _Slot:
     """One filter plugin's answers."""
 
-    __slots__ = ("codes", "flags", "index", "is_declared", "plugin", "state")
+    __slots__ = ("codes", "flags", "index", "is_declared", "name", "plugin", "state")
 
     def __init__(self, index: int, plugin: FilterPlugin) -> None:
         self.index = index
+        self.name = plugin.name
         self.plugin = plugin
         self.is_declared = Reads.UNDECLARED not in plugin.reads
         self.flags = journal_flags(plugin.reads)
         self.state: State | Skip | None = None
         self.codes: npt.NDArray[np.int16] | None = None
+
+
+class _PreSlot:
+    """One PreFilter plugin's answer, and what it stands on."""
+
+    __slots__ = ("answer", "has_stamp", "is_declared", "name", "plugin", "stamp")
+
+    def __init__(self, plugin: PreFilterPlugin) -> None:
+        self.plugin = plugin
+        self.name = plugin.name
+        self.is_declared = Reads.UNDECLARED not in plugin.reads
+        self.has_stamp = type(plugin).stamp is not Plugin.stamp
+        self.stamp: Hashable = None
+        self.answer: State | Skip | Refusal | None = None
+
+    def refresh(self, pod: PodInfo, fragments: Mapping[str, Hashable], view: View) -> bool:
+        """Ask the plugin unless its answer still holds. Whether there is another answer now."""
+        try:
+            stamp = self.plugin.stamp(fragments[self.name], view) if self.is_declared and self.has_stamp else ()
+            if self.is_declared and self.answer is not None and stamp == self.stamp:
+                return False
+            answer = self.plugin.pre_filter(pod, view)
+        except Exception as error:
+            raise PluginError(self.name, "PreFilter", error) from error
+        self.stamp = stamp
+        is_other = answer is not self.answer
+        self.answer = answer
+        return is_other
 
 
 class ClassFilters:
@@ -57,7 +95,10 @@ class ClassFilters:
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
         self._slots = [_Slot(index, plugin) for index, plugin in enumerate(profile.filter_plugins)]
-        self._pre_answers: dict[str, tuple[Hashable, State | Skip | Refusal]] = {}
+        self._asked_slots = self._slots
+        self._pre_slots = [_PreSlot(plugin) for plugin in profile.pre_filter_plugins]
+        self._moving_pre_slots = [slot for slot in self._pre_slots if slot.has_stamp or not slot.is_declared]
+        self._is_pre_filtered = False
         self._refusal_ids: dict[tuple[int, Refusal], int] = {}
         self._only: frozenset[str] | None = None
         self._position = -1
@@ -107,82 +148,91 @@ class ClassFilters:
         table = view.table
         changed = journal.since(self._position) if self._position >= 0 else None
         is_full = changed is None or len(self.codes) != table.size or len(changed) > MOST_SINGLE_ROWS
-        rows = {} if changed is None or is_full else changed
         if self._only is not None and self._node_version != table.node_version:
             is_full = True
+        rows = {} if changed is None or is_full else changed
         self._position = journal.position
         self._node_version = table.node_version
         recombine = is_full
-        touched: set[int] = {row for row, flags in rows.items() if flags & NODE_CHANGED}
-        for slot in self._slots:
-            plugin = slot.plugin
-            state = self.states.get(plugin.name, EMPTY_STATE)
-            is_same = slot.state is state and slot.is_declared
-            slot.state = state
+        touched = {row for row, flags in rows.items() if flags & NODE_CHANGED}
+        for slot in self._slots if is_full else self._asked_slots:
             try:
-                if state is SKIP:
-                    recombine = recombine or slot.codes is not None
-                    slot.codes = None
-                elif is_full or not is_same:
-                    had = slot.codes is not None
-                    slot.codes = self._all_rows(slot, state, pod, view)  # type: ignore[arg-type]
-                    recombine = recombine or had or slot.codes is not None
-                else:
-                    self._some_rows(slot, state, pod, view, rows, touched)  # type: ignore[arg-type]
+                recombine = self._refresh_slot(slot, pod, view, rows, touched, is_full) or recombine
             except Exception as error:
                 self._position = -1
-                raise PluginError(plugin.name, "Filter", error) from error
+                raise PluginError(slot.name, "Filter", error) from error
         if recombine:
             self._combine(view)
-        else:
+        elif touched:
             self._combine_rows(view, touched)
+
+    def _refresh_slot(
+        self, slot: _Slot, pod: PodInfo, view: View, rows: Mapping[int, int], touched: set[int], is_full: bool
+    ) -> bool:
+        """Whether the first refusals must be made anew for all rows."""
+        state = self.states.get(slot.name, EMPTY_STATE)
+        is_same = slot.state is state and slot.is_declared
+        slot.state = state
+        had_refusals = slot.codes is not None
+        if isinstance(state, Skip):
+            slot.codes = None
+            return had_refusals
+        if is_full or not is_same:
+            slot.codes = self._all_rows(slot, state, pod, view)
+            return had_refusals or slot.codes is not None
+        self._some_rows(slot, state, pod, view, rows, touched)
+        return False
 
     def refresh_pre_filters(self, pod: PodInfo, fragments: Mapping[str, Hashable], view: View) -> None:
         """Bring ``states`` and ``pre_refusal`` up to date. Raises PluginError naming a plugin that raised."""
-        self.states = {}
-        self.pre_refusal = None
-        self.pre_rejectors = ()
+        slots = self._moving_pre_slots if self._is_pre_filtered else self._pre_slots
+        is_other = not self._is_pre_filtered
+        self._is_pre_filtered = False
+        for slot in slots:
+            is_other = slot.refresh(pod, fragments, view) or is_other
+            if isinstance(slot.answer, Refusal) and slot.answer.code is not Code.UNSCHEDULABLE:
+                # Ends the round: what comes after it is not asked, and all are looked at again next time.
+                self._take_answers(slot)
+                return
+        self._is_pre_filtered = True
+        if is_other:
+            self._take_answers(None)
+
+    def _take_answers(self, last: _PreSlot | None) -> None:
+        """Sort the plugins' answers into states, node sets and refusals; ``last`` ended the round."""
+        states: States = {}
         only: frozenset[str] | None = None
         restricting: list[str] = []
-        for plugin in self._profile.pre_filter_plugins:
-            name = plugin.name
-            stamp = _stamp(plugin, fragments, view)
-            known = self._pre_answers.get(name)
-            if known is not None and stamp is not None and known[0] == stamp:
-                answer = known[1]
-            else:
-                try:
-                    answer = plugin.pre_filter(pod, view)
-                except Exception as error:
-                    raise PluginError(name, "PreFilter", error) from error
-                self._pre_answers[name] = (stamp, answer)
+        self.pre_refusal = None
+        self.pre_rejectors = ()
+        for slot in self._pre_slots:
+            answer, name = slot.answer, slot.name
             if isinstance(answer, Refusal):
-                if answer.code is Code.UNSCHEDULABLE:
-                    # Remembered, but the others still run: preemption needs what they work out.
-                    if self.pre_refusal is None:
-                        self.pre_refusal, self.pre_rejectors = answer.by(name), (name,)
-                    continue
-                self.pre_refusal, self.pre_rejectors = answer.by(name), (name,)
-                self._position = -1
-                return
-            if isinstance(answer, NodeSubset):
+                # The first Unschedulable is remembered while the others still run: preemption needs what they work
+                # out. One that ends the round counts in its place.
+                if self.pre_refusal is None or slot is last:
+                    self.pre_refusal, self.pre_rejectors = answer.by(name), (name,)
+            elif isinstance(answer, NodeSubset):
                 only = answer.names if only is None else only & answer.names
                 restricting.append(name)
-                self.states[name] = answer.inner
+                states[name] = answer.inner
                 if not only:
                     names = frozenset(restricting)
                     self.pre_refusal, self.pre_rejectors = disjoint_node_sets(names), tuple(sorted(names))
-                    self._position = -1
-                    return
-            else:
-                self.states[name] = answer
+                    break
+            elif answer is not None:
+                states[name] = answer
+            if slot is last:
+                break
+        self.states = states
         self.subset_plugins = tuple(sorted(restricting))
-        if self.pre_refusal is not None:
+        if only != self._only or self.pre_refusal is not None:
             # Nothing reads the rows of a pod that is refused as a whole; they are answered afresh when it no longer is.
-            self._position = -1
-        if only != self._only:
             self._only = only
             self._position = -1
+        self._asked_slots = [
+            slot for slot in self._slots if states.get(slot.name, EMPTY_STATE) is not SKIP or slot.codes is not None
+        ]
 
     @property
     def only(self) -> frozenset[str] | None:
@@ -265,15 +315,3 @@ class ClassFilters:
                 self.feasibility_version += 1
                 if self.changed_feasibility is not None:
                     self.changed_feasibility.add(row)
-
-
-def _stamp(plugin: Plugin, fragments: Mapping[str, Hashable], view: View) -> Hashable:
-    """What a declared plugin's answers stand on; None for one that must be asked each time."""
-    if Reads.UNDECLARED in plugin.reads:
-        return None
-    if type(plugin).stamp is Plugin.stamp:
-        return ()
-    try:
-        return plugin.stamp(fragments[plugin.name], view)
-    except Exception as error:
-        raise PluginError(plugin.name, "PreFilter", error) from error

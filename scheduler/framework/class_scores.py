@@ -10,11 +10,12 @@ import numpy.typing as npt
 
 from scheduler.cluster.row_journal import RowJournal
 from scheduler.errors import PluginError
-from scheduler.framework.class_filters import MOST_SINGLE_ROWS, ClassFilters, _stamp, journal_flags
+from scheduler.framework.class_filters import MOST_SINGLE_ROWS, ClassFilters, journal_flags
 from scheduler.framework.plugin import (
     EMPTY_STATE,
     MAX_NODE_SCORE,
     NormalizePlugin,
+    Plugin,
     PreScorePlugin,
     Reads,
     Rows,
@@ -56,6 +57,10 @@ class _Slot:
         "answer_is_kept",
         "contribution",
         "flags",
+        "has_stamp",
+        "is_declared",
+        "is_steady",
+        "name",
         "normalizer",
         "plugin",
         "raw",
@@ -66,19 +71,34 @@ class _Slot:
 
     def __init__(self, plugin: ScorePlugin, weight: int) -> None:
         self.plugin = plugin
+        self.name = plugin.name
         self.weight = weight
+        self.is_declared = Reads.UNDECLARED not in plugin.reads
+        self.has_stamp = type(plugin).stamp is not Plugin.stamp
         self.normalizer = plugin if isinstance(plugin, NormalizePlugin) else None
         self.flags = journal_flags(plugin.reads)
         self.answer_is_kept = not plugin.reads & (Reads.UNDECLARED | Reads.FEASIBLE)
         """Its raw scores depend on the row alone: they outlive a change of the feasible rows."""
+        self.is_steady = self.answer_is_kept and not self.has_stamp
         self.stamp: Hashable = None
         self.state: State | Skip | None = None
         self.raw: Scores | None = None
         self.contribution: npt.NDArray[np.integer] | int | None = None
 
+    def stamp_now(self, fragments: Mapping[str, Hashable], view: View) -> Hashable:
+        return self.plugin.stamp(fragments[self.name], view) if self.has_stamp and self.is_declared else ()
+
     @property
     def is_flat(self) -> bool:
         return self.contribution is None or isinstance(self.contribution, int)
+
+    def is_unmoved_by(self, flags: int, is_other_set: bool) -> bool:
+        """Whether what changed on the rows, and on which rows fit, can't have changed any of the answers."""
+        if not self.is_steady or self.state is None:
+            return False
+        if self.state is SKIP:
+            return True
+        return not flags & self.flags and not (is_other_set and self.normalizer is not None and not self.is_flat)
 
 
 class ClassScores:
@@ -115,7 +135,12 @@ class ClassScores:
         self._position = -1
         add_up = is_full or filters.changed_feasibility is None
         touched: set[int] = set() if filters.changed_feasibility is None else filters.changed_feasibility
+        changed_flags = 0
+        for flags in rows.values():
+            changed_flags |= flags
         for slot in self._slots:
+            if not is_full and slot.is_unmoved_by(changed_flags, is_other_set):
+                continue
             try:
                 add_up = (
                     self._refresh_slot(slot, pod, fragments, view, filters, rows, touched, is_full, is_other_set)
@@ -148,8 +173,8 @@ class ClassScores:
     ) -> bool:
         """Whether the sum must be made anew for all rows."""
         plugin = slot.plugin
-        stamp = _stamp(plugin, fragments, view)
-        is_stale = is_full or stamp is None or stamp != slot.stamp or slot.state is None
+        stamp = slot.stamp_now(fragments, view)
+        is_stale = is_full or not slot.is_declared or slot.state is None or stamp != slot.stamp
         if not slot.answer_is_kept:
             is_stale = is_stale or is_other_set or any(flags & slot.flags for flags in rows.values())
         slot.stamp = stamp
@@ -166,7 +191,7 @@ class ClassScores:
             slot.raw = raw
             self._contribute(slot, view, filters)
             return True
-        if slot.state is SKIP:
+        if slot.state is SKIP or not slot.answer_is_kept or not (rows or is_other_set):
             return False
         return self._refresh_rows(slot, pod, view, filters, rows, touched, is_other_set)
 
@@ -181,8 +206,6 @@ class ClassScores:
         is_other_set: bool,
     ) -> bool:
         """The rows that changed, for a plugin whose answers depend on the row alone."""
-        if not slot.answer_is_kept:
-            return False
         is_raw_changed = False
         for row, flags in rows.items():
             if not flags & slot.flags:

@@ -20,6 +20,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from scheduler.cluster.interning import Interner
+from scheduler.cluster.pod_template import template_key
 from scheduler.errors import PluginError
 from scheduler.framework.class_filters import ClassFilters
 from scheduler.framework.class_scores import ClassScores
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo
     from scheduler.cluster.view import View
     from scheduler.framework.profile import Profile
+
+MOST_TEMPLATES = 10_000
 
 Fragments = dict[str, Hashable]
 """Plugin name → fragment, of the plugins that declare what they read."""
@@ -60,6 +63,9 @@ class ClassCache:
         self.limit_classes = limit_classes
         self._classes: OrderedDict[Hashable, PodClass] = OrderedDict()
         self._static_keys: Interner[Hashable] = Interner()
+        self._templates: dict[Hashable, tuple[object, Fragments, int]] = {}
+        self._generation = object()
+        """Numbers of static fragments that pods remember hold for one generation only."""
         self._bytes = 0
         self._sizes: dict[Hashable, int] = {}
 
@@ -91,25 +97,38 @@ class ClassCache:
     def _static_fragments(self, profile: Profile, pod: PodInfo, view: View) -> tuple[Fragments, int]:
         """Fragments that depend on the pod alone, worked out once a pod, with one small number for all of them."""
         kept = pod.static_fragments
-        if kept is not None and kept[0] == profile.scheduler_name:
+        if kept is not None and kept[0] is self._generation:
             return kept[1], kept[2]
-        fragments = {plugin.name: _fragment(plugin, pod, view) for plugin in profile.static_fragment_plugins}
+        template = template_key(pod)
+        found = self._templates.get(template) if template is not None else None
+        if found is None:
+            fragments = {plugin.name: _fragment(plugin, pod, view) for plugin in profile.static_fragment_plugins}
+            number = self._number_of(profile, fragments)
+            found = (self._generation, fragments, number)
+            if template is not None:
+                if len(self._templates) >= MOST_TEMPLATES:
+                    self._templates.clear()
+                self._templates[template] = found
+        pod.static_fragments = found
+        return found[1], found[2]
+
+    def _number_of(self, profile: Profile, fragments: Fragments) -> int:
+        """One small number for a combination of fragments, so that the long ones are hashed once."""
+        if len(self._static_keys) > 64 * self.limit_classes:
+            self.clear()
         try:
-            key = self._static_keys.intern((profile.scheduler_name, *fragments.values()))
+            return self._static_keys.intern((profile.scheduler_name, *fragments.values()))
         except TypeError as error:
             culprit = next((name for name, fragment in fragments.items() if not _is_hashable(fragment)), "")
             raise PluginError(culprit, "Fragment", error) from error
-        if len(self._static_keys) > 64 * self.limit_classes:
-            self._static_keys = Interner()
-            self.clear()
-            key = self._static_keys.intern((profile.scheduler_name, *fragments.values()))
-        pod.static_fragments = (profile.scheduler_name, fragments, key)
-        return fragments, key
 
     def clear(self) -> None:
         """Forget every answer (a profile changed)."""
         self._classes.clear()
         self._sizes.clear()
+        self._templates.clear()
+        self._static_keys = Interner()
+        self._generation = object()
         self._bytes = 0
 
     def _weigh(self, key: Hashable, pod_class: PodClass) -> None:

@@ -100,9 +100,9 @@ class AffinityFilterState(State):
         """Code of refusal of each row asked, 0 = fits."""
         codes = np.zeros(len(table.exists[rows]), np.int16)
         for key, counts in self.existing.items():
-            codes[_taken(counts, table, key, rows)] = EXISTING_ANTI_AFFINITY
+            np.putmask(codes, _taken(counts, table, key, rows), EXISTING_ANTI_AFFINITY)
         for key, counts in self.anti_affinity.items():
-            codes[_taken(counts, table, key, rows)] = ANTI_AFFINITY
+            np.putmask(codes, _taken(counts, table, key, rows), ANTI_AFFINITY)
         if self.own.affinity:
             anywhere = self.may_be_first and self.no_pod_matches
             for term in self.own.affinity:
@@ -114,8 +114,8 @@ class AffinityFilterState(State):
                     if found is None:
                         accepted = np.zeros(len(column), np.bool_)
                     else:
-                        accepted = (widened(found, table, key) > 0)[column]
-                codes[~accepted] = AFFINITY
+                        accepted = (widened(found, table, key) > 0).take(column)
+                np.putmask(codes, ~accepted, AFFINITY)
         return codes
 
     def code(self, table: NodeTable, row: int) -> int:
@@ -150,7 +150,7 @@ class AffinityScoreState(State):
     def scores(self, table: NodeTable, rows: Rows) -> Scores:
         total = np.zeros(len(table.exists[rows]), np.int64)
         for key, sums in self.sums.items():
-            total += widened(sums, table, key)[table.label(key)[rows]]
+            total += widened(sums, table, key).take(table.label(key)[rows])
         return total
 
     def score(self, table: NodeTable, row: int) -> int:
@@ -158,7 +158,7 @@ class AffinityScoreState(State):
 
 
 def _taken(counts: DomainCounts, table: NodeTable, key: str, rows: Rows) -> npt.NDArray[np.bool_]:
-    taken: npt.NDArray[np.bool_] = (widened(counts, table, key) > 0)[table.label(key)[rows]]
+    taken: npt.NDArray[np.bool_] = (widened(counts, table, key) > 0).take(table.label(key)[rows])
     return taken
 
 

@@ -66,7 +66,7 @@ class Eligibility(msgspec.Struct, frozen=True, gc=False):
         if constraint.honors_taints:
             accepts = tolerated_taint_sets(table, self.tolerations)
             if not accepts.all():
-                tolerable = accepts[table.taint_set]
+                tolerable = accepts.take(table.taint_set)
                 mask = tolerable if mask is None else mask & tolerable
         return mask
 

@@ -117,7 +117,7 @@ class SpreadFilterState(State):
             by_value = np.zeros(len(counts), np.int16)
             by_value[counts > one.most_before()] = TOO_UNEVEN
             by_value[ABSENT] = MISSING_KEY
-            own = by_value[table.label(key)[rows]]
+            own = by_value.take(table.label(key)[rows])
             codes = own if codes is None else np.where(own != 0, own, codes)
         return np.zeros(len(table.exists[rows]), np.int16) if codes is None else codes
 
@@ -163,7 +163,7 @@ class SpreadScoreState(State):
             if one.by_row is not None:
                 total += one.by_row[rows]
             elif one.by_value is not None:
-                total += one.by_value[table.label(one.topology_key)[rows]]
+                total += one.by_value.take(table.label(one.topology_key)[rows])
         if self.ignored is not None:
             total[self.ignored[rows]] = 0.0
         return go_round(total)

@@ -61,13 +61,16 @@ class Budgets:
 
     def charged(self, info: PodInfo) -> list[int]:
         """Indices into ``all`` of the budgets that the pod's removal takes from."""
-        if info.uid in self.paid:
-            return []
-        return [
-            index
-            for index, budget in self._by_namespace.get(info.namespace, ())
-            if budget.covers(info) and info.name not in budget.granted
-        ]
+        return [index for index in self.covering(info) if self.charges(index, info)]
+
+    def covering(self, info: PodInfo) -> tuple[int, ...]:
+        """Indices of the budgets that the pod is under, whoever paid for it."""
+        budgets = self._by_namespace.get(info.namespace)
+        return () if budgets is None else tuple([index for index, budget in budgets if budget.covers(info)])
+
+    def charges(self, index: int, info: PodInfo) -> bool:
+        """Whether a budget that covers the pod has yet to pay for it."""
+        return info.uid not in self.paid and info.name not in self.all[index].granted
 
 
 def usable_budgets(objects: Mapping[str, PodDisruptionBudget], victims_in_flight: Sequence[PodInfo] = ()) -> Budgets:

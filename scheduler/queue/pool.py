@@ -1,7 +1,7 @@
 """The unschedulable pool: rejected pods that wait for an event that may help, and gated pods.
 
 Most events help nobody, and there are thousands of them a second. So pods are found by who rejected them, and those
-that every hint treats alike (``hint_class.py``) lie together in one group, for which each hint is asked once.
+that every hint treats alike (``pod_template.py``) lie together in one group, for which each hint is asked once.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class QueuedPod:
         self.was_flushed = False
         """No event has moved it since its last attempt, only the flush of the pool: a hint may be missing."""
         self.class_key: Hashable | None = None
-        """See ``hint_class.py``; None: not worked out, or the pod is a class of its own."""
+        """See ``pod_template.py``; None: not worked out, or the pod is a class of its own."""
 
     @property
     def uid(self) -> str:

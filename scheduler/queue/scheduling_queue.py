@@ -19,6 +19,7 @@ from typing import Any
 
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.pod_template import template_key
 from scheduler.errors import InvariantViolation
 from scheduler.framework.events import (
     BACKOFF_COMPLETE,
@@ -35,7 +36,6 @@ from scheduler.queue.backoff import BackoffQueues
 from scheduler.queue.clock import SECOND, QueueClock
 from scheduler.queue.cluster_events import PENDING_POD_ADD, PENDING_POD_UPDATE, pod_events
 from scheduler.queue.facts import QueueFacts
-from scheduler.queue.hint_class import template_key
 from scheduler.queue.hints import HintMap, Strategy
 from scheduler.queue.in_flight import EVENT_LIMIT, InFlight
 from scheduler.queue.pool import ClassKey, UnschedulablePool

@@ -24,7 +24,6 @@ def differences(expect: dict[str, Any], got: Answers) -> list[str]:
     if expect["error"] is not None:
         if expect["error"] in OWN_ERROR_TEXTS:
             compare("error text", expect["error"], got.error)
-        compare("nomination", expect["nomination"], got.nomination or None)
         return lines
     compare("preFilter.status", _sorted_reasons(expect["preFilter"]["status"]), got.pre_filter["status"])
     names = expect["preFilter"]["nodeNames"]
@@ -79,9 +78,9 @@ def _compare_preemption(wanted: dict[str, Any], got: Answers, compare: Any) -> N
         return
     compare("preemption.eligible", wanted["eligible"], evidence.eligible)
     candidates = {
-        candidate.node: {
+        candidate.node_name: {
             "victims": [victim.key for victim in candidate.victims],
-            "pdbViolations": candidate.budget_violations,
+            "pdbViolations": candidate.pdb_violations,
         }
         for candidate in evidence.candidates
     }

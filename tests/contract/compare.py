@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
+from yarl import URL
 
 from scheduler.simulate.apiserver.kinds import BY_GROUP_VERSION
 from tests.contract.requests import CHAPTERS, Step
@@ -71,10 +72,10 @@ async def play(base_url: str, token: str | None = None) -> Recording:
     variables = {"run": run, "ns": run}
     recording = Recording()
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    async with aiohttp.ClientSession(base_url, headers=headers, connector=aiohttp.TCPConnector(ssl=False)) as session:
+    async with aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(ssl=False)) as session:
         for chapter, steps in CHAPTERS.items():
             for step in steps:
-                code, body = await _request(session, step, variables)
+                code, body = await _request(session, base_url, step, variables)
                 for variable, path in step.capture.items():
                     variables[variable] = _dig(body, path)
                 shown = _reason(body) if step.only_code else normaliser.normal(body)
@@ -97,10 +98,12 @@ def differences(expected: Recording, actual: Recording) -> list[str]:
     return found
 
 
-async def _request(session: aiohttp.ClientSession, step: Step, variables: dict[str, str]) -> tuple[int, Any]:
+async def _request(
+    session: aiohttp.ClientSession, base_url: str, step: Step, variables: dict[str, str]
+) -> tuple[int, Any]:
     path, text = _filled(step.path, variables), _filled(step.text() or "", variables)
     headers = {"Accept": step.accept, "Content-Type": step.content_type}
-    url = _url(session, path)
+    url = URL(base_url.rstrip("/") + path, encoded=True)
     async with session.request(step.method, url, data=text or None, headers=headers) as response:
         if step.events and response.status == 200:
             return 200, await _events(response, step.events)
@@ -108,12 +111,6 @@ async def _request(session: aiohttp.ClientSession, step: Step, variables: dict[s
         if "json" not in response.headers.get("Content-Type", ""):
             return response.status, raw.decode()
         return response.status, json.loads(raw)
-
-
-def _url(session: aiohttp.ClientSession, path: str) -> Any:
-    from yarl import URL
-
-    return URL(str(session._base_url).rstrip("/") + path, encoded=True)
 
 
 async def _events(response: aiohttp.ClientResponse, wanted: int) -> list[Any]:

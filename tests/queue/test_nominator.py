@@ -87,15 +87,15 @@ def test_a_pod_deleted_bound_or_recreated_meanwhile_is_not_nominated() -> None:
     assert world.names("n1") == []
 
 
-def test_every_change_raises_the_version_and_nothing_else_does() -> None:
+def test_readers_learn_which_nodes_changed_and_nothing_else() -> None:
     world = World()
     info = world.pod("a")
-    before = world.nominator.version
+    before = world.nominator.position
     world.nominator.delete("unknown")
     world.nominator.nominate(info, "")
-    assert world.nominator.version == before
+    assert world.nominator.position == before
     world.nominator.nominate(info, "n1")
-    assert world.nominator.version > before
+    assert world.nominator.nodes_changed_since(before) == {"n1"}
 
 
 def test_pods_of_other_schedulers_count_as_their_status_says() -> None:

@@ -315,6 +315,12 @@ def decode_body(kind: Kind, raw: bytes) -> Object:
         ) from error
     if not isinstance(body, dict):
         raise failures.bad_request("couldn't get version/kind; json parse error: expected an object")
+    for part in ("metadata", "spec", "status"):
+        if not isinstance(body.get(part), dict | None):
+            text = (
+                f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: json: cannot unmarshal '
+            )
+            raise failures.bad_request(f"{text}into Go struct field {kind.kind}.{part}")
     sent = body.get("kind")
     if sent and sent != kind.kind:
         version = str(body.get("apiVersion", kind.version)).rpartition("/")[2]

@@ -125,7 +125,7 @@ class ApiServer:
         except failures.Failure as failure:
             answer = Answer(failure.code, _encode(failure.body()))
         if fault is not None and fault.action == "drop_after":
-            _hang_up(request)
+            return _hang_up(request)
         if isinstance(answer, Watching):
             self.served.append(Served(request.method, request.path, 200))
             return await self._stream(request, answer)
@@ -170,7 +170,7 @@ class ApiServer:
             case "delay":
                 await asyncio.sleep(fault.seconds)
             case "drop":
-                _hang_up(request)
+                return _hang_up(request)
             case "status":
                 await request.read()
                 details: dict[str, Any] = {"retryAfterSeconds": fault.retry_after} if fault.retry_after else {}
@@ -198,8 +198,8 @@ class ApiServer:
         return response
 
 
-def _hang_up(request: web.BaseRequest) -> None:
-    """Close the connection without an answer."""
+def _hang_up(request: web.BaseRequest) -> web.Response:
+    """Close the connection; the answer returned here goes nowhere."""
     if request.transport is not None:
         request.transport.abort()
-    raise ConnectionResetError("connection dropped by a fault")
+    return web.Response(status=500)

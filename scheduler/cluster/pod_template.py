@@ -1,4 +1,4 @@
-"""Pods that every queueing hint treats alike.
+"""Pods made from one template.
 
 Ten thousand pods that wait are mostly copies of a few templates. A hint compares the event's object with what a pod
 asks for, so copies get the same answer, and it is enough to ask for one of them. Two pods are of one class when nothing

@@ -1,0 +1,49 @@
+# Everything needs python3 with its venv module and nothing else; make e2e and make bench also need go (or E2E_CLUSTER=kind|kubeconfig).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+.PHONY: demo test lint e2e e2e-long bench conformance benchmarks clean
+
+$(VENV)/.installed: pyproject.toml requirements.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+## demo: an embedded cluster, the shipped scheduler, a workload worth watching (ARGS=--serve keeps it up)
+demo: $(VENV)/.installed
+	$(BIN)/python -m scheduler demo $(ARGS)
+
+## test: lint, types, dependency rules, and every test that needs nothing but Python
+test: lint
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy scheduler
+
+## e2e: the promises of the README on a real control plane (built from Go modules once, then cached)
+e2e: $(VENV)/.installed
+	$(BIN)/python -m pytest e2e $(ARGS)
+
+## e2e-long: churn, soak and side-by-side runs of many minutes
+e2e-long: $(VENV)/.installed
+	$(BIN)/python -m pytest e2e --long $(ARGS)
+
+## bench: side by side with kube-scheduler and a null scheduler, on the real control plane
+bench: $(VENV)/.installed
+	$(BIN)/python -m e2e.bench $(ARGS)
+
+## conformance: run vector files, VECTORS=PATH...
+conformance: $(VENV)/.installed
+	$(BIN)/python -m tests.conformance $(VECTORS)
+
+## benchmarks: one cycle, one event, one sync; measurements, not checks
+benchmarks: $(VENV)/.installed
+	$(BIN)/python -m tests.benchmarks $(ARGS)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,37 @@
+"""What the queueing hints of several volume plugins ask about a pod."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.cluster.volumes_csi import claim_key
+from scheduler.framework.events import Hint
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.objects.storage import PersistentVolumeClaim
+
+
+def uses_claim(pod: PodInfo, claim: PersistentVolumeClaim) -> bool:
+    """Whether one of the pod's volumes is this claim, that of a generic ephemeral volume included."""
+    return any(claim_key(pod, volume) == claim.key for volume in pod.pod.spec.volumes)
+
+
+def names_claim(pod: PodInfo, claim: PersistentVolumeClaim) -> bool:
+    """As ``uses_claim``, by PersistentVolumeClaim volumes only."""
+    return claim.metadata.namespace == pod.namespace and any(
+        volume.persistent_volume_claim is not None and volume.persistent_volume_claim.claim_name == claim.metadata.name
+        for volume in pod.pod.spec.volumes
+    )
+
+
+def its_claim_changed(pod: PodInfo, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> Hint:
+    """A hint: a claim that the pod uses was added or changed."""
+    return Hint.QUEUE if new is not None and uses_claim(pod, new) else Hint.SKIP
+
+
+def its_named_claim_changed(
+    pod: PodInfo, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
+) -> Hint:
+    """A hint: as ``its_claim_changed``, without generic ephemeral volumes."""
+    return Hint.QUEUE if new is not None and names_claim(pod, new) else Hint.SKIP

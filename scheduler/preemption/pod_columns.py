@@ -1,0 +1,131 @@
+"""The pods of each row in the order of importance, as arrays: kept from one attempt to the next.
+
+Sorting every pod of a cluster anew for each preemptor would cost more than all the rest. A row is sorted again when its
+pods are not the ones it was sorted from; whether they are is seen by comparing the objects themselves, so that nobody
+has to be told of a change and any view will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.preemption.importance import most_important_first
+from scheduler.preemption.pod_profiles import PodProfiles
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.table import NodeTable
+
+NEVER_A_VICTIM = np.iinfo(np.int64).max
+"""The priority of places without a pod."""
+_LATER_THAN_ANY = NEVER_A_VICTIM
+
+_MOST_PODS = 512
+"""Rows with more pods are left to the plain dry run, ..."""
+_MOST_SCALARS = 16
+"""... and so are those whose pods charge a resource that is none of the first so many: the arrays have a limit."""
+_MOST_CELLS = 1 << 24
+_FEWEST_PROFILES_TO_DROP = 4096
+
+Matrix = npt.NDArray[np.int64]
+
+
+class PodColumns:
+    """Arrays of one line a row and one place a pod, the most important pod of a row first."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything; it is found out again as it is needed."""
+        self.profiles = PodProfiles()
+        self.infos: list[list[PodInfo]] = []
+        """By row, most important first."""
+        self.priority: Matrix = np.full((0, 16), NEVER_A_VICTIM, np.int64)
+        self.profile: npt.NDArray[np.int32] = np.zeros((0, 16), np.int32)
+        self.charges: dict[str, Matrix] = {name: np.zeros((0, 16), np.int64) for name in _CHARGES}
+        """Column of the node table → what each pod adds to it."""
+        self.scalars: dict[str, Matrix] = {}
+        """Resource → what each pod adds to what is requested of it."""
+        self.is_kept: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+        """Rows that the arrays describe; the others have too many pods or resources."""
+        self.last_start: Matrix = np.zeros(0, np.int64)
+        """The latest start among the pods of a row that also has pods without one, else -1; nanoseconds. From then on
+        the order holds, since those count as started now."""
+        self._sorted_from: list[tuple[PodInfo, ...]] = []
+
+    def refresh(self, table: NodeTable, rows: Sequence[int]) -> None:
+        """Bring these rows up to date."""
+        if len(self._sorted_from) < table.size:
+            self._lengthen(table.size)
+        if len(self.profiles) > max(_FEWEST_PROFILES_TO_DROP, 2 * int(table.pod_count.sum())):
+            self.clear()
+            self._lengthen(table.size)
+        pods = table.pods
+        sorted_from = self._sorted_from
+        for row in rows:
+            there = tuple(pods[row].values())
+            if there != sorted_from[row]:
+                sorted_from[row] = there
+                self._sort(row, there)
+
+    def _sort(self, row: int, pods: tuple[PodInfo, ...]) -> None:
+        count = len(pods)
+        infos = self.infos[row] = most_important_first(pods, _LATER_THAN_ANY)
+        self.is_kept[row] = self._has_room(row, infos)
+        if not self.is_kept[row]:
+            return
+        charged = [info.charged for info in infos]
+        self.priority[row, count:] = NEVER_A_VICTIM
+        self.priority[row, :count] = [info.priority for info in infos]
+        self.profile[row, :count] = [self.profiles.number(info) for info in infos]
+        self.charges["requested_cpu"][row, :count] = [vector.milli_cpu for vector in charged]
+        self.charges["requested_memory"][row, :count] = [vector.memory for vector in charged]
+        self.charges["requested_storage"][row, :count] = [vector.ephemeral_storage for vector in charged]
+        for name, matrix in self.scalars.items():
+            matrix[row, :count] = [vector.scalars.get(name, 0) for vector in charged]
+        starts = [start for info in infos if (start := info.pod.status.start_time) is not None]
+        self.last_start[row] = parse_latest(starts) if starts and len(starts) < count else -1
+
+    def _has_room(self, row: int, infos: Sequence[PodInfo]) -> bool:
+        count = len(infos)
+        while self.priority.shape[1] < count:
+            width = min(2 * self.priority.shape[1], _MOST_PODS)
+            if count > width == self.priority.shape[1] or width * len(self.infos) > _MOST_CELLS:
+                return False
+            self._widen(width)
+        for name in {name for info in infos for name in info.charged.scalars}:
+            if name not in self.scalars:
+                if len(self.scalars) == _MOST_SCALARS:
+                    return False
+                self.scalars[name] = np.zeros(self.priority.shape, np.int64)
+        return True
+
+    def _lengthen(self, size: int) -> None:
+        more = size - len(self.infos)
+        self.infos += [[] for _ in range(more)]
+        self._sorted_from += [()] * more
+        self.is_kept = np.concatenate([self.is_kept, np.ones(more, np.bool_)])
+        self.last_start = np.concatenate([self.last_start, np.full(more, -1, np.int64)])
+        self._pad(((0, more), (0, 0)))
+
+    def _widen(self, width: int) -> None:
+        self._pad(((0, 0), (0, width - self.priority.shape[1])))
+
+    def _pad(self, padding: tuple[tuple[int, int], tuple[int, int]]) -> None:
+        self.priority = np.pad(self.priority, padding, constant_values=NEVER_A_VICTIM)
+        self.profile = np.pad(self.profile, padding)
+        for matrices in (self.charges, self.scalars):
+            for name, matrix in matrices.items():
+                matrices[name] = np.pad(matrix, padding)
+
+
+_CHARGES = ("requested_cpu", "requested_memory", "requested_storage")
+
+
+def parse_latest(starts: Sequence[str]) -> int:
+    return max(map(parse_time, starts))

@@ -1,0 +1,145 @@
+"""The scheduling loop with a real engine of a few lines."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from scheduler.controller.loop import SchedulingLoop
+from scheduler.engine.commands import BindPod, Command, RecordAttempt
+from scheduler.engine.stimuli import ObjectObserved, PodsActivated, Stimulus, Tick
+from scheduler.framework.now import Now
+from scheduler.objects.kinds import Kind
+from tests.builders import node, pod
+from tests.controller.conftest import until
+from tests.controller.round_robin_engine import NAME, RoundRobinEngine
+
+
+@asynccontextmanager
+async def looping(loop: SchedulingLoop) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(loop.run())
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def pods(count: int) -> list[Stimulus]:
+    return [ObjectObserved(Kind.POD, pod(f"p{number}", spec={"schedulerName": NAME})) for number in range(count)]
+
+
+async def test_pods_that_are_fed_are_decided_in_order() -> None:
+    commands: list[Command] = []
+    loop = SchedulingLoop(RoundRobinEngine(), commands.append, lambda: True)
+    loop.feed([ObjectObserved(Kind.NODE, node("n1")), *pods(3)])
+    async with looping(loop):
+        await until(lambda: loop.counts.steps == 3)
+    assert [command.pod.name for command in commands if isinstance(command, BindPod)] == ["p0", "p1", "p2"]
+
+
+async def test_nothing_is_taken_before_it_is_allowed_and_a_wake_is_enough_to_begin() -> None:
+    is_allowed = False
+    loop = SchedulingLoop(RoundRobinEngine(), lambda _: None, lambda: is_allowed)
+    async with looping(loop):
+        loop.feed([ObjectObserved(Kind.NODE, node("n1")), *pods(2)])
+        await until(lambda: loop.counts.slices >= 2)
+        assert loop.counts.steps == 0
+        is_allowed = True
+        loop.wake()
+        await until(lambda: loop.counts.steps == 2)
+
+
+async def test_after_stop_popping_stimuli_are_applied_and_no_pod_is_taken() -> None:
+    engine = RoundRobinEngine()
+    loop = SchedulingLoop(engine, lambda _: None, lambda: True)
+    async with looping(loop):
+        loop.stop_popping()
+        loop.stop_popping()
+        loop.feed([ObjectObserved(Kind.NODE, node("n1")), *pods(2)])
+        before = loop.counts.slices
+        await until(lambda: loop.counts.slices > before)
+    assert engine.is_shut_down
+    assert len(engine.pending) == 2
+    assert loop.counts.steps == 0
+
+
+async def test_a_pod_that_breaks_the_engine_stops_neither_the_loop_nor_the_others() -> None:
+    class Fragile(RoundRobinEngine):
+        def schedule_one(self, now: Now) -> Sequence[Command] | None:
+            if self.pending and self.pending[0].name == "p1":
+                self.pending.popleft()
+                raise RuntimeError("a bug")
+            return super().schedule_one(now)
+
+        def handle(self, stimulus: Stimulus, now: Now) -> Sequence[Command]:
+            if isinstance(stimulus, PodsActivated):
+                raise RuntimeError("another bug")
+            return super().handle(stimulus, now)
+
+    loop = SchedulingLoop(Fragile(), lambda _: None, lambda: True)
+    async with looping(loop):
+        loop.feed([ObjectObserved(Kind.NODE, node("n1")), PodsActivated(["x"]), *pods(3)])
+        await until(lambda: loop.counts.steps == 2)
+    assert loop.counts.errors == 2
+
+
+async def test_work_is_cut_into_slices_so_that_others_have_their_turn() -> None:
+    ticks = itertools.count()
+
+    def clock() -> Now:
+        """Each look at the clock is a millisecond later."""
+        return Now(next(ticks) / 1000.0, 0)
+
+    loop = SchedulingLoop(RoundRobinEngine(), lambda _: None, lambda: True, clock=clock, slice_seconds=0.010)
+    loop.feed([ObjectObserved(Kind.NODE, node("n1")), *pods(50)])
+    steps: list[int] = []
+
+    async def somebody_else() -> None:
+        while loop.counts.steps < 50:
+            steps.append(loop.counts.steps)
+            await asyncio.sleep(0)
+
+    async with looping(loop):
+        await somebody_else()
+    assert max(after - before for before, after in itertools.pairwise(steps)) <= 10
+
+
+async def test_a_deadline_brings_a_tick() -> None:
+    class Waiting(RoundRobinEngine):
+        deadline: float | None = None
+        ticked: float | None = None
+
+        def next_deadline(self) -> float | None:
+            return self.deadline
+
+        def handle(self, stimulus: Stimulus, now: Now) -> Sequence[Command]:
+            if isinstance(stimulus, Tick):
+                self.ticked, self.deadline = now.monotonic, None
+            return super().handle(stimulus, now)
+
+    engine = Waiting()
+    loop = SchedulingLoop(engine, lambda _: None, lambda: True)
+    async with looping(loop):
+        await until(lambda: loop.counts.slices >= 1)
+        engine.deadline = deadline = asyncio.get_running_loop().time() + 0.02
+        loop.wake()
+        await until(lambda: engine.ticked is not None)
+    assert engine.ticked is not None
+    assert engine.ticked >= deadline
+
+
+async def test_buffers_are_flushed_when_a_slice_ends() -> None:
+    commands: list[Command] = []
+    flushed: list[int] = []
+    loop = SchedulingLoop(
+        RoundRobinEngine(), commands.append, lambda: True, after_slice=lambda: flushed.append(len(commands))
+    )
+    loop.feed([ObjectObserved(Kind.NODE, node("n1")), *pods(1)])
+    async with looping(loop):
+        await until(lambda: bool(flushed))
+    assert flushed[0] == len(commands) == 2
+    assert isinstance(commands[1], RecordAttempt)
+

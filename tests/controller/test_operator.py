@@ -1,0 +1,128 @@
+"""kopf in its own thread, against the embedded API server."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import kopf
+
+from scheduler.controller.client import ApiClient
+from scheduler.controller.credentials import CredentialSource
+from scheduler.controller.operator import KopfOperator, OperatorCallbacks, Proofs, operator_settings
+from scheduler.controller.settings import ConnectionSettings, OperatorOptions
+from tests.controller.conftest import create, until
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.configurations: list[Mapping[str, str] | None] = []
+        self.priorities: dict[str, int | None] = {}
+        self.beat = time.monotonic()
+
+    @property
+    def callbacks(self) -> OperatorCallbacks:
+        return OperatorCallbacks(self.configurations.append, self.priorities.__setitem__)
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+@asynccontextmanager
+async def operating(connection: ConnectionSettings, options: OperatorOptions) -> AsyncIterator[tuple[KopfOperator, Heard]]:
+    heard = Heard()
+    operator = KopfOperator(
+        options,
+        CredentialSource(connection, {}),
+        heard.callbacks,
+        Proofs(last_beat=lambda: heard.beat, is_leading=lambda: True),
+    )
+    operator.start()
+    try:
+        yield operator, heard
+    finally:
+        await operator.stop()
+
+
+def config_map(name: str, text: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"config.yaml": text}}
+
+
+async def test_the_watched_config_map_and_priority_classes_are_handed_over(
+    connection: ConnectionSettings, client: ApiClient
+) -> None:
+    options = OperatorOptions(config_map_namespace="default", config_map_name="tandem")
+    await create(client, CONFIG_MAPS, config_map("tandem", "one"))
+    await create(client, CONFIG_MAPS, config_map("another", "no"))
+    document = {"metadata": {"name": "high"}, "value": 1000, "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    await create(client, "/apis/scheduling.k8s.io/v1/priorityclasses", document)
+    async with operating(connection, options) as (_, heard):
+        await until(lambda: bool(heard.configurations) and heard.priorities.get("high") == 1000)
+        assert heard.configurations == [{"config.yaml": "one"}]
+        await client.request("DELETE", f"{CONFIG_MAPS}/tandem")
+        await until(lambda: heard.configurations[-1] is None)
+
+
+async def test_the_liveness_endpoint_notices_a_loop_that_stands_still(connection: ConnectionSettings) -> None:
+    port = free_port()
+    options = OperatorOptions(liveness_port=port, liveness_address="127.0.0.1")
+    async with operating(connection, options) as (operator, heard):
+        await until(lambda: operator.is_ready)
+        heard.beat = time.monotonic() - 31.0
+        async with aiohttp.ClientSession() as session:
+            assert await _status(session, port) == 500
+
+
+async def test_the_liveness_endpoint_tells_of_leadership_and_the_last_beat(connection: ConnectionSettings) -> None:
+    port = free_port()
+    options = OperatorOptions(liveness_port=port, liveness_address="127.0.0.1")
+    async with operating(connection, options) as (operator, _):
+        await until(lambda: operator.is_ready)
+        async with aiohttp.ClientSession() as session:
+            assert await _status(session, port) == 200
+
+
+async def _status(session: aiohttp.ClientSession, port: int) -> int:
+    """The endpoint's answer, once it listens."""
+    async with asyncio.timeout(5):
+        while True:
+            try:
+                async with session.get(f"http://127.0.0.1:{port}/healthz", headers={"Connection": "close"}) as response:
+                    return response.status
+            except aiohttp.ClientConnectionError:
+                await asyncio.sleep(0.01)
+
+
+async def test_a_kopf_that_fails_is_logged_and_leaves_everybody_else_alone(
+    connection: ConnectionSettings, log_lines: list[dict[str, Any]]
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        options = OperatorOptions(liveness_port=taken.getsockname()[1], liveness_address="127.0.0.1")
+        async with operating(connection, options):
+            bystander = asyncio.Event()
+            born_later = asyncio.create_task(bystander.wait())
+            await until(lambda: any(line["event"] == "kopf ended, starting it again" for line in log_lines))
+            assert not born_later.done()
+            bystander.set()
+            assert await born_later
+
+
+def test_posting_peering_and_scanning_are_off_and_nothing_is_registered_globally() -> None:
+    settings = operator_settings()
+    assert not settings.posting.enabled
+    assert settings.peering.standalone
+    assert settings.scanning.disabled
+    assert not kopf.get_default_registry()._watching.get_all_handlers()

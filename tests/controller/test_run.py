@@ -1,0 +1,150 @@
+"""The whole shell as a process: how it starts, schedules, and leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from scheduler.controller.client import ApiClient
+from scheduler.controller.settings import ConnectionSettings
+from scheduler.simulate.cluster import EmbeddedCluster
+from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
+from tests.controller.test_operator import free_port
+
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/tandem-scheduler"
+ROOT = Path(__file__).parents[2]
+
+
+class Scheduler:
+    """The process, with its log lines as they come."""
+
+    def __init__(self, process: asyncio.subprocess.Process, port: int) -> None:
+        self.process = process
+        self.port = port
+        self.lines: list[dict[str, Any]] = []
+        self.noise: list[str] = []
+        self.reader = asyncio.create_task(self._read())
+
+    @property
+    def events(self) -> list[str]:
+        return [line["event"] for line in self.lines]
+
+    async def until_logged(self, event: str) -> None:
+        await until(lambda: event in self.events)
+
+    async def until_lost(self, signal_number: signal.Signals | None = None) -> int:
+        """Its exit code."""
+        if signal_number is not None:
+            self.process.send_signal(signal_number)
+        code = await asyncio.wait_for(self.process.wait(), 20)
+        await self.reader
+        return code
+
+    async def _read(self) -> None:
+        assert self.process.stderr is not None
+        async for line in self.process.stderr:
+            try:
+                self.lines.append(json.loads(line))
+            except ValueError:
+                self.noise.append(line.decode())
+
+
+@asynccontextmanager
+async def scheduling(connection: ConnectionSettings, port: int | None = None) -> AsyncIterator[Scheduler]:
+    port = port or free_port()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-W", "error", "-X", "dev", "-m", "tests.controller.run_round_robin"),
+        *(connection.kubeconfig, str(port)),
+        stderr=asyncio.subprocess.PIPE,
+        cwd=ROOT,
+    )
+    scheduler = Scheduler(process, port)
+    try:
+        yield scheduler
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        await scheduler.reader
+
+
+async def test_it_schedules_and_says_so_and_leaves_in_order_when_asked_to(
+    cluster: EmbeddedCluster, connection: ConnectionSettings, client: ApiClient
+) -> None:
+    await create(client, "/api/v1/nodes", node_document("n1"))
+    await create(client, PODS, pod_document("early"))
+    async with scheduling(connection) as scheduler:
+        await scheduler.until_logged("Handlers synced")
+        await until(lambda: scheduler.events.count("Successfully bound pod to node") == 1)
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{scheduler.port}") as session:
+            async with session.get("/readyz") as response:
+                assert response.status == 200
+            async with session.get("/metrics") as response:
+                assert 'result="scheduled"} 1.0' in await response.text()
+        cluster.faults.delay("POST", "/pods/late/binding", 0.5)
+        await create(client, PODS, pod_document("late"))
+        await until(lambda: scheduler.events.count("Successfully bound pod to node") == 2)
+        # The bind of the second pod is under way now: it is waited for.
+        assert await scheduler.until_lost(signal.SIGTERM) == 0
+        assert scheduler.noise == []
+    order = ["Requested to terminate, exiting", "Binds settled", "Lease released", "kopf is down"]
+    assert [event for event in scheduler.events if event in order] == order
+    for name in ("early", "late"):
+        assert (await read(client, f"{PODS}/{name}"))["spec"]["nodeName"] == "n1"
+    events = (await read(client, "/apis/events.k8s.io/v1/namespaces/default/events"))["items"]
+    assert sorted(event["regarding"]["name"] for event in events) == ["early", "late"]
+    assert (await read(client, LEASE))["spec"].get("holderIdentity", "") == ""
+
+
+async def test_a_lost_lease_ends_it_with_code_1(
+    cluster: EmbeddedCluster, connection: ConnectionSettings, client: ApiClient
+) -> None:
+    async with scheduling(connection) as scheduler:
+        await scheduler.until_logged("Successfully acquired lease")
+        cluster.faults.fail("", "/leases", 503, times=1_000_000)
+        assert await scheduler.until_lost() == 1
+        assert scheduler.noise == []
+    assert "Leaderelection lost" in scheduler.events
+
+
+async def test_it_can_be_stopped_while_it_still_waits_for_its_first_lists(
+    cluster: EmbeddedCluster, connection: ConnectionSettings
+) -> None:
+    cluster.faults.fail("GET", "/api/v1/nodes", 403, times=1_000_000, reason="Forbidden")
+    async with scheduling(connection) as scheduler:
+        await scheduler.until_logged("missing right: list nodes")
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{scheduler.port}") as session:
+            async with session.get("/livez") as response:
+                assert response.status == 200
+            async with session.get("/readyz") as response:
+                assert "handlers are not fully synchronized" in await response.text()
+        assert await scheduler.until_lost(signal.SIGINT) == 0
+        assert scheduler.noise == []
+
+
+async def test_a_port_in_use_is_one_line_and_code_1(connection: ConnectionSettings) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        async with scheduling(connection, port) as scheduler:
+            assert await scheduler.until_lost() == 1
+    assert scheduler.events == [f"failed to listen on 127.0.0.1:{port}: the port is in use"]
+    assert scheduler.noise == []
+
+
+async def test_a_missing_kubeconfig_is_one_line_and_code_1(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere"
+    async with scheduling(ConnectionSettings(kubeconfig=str(path))) as scheduler:
+        assert await scheduler.until_lost() == 1
+    assert scheduler.events == [f"kubeconfig {path}: no such file"]
+    assert scheduler.noise == []

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from e2e.bench.measurement import Result, measure, middle, percentile, ratios
+
+
+def run(contender: str = "tandem", **changes: object) -> Result:
+    """Ten pods created at second 100, bound one a tenth of a second, each told of at once."""
+    names = [f"p{index}" for index in range(10)]
+    moments: dict[str, object] = {
+        "scenario": "plain",
+        "contender": contender,
+        "nodes": 5,
+        "names": frozenset(names),
+        "began": 100.0,
+        "created": dict.fromkeys(names, 100.0),
+        "bound": {name: 100.1 + index / 10 for index, name in enumerate(names)},
+        "told": {name: 100.1 + index / 10 for index, name in enumerate(names)},
+        "cpu_seconds": 0.02,
+        "peak_rss": 1 << 20,
+    }
+    return measure(**{**moments, **changes})  # type: ignore[arg-type]
+
+
+def test_throughput_is_from_the_first_creation_to_the_last_binding() -> None:
+    assert round(run().pods_per_second, 6) == 10
+
+
+def test_percentiles_are_of_the_time_from_creation_to_binding() -> None:
+    result = run()
+    assert (round(result.p50, 6), round(result.p99, 6)) == (0.5, 1.0)
+
+
+def test_cpu_time_is_shared_among_the_pods() -> None:
+    assert run().cpu_per_pod == 0.002
+
+
+def test_a_run_in_which_every_pod_is_bound_and_told_of_counts() -> None:
+    assert run().counts
+
+
+def test_a_run_with_an_unbound_pod_does_not_count() -> None:
+    result = run(bound={"p0": 100.1}, told={"p0": 100.1})
+    assert result.faults == ("9 pods without a binding",)
+
+
+def test_a_run_with_a_missing_event_does_not_count() -> None:
+    result = run(told={f"p{index}": 101.0 for index in range(9)})
+    assert result.faults == ("1 pods without a Scheduled event",)
+
+
+def test_a_run_with_an_event_over_five_seconds_late_does_not_count() -> None:
+    result = run(told={f"p{index}": 100.1 + index / 10 + (5.1 if index == 3 else 4.9) for index in range(10)})
+    assert result.faults == ("1 Scheduled events later than 5 s",)
+
+
+def test_the_percentile_is_a_value_that_occurred() -> None:
+    assert [percentile([1.0, 2.0, 3.0, 4.0], percent) for percent in (1, 25, 26, 50, 99, 100)] == [1, 1, 2, 2, 4, 4]
+
+
+def test_of_three_rounds_the_middle_one_is_reported_and_those_that_do_not_count_are_left_out() -> None:
+    quick, slow = run(began=100.05), run(began=99.0)
+    broken = run(told={})
+    assert middle([quick, broken, slow, run()]) == run()
+
+
+def test_ratios_above_one_are_in_favour_of_tandem() -> None:
+    theirs = run("kube-scheduler", cpu_seconds=0.04, peak_rss=3 << 20)
+    assert ratios([run(), theirs])["plain"] == {"throughput": 1.0, "p99": 1.0, "cpu": 2.0, "memory": 3.0}
+
+
+def test_a_run_that_does_not_count_is_compared_with_nothing() -> None:
+    assert ratios([run(), run("kube-scheduler", told={})]) == {}

@@ -1,0 +1,192 @@
+"""Random sequences of everything that can happen to the queue, compared after each step with a plain model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.events import Action, ClusterEvent, Hint, Resource
+from scheduler.queue.in_flight import KeptEvent
+from scheduler.queue.queued_pod import QueuedPod
+from tests.builders import node, pod
+from tests.queue.fakes import GATES_GONE, NODE_ADD, POD_DELETE, Bench, on, own_pod
+from tests.queue.model import Model, ModelEvent, ModelPod
+
+ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
+APPS = ("web", "db")
+PLUGINS = st.sets(st.sampled_from(("Fit", "Affinity", "Deaf")))
+
+
+def _node_is_for(pod_: PodInfo, _old: Any, new: Any) -> Hint:
+    return Hint.QUEUE if new.labels.get("for") == pod_.labels.get("app") else Hint.SKIP
+
+
+def _is_another(pod_: PodInfo, old: PodInfo, _new: Any) -> Hint:
+    return Hint.QUEUE if old.uid != pod_.uid else Hint.SKIP
+
+
+REGISTRATIONS = {
+    "Fit": (on(NODE_ADD, _node_is_for), on(POD_DELETE)),
+    "Affinity": (on(POD_DELETE, _is_another),),
+    "Deaf": (),
+    "Gate": (on(GATES_GONE, own_pod),),
+}
+
+
+class QueueAndModel(RuleBasedStateMachine):
+    """Pods are called p0, p1, ... and each name is used once; time moves by at least 1 ms a step, so nothing ties."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bench = Bench(REGISTRATIONS)
+        self.model = Model()
+        self.infos: dict[str, PodInfo] = {}
+
+    def names(self, *places: str) -> list[str]:
+        return [pod_.name for place in places for pod_ in self.model.at(place)]
+
+    def pass_time(self, milliseconds: int = 1) -> None:
+        self.model.advance(milliseconds)
+        self.bench.at(self.model.now / 1000)
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    @rule(app=st.sampled_from(APPS), priority=st.integers(0, 2), is_gated=st.booleans())
+    def add(self, app: str, priority: int, is_gated: bool) -> None:
+        self.pass_time()
+        name = f"p{len(self.infos)}"
+        if is_gated:
+            self.model.shut.add(name)
+            self.bench.gated.add(name)
+        self.model.add(name, app, priority)
+        self.infos[name] = self.bench.add(name, labels={"app": app}, priority=priority, gates=["g"] * is_gated)
+
+    @precondition(lambda self: self.names("active", "backoff", "errors", "pool"))
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        self.pass_time()
+        name = data.draw(st.sampled_from(self.names("active", "backoff", "errors", "pool")))
+        self.model.delete(name)
+        self.bench.delete(self.infos[name])
+
+    @rule()
+    def pop(self) -> None:
+        self.pass_time()
+        record = self.bench.queue.pop(self.bench.now)
+        assert (record.info.name if record is not None else None) == self.model.pop()
+
+    @precondition(lambda self: self.names("in flight"))
+    @rule(data=st.data(), plugins=PLUGINS, pending=PLUGINS)
+    def fail(self, data: st.DataObject, plugins: set[str], pending: set[str]) -> None:
+        self.pass_time()
+        name = data.draw(st.sampled_from(self.names("in flight")))
+        record = self.bench.queue.in_flight.get(self.infos[name].uid)
+        assert record is not None
+        self.model.fail(name, plugins, pending)
+        record.replace_pod(self.infos[name])
+        self.bench.fail(record, *sorted(plugins), pending=sorted(pending))
+
+    @precondition(lambda self: self.names("in flight"))
+    @rule(data=st.data())
+    def bind(self, data: st.DataObject) -> None:
+        self.pass_time()
+        name = data.draw(st.sampled_from(self.names("in flight")))
+        self.model.forget(name)
+        self.bench.queue.done(self.infos[name].uid)
+
+    @rule(app=st.sampled_from(APPS))
+    def node_appears(self, app: str) -> None:
+        self.pass_time()
+        self.model.event(ModelEvent("NodeAdd", {"Fit": lambda pod_: pod_.app == app}))
+        self.bench.move(NODE_ADD, None, node("n", labels={"for": app}))
+
+    @rule(data=st.data())
+    def pod_leaves(self, data: st.DataObject) -> None:
+        """A pod that ran is gone; now and then it is one that waits itself (its nomination was lost)."""
+        self.pass_time()
+        name = data.draw(st.sampled_from(["other", *self.names("pool", "in flight")]))
+        gone = self.infos.get(name) or PodInfo(pod("other"))
+        everybody = {"Fit": lambda pod_: True, "Affinity": lambda pod_: pod_.name != name}
+        self.model.event(ModelEvent("AssignedPodDelete", everybody))
+        self.bench.move(ASSIGNED_POD_DELETE, gone, None)
+
+    @precondition(lambda self: [name for name in self.model.shut if name in self.model.pods])
+    @rule(data=st.data(), is_noticed=st.booleans())
+    def open_gate(self, data: st.DataObject, is_noticed: bool) -> None:
+        self.pass_time()
+        name = data.draw(st.sampled_from(sorted(name for name in self.model.shut if name in self.model.pods)))
+        self.bench.gated.discard(name)
+        if not is_noticed:
+            self.model.shut.discard(name)
+            return
+        self.model.open_gate(name)
+        known = self.infos[name]
+        fields = {"labels": dict(known.labels), "priority": known.priority}
+        self.infos[name] = self.bench.update(PodInfo(pod(name, gates=["g"], **fields)), **fields)
+
+    @precondition(lambda self: self.names("active", "backoff", "errors", "pool", "in flight"))
+    @rule(data=st.data())
+    def shut_gate(self, data: st.DataObject) -> None:
+        """As when victims of a pod begin to be removed: nobody looks until it is to be queued again."""
+        name = data.draw(st.sampled_from(self.names("active", "backoff", "errors", "pool", "in flight")))
+        self.model.shut.add(name)
+        self.bench.gated.add(name)
+
+    @precondition(lambda self: self.model.pods)
+    @rule(data=st.data())
+    def activate(self, data: st.DataObject) -> None:
+        self.pass_time()
+        name = data.draw(st.sampled_from(sorted(self.model.pods)))
+        self.model.activate(name)
+        self.bench.queue.activate([self.infos[name]], self.bench.now)
+
+    @rule(milliseconds=st.sampled_from((10, 300, 1000, 2500, 31_000, 310_000)))
+    def wait(self, milliseconds: int) -> None:
+        self.pass_time(milliseconds)
+
+    # --- what must hold -----------------------------------------------------------------------------------------------
+
+    @invariant()
+    def every_pod_is_where_the_model_has_it(self) -> None:
+        found = self.bench.names()
+        pool = self.model.at("pool")
+        assert found.get("active", []) == self.model.active()
+        assert found.get("backoff", []) == self.model.backoff()
+        assert sorted(found.get("errors", [])) == sorted(self.names("errors"))
+        assert sorted(found.get("pool", [])) == sorted(pod_.name for pod_ in pool if not pod_.gated)
+        assert sorted(found.get("gated", [])) == sorted(pod_.name for pod_ in pool if pod_.gated)
+
+    @invariant()
+    def the_list_of_what_is_in_flight_is_the_models(self) -> None:
+        found = [
+            entry.info.name if isinstance(entry, QueuedPod) else type(entry)
+            for entry in self.bench.queue.in_flight.entries
+        ]
+        wanted = [entry.name if isinstance(entry, ModelPod) else KeptEvent for entry in self.model.log]
+        assert found == wanted
+
+    @invariant()
+    def every_record_has_counted_as_the_model_has(self) -> None:
+        queue = self.bench.queue
+        for model_pod in self.model.pods.values():
+            record = queue.find(f"default/{model_pod.name}") or queue.in_flight.get(self.infos[model_pod.name].uid)
+            assert record is not None
+            assert (record.attempts, record.unschedulable_count, record.error_count) == (
+                model_pod.attempts,
+                model_pod.rejections,
+                model_pod.errors,
+            )
+            assert record.timestamp == model_pod.since * 1_000_000
+
+    @invariant()
+    def the_queue_is_consistent(self) -> None:
+        self.bench.queue.check()
+        assert all(count >= 0 for count in self.bench.queue.pending_counts().values())
+
+
+QueueAndModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestQueueAgainstModel = QueueAndModel.TestCase

@@ -1,0 +1,48 @@
+"""Objects for these tests, and waiting for what the players of a cluster do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from scheduler.simulate.apiserver import Follower, Registry
+from scheduler.simulate.apiserver.kinds import KINDS, NODES, PODS
+
+Json = dict[str, Any]
+STORED = tuple(kind for kind in KINDS if kind.stored)
+
+
+def pod(name: str, *, node: str = "", cpu: str = "100m", labels: dict[str, str] | None = None, **spec: Any) -> Json:
+    container = {"name": "c", "image": "i:1", "resources": {"requests": {"cpu": cpu}}}
+    placed = {"nodeName": node} if node else {}
+    return {"metadata": {"name": name, "labels": labels or {}}, "spec": {"containers": [container], **placed, **spec}}
+
+
+def add_node(registry: Registry, name: str, cpu: str = "4") -> None:
+    registry.create(NODES, "", {"metadata": {"name": name}, "status": {"capacity": {"cpu": cpu, "pods": "110"}}})
+
+
+def add_pod(registry: Registry, name: str, **more: Any) -> Json:
+    return registry.create(PODS, "default", pod(name, **more)).object
+
+
+def workload(name: str, replicas: int = 2, **spec: Any) -> Json:
+    """A Deployment, ReplicaSet or StatefulSet whose pods are born on the node `n`."""
+    template = {"metadata": {"labels": {"app": name}}, "spec": pod("", node="n")["spec"]}
+    selector = {"matchLabels": {"app": name}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"replicas": replicas, "selector": selector, "template": template, **spec},
+    }
+
+
+async def until(registry: Registry, condition: Callable[[], bool]) -> None:
+    """Wait for a change after which the condition holds; a test that waits in vain fails after some seconds."""
+    follower = Follower(registry.store, *STORED)
+    try:
+        async with asyncio.timeout(5):
+            while not condition():
+                await follower.changes()
+    finally:
+        follower.close()
