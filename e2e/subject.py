@@ -48,7 +48,9 @@ class Scheduler(abc.ABC):
         return self.process.stop(seconds)
 
     def kill(self) -> None:
-        self.process.kill()
+        """SIGKILL, if it was started at all."""
+        if self._starts:
+            self.process.kill()
 
     def usage(self) -> Usage:
         return self.process.usage()

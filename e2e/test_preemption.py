@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ def _priorities(client: Client) -> Iterator[None]:
 def _low(room: Room, name: str, node: str, cpu: str = "2") -> builders.Object:
     selector = {"kubernetes.io/hostname": node}
     # A grace period leaves time to be seen terminating; KWOK ends the pod long before it is over.
-    grace = {"terminationGracePeriodSeconds": 5}
+    grace: dict[str, Any] = {"terminationGracePeriodSeconds": 5}
     return builders.pod(
         name, room.name, cpu, labels={"app": name}, nodeSelector=selector, priorityClassName=LOW, **grace
     )

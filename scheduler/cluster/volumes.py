@@ -25,7 +25,7 @@ from scheduler.cluster.volumes_attached import AttachedVolumes
 from scheduler.cluster.volumes_disks import Disk, DiskUsers
 from scheduler.cluster.volumes_index import StorageIndex
 from scheduler.cluster.volumes_pools import CapacityPool, VolumePool
-from scheduler.cluster.volumes_reserved import Release, Reservation, VolumeChange
+from scheduler.cluster.volumes_reserved import EFFECT, Release, Reservation, VolumeEffect
 from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind
 from scheduler.objects.node_selectors import NodeSelector
@@ -188,8 +188,11 @@ class Volumes:
         """What the pod has set aside on its way to its node; None if all its claims were bound before."""
         return self._reservations.get(pod_uid)
 
-    def apply(self, change: VolumeChange) -> None:
-        """What an effect of kind ``EFFECT`` asks for. Raises OutOfSync, and then has changed nothing."""
+    def apply(self, effect: VolumeEffect) -> None:
+        """Do what an effect asks for. Raises OutOfSync, and then has changed nothing; ValueError for a foreign kind."""
+        change = effect.subject
+        if effect.kind != EFFECT or not isinstance(change, Reservation | Release):
+            raise ValueError(f'nobody applies effects of kind "{effect.kind}"')
         if isinstance(change, Release):
             self._release(change.pod_uid)
             return

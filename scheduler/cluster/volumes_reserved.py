@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim
 
@@ -47,4 +48,11 @@ class Release:
     pod_uid: str
 
 
-VolumeChange = Reservation | Release
+class VolumeEffect(Protocol):
+    """What the engine hands over of a plugin's effect: ``kind`` EFFECT, ``subject`` a Reservation or a Release."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def subject(self) -> Any: ...

@@ -93,6 +93,10 @@ class EventRecorder:
         """Namespace → its warnings, in the order in which the namespaces have their turns."""
         self._warning_count = 0
         self._limiter = RequestLimiter(settings.warnings_per_second, settings.warnings_burst, clock=monotonic)
+        self._open_normal = 0
+        """Queued or in flight."""
+        self._normal_idle = asyncio.Event()
+        self._normal_idle.set()
         self._has_normal = asyncio.Semaphore(0)
         self._has_warning = asyncio.Semaphore(0)
         self._tasks: list[asyncio.Task[None]] = []
@@ -100,7 +104,7 @@ class EventRecorder:
     def start(self) -> None:
         for number in range(self._settings.events_in_flight):
             self._tasks.append(asyncio.create_task(self._normal_worker(), name=f"event worker {number}"))
-        for number in range(max(self._settings.events_in_flight // 2, 1)):
+        for number in range(max(self._settings.events_in_flight // 4, 1)):
             self._tasks.append(asyncio.create_task(self._warning_worker(), name=f"warning worker {number}"))
         self._tasks.append(asyncio.create_task(self._sweeper(), name="event series"))
 
@@ -118,10 +122,7 @@ class EventRecorder:
         """Give the queued ``Normal`` events so long to leave: each tells of something that has been done."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while self._normal or any(series.is_queued and not series.name for series in self._series.values()):
-                    if not self._normal and self._warning_count:
-                        return
-                    await asyncio.sleep(0.01)
+                await self._normal_idle.wait()
 
     def record(self, event: WriteEvent) -> None:
         key = (event.reporting_controller, event.action, event.reason, event.type, event.regarding, event.related)
@@ -146,8 +147,11 @@ class EventRecorder:
         series.is_queued = True
         if series.event.type == "Normal":
             self._normal.append(series)
+            self._open_normal += 1
+            self._normal_idle.clear()
             if len(self._normal) > self._settings.events_queued:
                 self._drop(self._normal.popleft())
+                self._close_normal()
             self._has_normal.release()
             return
         self._warnings.setdefault(series.event.regarding.namespace, deque()).append(series)
@@ -161,6 +165,11 @@ class EventRecorder:
     def _drop(self, series: _Series) -> None:
         series.is_queued = False
         self.counts.dropped += 1
+
+    def _close_normal(self) -> None:
+        self._open_normal -= 1
+        if self._open_normal == 0:
+            self._normal_idle.set()
 
     def _next_warning(self) -> _Series | None:
         """The oldest of the namespace whose turn it is."""
@@ -178,8 +187,12 @@ class EventRecorder:
     async def _normal_worker(self) -> None:
         while True:
             await self._has_normal.acquire()
-            if self._normal:
+            if not self._normal:
+                continue
+            try:
                 await self._write(self._normal.popleft())
+            finally:
+                self._close_normal()
 
     async def _warning_worker(self) -> None:
         while True:

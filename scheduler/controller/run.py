@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import importlib
 import random
 import time
@@ -170,6 +171,8 @@ class Shell:
                 except TimeoutError:
                     waiting = {r.kind.value: r.health.value for r in self.reflectors if not r.synced.is_set()}
                     log.warning("Still waiting for the first lists; nothing is scheduled", kinds=waiting)
+        # What the first lists brought stays: the collector need not walk it again and again.
+        gc.freeze()
         self._is_synced = True
         self.loop.feed_one(Synced())
         log.info("Handlers synced", objects={r.kind.value: r.object_count for r in self.reflectors if r.object_count})

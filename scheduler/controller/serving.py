@@ -56,7 +56,9 @@ class HealthServer:
 
     async def start_on(self, port: int) -> None:
         """As ``start``, on this port, 0 being any free one."""
-        runner = web.AppRunner(self._application(), handle_signals=False, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+        runner = web.AppRunner(
+            self._application(), handle_signals=False, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS
+        )
         await runner.setup()
         address = self._settings.bind_address
         site = web.TCPSite(runner, address, port, ssl_context=self._settings.ssl_context)

@@ -105,7 +105,7 @@ class SchedulerMetrics:
             collector(registry=self.registry)
 
     def observe(self, attempt: Attempt) -> None:
-        """Within 10 µs, right when the attempt ends. An attempt without a result (its pod went away) counts for nothing."""
+        """Call right when the attempt ends. One without a result (its pod went away) counts for nothing."""
         result = attempt.result
         if not result:
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from scheduler.objects.kinds import Kind
@@ -66,13 +66,17 @@ class EvictPod:
 
 @dataclass(frozen=True, slots=True)
 class UpdateObject:
-    """PUT an object as it is, with the resourceVersion in it: a conflict is an answer. Answered with WriteFinished."""
+    """PATCH an object (merge), with the resourceVersion in it: a conflict is an answer. Answered with WriteFinished."""
 
     ticket: int
     kind: Kind
     key: str
     changes: dict[str, Any]
     """JSON merge patch that turns the stored object into the wanted one, ``metadata.resourceVersion`` included."""
+
+    def with_ticket(self, ticket: int) -> UpdateObject:
+        """The same write, to be answered under this ticket."""
+        return replace(self, ticket=ticket)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.row_journal import NODE_CHANGED, USAGE_CHANGED, RowJournal
+from scheduler.cluster.row_journal import NODE_CHANGED, RowJournal
 from scheduler.errors import PluginError
 from scheduler.framework.diagnosis import disjoint_node_sets
 from scheduler.framework.plugin import (
     EMPTY_STATE,
     FilterPlugin,
     NodeSubset,
-    Plugin,
     PreFilterPlugin,
-    Reads,
     State,
     Verdicts,
 )
 from scheduler.framework.status import SKIP, Code, Refusal, Skip
+from scheduler.framework.traits import traits_of
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo
@@ -40,12 +39,6 @@ MOST_SINGLE_ROWS = 30
 States = dict[str, State | Skip]
 
 
-def journal_flags(reads: Reads) -> int:
-    """Which journal flags make a plugin's answer for a row stale."""
-    flags = NODE_CHANGED if Reads.NODE in reads else 0
-    return flags | (USAGE_CHANGED if Reads.USAGE in reads else 0)
-
-
 class _Slot:
     """One filter plugin's answers."""
 
@@ -55,8 +48,9 @@ class _Slot:
         self.index = index
         self.name = plugin.name
         self.plugin = plugin
-        self.is_declared = Reads.UNDECLARED not in plugin.reads
-        self.flags = journal_flags(plugin.reads)
+        traits = traits_of(type(plugin))
+        self.is_declared = traits.is_declared
+        self.flags = traits.flags
         self.state: State | Skip | None = None
         self.codes: npt.NDArray[np.int16] | None = None
 
@@ -69,15 +63,16 @@ class _PreSlot:
     def __init__(self, plugin: PreFilterPlugin) -> None:
         self.plugin = plugin
         self.name = plugin.name
-        self.is_declared = Reads.UNDECLARED not in plugin.reads
-        self.has_stamp = type(plugin).stamp is not Plugin.stamp
+        traits = traits_of(type(plugin))
+        self.is_declared = traits.is_declared
+        self.has_stamp = traits.has_stamp
         self.stamp: Hashable = None
         self.answer: State | Skip | Refusal | None = None
 
     def refresh(self, pod: PodInfo, fragments: Mapping[str, Hashable], view: View) -> bool:
         """Ask the plugin unless its answer still holds. Whether there is another answer now."""
         try:
-            stamp = self.plugin.stamp(fragments[self.name], view) if self.is_declared and self.has_stamp else ()
+            stamp = self.plugin.stamp(fragments[self.name], view) if self.has_stamp else ()
             if self.is_declared and self.answer is not None and stamp == self.stamp:
                 return False
             answer = self.plugin.pre_filter(pod, view)

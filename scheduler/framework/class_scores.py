@@ -10,20 +10,19 @@ import numpy.typing as npt
 
 from scheduler.cluster.row_journal import RowJournal
 from scheduler.errors import PluginError
-from scheduler.framework.class_filters import MOST_SINGLE_ROWS, ClassFilters, journal_flags
+from scheduler.framework.class_filters import MOST_SINGLE_ROWS, ClassFilters
 from scheduler.framework.plugin import (
     EMPTY_STATE,
     MAX_NODE_SCORE,
     NormalizePlugin,
-    Plugin,
     PreScorePlugin,
-    Reads,
     Rows,
     ScorePlugin,
     Scores,
     State,
 )
 from scheduler.framework.status import SKIP, Refusal, Skip
+from scheduler.framework.traits import traits_of
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo
@@ -73,11 +72,12 @@ class _Slot:
         self.plugin = plugin
         self.name = plugin.name
         self.weight = weight
-        self.is_declared = Reads.UNDECLARED not in plugin.reads
-        self.has_stamp = type(plugin).stamp is not Plugin.stamp
+        traits = traits_of(type(plugin))
+        self.is_declared = traits.is_declared
+        self.has_stamp = traits.has_stamp
         self.normalizer = plugin if isinstance(plugin, NormalizePlugin) else None
-        self.flags = journal_flags(plugin.reads)
-        self.answer_is_kept = not plugin.reads & (Reads.UNDECLARED | Reads.FEASIBLE)
+        self.flags = traits.flags
+        self.answer_is_kept = traits.is_declared and not traits.looks_at_feasible_rows
         """Its raw scores depend on the row alone: they outlive a change of the feasible rows."""
         self.is_steady = self.answer_is_kept and not self.has_stamp
         self.stamp: Hashable = None
@@ -86,7 +86,7 @@ class _Slot:
         self.contribution: npt.NDArray[np.integer] | int | None = None
 
     def stamp_now(self, fragments: Mapping[str, Hashable], view: View) -> Hashable:
-        return self.plugin.stamp(fragments[self.name], view) if self.has_stamp and self.is_declared else ()
+        return self.plugin.stamp(fragments[self.name], view) if self.has_stamp else ()
 
     @property
     def is_flat(self) -> bool:
@@ -233,18 +233,23 @@ class ClassScores:
         """Normalise and weigh ``slot.raw``."""
         raw = slot.raw
         assert raw is not None
+        low, high = int(raw.min()), int(raw.max())
         rows = filters.feasible_rows
         if slot.normalizer is None:
-            finals = raw[rows]
-            _check_range(slot.plugin, int(finals.min()), int(finals.max()))
-            slot.contribution = _weighted(raw, slot.weight)
+            if low < 0 or high > MAX_NODE_SCORE:
+                # Rows that do not fit may score as they like.
+                _check_range(slot.plugin, int(raw[rows].min()), int(raw[rows].max()))
+            slot.contribution = (
+                low * slot.weight if low == high else (raw * slot.weight).astype(_dtype(slot.weight, high))
+            )
             slot.raw = None
             return
-        finals = slot.normalizer.normalize(slot.state, raw[rows], view, rows)  # type: ignore[arg-type]
-        low, high = int(finals.min()), int(finals.max())
-        _check_range(slot.plugin, low, high)
-        if low == high and slot.answer_is_kept and bool((raw == raw[0]).all()):
-            slot.contribution = low * slot.weight
+        is_flat = low == high and slot.answer_is_kept
+        asked = rows[:1] if is_flat else rows
+        finals = slot.normalizer.normalize(slot.state, raw[asked], view, asked)  # type: ignore[arg-type]
+        _check_range(slot.plugin, int(finals.min()), int(finals.max()))
+        if is_flat:
+            slot.contribution = int(finals[0]) * slot.weight
             return
         whole = np.zeros(view.table.size, _dtype(slot.weight))
         whole[rows] = finals * slot.weight
@@ -347,15 +352,6 @@ def _spread_out(scores: Scores, rows: npt.NDArray[np.int64], size: int) -> Score
     return whole
 
 
-def _dtype(weight: int) -> type[np.int16] | type[np.int64]:
+def _dtype(weight: int, high: int = MAX_NODE_SCORE) -> type[np.int16] | type[np.int64]:
     """Narrow columns keep a class small and its sum quick."""
-    return np.int16 if weight * MAX_NODE_SCORE <= _MOST_IN_INT16 else np.int64
-
-
-def _weighted(raw: Scores, weight: int) -> npt.NDArray[np.integer] | int:
-    low = int(raw.min())
-    if low == int(raw.max()):
-        return low * weight
-    if not 0 <= low <= int(raw.max()) <= MAX_NODE_SCORE:
-        return raw * weight
-    return (raw * weight).astype(_dtype(weight))
+    return np.int16 if weight * max(high, MAX_NODE_SCORE) <= _MOST_IN_INT16 else np.int64

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """``monotonic``: seconds, for waits and back-off; only ever compared with itself. ``wall``: nanoseconds since 1970."""
+    """``monotonic``: seconds, only ever compared with itself. ``wall``: nanoseconds since 1970."""
 
     monotonic: float
     wall: int

@@ -182,7 +182,7 @@ class ScorePlugin(Plugin):
 
 class NormalizePlugin(ScorePlugin):
     def normalize(self, state: State, scores: Scores, view: View, rows: Rows) -> Scores:
-        """Raw scores of all feasible rows to 0..100."""
+        """Raw scores of all feasible rows to 0..100. Equal raw scores must come out equal."""
         raise NotImplementedError
 
 

@@ -27,6 +27,7 @@ from scheduler.framework.plugin import EnqueueContext, PostFilterPlugin, PreEnqu
 from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext
 from scheduler.framework.status import Refusal, unresolvable
 from scheduler.preemption.evaluation import Candidates, Extent, begin, conclude
+from scheduler.preemption.pod_columns import PodColumns
 from scheduler.preemption.policy import UPSTREAM_POLICY, PreemptionPolicy
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         super().__init__(args or DefaultPreemptionArgs())
         stated: DefaultPreemptionArgs = self.args
         self._extent = Extent(stated.min_candidate_nodes_percentage, stated.min_candidate_nodes_absolute)
+        self._columns = PodColumns()
         self.policy_of: PolicyOf = _as_upstream
 
     @classmethod
@@ -78,7 +80,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
 
     def begin(self, context: PostFilterContext) -> PostFilterAnswer | Candidates:
         """The first half: the candidates that extenders may have a say in, or the answer where there are none."""
-        return begin(context, self._extent, self.policy_of(context.pod))
+        return begin(context, self._extent, self.policy_of(context.pod), self._columns)
 
     def conclude(self, context: PostFilterContext, candidates: Candidates) -> PostFilterAnswer:
         """The second half: the choice among the candidates that are left."""

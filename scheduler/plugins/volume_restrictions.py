@@ -1,10 +1,10 @@
 """VolumeRestrictions: keeps pods apart that cannot share a volume.
 
-A claim with the access mode ReadWriteOncePod has one user in the whole cluster: while another pod uses it, every node is
-refused with ``node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by
+A claim with the access mode ReadWriteOncePod has one user in the whole cluster: while another pod uses it, every node
+is refused with ``node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by
 another pod`` (preemption of that pod may help). Of the disks that pods name themselves, a GCE persistent disk, an iSCSI
-target and an RBD image can be shared on a node only by pods that all just read it, an AWS EBS volume not at all: ``node(s)
-had no available disk``. No arguments.
+target and an RBD image can be shared on a node only by pods that all just read it, an AWS EBS volume not at all:
+``node(s) had no available disk``. No arguments.
 """
 
 from __future__ import annotations

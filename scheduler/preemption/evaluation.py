@@ -5,7 +5,7 @@ In two halves, so that extenders can be asked in between: ``begin`` tries the no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,14 +15,16 @@ from scheduler.framework.diagnosis import DiagnosisBuilder, fit_error_text
 from scheduler.framework.post_filter import CLEAR_NOMINATION, KEEP_NOMINATION, PostFilterAnswer, nominate
 from scheduler.framework.status import Code, Refusal, failure, unresolvable, unschedulable
 from scheduler.preemption.candidates import candidates_wanted, potential_rows, walk, without_excluded
-from scheduler.preemption.dry_run import Candidate, Trial, dry_run_node, trial_of
+from scheduler.preemption.dry_run import Candidate, dry_run_node, trial_of
 from scheduler.preemption.eligibility import why_not_eligible
 from scheduler.preemption.policy import UPSTREAM_POLICY, PreemptionPolicy
 from scheduler.preemption.ranking import Criterion, choose
+from scheduler.preemption.wavefront import answers_in_turn
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo
     from scheduler.framework.post_filter import PostFilterContext
+    from scheduler.preemption.pod_columns import PodColumns
 
 _PREFIX = "preemption: "
 NOT_HELPFUL = unresolvable("Preemption is not helpful for scheduling")
@@ -73,25 +75,35 @@ class PreemptionEvidence:
 
 
 def evaluate(
-    context: PostFilterContext, extent: Extent = Extent(), policy: PreemptionPolicy = UPSTREAM_POLICY
+    context: PostFilterContext,
+    extent: Extent = Extent(),
+    policy: PreemptionPolicy = UPSTREAM_POLICY,
+    columns: PodColumns | None = None,
 ) -> PostFilterAnswer:
-    """Success nominates a node, with the victims in the evidence; nothing has been removed yet."""
-    begun = begin(context, extent, policy)
+    """Success nominates a node, with the victims in the evidence; nothing has been removed yet.
+
+    ``columns``: what attempts keep for each other; without, each node is tried by itself.
+    """
+    begun = begin(context, extent, policy, columns)
     return begun if isinstance(begun, PostFilterAnswer) else conclude(context, begun, policy)
 
 
-def begin(context: PostFilterContext, extent: Extent, policy: PreemptionPolicy) -> PostFilterAnswer | Candidates:
+def begin(
+    context: PostFilterContext, extent: Extent, policy: PreemptionPolicy, columns: PodColumns | None = None
+) -> PostFilterAnswer | Candidates:
     """At least one candidate, or the answer that ends the attempt."""
     reason = why_not_eligible(context, policy)
     if reason:
         message = _PREFIX + reason
         evidence = PreemptionEvidence(eligible=False, message=message)
         return PostFilterAnswer(unschedulable(message), KEEP_NOMINATION, evidence)
-    candidates = dry_run_all(context, extent, policy)
+    candidates = dry_run_all(context, extent, policy, columns)
     return candidates if candidates.found else _nothing_found(context, candidates)
 
 
-def dry_run_all(context: PostFilterContext, extent: Extent, policy: PreemptionPolicy) -> Candidates:
+def dry_run_all(
+    context: PostFilterContext, extent: Extent, policy: PreemptionPolicy, columns: PodColumns | None = None
+) -> Candidates:
     """Try the nodes in turn from a random one on, until there are candidates enough."""
     rows, excluded = without_excluded(context, policy, potential_rows(context))
     refused: dict[int, Refusal] = dict.fromkeys(excluded, EXCLUDED)
@@ -99,15 +111,17 @@ def dry_run_all(context: PostFilterContext, extent: Extent, policy: PreemptionPo
         return Candidates((), refused)
     wanted = candidates_wanted(len(rows), extent.percentage, extent.absolute)
     trial = trial_of(context, policy)
-    return _walked(trial, walk(rows, context.rng).tolist(), wanted, refused)
+    rows = walk(rows, context.rng)
+    if columns is None:
+        return _found(((row, dry_run_node(trial, row)) for row in rows.tolist()), wanted, refused)
+    return _found(answers_in_turn(trial, rows, wanted, columns), wanted, refused)
 
 
-def _walked(trial: Trial, rows: Sequence[int], wanted: int, refused: dict[int, Refusal]) -> Candidates:
-    """Ends with ``wanted`` candidates; but while all of them violate a budget, only with the last node."""
+def _found(answers: Iterable[tuple[int, Candidate | Refusal]], wanted: int, refused: dict[int, Refusal]) -> Candidates:
+    """The search ends with ``wanted`` candidates; but while all of them violate a budget, only with the last node."""
     harmless: list[Candidate] = []
     violating: list[Candidate] = []
-    for row in rows:
-        answer = dry_run_node(trial, row)
+    for row, answer in answers:
         if isinstance(answer, Refusal):
             refused[row] = answer
             continue

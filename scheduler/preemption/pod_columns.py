@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.objects.timestamps import parse_time
 from scheduler.preemption.importance import most_important_first
 from scheduler.preemption.pod_profiles import PodProfiles
 
@@ -30,6 +31,7 @@ _MOST_SCALARS = 16
 """... and so are those whose pods charge a resource that is none of the first so many: the arrays have a limit."""
 _MOST_CELLS = 1 << 24
 _FEWEST_PROFILES_TO_DROP = 4096
+_CHARGES = ("requested_cpu", "requested_memory", "requested_storage")
 
 Matrix = npt.NDArray[np.int64]
 
@@ -89,13 +91,13 @@ class PodColumns:
         for name, matrix in self.scalars.items():
             matrix[row, :count] = [vector.scalars.get(name, 0) for vector in charged]
         starts = [start for info in infos if (start := info.pod.status.start_time) is not None]
-        self.last_start[row] = parse_latest(starts) if starts and len(starts) < count else -1
+        self.last_start[row] = max(map(parse_time, starts)) if starts and len(starts) < count else -1
 
     def _has_room(self, row: int, infos: Sequence[PodInfo]) -> bool:
-        count = len(infos)
-        while self.priority.shape[1] < count:
-            width = min(2 * self.priority.shape[1], _MOST_PODS)
-            if count > width == self.priority.shape[1] or width * len(self.infos) > _MOST_CELLS:
+        width = self.priority.shape[1]
+        if len(infos) > width:
+            width = 1 << (len(infos) - 1).bit_length()
+            if width > _MOST_PODS or width * len(self.infos) > _MOST_CELLS:
                 return False
             self._widen(width)
         for name in {name for info in infos for name in info.charged.scalars}:
@@ -122,10 +124,3 @@ class PodColumns:
         for matrices in (self.charges, self.scalars):
             for name, matrix in matrices.items():
                 matrices[name] = np.pad(matrix, padding)
-
-
-_CHARGES = ("requested_cpu", "requested_memory", "requested_storage")
-
-
-def parse_latest(starts: Sequence[str]) -> int:
-    return max(map(parse_time, starts))

@@ -70,9 +70,7 @@ NODE_TERMS = st.builds(
     st.lists(EXPRESSIONS, max_size=2),
     st.lists(FIELDS, max_size=2),
 )
-LABELS = st.fixed_dictionaries(
-    {}, optional={"k": st.sampled_from("abc"), "n": st.sampled_from(["3", "4", "5", "x"])}
-)
+LABELS = st.fixed_dictionaries({}, optional={"k": st.sampled_from("abc"), "n": st.sampled_from(["3", "4", "5", "x"])})
 
 
 @settings(max_examples=100, deadline=None)
@@ -94,7 +92,9 @@ def test_masks_say_what_matching_each_node_says(labels: Any, terms: Any, node_se
         assert matches_selector(table, selector, ALL).tolist() == each
 
 
-TAINTS = st.lists(st.sampled_from(["a=1:NoSchedule", "a=2:NoExecute", "b:PreferNoSchedule", "b:NoSchedule"]), max_size=3)
+TAINTS = st.lists(
+    st.sampled_from(["a=1:NoSchedule", "a=2:NoExecute", "b:PreferNoSchedule", "b:NoSchedule"]), max_size=3
+)
 TOLERATIONS = st.lists(st.sampled_from(["a", "a=1", "b:NoSchedule", "b:PreferNoSchedule", ""]), max_size=2)
 
 

@@ -92,7 +92,11 @@ def test_a_pod_that_begins_to_terminate_ceases_to_be_live() -> None:
         (frozenset(), WEB, 0),
         (ALL_NAMESPACES, EVERYTHING, 3),
         (ALL_NAMESPACES, NOTHING, 0),
-        (DEFAULT, parse_selector(LabelSelector(match_expressions=(SelectorExpression(key="app", operator="Exists"),))), 2),
+        (
+            DEFAULT,
+            parse_selector(LabelSelector(match_expressions=(SelectorExpression(key="app", operator="Exists"),))),
+            2,
+        ),
         (
             ALL_NAMESPACES,
             parse_selector(
@@ -246,9 +250,9 @@ EXPRESSIONS = st.one_of(
 )
 QUERIES = st.tuples(
     st.one_of(st.none(), st.frozensets(NAMESPACES, max_size=2)),
-    st.builds(
-        LabelSelector, match_labels=LABELS, match_expressions=st.lists(EXPRESSIONS, max_size=2).map(tuple)
-    ).map(parse_selector),
+    st.builds(LabelSelector, match_labels=LABELS, match_expressions=st.lists(EXPRESSIONS, max_size=2).map(tuple)).map(
+        parse_selector
+    ),
 )
 STEPS = st.lists(
     st.one_of(
@@ -271,9 +275,7 @@ def test_counts_always_equal_a_recount(steps: list[tuple], queries: list[tuple[N
         match step:
             case "add", namespace, labels, row, terminating:
                 deleted = "2026-01-01T00:00:00Z" if terminating else None
-                info = PodInfo(
-                    pod(f"p{number}", node=f"n{row}", namespace=namespace, labels=labels, deleted=deleted)
-                )
+                info = PodInfo(pod(f"p{number}", node=f"n{row}", namespace=namespace, labels=labels, deleted=deleted))
                 cluster.add(info)
                 there.append(info)
             case "remove", index if there:

@@ -47,7 +47,7 @@ async def client(connection: ConnectionSettings) -> AsyncIterator[ApiClient]:
 async def until(condition: Callable[[], bool]) -> None:
     """Let the event loop go on until the condition holds; fails after ten seconds."""
     async with asyncio.timeout(WAIT_SECONDS):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - any condition, not only those that an event announces
             await asyncio.sleep(0.005)
 
 

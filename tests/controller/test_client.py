@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -95,10 +96,10 @@ async def test_credentials_that_can_not_be_read_any_more_are_an_api_error(tmp_pa
         return web.Response(status=401)
 
     async with serving(handler) as url:
-        path = Path(kubeconfig(tmp_path / "k", url, token="x"))
-        async with client_of(ConnectionSettings(kubeconfig=str(path))) as client:
+        path = kubeconfig(tmp_path / "k", url, token="x")
+        async with client_of(ConnectionSettings(kubeconfig=path)) as client:
             await client.connect()
-            path.unlink()
+            os.unlink(path)
             with pytest.raises(ApiError) as caught:
                 await client.request("GET", "/x")
     assert caught.value.reason == "BadCredentials"
@@ -110,19 +111,21 @@ async def test_a_silent_watch_is_given_up(tmp_path: Path) -> None:
         await response.prepare(request)
         await response.write(b"one\n")
         await request.content.wait_eof()
-        waiting = request.transport
-        while waiting is not None and not waiting.is_closing():
-            await asyncio.sleep(0.01)
+        await asyncio.Event().wait()
         return response
 
     async with serving(handler) as url:
         settings = ConnectionSettings(kubeconfig=kubeconfig(tmp_path / "k", url))
         async with client_of(settings) as client:
             chunks: list[bytes] = []
-            with pytest.raises(ApiError) as caught:
+
+            async def watch() -> None:
                 async with client.stream("/x", query={}, idle_seconds=0.05) as body:
                     while chunk := await body.readany():
                         chunks.append(chunk)
+
+            with pytest.raises(ApiError) as caught:
+                await watch()
     assert chunks == [b"one\n"]
     assert caught.value.reason == "Timeout"
 
@@ -131,7 +134,10 @@ async def test_a_redirect_is_not_followed(tmp_path: Path) -> None:
     async def handler(_: web.Request) -> web.StreamResponse:
         raise web.HTTPFound("http://elsewhere.example/")
 
-    async with serving(handler) as url, client_of(ConnectionSettings(kubeconfig=kubeconfig(tmp_path / "k", url))) as client:
+    async with (
+        serving(handler) as url,
+        client_of(ConnectionSettings(kubeconfig=kubeconfig(tmp_path / "k", url))) as client,
+    ):
         with pytest.raises(ApiError) as caught:
             await client.request("GET", "/x")
     assert caught.value.status == 302
@@ -158,7 +164,10 @@ async def test_we_say_who_we_are(tmp_path: Path) -> None:
         agents.append(request.headers["User-Agent"])
         return web.Response()
 
-    async with serving(handler) as url, client_of(ConnectionSettings(kubeconfig=kubeconfig(tmp_path / "k", url))) as client:
+    async with (
+        serving(handler) as url,
+        client_of(ConnectionSettings(kubeconfig=kubeconfig(tmp_path / "k", url))) as client,
+    ):
         await client.request("GET", "/x")
     assert agents[0].startswith("tandem-scheduler/")
 

@@ -62,12 +62,11 @@ async def test_the_order_is_flag_then_cluster_then_environment_then_home(tmp_pat
 
 async def test_an_exec_plugin_is_run(tmp_path: Path) -> None:
     plugin = tmp_path / "plugin"
-    credential = (
-        '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "from-plugin"}}'
-    )
+    version = "client.authentication.k8s.io/v1"
+    credential = f'{{"apiVersion": "{version}", "kind": "ExecCredential", "status": {{"token": "from-plugin"}}}}'
     plugin.write_text(f"#!/bin/sh\necho '{credential}'\n")
     plugin.chmod(plugin.stat().st_mode | stat.S_IXUSR)
-    execution = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}
+    execution = {"apiVersion": version, "command": str(plugin)}
     found = await load(ConnectionSettings(kubeconfig=kubeconfig(tmp_path / "k", exec=execution)))
     assert found.authorization == "Bearer from-plugin"
 
@@ -80,9 +79,9 @@ async def test_a_token_file_is_read_again_when_it_may_have_been_rotated(tmp_path
     source = CredentialSource(ConnectionSettings(kubeconfig=path), {}, clock=lambda: now[0])
     assert (await source.load()).authorization == "Bearer old"
     token.write_text("new\n")
-    assert not source.is_stale
+    was_stale = source.is_stale
     now[0] = TOKEN_LIFE_SECONDS
-    assert source.is_stale
+    assert (was_stale, source.is_stale) == (False, True)
     assert (await source.load()).authorization == "Bearer new"
     assert not source.is_stale
 
@@ -91,9 +90,7 @@ async def test_in_a_cluster_the_service_account_is_used(tmp_path: Path, authorit
     token = tmp_path / "token"
     token.write_text("account\n")
     environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
-    source = CredentialSource(
-        ConnectionSettings(), environment, token_path=str(token), authority_path=str(authority)
-    )
+    source = CredentialSource(ConnectionSettings(), environment, token_path=str(token), authority_path=str(authority))
     found = await source.load()
     assert (found.server, found.authorization, found.source) == ("https://10.0.0.1:443", "Bearer account", "in-cluster")
 

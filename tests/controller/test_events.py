@@ -49,7 +49,9 @@ def failed(name: str = "a", note: str = "no fit", namespace: str = "default") ->
 
 def scheduled(name: str) -> WriteEvent:
     pod = PodReference("default", name, f"uid-{name}")
-    return WriteEvent(pod, "Normal", "Scheduled", "Binding", f"Successfully assigned default/{name} to n1", "tandem-scheduler")
+    return WriteEvent(
+        pod, "Normal", "Scheduled", "Binding", f"Successfully assigned default/{name} to n1", "tandem-scheduler"
+    )
 
 
 async def events(client: ApiClient) -> list[dict[str, Any]]:
@@ -59,7 +61,9 @@ async def events(client: ApiClient) -> list[dict[str, Any]]:
 
 async def test_an_event_names_who_reports_what_about_whom(client: ApiClient) -> None:
     victim, preemptor = PodReference("default", "v", "1"), PodReference("default", "p", "2")
-    event = WriteEvent(victim, "Normal", "Preempted", "Preempting", "Preempted by pod 2 on node n1", "tandem-scheduler", preemptor)
+    event = WriteEvent(
+        victim, "Normal", "Preempted", "Preempting", "Preempted by pod 2 on node n1", "tandem-scheduler", preemptor
+    )
     async with recording(client) as (recorder, _):
         recorder.record(event)
         await until(lambda: recorder.counts.written == 1)

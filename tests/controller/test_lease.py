@@ -82,7 +82,10 @@ async def test_a_lease_that_is_renewed_is_never_taken_and_one_that_is_not_is_tak
 ) -> None:
     clock = Clock()
     other = {"holderIdentity": "other", "leaseDurationSeconds": 15, "renewTime": "1999-01-01T00:00:00.000000Z"}
-    body = {"metadata": {"name": "tandem-scheduler", "namespace": "kube-system"}, "spec": {**other, "leaseTransitions": 4}}
+    body = {
+        "metadata": {"name": "tandem-scheduler", "namespace": "kube-system"},
+        "spec": {**other, "leaseTransitions": 4},
+    }
     await client.request("POST", LEASES, body=msgspec.json.encode(body))
     async with candidate(client, "one", clock) as one:
         await until(lambda: one.leaders == ["other"])
@@ -107,7 +110,9 @@ async def test_cancelled_it_gives_the_lease_back_at_once(client: ApiClient) -> N
         await asyncio.wait_for(second.won.wait(), 5)
 
 
-async def test_without_renewals_it_is_lost_and_nothing_may_be_written(cluster: EmbeddedCluster, client: ApiClient) -> None:
+async def test_without_renewals_it_is_lost_and_nothing_may_be_written(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
     clock = Clock()
     async with candidate(client, "one", clock) as one:
         await asyncio.wait_for(one.won.wait(), 5)
@@ -159,5 +164,3 @@ async def test_settings_that_can_not_work_are_refused(
     with pytest.raises(ConfigurationError) as caught:
         LeaseElector(client, settings, "one", LeaseToken(), on_won=lambda: None)
     assert text in str(caught.value)
-
-

@@ -142,4 +142,3 @@ async def test_buffers_are_flushed_when_a_slice_ends() -> None:
         await until(lambda: bool(flushed))
     assert flushed[0] == len(commands) == 2
     assert isinstance(commands[1], RecordAttempt)
-

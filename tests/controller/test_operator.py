@@ -40,7 +40,9 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def operating(connection: ConnectionSettings, options: OperatorOptions) -> AsyncIterator[tuple[KopfOperator, Heard]]:
+async def operating(
+    connection: ConnectionSettings, options: OperatorOptions
+) -> AsyncIterator[tuple[KopfOperator, Heard]]:
     heard = Heard()
     operator = KopfOperator(
         options,
@@ -65,7 +67,12 @@ async def test_the_watched_config_map_and_priority_classes_are_handed_over(
     options = OperatorOptions(config_map_namespace="default", config_map_name="tandem")
     await create(client, CONFIG_MAPS, config_map("tandem", "one"))
     await create(client, CONFIG_MAPS, config_map("another", "no"))
-    document = {"metadata": {"name": "high"}, "value": 1000, "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    document = {
+        "metadata": {"name": "high"},
+        "value": 1000,
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+    }
     await create(client, "/apis/scheduling.k8s.io/v1/priorityclasses", document)
     async with operating(connection, options) as (_, heard):
         await until(lambda: bool(heard.configurations) and heard.priorities.get("high") == 1000)

@@ -138,13 +138,18 @@ async def test_after_a_410_the_new_list_tells_what_was_missed_deletions_too(
         assert reflector.object_count == 4
 
 
+def watch_line(type_: str, version: str, rest: bytes = b'"spec":{}') -> bytes:
+    metadata = f'"metadata":{{"name":"a","namespace":"d","uid":"1","resourceVersion":"{version}"}}'
+    return b'{"type":"%b","object":{%b,%b}}\n' % (type_.encode(), metadata.encode(), rest)
+
+
 async def test_an_unreadable_object_is_skipped_and_its_last_readable_version_stays(
     client: ApiClient, log_lines: list[dict[str, Any]]
 ) -> None:
     reflector = Reflector(Kind.POD, client, seen := Seen())
-    good = b'{"type":"ADDED","object":{"metadata":{"name":"a","namespace":"d","uid":"1","resourceVersion":"5"}}}\n'
-    bad = b'{"type":"MODIFIED","object":{"metadata":{"name":"a","namespace":"d","uid":"1","resourceVersion":"6"},"spec":7}}\n'
-    gone = b'{"type":"DELETED","object":{"metadata":{"name":"a","namespace":"d","uid":"1","resourceVersion":"8"},"spec":7}}\n'
+    good = watch_line("ADDED", "5")
+    bad = watch_line("MODIFIED", "6", b'"spec":7')
+    gone = watch_line("DELETED", "8", b'"spec":7')
     reflector.take(good + bad + good.replace(b'"a"', b'"b"') + bad)
     assert seen.told == [("+", "a"), ("+", "b")]
     assert reflector.rejected == 2

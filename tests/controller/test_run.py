@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 
 from scheduler.controller.client import ApiClient
 from scheduler.controller.settings import ConnectionSettings
@@ -114,6 +115,25 @@ async def test_a_lost_lease_ends_it_with_code_1(
         assert await scheduler.until_lost() == 1
         assert scheduler.noise == []
     assert "Leaderelection lost" in scheduler.events
+
+
+async def test_a_process_that_slept_past_its_lease_binds_nothing_when_it_wakes(
+    connection: ConnectionSettings, client: ApiClient
+) -> None:
+    async with scheduling(connection) as scheduler:
+        await scheduler.until_logged("Handlers synced")
+        await scheduler.until_logged("Successfully acquired lease")
+        scheduler.process.send_signal(signal.SIGSTOP)
+        await create(client, "/api/v1/nodes", node_document("n1"))
+        await create(client, PODS, pod_document("a"))
+        thief = msgspec.json.encode({"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3600}})
+        await client.request("PATCH", LEASE, body=thief, content_type="application/merge-patch+json")
+        # As long as the renew deadline of this process: it has to be real time that passes.
+        await asyncio.sleep(1.1)
+        scheduler.process.send_signal(signal.SIGCONT)
+        assert await scheduler.until_lost() == 1
+    assert "nodeName" not in (await read(client, f"{PODS}/a"))["spec"]
+    assert (await read(client, LEASE))["spec"]["holderIdentity"] == "thief"
 
 
 async def test_it_can_be_stopped_while_it_still_waits_for_its_first_lists(

@@ -111,13 +111,15 @@ async def test_metrics_have_kube_scheduler_s_names_and_can_be_reset() -> None:
             'profile="tandem",status="Unschedulable"} 1.0'
         ) in lines
         assert (await get(session, "/metrics", "DELETE"))[0] == 200
-        assert 'scheduler_schedule_attempts_total{profile="tandem",result="scheduled"} 0.0' in (
-            await get(session, "/metrics")
-        )[1].splitlines()
+        assert (
+            'scheduler_schedule_attempts_total{profile="tandem",result="scheduled"} 0.0'
+            in (await get(session, "/metrics"))[1].splitlines()
+        )
         checked.metrics.observe(attempt)
-        assert 'scheduler_schedule_attempts_total{profile="tandem",result="scheduled"} 1.0' in (
-            await get(session, "/metrics")
-        )[1].splitlines()
+        assert (
+            'scheduler_schedule_attempts_total{profile="tandem",result="scheduled"} 1.0'
+            in (await get(session, "/metrics"))[1].splitlines()
+        )
 
 
 async def test_the_configuration_and_others_pages_are_shown() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scheduler.cluster.nominator import Nominator
@@ -61,7 +61,7 @@ class Bench:
 
     def __init__(
         self,
-        registrations: dict[str, Sequence[EventRegistration]] | None = None,
+        registrations: Mapping[str, Sequence[EventRegistration]] | None = None,
         settings: QueueSettings = QueueSettings(),  # noqa: B008
     ) -> None:
         self.seconds = 0.0

@@ -32,7 +32,7 @@ class ModelPod:
         count = self.errors or self.rejections
         if not count:
             return 0
-        return (self.since + min(SECOND * 2 ** (count - 1), 10 * SECOND)) // SECOND * SECOND
+        return (self.since + min(SECOND << (count - 1), 10 * SECOND)) // SECOND * SECOND
 
 
 @dataclass

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Action, ClusterEvent, Hint, Resource
@@ -49,9 +49,19 @@ class QueueAndModel(RuleBasedStateMachine):
     def names(self, *places: str) -> list[str]:
         return [pod_.name for place in places for pod_ in self.model.at(place)]
 
+    def has(self, *places: str) -> bool:
+        return bool(self.names(*places))
+
     def pass_time(self, milliseconds: int = 1) -> None:
         self.model.advance(milliseconds)
         self.bench.at(self.model.now / 1000)
+
+    @initialize(apps=st.lists(st.sampled_from(APPS), min_size=3, max_size=6), popped=st.integers(0, 3))
+    def begin(self, apps: list[str], popped: int) -> None:
+        for app in apps:
+            self.add(app, 0, False)
+        for _ in range(popped):
+            self.pop()
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -65,7 +75,7 @@ class QueueAndModel(RuleBasedStateMachine):
         self.model.add(name, app, priority)
         self.infos[name] = self.bench.add(name, labels={"app": app}, priority=priority, gates=["g"] * is_gated)
 
-    @precondition(lambda self: self.names("active", "backoff", "errors", "pool"))
+    @precondition(lambda self: self.has("active", "backoff", "errors", "pool"))
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
         self.pass_time()
@@ -79,7 +89,7 @@ class QueueAndModel(RuleBasedStateMachine):
         record = self.bench.queue.pop(self.bench.now)
         assert (record.info.name if record is not None else None) == self.model.pop()
 
-    @precondition(lambda self: self.names("in flight"))
+    @precondition(lambda self: self.has("in flight"))
     @rule(data=st.data(), plugins=PLUGINS, pending=PLUGINS)
     def fail(self, data: st.DataObject, plugins: set[str], pending: set[str]) -> None:
         self.pass_time()
@@ -90,7 +100,7 @@ class QueueAndModel(RuleBasedStateMachine):
         record.replace_pod(self.infos[name])
         self.bench.fail(record, *sorted(plugins), pending=sorted(pending))
 
-    @precondition(lambda self: self.names("in flight"))
+    @precondition(lambda self: self.has("in flight"))
     @rule(data=st.data())
     def bind(self, data: st.DataObject) -> None:
         self.pass_time()
@@ -114,7 +124,7 @@ class QueueAndModel(RuleBasedStateMachine):
         self.model.event(ModelEvent("AssignedPodDelete", everybody))
         self.bench.move(ASSIGNED_POD_DELETE, gone, None)
 
-    @precondition(lambda self: [name for name in self.model.shut if name in self.model.pods])
+    @precondition(lambda self: not self.model.shut.isdisjoint(self.model.pods))
     @rule(data=st.data(), is_noticed=st.booleans())
     def open_gate(self, data: st.DataObject, is_noticed: bool) -> None:
         self.pass_time()
@@ -128,7 +138,7 @@ class QueueAndModel(RuleBasedStateMachine):
         fields = {"labels": dict(known.labels), "priority": known.priority}
         self.infos[name] = self.bench.update(PodInfo(pod(name, gates=["g"], **fields)), **fields)
 
-    @precondition(lambda self: self.names("active", "backoff", "errors", "pool", "in flight"))
+    @precondition(lambda self: self.has("active", "backoff", "errors", "pool", "in flight"))
     @rule(data=st.data())
     def shut_gate(self, data: st.DataObject) -> None:
         """As when victims of a pod begin to be removed: nobody looks until it is to be queued again."""
@@ -136,7 +146,7 @@ class QueueAndModel(RuleBasedStateMachine):
         self.model.shut.add(name)
         self.bench.gated.add(name)
 
-    @precondition(lambda self: self.model.pods)
+    @precondition(lambda self: bool(self.model.pods))
     @rule(data=st.data())
     def activate(self, data: st.DataObject) -> None:
         self.pass_time()

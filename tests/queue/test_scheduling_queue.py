@@ -36,6 +36,28 @@ def test_an_event_before_the_attempt_does_not_count() -> None:
     assert bench.names() == {"pool": ["a"]}
 
 
+def test_an_event_between_two_pops_counts_for_the_first_pod_only() -> None:
+    bench = Bench()
+    bench.add("a", priority=2)
+    bench.add("b", priority=1)
+    first = bench.pop()
+    bench.move(NODE_ADD, None, node("n"))
+    second = bench.pop()
+    bench.fail(second, "Fit")
+    bench.fail(first, "Fit")
+    assert bench.names() == {"backoff": ["a"], "pool": ["b"]}
+
+
+def test_a_later_word_of_a_pending_plugin_still_skips_the_backoff() -> None:
+    bench = Bench()
+    bench.add("a")
+    record = bench.pop()
+    bench.move(NODE_ADD, None, node("n"))
+    bench.move(NODE_LABEL, node("n"), node("n"))
+    bench.fail(record, "Fit", pending=["Labels"])
+    assert bench.names() == {"active": ["a"]}
+
+
 def test_an_event_that_nobody_registered_is_not_even_kept() -> None:
     bench = Bench({"Deaf": ()})
     bench.add("a")
@@ -192,10 +214,11 @@ def test_a_pod_leaves_at_the_first_whole_second_after_its_backoff() -> None:
     bench.at(0.3)
     bench.add("a")
     bench.fail(bench.pop())
-    bench.at(1.99)
-    assert bench.names() == {"errors": ["a"]}
-    bench.at(2.0)
-    assert bench.names() == {"active": ["a"]}
+    places = []
+    for seconds in (1.99, 2.0):
+        bench.at(seconds)
+        places.append(bench.names())
+    assert places == [{"errors": ["a"]}, {"active": ["a"]}]
 
 
 def test_an_idle_scheduler_takes_rejected_pods_early_but_never_those_with_errors() -> None:
@@ -359,6 +382,26 @@ def test_an_update_of_the_priority_changes_the_turn() -> None:
     bench.update(old, priority=9)
     assert bench.names() == {"active": ["b", "a"]}
     bench.queue.check()
+
+
+def test_an_updated_pod_is_popped_once() -> None:
+    bench = Bench()
+    old = bench.add("a", priority=5)
+    bench.update(old, priority=1)
+    bench.add("b", priority=3)
+    assert [bench.pop().info.name, bench.pop().info.priority] == ["b", 1]
+    assert bench.queue.pop(bench.now) is None
+    assert bench.facts.take_problems() == ()
+
+
+def test_a_pod_updated_during_its_backoff_is_popped_in_its_new_version() -> None:
+    bench = Bench()
+    old = bench.rejected("a", "Fit")
+    bench.move(NODE_ADD, None, node("n"))
+    new = bench.update(old, labels={"x": "y"})
+    assert bench.names() == {"backoff": ["a"]}
+    assert bench.pop().info is new
+    assert bench.queue.pop(bench.now) is None
 
 
 def test_a_pod_seen_first_by_an_update_is_queued() -> None:

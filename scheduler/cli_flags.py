@@ -1,0 +1,312 @@
+"""The flags of ``tandem run``: kube-scheduler's own, read by kube-scheduler's rules, and a few of ours.
+
+One table says of each flag what it means here, or why it has no meaning; a flag of the second sort is accepted with a
+warning, so that a command line written for kube-scheduler can be taken over as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+from scheduler.config.durations import Duration, parse_duration
+from scheduler.errors import ConfigurationError, Fault
+
+TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+
+class Type(Enum):
+    """What a flag's value is; the value is how ``--help`` shows it."""
+
+    TEXT = "text"
+    FILE = "file"
+    SWITCH = ""
+    INTEGER = "int"
+    NUMBER = "float"
+    DURATION = "duration"
+    LIST = "list"
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag. ``no_meaning`` "" is a flag that works; else it says why this one changes nothing.
+
+    ``is_superseded``: ignored where a configuration file is given, which then speaks in its place.
+    """
+
+    name: str
+    type: Type
+    help: str = ""
+    default: str = ""
+    section: str = ""
+    short: str = ""
+    no_meaning: str = ""
+    is_superseded: bool = False
+
+    @property
+    def spelling(self) -> str:
+        """As messages call it."""
+        return f"-{self.short}, --{self.name}" if self.short else f"--{self.name}"
+
+
+_GENERAL, _LEADER, _SERVING, _LOGS, _OURS = (
+    "Cluster and configuration",
+    "Leader election",
+    "Health, metrics and debug pages",
+    "Logs",
+    "Tandem's own",
+)
+_OPEN_PAGES = "the pages need no authentication"
+_OWN_METRICS = "all metrics are shown, under their stable names"
+
+FLAGS: Final[tuple[Flag, ...]] = (
+    Flag(
+        "config",
+        Type.FILE,
+        "KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1), YAML or JSON, with an optional further document of "
+        "kind TandemConfiguration. Where it is given, it takes the place of --kube-api-*; --leader-elect* flags that "
+        "are stated still win over it.",
+        section=_GENERAL,
+    ),
+    Flag(
+        "kubeconfig",
+        Type.FILE,
+        "How to reach the cluster, unless the configuration file says so in clientConnection.kubeconfig. Neither: "
+        "in-cluster, then $KUBECONFIG, then ~/.kube/config.",
+        section=_GENERAL,
+    ),
+    Flag("master", Type.TEXT, "URL of the API server, in place of the kubeconfig's.", section=_GENERAL),
+    Flag(
+        "write-config-to",
+        Type.FILE,
+        "Write the configuration with all defaults filled in to this file, and exit.",
+        section=_GENERAL,
+    ),
+    Flag(
+        "feature-gates",
+        Type.LIST,
+        "Name=true|false,… of kube-scheduler 1.36; may be repeated.",
+        section=_GENERAL,
+    ),
+    Flag(
+        "pod-max-in-unschedulable-pods-duration",
+        Type.DURATION,
+        "A pod that no event has woken for so long is tried again.",
+        "5m0s",
+        _GENERAL,
+    ),
+    Flag(
+        "kube-api-qps",
+        Type.NUMBER,
+        "Most requests a second to the API server; 0 or less for no limit of ours.",
+        "no limit",
+        _GENERAL,
+        is_superseded=True,
+    ),
+    Flag("kube-api-burst", Type.INTEGER, "Requests beyond that at once.", "100", _GENERAL, is_superseded=True),
+    Flag(
+        "leader-elect",
+        Type.SWITCH,
+        "Schedule only while holding the Lease, so that several copies may run.",
+        "true",
+        _LEADER,
+    ),
+    Flag("leader-elect-lease-duration", Type.DURATION, "How long others wait for a holder gone silent.", "15s", _LEADER),
+    Flag("leader-elect-renew-deadline", Type.DURATION, "The holder gives up after so long.", "10s", _LEADER),
+    Flag("leader-elect-retry-period", Type.DURATION, "Between tries to take or renew it.", "2s", _LEADER),
+    Flag("leader-elect-resource-lock", Type.TEXT, "Only leases.", "leases", _LEADER),
+    Flag(
+        "leader-elect-resource-name",
+        Type.TEXT,
+        "Name of the Lease; never kube-scheduler's.",
+        "tandem-scheduler",
+        _LEADER,
+    ),
+    Flag(
+        "leader-elect-resource-namespace",
+        Type.TEXT,
+        "Its namespace.",
+        "the pod's own, else tandem-system",
+        _LEADER,
+    ),
+    Flag("bind-address", Type.TEXT, "Address to listen on.", "0.0.0.0", _SERVING),
+    Flag("secure-port", Type.INTEGER, "Port of /healthz, /livez, /readyz, /metrics, /configz, /debug; 0 for off.", "10259", _SERVING),  # fmt: skip  # noqa: E501
+    Flag(
+        "tls-cert-file",
+        Type.FILE,
+        "Serve HTTPS with this certificate (and its chain); without it, plain HTTP.",
+        section=_SERVING,
+    ),
+    Flag("tls-private-key-file", Type.FILE, "The certificate's key.", section=_SERVING),
+    Flag("tls-min-version", Type.TEXT, "VersionTLS12 or VersionTLS13.", "VersionTLS12", _SERVING),
+    Flag(
+        "v",
+        Type.INTEGER,
+        "0: errors and milestones, 2: a line for each attempt, 4: everything.",
+        "2",
+        _LOGS,
+        short="v",
+    ),
+    Flag("logging-format", Type.TEXT, "json or text.", "json unless stderr is a terminal", _LOGS),
+    Flag("journal", Type.FILE, "Append every decision to this file, a JSON line each.", section=_OURS),
+    Flag("seed", Type.INTEGER, "Seed of ties and offsets: the same inputs give the same decisions.", "drawn", _OURS),
+    Flag("help", Type.SWITCH, "Show this and exit.", section=_OURS, short="h"),
+    Flag("version", Type.SWITCH, "Show the version and exit.", section=_OURS),
+    Flag("kube-api-content-type", Type.TEXT, no_meaning="the API server is spoken to in JSON"),
+    Flag("profiling", Type.SWITCH, no_meaning="there are no profiling pages"),
+    Flag("contention-profiling", Type.SWITCH, no_meaning="there are no profiling pages"),
+    Flag("cert-dir", Type.FILE, no_meaning="no certificate is made; state --tls-cert-file for HTTPS"),
+    Flag("tls-cipher-suites", Type.LIST, no_meaning="the choice is left to the TLS library"),
+    Flag("tls-curve-preferences", Type.LIST, no_meaning="the choice is left to the TLS library"),
+    Flag("tls-sni-cert-key", Type.LIST, no_meaning="there is one certificate, --tls-cert-file"),
+    Flag("disable-http2-serving", Type.SWITCH, no_meaning="the pages are served over HTTP/1.1"),
+    Flag("http2-max-streams-per-connection", Type.INTEGER, no_meaning="the pages are served over HTTP/1.1"),
+    Flag("permit-port-sharing", Type.SWITCH, no_meaning="a port belongs to one process"),
+    Flag("permit-address-sharing", Type.SWITCH, no_meaning="an address belongs to one process"),
+    Flag("authentication-kubeconfig", Type.FILE, no_meaning=_OPEN_PAGES),
+    Flag("authentication-skip-lookup", Type.SWITCH, no_meaning=_OPEN_PAGES),
+    Flag("authentication-token-webhook-cache-ttl", Type.DURATION, no_meaning=_OPEN_PAGES),
+    Flag("authentication-tolerate-lookup-failure", Type.SWITCH, no_meaning=_OPEN_PAGES),
+    Flag("authorization-always-allow-paths", Type.LIST, no_meaning=_OPEN_PAGES),
+    Flag("authorization-kubeconfig", Type.FILE, no_meaning=_OPEN_PAGES),
+    Flag("authorization-webhook-cache-authorized-ttl", Type.DURATION, no_meaning=_OPEN_PAGES),
+    Flag("authorization-webhook-cache-unauthorized-ttl", Type.DURATION, no_meaning=_OPEN_PAGES),
+    Flag("client-ca-file", Type.FILE, no_meaning=_OPEN_PAGES),
+    Flag("requestheader-allowed-names", Type.LIST, no_meaning=_OPEN_PAGES),
+    Flag("requestheader-client-ca-file", Type.FILE, no_meaning=_OPEN_PAGES),
+    Flag("requestheader-extra-headers-prefix", Type.LIST, no_meaning=_OPEN_PAGES),
+    Flag("requestheader-group-headers", Type.LIST, no_meaning=_OPEN_PAGES),
+    Flag("requestheader-uid-headers", Type.LIST, no_meaning=_OPEN_PAGES),
+    Flag("requestheader-username-headers", Type.LIST, no_meaning=_OPEN_PAGES),
+    Flag("emulated-version", Type.LIST, no_meaning="1.36 is the one version that Tandem decides like"),
+    Flag("emulation-forward-compatible", Type.SWITCH, no_meaning="1.36 is the one version that Tandem decides like"),
+    Flag("min-compatibility-version", Type.LIST, no_meaning="1.36 is the one version that Tandem decides like"),
+    Flag("show-hidden-metrics-for-version", Type.TEXT, no_meaning=_OWN_METRICS),
+    Flag("disabled-metrics", Type.LIST, no_meaning=_OWN_METRICS),
+    Flag("allow-metric-labels", Type.LIST, no_meaning=_OWN_METRICS),
+    Flag("allow-metric-labels-manifest", Type.FILE, no_meaning=_OWN_METRICS),
+    Flag("vmodule", Type.LIST, no_meaning="verbosity is one number for all, -v"),
+    Flag("log-flush-frequency", Type.DURATION, no_meaning="log lines are written at once"),
+    Flag("log-text-info-buffer-size", Type.TEXT, no_meaning="log lines are written at once"),
+    Flag("log-text-split-stream", Type.SWITCH, no_meaning="all log lines go to standard error"),
+    Flag("log-json-info-buffer-size", Type.TEXT, no_meaning="log lines are written at once"),
+    Flag("log-json-split-stream", Type.SWITCH, no_meaning="all log lines go to standard error"),
+)
+
+_BY_NAME: Final = {flag.name: flag for flag in FLAGS}
+_BY_SHORT: Final = {flag.short: flag for flag in FLAGS if flag.short}
+
+
+@dataclass(frozen=True, slots=True)
+class StatedFlags:
+    """What a command line says, each value of its flag's type. Flags that are not stated are not in it."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """A LIST flag's values are a tuple of texts, one for each time it is stated; of the others the last one holds."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value stated. Raises KeyError for a flag that the table doesn't have."""
+        return self.values.get(_BY_NAME[name].name, default)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.values
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """One for each stated flag that changes nothing."""
+        is_with_file = bool(self.values.get("config"))
+        found = []
+        for name in self.values:
+            flag = _BY_NAME[name]
+            if flag.no_meaning:
+                found.append(f"--{name} has no effect: {flag.no_meaning}")
+            elif flag.is_superseded and is_with_file:
+                found.append(f"--{name} has no effect: the configuration file speaks in its place")
+        return tuple(found)
+
+
+def read_flags(arguments: Sequence[str]) -> StatedFlags:
+    """By the rules of kube-scheduler's command line: ``--flag=value`` or ``--flag value``, ``--switch`` or
+    ``--switch=false``, ``_`` for ``-`` in names; besides, one dash does for two.
+
+    Raises ConfigurationError with every fault.
+    """
+    values: dict[str, Any] = {}
+    faults: list[Fault] = []
+    left = list(arguments)
+    while left:
+        argument = left.pop(0)
+        if not argument.startswith("-") or argument == "-":
+            faults.append(Fault("", f'"tandem run" does not take any arguments, got {argument!r}'))
+            continue
+        flag, text, fault = _recognized(argument)
+        if flag is not None and text is None:
+            if flag.type is Type.SWITCH:
+                text = "true"
+            elif left:
+                text = left.pop(0)
+            else:
+                fault = f"flag needs an argument: {argument}"
+        if flag is None or text is None:
+            faults.append(Fault("", fault))
+            continue
+        try:
+            value = _READERS[flag.type](text)
+        except ValueError as error:
+            faults.append(Fault("", f'invalid argument "{text}" for "{flag.spelling}" flag: {error}'))
+            continue
+        values[flag.name] = (*values.get(flag.name, ()), value) if flag.type is Type.LIST else value
+    if faults:
+        raise ConfigurationError(faults)
+    return StatedFlags(values)
+
+
+def _recognized(argument: str) -> tuple[Flag | None, str | None, str]:
+    """The flag, its value if it is in the same word, and what is wrong if there is no such flag."""
+    bare, equals, stated = argument.lstrip("-").partition("=")
+    text = stated if equals else None
+    name = bare.replace("_", "-")
+    if flag := _BY_NAME.get(name) or (_BY_SHORT.get(name) if not argument.startswith("--") else None):
+        return flag, text, ""
+    # -v4
+    if not argument.startswith("--") and (flag := _BY_SHORT.get(bare[:1])) and bare[1:].isdecimal():
+        return flag, bare[1:], ""
+    return None, None, f"unknown flag: {argument.partition('=')[0]}"
+
+
+def _switch(text: str) -> bool:
+    if text in TRUE or text in FALSE:
+        return text in TRUE
+    raise ValueError(f'strconv.ParseBool: parsing "{text}": invalid syntax')
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text, 10)
+    except ValueError:
+        raise ValueError(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f'strconv.ParseFloat: parsing "{text}": invalid syntax') from None
+
+
+def _duration(text: str) -> Duration:
+    return parse_duration(text)
+
+
+_READERS: Final[Mapping[Type, Callable[[str], Any]]] = {
+    Type.TEXT: str,
+    Type.FILE: str,
+    Type.SWITCH: _switch,
+    Type.INTEGER: _integer,
+    Type.NUMBER: _number,
+    Type.DURATION: _duration,
+    Type.LIST: str,
+}

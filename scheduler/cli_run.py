@@ -1,0 +1,298 @@
+"""``tandem run``: from flags and a configuration file to a running scheduler.
+
+``prepare`` does everything that can go wrong by somebody's configuration, so that all of its faults are told at once,
+before anything is started.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from socket import gethostname
+from typing import Final
+
+import msgspec
+import structlog
+
+from scheduler.cli_flags import StatedFlags
+from scheduler.compose import build_engine, build_profiles
+from scheduler.config.defaults import OWN_NAMESPACE
+from scheduler.config.feature_gates import FeatureGates, parse_feature_gates
+from scheduler.config.loading import Configuration, load, write_config
+from scheduler.config.rendering import configuration_document
+from scheduler.config.types import ClientConnection, LeaderElection
+from scheduler.controller import debugging
+from scheduler.controller.engine_gauges import GaugesOfEngine
+from scheduler.controller.extender_tls import extender_contexts
+from scheduler.controller.logs import configure_logs
+from scheduler.controller.parts import Parts
+from scheduler.controller.run import run_blocking
+from scheduler.controller.settings import (
+    ConnectionSettings,
+    LeaderElectionSettings,
+    LogSettings,
+    ServingSettings,
+    ShellSettings,
+    WriterSettings,
+)
+from scheduler.engine.engine import Engine
+from scheduler.errors import ConfigurationError, Fault
+from scheduler.framework.now import Now
+from scheduler.framework.profile import Profile
+
+SERVICE_ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_LOG_FORMATS: Final = ("json", "text")
+_TLS_VERSIONS: Final = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
+_HIGHEST_PORT: Final = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """All that is settled before anything starts."""
+
+    configuration: Configuration
+    profiles: Mapping[str, Profile]
+    settings: ShellSettings
+    extender_ssl: Mapping[int, ssl.SSLContext]
+    warnings: tuple[str, ...]
+
+
+def run(flags: StatedFlags) -> int:
+    """Schedule until stopped; the exit code. Raises ConfigurationError with every fault."""
+    prepared = prepare(flags)
+    target = flags.get("write-config-to")
+    if target:
+        write_configuration(prepared.configuration, Path(target))
+        return 0
+    configure_logs(prepared.settings.logs)
+    log = structlog.get_logger()
+    for warning in prepared.warnings:
+        log.warning(warning)
+    seed = flags.get("seed")
+
+    def factory() -> Parts:
+        engine = build_engine(
+            prepared.configuration,
+            started=Now(time.monotonic(), time.time_ns()),
+            seed=seed,
+            profiles=prepared.profiles,
+        )
+        return parts_of(engine, prepared.extender_ssl)
+
+    return run_blocking(prepared.settings, factory, os.environ)
+
+
+def parts_of(engine: Engine, extender_ssl: Mapping[int, ssl.SSLContext]) -> Parts:
+    return Parts(
+        engine=engine,
+        gauges=GaugesOfEngine(engine),
+        extender_ssl=extender_ssl,
+        routes=debugging.routes(engine, lambda: Now(time.monotonic(), time.time_ns())),
+    )
+
+
+def prepare(flags: StatedFlags) -> Prepared:
+    """Raises ConfigurationError with the faults of the flags, the file and the plugins' args."""
+    faults: list[Fault] = []
+    gates = FeatureGates()
+    try:
+        gates = parse_feature_gates(flags.get("feature-gates", ()))
+    except ConfigurationError as error:
+        faults += error.faults
+    serving = _serving(flags, faults)
+    logs = _logs(flags, faults)
+    configuration: Configuration | None = None
+    try:
+        text = read_configuration(flags.get("config", ""))
+        configuration = load(
+            text,
+            own_namespace=own_namespace(),
+            gates=gates,
+            adjust=lambda stated: with_flags(stated, flags),
+        )
+    except ConfigurationError as error:
+        faults += error.faults
+    if configuration is None:
+        raise ConfigurationError(faults)
+    profiles, contexts = checked_parts(configuration, faults)
+    if faults:
+        raise ConfigurationError(faults)
+    settings = _shell_settings(configuration, flags, serving, logs)
+    return Prepared(
+        configuration, profiles, settings, contexts, flags.warnings + gates.warnings + configuration.warnings
+    )
+
+
+def checked_parts(
+    configuration: Configuration, faults: list[Fault]
+) -> tuple[Mapping[str, Profile], Mapping[int, ssl.SSLContext]]:
+    """What only building shows: plugin args, the Lease, extenders' certificates. Adds to ``faults``."""
+    profiles: Mapping[str, Profile] = {}
+    contexts: Mapping[int, ssl.SSLContext] = {}
+    try:
+        profiles = build_profiles(configuration)
+    except ConfigurationError as error:
+        faults += error.faults
+    try:
+        contexts = extender_contexts(configuration.kube.extenders)
+    except ConfigurationError as error:
+        faults += error.faults
+    try:
+        _leader_election(configuration.kube.leader_election).check()
+    except ConfigurationError as error:
+        faults += error.faults
+    return profiles, contexts
+
+
+def read_configuration(path: str) -> bytes | None:
+    """A configuration file's text, standard input's for ``-``, None for "". Raises ConfigurationError."""
+    if not path:
+        return None
+    try:
+        return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigurationError([Fault("", f"open {path}: {error.strerror or error}")]) from error
+
+
+def write_configuration(configuration: Configuration, target: Path) -> None:
+    """Raises ConfigurationError if the file can't be written."""
+    try:
+        target.write_text(write_config(configuration))
+    except OSError as error:
+        raise ConfigurationError([Fault("", f"open {target}: {error.strerror or error}")]) from error
+
+
+def own_namespace(file: Path = SERVICE_ACCOUNT_NAMESPACE) -> str:
+    """Where the Lease goes unless somebody says otherwise: the namespace that the pod runs in."""
+    try:
+        return file.read_text().strip() or OWN_NAMESPACE
+    except OSError:
+        return OWN_NAMESPACE
+
+
+# --- flags over the file ----------------------------------------------------------------------------------------------
+
+
+def with_flags(configuration: Configuration, flags: StatedFlags) -> Configuration:
+    """The configuration with what the flags say. Only ``--leader-elect*`` and the time in the pool win over a file."""
+    kube = configuration.kube
+    kube = msgspec.structs.replace(
+        kube,
+        leader_election=_with_leader_flags(kube.leader_election, flags),
+        client_connection=_with_connection_flags(kube.client_connection, flags),
+    )
+    tandem = configuration.tandem
+    longest = flags.get("pod-max-in-unschedulable-pods-duration")
+    if longest is not None:
+        tandem = msgspec.structs.replace(tandem, pod_max_in_unschedulable_pods_duration=longest)
+    return msgspec.structs.replace(configuration, kube=kube, tandem=tandem)
+
+
+def _with_leader_flags(stated: LeaderElection, flags: StatedFlags) -> LeaderElection:
+    fields = {
+        "leader_elect": "leader-elect",
+        "lease_duration": "leader-elect-lease-duration",
+        "renew_deadline": "leader-elect-renew-deadline",
+        "retry_period": "leader-elect-retry-period",
+        "resource_lock": "leader-elect-resource-lock",
+        "resource_name": "leader-elect-resource-name",
+        "resource_namespace": "leader-elect-resource-namespace",
+    }
+    return msgspec.structs.replace(
+        stated, **{field: flags.get(name) for field, name in fields.items() if name in flags}
+    )
+
+
+def _with_connection_flags(stated: ClientConnection, flags: StatedFlags) -> ClientConnection:
+    changes: dict[str, object] = {}
+    if not stated.kubeconfig:
+        changes["kubeconfig"] = flags.get("kubeconfig", "")
+    if not flags.get("config"):
+        changes["qps"] = flags.get("kube-api-qps", stated.qps)
+        changes["burst"] = flags.get("kube-api-burst", stated.burst)
+    return msgspec.structs.replace(stated, **changes)
+
+
+# --- the shell's settings ---------------------------------------------------------------------------------------------
+
+
+def _shell_settings(
+    configuration: Configuration, flags: StatedFlags, serving: ServingSettings, logs: LogSettings
+) -> ShellSettings:
+    kube, limits = configuration.kube, configuration.tandem.limits
+    connection = kube.client_connection
+    journal = flags.get("journal")
+    defaults = WriterSettings()
+    return ShellSettings(
+        hostname=gethostname(),
+        connection=ConnectionSettings(
+            kubeconfig=connection.kubeconfig,
+            master=flags.get("master", ""),
+            requests_per_second=connection.qps if connection.qps > 0 else None,
+            burst=connection.burst,
+        ),
+        leader_election=_leader_election(kube.leader_election),
+        serving=serving,
+        writer=WriterSettings(
+            binds_in_flight=limits.binds_in_flight,
+            binds_queued=min(defaults.binds_queued, limits.queued_writes),
+        ),
+        logs=logs,
+        delay_cache_until_active=kube.delay_cache_until_active,
+        journal=Path(journal) if journal else None,
+        component_config=configuration_document(kube, with_keys=False),
+    )
+
+
+def _leader_election(stated: LeaderElection) -> LeaderElectionSettings:
+    return LeaderElectionSettings(
+        leader_elect=stated.leader_elect,
+        lease_duration=stated.lease_duration.seconds,
+        renew_deadline=stated.renew_deadline.seconds,
+        retry_period=stated.retry_period.seconds,
+        resource_namespace=stated.resource_namespace,
+        resource_name=stated.resource_name,
+    )
+
+
+def _serving(flags: StatedFlags, faults: list[Fault]) -> ServingSettings:
+    defaults = ServingSettings()
+    port: int = flags.get("secure-port", defaults.port)
+    if not 0 <= port <= _HIGHEST_PORT:
+        text = "must be between 0 and 65535, inclusive. 0 for turning off secure port"
+        faults.append(Fault("", f"--secure-port {port} {text}"))
+    return ServingSettings(
+        bind_address=flags.get("bind-address", defaults.bind_address), port=port, ssl_context=_certificate(flags, faults)
+    )
+
+
+def _certificate(flags: StatedFlags, faults: list[Fault]) -> ssl.SSLContext | None:
+    certificate, key = flags.get("tls-cert-file", ""), flags.get("tls-private-key-file", "")
+    version = flags.get("tls-min-version", "") or "VersionTLS12"
+    if version not in _TLS_VERSIONS:
+        faults.append(Fault("", f'--tls-min-version: unknown tls version "{version}", known: {", ".join(_TLS_VERSIONS)}'))
+    if bool(certificate) != bool(key):
+        faults.append(Fault("", "--tls-cert-file and --tls-private-key-file must be specified together"))
+    if not (certificate and key and version in _TLS_VERSIONS):
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = _TLS_VERSIONS[version]
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        faults.append(Fault("", f"--tls-cert-file {certificate} can't be used: {error.strerror or error}"))
+        return None
+    return context
+
+
+def _logs(flags: StatedFlags, faults: list[Fault]) -> LogSettings:
+    defaults = LogSettings()
+    form = flags.get("logging-format", defaults.format)
+    if form not in (*_LOG_FORMATS, defaults.format):
+        faults.append(Fault("format", f'Invalid value: "{form}": Unsupported log format'))
+    return LogSettings(format=form, verbosity=flags.get("v", defaults.verbosity))

@@ -1,0 +1,64 @@
+"""TLS towards extenders: their certificates and keys, from files or from the configuration itself."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from scheduler.config.types import Extender, ExtenderTLSConfig
+from scheduler.errors import ConfigurationError, Fault
+
+
+def extender_contexts(extenders: Iterable[Extender]) -> dict[int, ssl.SSLContext]:
+    """By the extender's number, for those that say something about TLS. Raises ConfigurationError with every fault."""
+    contexts: dict[int, ssl.SSLContext] = {}
+    faults: list[Fault] = []
+    for number, extender in enumerate(extenders):
+        if extender.tls_config is None:
+            # As in kube-scheduler, HTTPS without any authority stated trusts whoever answers.
+            if extender.enable_https:
+                contexts[number] = _unverified()
+            continue
+        try:
+            contexts[number] = _context(extender.tls_config)
+        except (OSError, ssl.SSLError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            faults.append(Fault(f"extenders[{number}].tlsConfig", f"can't be used: {reason}"))
+    if faults:
+        raise ConfigurationError(faults)
+    return contexts
+
+
+def _unverified() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _context(stated: ExtenderTLSConfig) -> ssl.SSLContext:
+    context = _unverified() if stated.insecure else ssl.create_default_context()
+    authorities = stated.ca_data.decode("ascii") if stated.ca_data else None
+    if authorities or stated.ca_file:
+        context.load_verify_locations(cafile=None if authorities else stated.ca_file, cadata=authorities)
+    if stated.cert_data or stated.key_data:
+        _load_pair(context, stated)
+    elif stated.cert_file or stated.key_file:
+        context.load_cert_chain(stated.cert_file, stated.key_file or None)
+    return context
+
+
+def _load_pair(context: ssl.SSLContext, stated: ExtenderTLSConfig) -> None:
+    """Python's TLS reads certificates with their keys from files only: a private one, for as long as that takes."""
+    certificate = stated.cert_data or Path(stated.cert_file).read_bytes()
+    key = stated.key_data or Path(stated.key_file).read_bytes()
+    descriptor, name = tempfile.mkstemp()
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(certificate + b"\n" + key)
+        context.load_cert_chain(name)
+    finally:
+        os.unlink(name)

@@ -1,0 +1,32 @@
+"""What a plugin's declarations come to, worked out once a plugin class: the hot loops look at plain booleans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from scheduler.cluster.row_journal import NODE_CHANGED, USAGE_CHANGED
+from scheduler.framework.plugin import Plugin, Reads
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    flags: int
+    """Which flags of the row journal make the plugin's answer for a row stale."""
+    is_declared: bool
+    has_stamp: bool
+    looks_at_feasible_rows: bool
+
+
+@lru_cache(maxsize=1024)
+def traits_of(plugin_type: type[Plugin]) -> Traits:
+    reads = plugin_type.reads
+    flags = NODE_CHANGED if Reads.NODE in reads else 0
+    flags |= USAGE_CHANGED if Reads.USAGE in reads else 0
+    is_declared = Reads.UNDECLARED not in reads
+    return Traits(
+        flags=flags,
+        is_declared=is_declared,
+        has_stamp=is_declared and plugin_type.stamp is not Plugin.stamp,
+        looks_at_feasible_rows=Reads.FEASIBLE in reads,
+    )

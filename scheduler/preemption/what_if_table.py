@@ -1,0 +1,121 @@
+"""A table for many what-ifs at once: pods are taken from and given back to all of its rows simultaneously."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.cluster.table import Int64Column, NodeTable
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.objects.resources import ResourceVector
+
+Matrix = npt.NDArray[np.int64]
+
+_KEPT = (
+    "allocatable_cpu",
+    "allocatable_memory",
+    "allocatable_storage",
+    "allocatable_pods",
+    "requested_cpu",
+    "requested_memory",
+    "requested_storage",
+    "pod_count",
+)
+
+
+class Inexact(Exception):
+    """A plugin looked at something that this table cannot answer truthfully."""
+
+
+class WhatIfTable(NodeTable):
+    """Rows 0, 1, ... are those of ``rows`` in another table. Of usage it knows the requested resources and the number
+    of pods alone; whoever asks for more (the pods themselves, say) gets ``Inexact`` raised.
+
+    ``ports``: with True, host ports may be asked for: none of the rows has any in use.
+    """
+
+    def __init__(
+        self,
+        source: NodeTable,
+        rows: npt.NDArray[np.int64],
+        charges: Mapping[str, Matrix],
+        scalars: Mapping[str, Matrix],
+        *,
+        ports: bool,
+    ) -> None:
+        # Not NodeTable's own: what is not set here must be missed when it is asked for.
+        self.vocabulary = source.vocabulary
+        self.size = self._capacity = len(rows)
+        listed = rows.tolist()
+        self.names = [source.names[row] for row in listed]
+        self.nodes = [source.nodes[row] for row in listed]
+        if ports:
+            self.ports = [None] * len(rows)
+        self._arrays = {name: getattr(source, name)[rows] for name in _KEPT}
+        self._exists = source.exists[rows]
+        self._unschedulable = source.unschedulable[rows]
+        self._taint_set = source.taint_set[rows]
+        self._feature_set = source.feature_set[rows]
+        self._label_columns = {key: source.label(key)[rows] for key in source._label_columns}
+        self._allocatable_scalars = {
+            name: source.allocatable_scalar(name)[rows] for name in source._allocatable_scalars
+        }
+        self._requested_scalars = {name: source.requested_scalar(name)[rows] for name in source._requested_scalars}
+        self._cut()
+        self._changed = [(self._arrays[name], matrix) for name, matrix in charges.items()]
+        self._changed += [(self._requested_scalars[name], matrix) for name, matrix in scalars.items()]
+        self._beside: list[tuple[Int64Column, Int64Column]] = []
+
+    def take_away(self, is_gone: npt.NDArray[np.bool_]) -> None:
+        """Take pods from every row. ``is_gone``: bool, one line a place and one entry a row, as in the charges."""
+        self._arrays["pod_count"] -= is_gone.sum(axis=0)
+        for column, matrix in self._changed:
+            column -= np.einsum("ij,ij->j", matrix, is_gone)
+
+    def change(self, place: int, rows: npt.NDArray[np.bool_], sign: int) -> None:
+        """Give back (+1), or take (-1), the pod at ``place`` of each of these rows (bool, one a row)."""
+        self._arrays["pod_count"] += sign * rows
+        for column, matrix in self._changed:
+            column += sign * (matrix[place] * rows)
+
+    def set_beside(self, pods: Mapping[int, Sequence[PodInfo]]) -> None:
+        """Which pods ``change_beside`` puts on which rows."""
+        counts = np.zeros(self.size, np.int64)
+        vectors: list[ResourceVector] = []
+        places: list[int] = []
+        for place, infos in pods.items():
+            counts[place] = len(infos)
+            vectors += [info.charged for info in infos]
+            places += [place] * len(infos)
+        self._beside = [(self._arrays["pod_count"], counts)]
+
+        def add(column: Int64Column, amounts: list[int]) -> None:
+            if any(amounts):
+                total = np.zeros(self.size, np.int64)
+                np.add.at(total, places, amounts)
+                self._beside.append((column, total))
+
+        add(self._arrays["requested_cpu"], [vector.milli_cpu for vector in vectors])
+        add(self._arrays["requested_memory"], [vector.memory for vector in vectors])
+        add(self._arrays["requested_storage"], [vector.ephemeral_storage for vector in vectors])
+        for name in sorted({name for vector in vectors for name in vector.scalars}):
+            amounts = [vector.scalars.get(name, 0) for vector in vectors]
+            add(self._scalar(self._requested_scalars, name), amounts)
+
+    def change_beside(self, sign: int) -> None:
+        """Add (+1), or take (-1), the pods of ``set_beside``."""
+        for column, total in self._beside:
+            column += sign * total
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise Inexact(name)
+
+
+def as_places(matrix: npt.NDArray[Any], rows: npt.NDArray[np.int64], width: int) -> npt.NDArray[Any]:
+    """One line a place, one entry a row: what the pods at one place of all rows have, is contiguous."""
+    return np.ascontiguousarray(matrix[rows, :width].T)

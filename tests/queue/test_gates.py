@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
+from scheduler.framework.status import Code, Refusal, unresolvable
+from scheduler.queue.facts import QueueFacts
+from scheduler.queue.gates import Gates
+from scheduler.queue.known_pods import KnownPods
+from scheduler.queue.queued_pod import QueuedPod
+from tests.builders import pod
+from tests.queue.fakes import PROFILE
+from tests.queue.vectors import Removals
+
+
+def gate(plugin_name: str, asked: list[str], refuses: bool = False, raises: bool = False) -> PreEnqueuePlugin:
+    class Gate(PreEnqueuePlugin):
+        name = plugin_name
+
+        def pre_enqueue(self, pod: PodInfo, context: EnqueueContext) -> Refusal | None:
+            asked.append(plugin_name)
+            if raises:
+                raise RuntimeError("broken")
+            return unresolvable("not yet") if refuses else None
+
+    return Gate()
+
+
+def ask(*gates: PreEnqueuePlugin, held_by: str = "", scheduler: str = PROFILE) -> tuple[Refusal | None, QueueFacts]:
+    facts = QueueFacts()
+    record = QueuedPod(PodInfo(pod("a", scheduler=scheduler)), 0)
+    record.gating_plugin = held_by
+    return Gates({PROFILE: gates}, Removals(KnownPods()), facts)(record), facts
+
+
+def test_the_first_refusal_ends_the_round_and_is_signed() -> None:
+    asked: list[str] = []
+    refusal, _facts = ask(gate("A", asked), gate("B", asked, refuses=True), gate("C", asked))
+    assert refusal is not None and (refusal.plugin, refusal.message) == ("B", "not yet")
+    assert asked == ["A", "B"]
+
+
+def test_the_plugin_that_held_the_pod_back_last_is_asked_first() -> None:
+    asked: list[str] = []
+    ask(gate("A", asked), gate("B", asked), gate("C", asked), held_by="C")
+    assert asked == ["C", "A", "B"]
+
+
+def test_a_plugin_that_raises_holds_its_pod_back_and_is_reported() -> None:
+    refusal, facts = ask(gate("A", [], raises=True))
+    assert refusal is not None and (refusal.plugin, refusal.code) == ("A", Code.ERROR)
+    assert "PreEnqueue plugin A raised for default/a" in facts.take_problems()[0]
+
+
+def test_a_pod_of_no_profile_passes() -> None:
+    refusal, _facts = ask(gate("A", [], refuses=True), scheduler="unknown")
+    assert refusal is None
