@@ -155,6 +155,9 @@ class Client:
     def create_all(self, things: Iterable[Object], in_flight: int = 32) -> list[Object]:
         return self.call(self._async.create_all(things, in_flight))
 
+    def create_all_meanwhile(self, things: Iterable[Object], in_flight: int = 32) -> Future[list[Object]]:
+        return self.spawn(self._async.create_all(things, in_flight))
+
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
         found: Object = json.loads(self.call(self._async.send("GET", paths.one(kind, name, namespace))))
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
 
@@ -62,6 +63,10 @@ class Room:
     def add_pods(self, *pods: Object) -> None:
         self.client.create_all(pods)
 
+    def add_pods_meanwhile(self, *pods: Object) -> Future[list[Object]]:
+        """Begin to create pods and go on; the result is there when all are created."""
+        return self.client.create_all_meanwhile(pods)
+
     def pod(self, name: str) -> Object:
         return self.pods.state[f"{self.name}/{name}"]
 
@@ -70,6 +75,11 @@ class Room:
         return self.pods.wait_until(
             lambda state: bound if len(bound := placements(state)) >= count else None, seconds, f"{count} bound pods"
         )
+
+    def wait_placed(self, name: str, node: str, seconds: float = 30.0) -> None:
+        """Wait until the pod is bound to this very node."""
+        hope = f"{name} on {node}"
+        self.pods.wait_until(lambda state: placements(state).get(name) == node, seconds, hope)
 
     def wait_running(self, count: int, seconds: float = 30.0) -> dict[str, str]:
         """Pod name -> node name, as soon as `count` pods run."""

@@ -48,7 +48,7 @@ def test_room_that_becomes_free_is_used_at_once(room: Room, scheduler: Scheduler
     room.add_pods(builders.pod("second", room.name, cpu="1"))
     room.wait_refused("second")
     room.client.delete("Pod", "first", room.name)
-    room.pods.wait_until(lambda state: "second" in _bound(state, room.name), 20, "the second pod gets the node")
+    room.wait_placed("second", "a")
 
 
 def test_a_new_node_wakes_the_pods_that_waited_for_it(room: Room, scheduler: Scheduler) -> None:
@@ -103,7 +103,3 @@ def test_another_schedulers_pods_count_and_are_left_alone(
     for i in range(3):
         reporters = {event["reportingController"] for event in room.events_about(f"theirs-{i}")}
         assert reporters == {"default-scheduler"}
-
-
-def _bound(state: dict[str, builders.Object], namespace: str) -> set[str]:
-    return {key.removeprefix(f"{namespace}/") for key, pod in state.items() if pod["spec"].get("nodeName")}

@@ -40,7 +40,7 @@ def test_a_pod_of_higher_priority_takes_the_room_of_one_victim(
     room.add_pods(*(_low(room, name, "a") for name in ("v1", "v2")))
     room.wait_running(2)
     room.add_pods(builders.pod("important", room.name, cpu="2", priorityClassName=HIGH))
-    room.pods.wait_until(lambda state: state[f"{room.name}/important"]["spec"].get("nodeName") == "a", 30)
+    room.wait_placed("important", "a")
     left = [name for name in ("v1", "v2") if f"{room.name}/{name}" in room.pods.state]
     assert len(left) == 1, "one victim was enough"
     (victim,) = {"v1", "v2"} - set(left)
@@ -69,7 +69,7 @@ def test_a_victim_under_a_budget_is_spared_where_another_choice_is_left(room: Ro
     with room.client.watch("PodDisruptionBudget", room.name) as budgets:
         budgets.wait_until(lambda state: all(b["status"].get("currentHealthy") == 1 for b in state.values()), 20)
     room.add_pods(builders.pod("important", room.name, cpu="2", priorityClassName=HIGH))
-    room.pods.wait_until(lambda state: state[f"{room.name}/important"]["spec"].get("nodeName") == "b", 30)
+    room.wait_placed("important", "b")
     assert f"{room.name}/guarded" in room.pods.state
 
 

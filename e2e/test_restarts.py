@@ -15,11 +15,6 @@ from e2e.subject import Scheduler
 NODES, PODS_PER_NODE, PODS = 20, 40, 600
 
 
-def _fill(room: Room) -> None:
-    room.add_nodes(*(builders.node(f"n{i}", cpu=str(PODS_PER_NODE)) for i in range(NODES)))
-    room.add_pods(*(builders.pod(f"p{i}", room.name, cpu="1") for i in range(PODS)))
-
-
 def _nothing_was_lost_or_doubled(room: Room, cluster: Cluster) -> None:
     assert len(room.wait_bound(PODS, 60)) == PODS
     assert all(len(nodes) == 1 for nodes in nodes_of_each_pod(room.pods.history).values())
@@ -38,13 +33,15 @@ def test_a_stop_in_the_middle_loses_nothing_and_binds_nothing_twice(
     room: Room, subject: Scheduler, cluster: Cluster, how: signal.Signals
 ) -> None:
     subject.start().wait_ready()
-    _fill(room)
+    room.add_nodes(*(builders.node(f"n{i}", cpu=str(PODS_PER_NODE)) for i in range(NODES)))
+    creation = room.add_pods_meanwhile(*(builders.pod(f"p{i}", room.name, cpu="1") for i in range(PODS)))
     room.wait_bound(PODS // 6)
     if how is signal.SIGKILL:
         subject.kill()
     else:
         subject.stop()
     assert room.pods.holds_for(lambda state: len(placements(state)) < PODS, 0.5), "too late to be in the middle"
+    creation.result(60)
     subject.start().wait_ready()
     _nothing_was_lost_or_doubled(room, cluster)
 

@@ -28,7 +28,7 @@ from scheduler.config.rendering import configuration_document
 from scheduler.config.types import ClientConnection, LeaderElection
 from scheduler.controller import debugging
 from scheduler.controller.engine_gauges import GaugesOfEngine
-from scheduler.controller.extender_tls import extender_contexts
+from scheduler.controller.extender_tls import extender_contexts, is_unverified
 from scheduler.controller.logs import configure_logs
 from scheduler.controller.parts import Parts
 from scheduler.controller.run import run_blocking
@@ -123,8 +123,16 @@ def prepare(flags: StatedFlags) -> Prepared:
     if faults:
         raise ConfigurationError(faults)
     settings = _shell_settings(configuration, flags, serving, logs)
-    return Prepared(
-        configuration, profiles, settings, contexts, flags.warnings + gates.warnings + configuration.warnings
+    warnings = flags.warnings + gates.warnings + warnings_of(configuration)
+    return Prepared(configuration, profiles, settings, contexts, warnings)
+
+
+def warnings_of(configuration: Configuration) -> tuple[str, ...]:
+    """What is legal but deserves a second look."""
+    return configuration.warnings + tuple(
+        f"extenders[{number}]: HTTPS to {extender.url_prefix} is not verified, since no certificate authority is stated"
+        for number, extender in enumerate(configuration.kube.extenders)
+        if extender.enable_https and is_unverified(extender)
     )
 
 

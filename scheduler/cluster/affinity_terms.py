@@ -192,10 +192,6 @@ class AffinityTerms:
         found.sort()
         return [terms[term_id] for term_id in found]
 
-    def term(self, term_id: int) -> PlacedTerm | None:
-        """None: no placed pod has it any more."""
-        return self._terms.get(term_id)
-
     def term_version(self, term_id: int) -> int:
         """The term's version; 0 once no placed pod has it."""
         term = self._terms.get(term_id)

@@ -134,8 +134,12 @@ class ApiClient:
         limits: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
         credentials = self._credentials
-        if credentials is None or self._source.is_stale:
-            credentials = await self._reload(credentials)
+        if credentials is None:
+            credentials = await self._reload(None)
+        elif self._source.is_stale:
+            # What can't be read just now may still be valid as it was: the server will say.
+            with contextlib.suppress(ApiError):
+                credentials = await self._reload(credentials)
         target = f"{path}?{urlencode(query, quote_via=quote)}" if query else path
         headers = {"Content-Type": content_type} if body is not None else None
         for is_last in (False, True):

@@ -17,13 +17,10 @@ def extender_contexts(extenders: Iterable[Extender]) -> dict[int, ssl.SSLContext
     contexts: dict[int, ssl.SSLContext] = {}
     faults: list[Fault] = []
     for number, extender in enumerate(extenders):
-        if extender.tls_config is None:
-            # As in kube-scheduler, HTTPS without any authority stated trusts whoever answers.
-            if extender.enable_https:
-                contexts[number] = _unverified()
+        if extender.tls_config is None and not extender.enable_https:
             continue
         try:
-            contexts[number] = _context(extender.tls_config)
+            contexts[number] = _context(extender.tls_config or ExtenderTLSConfig(), is_unverified(extender))
         except (OSError, ssl.SSLError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             faults.append(Fault(f"extenders[{number}].tlsConfig", f"can't be used: {reason}"))
@@ -32,15 +29,17 @@ def extender_contexts(extenders: Iterable[Extender]) -> dict[int, ssl.SSLContext
     return contexts
 
 
-def _unverified() -> ssl.SSLContext:
+def is_unverified(extender: Extender) -> bool:
+    """Whether it is trusted whoever it is: said so, or, as in kube-scheduler, HTTPS without any authority stated."""
+    stated = extender.tls_config or ExtenderTLSConfig()
+    return stated.insecure or (extender.enable_https and not stated.ca_file and not stated.ca_data)
+
+
+def _context(stated: ExtenderTLSConfig, is_trusted_blindly: bool) -> ssl.SSLContext:
     context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-def _context(stated: ExtenderTLSConfig) -> ssl.SSLContext:
-    context = _unverified() if stated.insecure else ssl.create_default_context()
+    if is_trusted_blindly:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
     authorities = stated.ca_data.decode("ascii") if stated.ca_data else None
     if authorities or stated.ca_file:
         context.load_verify_locations(cafile=None if authorities else stated.ca_file, cadata=authorities)

@@ -25,6 +25,8 @@ class Parts:
     extender_ssl: Mapping[int, ssl.SSLContext] = field(default_factory=dict)
     routes: tuple[web.RouteDef, ...] = ()
     observers: tuple[Callable[[Attempt], None], ...] = ()
+    on_slice: Callable[[], None] | None = None
+    """Called when a slice of work ends, many times a second."""
     callbacks: OperatorCallbacks = field(default_factory=OperatorCallbacks)
 
 

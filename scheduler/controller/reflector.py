@@ -252,7 +252,8 @@ class Reflector:
         if error.is_forbidden:
             self.health = Health.FORBIDDEN
             verb = "watch" if self.resource_version else "list"
-            self._report_once(f"missing right: {verb} {self.kind.value}", error)
+            trouble = "missing right" if error.status == 403 else "not authenticated"
+            self._report_once(f"{trouble}: {verb} {self.kind.value}", error)
             return max(self._backoff.next_seconds(), error.retry_after or 0.0)
         if error.is_not_found:
             self._kind_is_missing()

@@ -121,7 +121,7 @@ class Shell:
             parts.engine,
             dispatcher.dispatch,
             self._may_pop,
-            after_slice=self.journal.flush if self.journal else _nothing,
+            after_slice=self._after_slice,
         )
         self.reflectors = [Reflector(kind, self.client, self.loop.feed) for kind in settings.kinds]
         self.server = self._server()
@@ -298,6 +298,12 @@ class Shell:
 
     # --- small parts -------------------------------------------------------------------------------------------------
 
+    def _after_slice(self) -> None:
+        if self.journal is not None:
+            self.journal.flush()
+        if self._parts.on_slice is not None:
+            self._parts.on_slice()
+
     def _may_pop(self) -> bool:
         return self._is_synced and self.writer.has_room and self._leadership.is_held()
 
@@ -328,7 +334,3 @@ class Shell:
             reset_metrics=self.metrics.instruments.reset,
             routes=self._parts.routes,
         )
-
-
-def _nothing() -> None:
-    pass

@@ -19,7 +19,9 @@ class Traits:
 
 
 @lru_cache(maxsize=1024)
-def traits_of(plugin_type: type[Plugin]) -> Traits:
+def traits_of(plugin_type: type) -> Traits:
+    """Of a subclass of Plugin."""
+    assert issubclass(plugin_type, Plugin)
     reads = plugin_type.reads
     flags = NODE_CHANGED if Reads.NODE in reads else 0
     flags |= USAGE_CHANGED if Reads.USAGE in reads else 0

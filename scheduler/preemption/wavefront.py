@@ -247,7 +247,7 @@ def _run(wave: _Wave, rows: Rows, potential: Mask, answers: dict[int, Answer]) -
             wave.table.change(place, given, 1)
             refused = wave.refused_after_change() & given
             wave.table.change(place, refused, -1)
-            victims[place] = refused
+            victims[place] |= refused
     _conclude(wave.trial, rows, wave.columns, victims.T, violating, answers)
 
 

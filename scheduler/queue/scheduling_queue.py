@@ -20,7 +20,6 @@ from typing import Any
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.pod_template import template_key
-from scheduler.errors import InvariantViolation
 from scheduler.framework.events import (
     BACKOFF_COMPLETE,
     FORCE_ACTIVATE,
@@ -38,6 +37,7 @@ from scheduler.queue.cluster_events import PENDING_POD_ADD, PENDING_POD_UPDATE, 
 from scheduler.queue.facts import QueueFacts
 from scheduler.queue.hints import HintMap, Strategy
 from scheduler.queue.in_flight import EVENT_LIMIT, InFlight
+from scheduler.queue.invariants import check_places
 from scheduler.queue.pool import ClassKey, UnschedulablePool
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.story import Place, PodStory, story_of
@@ -443,23 +443,7 @@ class SchedulingQueue:
 
     def check(self) -> None:
         """Raise InvariantViolation unless every pod is in one place, and counts and gauges agree with a recount."""
-        places = (self._active, self._backoff.rejected, self._backoff.errors, self._pool)
-        seen: set[str] = set()
-        gauge: dict[tuple[str, str], int] = {}
-        for place in places:
-            for record in place:
-                if record.key in seen:
-                    raise InvariantViolation(f"pod {record.key} is in two places")
-                seen.add(record.key)
-                if place is not self._pool and record.is_gated:
-                    raise InvariantViolation(f"pod {record.key} is gated but not in the pool")
-                for plugin in record.rejectors:
-                    gauge[plugin, record.profile] = gauge.get((plugin, record.profile), 0) + 1
-        if gauge != dict(self.facts.unschedulable_pods):
-            raise InvariantViolation("the gauge unschedulable_pods differs from a recount")
-        for record in self._backoff.errors:
-            if record.rejectors:
-                raise InvariantViolation(f"pod {record.key} was rejected, yet waits as after an error")
+        check_places(self._active, self._backoff, self._pool, self.facts)
         self._pool.check()
         self._in_flight.check()
         self.nominator.check()

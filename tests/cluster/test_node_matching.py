@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.cluster.node_matching import (
-    matches_requirement,
     matches_required,
+    matches_requirement,
     matches_selector,
     tolerated_taint_sets,
 )

@@ -105,9 +105,7 @@ def _read_filters(engine: Engine, attempt: Attempt, answers: Answers) -> None:
     answers.filter = {}
     for row in table.order.rows.tolist():
         name = table.names[row]
-        if attempt.only_nodes is not None and name not in attempt.only_nodes:
-            answers.filter[name] = _status(diagnosis.at(row))
-        elif diagnosis.codes[row]:
+        if diagnosis.codes[row] or (attempt.only_nodes is not None and name not in attempt.only_nodes):
             answers.filter[name] = _status(diagnosis.at(row))
         else:
             answers.filter[name] = None

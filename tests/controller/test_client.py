@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from scheduler.controller.client import ApiClient
-from scheduler.controller.credentials import CredentialSource
+from scheduler.controller.credentials import TOKEN_LIFE_SECONDS, CredentialSource
 from scheduler.controller.request_limiter import RequestLimiter
 from scheduler.controller.settings import ConnectionSettings
 from scheduler.errors import ApiError, ConfigurationError
@@ -89,6 +89,31 @@ async def test_a_401_makes_the_credentials_be_read_again_once(tmp_path: Path) ->
             await client.request("GET", "/x")
             await client.request("GET", "/x")
     assert seen == ["Bearer old", "Bearer old", "Bearer old", "Bearer new", "Bearer new"]
+
+
+async def test_a_kubeconfig_that_is_gone_for_a_while_leaves_the_old_token_in_use(tmp_path: Path) -> None:
+    seen: list[str] = []
+    now = [0.0]
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        seen.append(request.headers["Authorization"])
+        return web.Response()
+
+    token = tmp_path / "token"
+    token.write_text("old")
+    async with serving(handler) as url:
+        path = kubeconfig(tmp_path / "k", url, tokenFile=str(token))
+        client = ApiClient(CredentialSource(ConnectionSettings(kubeconfig=path), {}, clock=lambda: now[0]))
+        await client.request("GET", "/x")
+        now[0] += TOKEN_LIFE_SECONDS
+        os.rename(path, path + ".aside")
+        await client.request("GET", "/x")
+        os.rename(path + ".aside", path)
+        token.write_text("new")
+        now[0] += TOKEN_LIFE_SECONDS
+        await client.request("GET", "/x")
+        await client.close()
+    assert seen == ["Bearer old", "Bearer old", "Bearer new"]
 
 
 async def test_credentials_that_can_not_be_read_any_more_are_an_api_error(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Hint, Resource
-from scheduler.framework.node_filter import filter_with_nominated
 from scheduler.framework.status import SKIP, Code, Refusal
 from scheduler.plugins.volume_restrictions import CLAIM_TAKEN, DISK_TAKEN, VolumeRestrictions
 from tests import builders
@@ -117,15 +116,6 @@ def test_a_stranger_of_another_namespace_changes_nothing() -> None:
     view = cluster(NODES, [builders.pod("user", node="n1", claims=["only"]), stranger], [rwop()])
     state = PLUGIN.pre_filter(info(claims=["only"]), view)
     assert state.with_pod(view.one_row(0), 0, PodInfo(stranger), -1) is state  # type: ignore[union-attr]
-
-
-def test_a_nominated_user_of_the_claim_closes_its_node() -> None:
-    """The other claim is in use already, so the plugin has not skipped the pod."""
-    view = cluster(NODES, [builders.pod("user", node="n1", claims=["a"])], [rwop("a"), rwop("b")])
-    pod = info(claims=["a", "b"])
-    states = {PLUGIN.name: PLUGIN.pre_filter(pod, view)}
-    beside = [PodInfo(builders.pod("soon", claims=["b"], nominated="n2"))]
-    assert filter_with_nominated([PLUGIN], states, pod, view, 1, beside) == CLAIM_TAKEN.by(PLUGIN.name)  # type: ignore[arg-type]
 
 
 def hint(resource: Resource, pod: PodInfo, old: Any, new: Any) -> Hint:

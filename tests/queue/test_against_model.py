@@ -198,5 +198,5 @@ class QueueAndModel(RuleBasedStateMachine):
         assert all(count >= 0 for count in self.bench.queue.pending_counts().values())
 
 
-QueueAndModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+QueueAndModel.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
 TestQueueAgainstModel = QueueAndModel.TestCase

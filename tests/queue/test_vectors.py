@@ -30,6 +30,8 @@ def test_every_pod_is_where_kube_scheduler_has_it(name: str, plugins: tuple[Plug
             assert found, "a difference that was on purpose is no longer there"
             return
         assert not found, f"after step {number}, {_short(step)}:\n" + "\n".join(found)
+        wrong_hints = cluster.wrong_hints(expected.get("events"))
+        assert not wrong_hints, f"in step {number}, {_short(step)}:\n" + "\n".join(wrong_hints)
         if step["op"] == "pop":
             assert popped == expected["pop"], f"step {number}"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator, Mapping
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,12 @@ import msgspec
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.events import ClusterEvent, Hint
 from scheduler.framework.now import Now
 from scheduler.framework.plugin import Plugin, PreEnqueuePlugin, QueueSortPlugin
 from scheduler.framework.post_filter import CLEAR_NOMINATION, KEEP_NOMINATION, nominate
 from scheduler.objects.kinds import KINDS, Kind, decode
+from scheduler.queue.cluster_events import pod_events
 from scheduler.queue.facts import QueueFacts
 from scheduler.queue.gates import Gates
 from scheduler.queue.handlers import EventHandlers
@@ -29,6 +32,8 @@ from scheduler.queue.in_flight import KeptEvent
 from scheduler.queue.known_pods import KnownPods
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from scheduler.queue.story import Place
+from scheduler.queue.waking import Only
 
 DATA = Path(__file__).parent.parent / "conformance" / "data" / "queue.jsonl.gz"
 PROFILE = "default-scheduler"
@@ -74,6 +79,44 @@ class Removals:
         raise AssertionError(f"no default plugin looks up {kind} {key} here")
 
 
+class ListeningQueue(SchedulingQueue):
+    """Writes down what every hint would answer, where the queue stops asking once it knows enough.
+
+    ``answers``: (event label, pod, plugin) → ``Queue``, ``Skip`` or both, in the last step.
+    """
+
+    def __init__(self, hints: HintMap, **parts: Any) -> None:
+        super().__init__(hints=hints, **parts)
+        self._every_hint = hints
+        self.answers: dict[tuple[str, str, str], set[str]] = {}
+
+    def move_all(self, event: ClusterEvent, old: Any, new: Any, now: Now, only: Only | None = None) -> int:
+        for record in self.pool_pods():
+            self._listen(record, event, old, new)
+        return super().move_all(event, old, new, now, only)
+
+    def update(self, old: PodInfo, new: PodInfo, now: Now) -> Place:
+        for record in self.pool_pods():
+            if record.key == new.key:
+                asked = copy(record)
+                asked.replace_pod(new)
+                for event in pod_events(old.pod, new.pod):
+                    self._listen(asked, event, old, new)
+        return super().update(old, new, now)
+
+    def add_unschedulable(self, record: QueuedPod, now: Now) -> Place:
+        for kept in self.in_flight.events_for(record.uid) or ():
+            self._listen(record, kept.event, kept.old, kept.new)
+        return super().add_unschedulable(record, now)
+
+    def _listen(self, record: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> None:
+        for plugin, hints in self._every_hint.interest(event).get(PROFILE, {}).items():
+            if plugin in record.rejectors:
+                is_wanted = any(hint(record.info, old, new) is Hint.QUEUE for hint in hints)
+                heard = self.answers.setdefault((event.label, record.uid, plugin), set())
+                heard.add("Queue" if is_wanted else "Skip")
+
+
 class ScriptedCluster:
     """A queue with everything around it, driven by the steps of one scenario."""
 
@@ -84,7 +127,7 @@ class ScriptedCluster:
         self.removals = Removals(self.known_pods)
         facts = QueueFacts()
         config = scenario["config"] or {}
-        self.queue = SchedulingQueue(
+        self.queue = ListeningQueue(
             queue_sort=next(plugin for plugin in plugins if isinstance(plugin, QueueSortPlugin)),
             hints=HintMap({PROFILE: registrations_of(plugins, has_extenders=False)}, facts),
             facts=facts,
@@ -114,6 +157,7 @@ class ScriptedCluster:
         now = self._at(step["at"])
         while (deadline := self.queue.next_deadline()) is not None and deadline <= now.monotonic:
             self.queue.tick(Now(deadline, STARTED.wall + round((deadline - STARTED.monotonic) * 1e9)))
+        self.queue.answers.clear()
         operation = getattr(self, f"_{step['op']}")
         popped: str | None = operation(step, now)
         self.queue.check()
@@ -228,6 +272,17 @@ class ScriptedCluster:
         if record.was_flushed:
             details["flushed"] = True
         return details
+
+    def wrong_hints(self, events: list[Json] | None) -> list[str]:
+        """Where a hint answered otherwise in the last step than ``expect.events`` says."""
+        wrong = []
+        for event in events or ():
+            for uid, answers in event.get("hints", {}).items():
+                for plugin, answer in answers.items():
+                    heard = self.queue.answers.get((event["event"], uid, plugin), set())
+                    if answer not in heard:
+                        wrong.append(f"{event['event']}, {uid}, {plugin}: expected {answer}, heard {heard}")
+        return wrong
 
     # --- inside -------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,202 @@
+"""Decisions told to people: attempts, the queue and single pods as plain values, ready for JSON.
+
+Nothing is decided in here. What a pod that waits would meet *now* comes from the engine's preview, which runs the very
+same cycle. Names are camel case, times RFC 3339.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from scheduler.engine.attempt import Attempt
+from scheduler.engine.engine import Engine
+from scheduler.engine.outcome import Placed
+from scheduler.engine.scheduling_cycle import Depth
+from scheduler.framework.diagnosis import Diagnosis
+from scheduler.framework.now import Now
+from scheduler.framework.status import Refusal
+from scheduler.objects.pod import Pod
+from scheduler.objects.timestamps import format_seconds
+from scheduler.preemption.evaluation import PreemptionEvidence
+from scheduler.queue.story import PodStory
+
+MOST_NAMES = 50
+"""Nodes or candidates listed by name in one entry; the count beside them is complete."""
+MOST_NODES = 500
+"""Nodes of a preview listed one by one."""
+
+
+def pod_page(engine: Engine, key: str, now: Now) -> dict[str, Any] | None:
+    """Everything known of one pod (``namespace/name``): its last attempt, its place in the queue, and what it would
+    meet now while it waits. None for a pod that is neither in the cluster nor remembered."""
+    info = engine.known_pods.get(key)
+    attempt = engine.attempt_of(key)
+    if info is None and attempt is None:
+        return None
+    page: dict[str, Any] = {"pod": key, "node": "", "nominatedNode": ""}
+    if info is not None:
+        page |= {
+            "uid": info.uid,
+            "schedulerName": info.pod.spec.scheduler_name,
+            "node": info.pod.node_name,
+            "nominatedNode": info.pod.status.nominated_node_name,
+            "isOurs": info.pod.spec.scheduler_name in engine.profiles,
+        }
+    if attempt is not None:
+        page["attempt"] = attempt_page(engine, attempt)
+    waiting = engine.queue.find(key)
+    if waiting is not None:
+        page["queue"] = story_page(engine.queue.story(waiting))
+        page["preview"] = preview_page(engine, waiting.info.pod, now)
+    return page
+
+
+def queue_page(engine: Engine) -> dict[str, Any]:
+    """Every pod that waits, in the order in which the queue would take them, and how many wait where."""
+    return {
+        "counts": engine.queue.pending_counts(),
+        "pods": [story_page(story) for story in engine.queue.describe()],
+    }
+
+
+def attempt_page(engine: Engine, attempt: Attempt) -> dict[str, Any]:
+    """One attempt. Nodes are named as the cluster stands now: those removed since are counted only."""
+    page: dict[str, Any] = {
+        "number": attempt.number,
+        "at": format_seconds(attempt.started_wall),
+        "profile": attempt.scheduler_name,
+        "result": attempt.result,
+        "node": attempt.node,
+        "message": attempt.message,
+        "nodes": attempt.total_nodes,
+        "evaluatedNodes": attempt.evaluated_nodes,
+        "feasibleNodes": attempt.feasible_nodes,
+        "queuedSeconds": attempt.queued_seconds,
+        "microseconds": {point: round(seconds * 1e6) for point, seconds in attempt.durations.items()},
+    }
+    if attempt.diagnosis is not None:
+        page["refusals"] = _refusals(engine, attempt.diagnosis, attempt.total_nodes)
+    if attempt.total:
+        page["scores"] = _scores(attempt, attempt.total)
+    if attempt.nominated_node:
+        page["nominatedNode"] = attempt.nominated_node
+    if attempt.victims:
+        page["victims"] = list(attempt.victims)
+    if isinstance(attempt.preemption, PreemptionEvidence):
+        page["preemption"] = preemption_page(attempt.preemption)
+    return page
+
+
+def preview_page(engine: Engine, pod: Pod, now: Now) -> dict[str, Any]:
+    """What would become of a pod if it were tried now, node by node; nothing changes."""
+    attempt, outcome = engine.preview(pod, now, Depth.EXPLAIN)
+    page: dict[str, Any] = {"fits": isinstance(outcome, Placed), "nodes": attempt.total_nodes}
+    diagnosis = attempt.diagnosis
+    if not isinstance(outcome, Placed):
+        page["message"] = outcome.message
+    if diagnosis is None:
+        return page
+    if diagnosis.pre_filter is not None:
+        page["refusal"] = _refusal(diagnosis.pre_filter)
+        return page
+    table = engine.cache.table
+    listed: list[dict[str, Any]] = []
+    for row in table.order.rows.tolist()[:MOST_NODES]:
+        name = table.names[row]
+        entry: dict[str, Any] = {"node": name}
+        is_left_out = attempt.only_nodes is not None and name not in attempt.only_nodes
+        if is_left_out or diagnosis.codes[row]:
+            entry |= _refusal(diagnosis.at(row))
+        elif name in attempt.total:
+            entry |= {"total": attempt.total[name], "scores": _scores_of(attempt, name)}
+        listed.append(entry)
+    page["listed"] = listed
+    return page
+
+
+def preemption_page(evidence: PreemptionEvidence) -> dict[str, Any]:
+    """Whether preemption was allowed, what it found, whom it removes, and the criterion that decided."""
+    return {
+        "eligible": evidence.eligible,
+        "message": evidence.message,
+        "nominatedNode": evidence.nominated_node,
+        "victims": [_victim(info) for info in evidence.victims],
+        "criterion": evidence.criterion.value if evidence.criterion is not None else "",
+        "candidateCount": len(evidence.candidates),
+        "candidates": [
+            {
+                "node": candidate.node_name,
+                "victims": [_victim(info) for info in candidate.victims],
+                "violatedBudgets": candidate.pdb_violations,
+            }
+            for candidate in evidence.candidates[:MOST_NAMES]
+        ],
+        "refusals": [
+            {**_refusal(refusal), "count": len(names), "nodes": list(names[:MOST_NAMES])}
+            for refusal, names in evidence.refusals
+        ],
+    }
+
+
+def story_page(story: PodStory) -> dict[str, Any]:
+    """Where the queue keeps a pod, why, and what would wake it."""
+    return {
+        "pod": story.pod,
+        "uid": story.uid,
+        "profile": story.scheduler_name,
+        "place": story.place.value,
+        "since": format_seconds(story.since),
+        "firstReady": _time(story.first_ready),
+        "nextTry": _time(story.next_try),
+        "attempts": story.attempts,
+        "rejections": story.rejections,
+        "errorsInARow": story.errors_in_a_row,
+        "rejectedBy": list(story.rejected_by),
+        "pendingOn": list(story.pending_on),
+        "gatedBy": story.gated_by,
+        "gatingReasons": list(story.gating_reasons),
+        "wokenBy": list(story.woken_by),
+        "wasFlushed": story.was_flushed,
+    }
+
+
+def _refusals(engine: Engine, diagnosis: Diagnosis, total_nodes: int) -> list[dict[str, Any]]:
+    """Each reason with its nodes, the most frequent first."""
+    if diagnosis.pre_filter is not None:
+        return [{**_refusal(diagnosis.pre_filter), "count": total_nodes, "nodes": []}]
+    names, nodes = engine.cache.table.names, engine.cache.table.nodes
+    entries = []
+    for number, refusal in enumerate(diagnosis.refusals, start=1):
+        rows = np.flatnonzero(diagnosis.codes == number).tolist()
+        if rows:
+            known = [names[row] for row in rows if row < len(nodes) and nodes[row] is not None]
+            entries.append({**_refusal(refusal), "count": len(rows), "nodes": known[:MOST_NAMES]})
+    others = total_nodes - diagnosis.explicit_count
+    if others > 0 and diagnosis.absent.reasons:
+        entries.append({**_refusal(diagnosis.absent), "count": others, "nodes": []})
+    return sorted(entries, key=lambda entry: -entry["count"])
+
+
+def _refusal(refusal: Refusal) -> dict[str, Any]:
+    return {"plugin": refusal.plugin, "status": refusal.code.value, "reasons": list(refusal.reasons)}
+
+
+def _scores(attempt: Attempt, nodes: Iterable[str]) -> list[dict[str, Any]]:
+    """The best node first."""
+    best = sorted(nodes, key=lambda node: (node != attempt.node, -attempt.total[node], node))[:MOST_NAMES]
+    return [{"node": node, "total": attempt.total[node], "scores": _scores_of(attempt, node)} for node in best]
+
+
+def _scores_of(attempt: Attempt, node: str) -> dict[str, int]:
+    return {plugin: scores[node] for plugin, scores in attempt.scores.items() if node in scores}
+
+
+def _victim(info: Any) -> dict[str, Any]:
+    return {"pod": info.key, "priority": info.priority}
+
+
+def _time(nanoseconds: int | None) -> str | None:
+    return format_seconds(nanoseconds) if nanoseconds is not None else None

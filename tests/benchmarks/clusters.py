@@ -1,0 +1,47 @@
+"""Clusters to measure on."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+
+from scheduler.compose import build_engine
+from scheduler.config.loading import load
+from scheduler.engine.engine import Engine
+from scheduler.engine.stimuli import ObjectObserved, Synced
+from scheduler.framework.now import Now
+from scheduler.objects.kinds import Kind, decode
+from tests.builders import node_json, pod_json
+
+PROFILE = "tandem-scheduler"
+ZONES = 10
+
+
+def now() -> Now:
+    return Now(time.monotonic(), time.time_ns())
+
+
+def engine_with(nodes: int, **node_fields: Any) -> Engine:
+    """An engine with that many nodes of 32 CPUs in ten zones, ready to schedule."""
+    engine = build_engine(load(), started=now(), seed=1)
+    for number in range(nodes):
+        name = f"node-{number:05}"
+        labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": f"zone-{number % ZONES}"}
+        show(engine, Kind.NODE, node_json(name, cpu="32", memory="128Gi", pods=110, labels=labels, **node_fields))
+    engine.handle(Synced(), now())
+    return engine
+
+
+def show(engine: Engine, kind: Kind, document: dict[str, Any]) -> None:
+    engine.handle(ObjectObserved(kind, decode(kind, msgspec.json.encode(document))), now())
+
+
+def pending(name: str, **fields: Any) -> dict[str, Any]:
+    """A plain pod of ours: 100m, 200Mi unless told otherwise."""
+    fields = {"cpu": "100m", "memory": "200Mi"} | fields
+    document = pod_json(name, **fields)
+    document["spec"]["schedulerName"] = PROFILE
+    document["metadata"]["uid"] = f"uid-{name}"
+    return document

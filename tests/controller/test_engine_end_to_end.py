@@ -1,0 +1,63 @@
+"""The shipped engine in the shipped shell, in one process with the embedded API server."""
+
+from __future__ import annotations
+
+import asyncio
+
+from scheduler.compose import build_engine
+from scheduler.config.loading import load
+from scheduler.controller.client import ApiClient
+from scheduler.controller.engine_gauges import GaugesOfEngine
+from scheduler.controller.loop import read_clock
+from scheduler.controller.parts import Parts
+from scheduler.controller.run import Shell
+from scheduler.controller.settings import (
+    ConnectionSettings,
+    LeaderElectionSettings,
+    OperatorOptions,
+    ServingSettings,
+    ShellSettings,
+)
+from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
+
+CONFIGURATION = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {resourceName: tandem-scheduler}
+profiles: [{schedulerName: tandem-scheduler}]
+"""
+
+
+async def test_pods_get_nodes_conditions_and_events(connection: ConnectionSettings, client: ApiClient) -> None:
+    engine = build_engine(load(CONFIGURATION), started=read_clock(), seed=1)
+    gauges = GaugesOfEngine(engine)
+    settings = ShellSettings(
+        "host",
+        connection=connection,
+        leader_election=LeaderElectionSettings(leader_elect=False),
+        serving=ServingSettings(port=0),
+        operator=OperatorOptions(enabled=False),
+    )
+    shell = Shell(settings, Parts(engine, gauges=gauges, on_slice=gauges.log_problems), {})
+    running = asyncio.create_task(shell.run())
+    try:
+        requests = {"resources": {"requests": {"cpu": "3"}}}
+        container = {"name": "c", "image": "i", **requests}
+        for name in ("a", "b", "c"):
+            await create(client, PODS, pod_document(name, containers=[container]))
+        for name in ("n1", "n2"):
+            await create(client, "/api/v1/nodes", node_document(name))
+        await until(lambda: gauges.pending_counts()["unschedulable"] == 1 and shell.events.counts.written >= 3)
+        pods = {pod["metadata"]["name"]: pod for pod in (await read(client, PODS))["items"]}
+        assert sorted(pod["spec"].get("nodeName", "") for pod in pods.values()) == ["", "n1", "n2"]
+        (waiting,) = [pod for pod in pods.values() if "nodeName" not in pod["spec"]]
+        await until(lambda: shell.writer.open_writes == 0)
+        status = (await read(client, f"{PODS}/{waiting['metadata']['name']}"))["status"]
+        (condition,) = [one for one in status["conditions"] if one["type"] == "PodScheduled"]
+        assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
+        assert condition["message"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
+        assert gauges.cache_counts() == {"nodes": 2, "pods": 2, "assumed_pods": 0}
+        assert shell.loop.counts.errors == 0
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
