@@ -114,7 +114,9 @@ FLAGS: Final[tuple[Flag, ...]] = (
         "true",
         _LEADER,
     ),
-    Flag("leader-elect-lease-duration", Type.DURATION, "How long others wait for a holder gone silent.", "15s", _LEADER),
+    Flag(
+        "leader-elect-lease-duration", Type.DURATION, "How long others wait for a holder gone silent.", "15s", _LEADER
+    ),
     Flag("leader-elect-renew-deadline", Type.DURATION, "The holder gives up after so long.", "10s", _LEADER),
     Flag("leader-elect-retry-period", Type.DURATION, "Between tries to take or renew it.", "2s", _LEADER),
     Flag("leader-elect-resource-lock", Type.TEXT, "Only leases.", "leases", _LEADER),
@@ -133,7 +135,13 @@ FLAGS: Final[tuple[Flag, ...]] = (
         _LEADER,
     ),
     Flag("bind-address", Type.TEXT, "Address to listen on.", "0.0.0.0", _SERVING),
-    Flag("secure-port", Type.INTEGER, "Port of /healthz, /livez, /readyz, /metrics, /configz, /debug; 0 for off.", "10259", _SERVING),  # fmt: skip  # noqa: E501
+    Flag(
+        "secure-port",
+        Type.INTEGER,
+        "Port of /healthz, /livez, /readyz, /metrics, /configz, /debug; 0 for off.",
+        "10259",
+        _SERVING,
+    ),  # fmt: skip  # noqa: E501
     Flag(
         "tls-cert-file",
         Type.FILE,

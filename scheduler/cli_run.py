@@ -275,7 +275,9 @@ def _serving(flags: StatedFlags, faults: list[Fault]) -> ServingSettings:
         text = "must be between 0 and 65535, inclusive. 0 for turning off secure port"
         faults.append(Fault("", f"--secure-port {port} {text}"))
     return ServingSettings(
-        bind_address=flags.get("bind-address", defaults.bind_address), port=port, ssl_context=_certificate(flags, faults)
+        bind_address=flags.get("bind-address", defaults.bind_address),
+        port=port,
+        ssl_context=_certificate(flags, faults),
     )
 
 
@@ -283,7 +285,9 @@ def _certificate(flags: StatedFlags, faults: list[Fault]) -> ssl.SSLContext | No
     certificate, key = flags.get("tls-cert-file", ""), flags.get("tls-private-key-file", "")
     version = flags.get("tls-min-version", "") or "VersionTLS12"
     if version not in _TLS_VERSIONS:
-        faults.append(Fault("", f'--tls-min-version: unknown tls version "{version}", known: {", ".join(_TLS_VERSIONS)}'))
+        faults.append(
+            Fault("", f'--tls-min-version: unknown tls version "{version}", known: {", ".join(_TLS_VERSIONS)}')
+        )
     if bool(certificate) != bool(key):
         faults.append(Fault("", "--tls-cert-file and --tls-private-key-file must be specified together"))
     if not (certificate and key and version in _TLS_VERSIONS):

@@ -21,6 +21,8 @@ from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
 from scheduler.cluster.volumes import Volumes
 from scheduler.errors import InvariantViolation
+from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
 
 
@@ -30,6 +32,8 @@ class Tally(Protocol):
     def add(self, info: PodInfo, row: int) -> None: ...
 
     def remove(self, info: PodInfo, row: int) -> None: ...
+
+    def replace(self, known: PodInfo, info: PodInfo, row: int) -> None: ...
 
     def check(self) -> None: ...
 
@@ -85,6 +89,20 @@ class ClusterCache:
         self.table.drop_node(name)
         self.journal.append(row, NODE_CHANGED | USAGE_CHANGED)
         return True
+
+    # --- other objects ------------------------------------------------------------------------------------------------
+
+    def observe_object(self, kind: Kind, obj: ApiObject) -> ApiObject | None:
+        """An object that is neither node nor pod was added or changed; returns the one that it replaces."""
+        old: ApiObject | None = self.objects.put(kind, obj.key, obj)
+        self.volumes.observe(kind, old, obj)
+        return old
+
+    def remove_object(self, kind: Kind, key: str) -> ApiObject | None:
+        """It is gone; returns what was known of it."""
+        old: ApiObject | None = self.objects.drop(kind, key)
+        self.volumes.observe(kind, old, None)
+        return old
 
     # --- pods ---------------------------------------------------------------------------------------------------------
 
@@ -234,8 +252,7 @@ class ClusterCache:
             self._placed[info.uid] = info
             self.table.replace_pod(row, info)
             for tally in self._tallies:
-                tally.remove(known, row)
-                tally.add(info, row)
+                tally.replace(known, info, row)
             return
         self._take(known)
         self._put(info)

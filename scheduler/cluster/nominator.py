@@ -8,11 +8,21 @@ Unlike kube-scheduler 1.36 it keeps the pods themselves, so that one in flight s
 from __future__ import annotations
 
 from collections.abc import Callable, KeysView
+from typing import Protocol
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.errors import InvariantViolation
 
 CHANGES_KEPT = 4096
+
+
+class TermHolder(Protocol):
+    """Must know the affinity terms of nominated pods, although these count nowhere: ``affinity_terms.py``."""
+
+    def hold(self, info: PodInfo) -> None: ...
+
+    def release(self, info: PodInfo) -> None: ...
+
 
 PodLookup = Callable[[str], PodInfo | None]
 """``namespace/name`` → what the watch last said of the pod; None if it is gone."""
@@ -25,10 +35,11 @@ class Nominator:
     being tried must not be nominated, since nothing would ever take that back.
     """
 
-    __slots__ = ("_by_node", "_changed_nodes", "_first_change", "_foreign", "_lookup", "_node_of")
+    __slots__ = ("_by_node", "_changed_nodes", "_first_change", "_foreign", "_lookup", "_node_of", "_terms")
 
-    def __init__(self, lookup: PodLookup) -> None:
+    def __init__(self, lookup: PodLookup, terms: TermHolder | None = None) -> None:
         self._lookup = lookup
+        self._terms = terms
         self._node_of: dict[str, str] = {}
         self._by_node: dict[str, dict[str, PodInfo]] = {}
         self._foreign: set[str] = set()
@@ -71,7 +82,9 @@ class Nominator:
             return
         self._foreign.discard(uid)
         pods = self._by_node[node]
-        del pods[uid]
+        known = pods.pop(uid)
+        if self._terms is not None:
+            self._terms.release(known)
         if not pods:
             del self._by_node[node]
         self._changed(node)
@@ -83,10 +96,6 @@ class Nominator:
         node = "" if info.node_name or info.pod.is_finished else info.pod.status.nominated_node_name
         if not node:
             self.forget_foreign(info.uid)
-            return
-        if self._node_of.get(info.uid) == node:
-            self._by_node[node][info.uid] = info
-            self._changed(node)
             return
         self.delete(info.uid)
         self._put(info, node)
@@ -143,6 +152,8 @@ class Nominator:
         return known is not None and known.uid == info.uid and not known.node_name
 
     def _put(self, info: PodInfo, node: str) -> None:
+        if self._terms is not None:
+            self._terms.hold(info)
         self._node_of[info.uid] = node
         self._by_node.setdefault(node, {})[info.uid] = info
         self._changed(node)

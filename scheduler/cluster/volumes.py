@@ -92,6 +92,12 @@ class Volumes:
         self._disks.remove(info, row)
         self._release(info.uid)
 
+    def replace(self, known: PodInfo, info: PodInfo, row: int) -> None:
+        """Another version of a pod on its row."""
+        if known.pod.spec.volumes:
+            self.remove(known, row)
+            self.add(info, row)
+
     def users(self, claim: str) -> int:
         """How many placed pods use a claim (``namespace/name``) by their PersistentVolumeClaim volumes."""
         return self._users.get(claim, 0)

@@ -91,7 +91,7 @@ class Engine:
         self.settings = settings
         self.cache = ClusterCache()
         self.known_pods = KnownPods()
-        self.nominator = Nominator(self.known_pods.get)
+        self.nominator = Nominator(self.known_pods.get, self.cache.affinity_terms)
         self.facts = QueueFacts()
         self.deadlines = Deadlines()
         self.classes = ClassCache(settings.class_cache_bytes)

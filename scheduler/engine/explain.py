@@ -6,7 +6,7 @@ same cycle. Names are camel case, times RFC 3339.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,15 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.outcome import Placed
 from scheduler.engine.scheduling_cycle import Depth
 from scheduler.framework.diagnosis import Diagnosis
+from scheduler.framework.events import Action
 from scheduler.framework.now import Now
 from scheduler.framework.status import Refusal
 from scheduler.objects.pod import Pod
 from scheduler.objects.timestamps import format_seconds
 from scheduler.preemption.evaluation import PreemptionEvidence
-from scheduler.queue.story import PodStory
+from scheduler.queue.hints import EXTENDER, registrations_of
+from scheduler.queue.queued_pod import QueuedPod
+from scheduler.queue.story import Place
 
 MOST_NAMES = 50
 """Nodes or candidates listed by name in one entry; the count beside them is complete."""
@@ -42,15 +45,15 @@ def pod_page(engine: Engine, key: str, now: Now) -> dict[str, Any] | None:
             "uid": info.uid,
             "schedulerName": info.pod.spec.scheduler_name,
             "node": info.pod.node_name,
-            "nominatedNode": info.pod.status.nominated_node_name,
+            "nominatedNode": info.pod.nominated_node_name,
             "isOurs": info.pod.spec.scheduler_name in engine.profiles,
         }
     if attempt is not None:
         page["attempt"] = attempt_page(engine, attempt)
-    waiting = engine.queue.find(key)
-    if waiting is not None:
-        page["queue"] = story_page(engine.queue.story(waiting))
-        page["preview"] = preview_page(engine, waiting.info.pod, now)
+    for record, place in _waiting(engine):
+        if record.key == key:
+            page["queue"] = waiting_page(engine, record, place)
+            page["preview"] = preview_page(engine, record.info.pod, now)
     return page
 
 
@@ -58,7 +61,7 @@ def queue_page(engine: Engine) -> dict[str, Any]:
     """Every pod that waits, in the order in which the queue would take them, and how many wait where."""
     return {
         "counts": engine.queue.pending_counts(),
-        "pods": [story_page(story) for story in engine.queue.describe()],
+        "pods": [waiting_page(engine, record, place) for record, place in _waiting(engine)],
     }
 
 
@@ -141,38 +144,79 @@ def preemption_page(evidence: PreemptionEvidence) -> dict[str, Any]:
     }
 
 
-def story_page(story: PodStory) -> dict[str, Any]:
+def waiting_page(engine: Engine, record: QueuedPod, place: Place) -> dict[str, Any]:
     """Where the queue keeps a pod, why, and what would wake it."""
-    return {
-        "pod": story.pod,
-        "uid": story.uid,
-        "profile": story.scheduler_name,
-        "place": story.place.value,
-        "since": format_seconds(story.since),
-        "firstReady": _time(story.first_ready),
-        "nextTry": _time(story.next_try),
-        "attempts": story.attempts,
-        "rejections": story.rejections,
-        "errorsInARow": story.errors_in_a_row,
-        "rejectedBy": list(story.rejected_by),
-        "pendingOn": list(story.pending_on),
-        "gatedBy": story.gated_by,
-        "gatingReasons": list(story.gating_reasons),
-        "wokenBy": list(story.woken_by),
-        "wasFlushed": story.was_flushed,
+    clock = engine.queue.clock
+    page: dict[str, Any] = {
+        "pod": record.key,
+        "uid": record.uid,
+        "profile": record.profile,
+        "priority": record.info.priority,
+        "place": place.value,
+        "since": format_seconds(clock.wall(record.timestamp)),
+        "attempts": record.attempts,
+        "rejections": record.unschedulable_count,
+        "errorsInARow": record.error_count,
+        "rejectedBy": sorted(record.unschedulable_plugins),
+        "pendingOn": sorted(record.pending_plugins),
+        "gatedBy": record.gating_plugin,
+        "gatingReasons": list(record.gating_reasons),
+        "wasFlushed": record.was_flushed,
     }
+    if place in (Place.BACKOFF, Place.ERROR_BACKOFF) and record.backoff_expiration is not None:
+        page["backsOffUntil"] = format_seconds(clock.wall(record.backoff_expiration))
+    if place in (Place.UNSCHEDULABLE, Place.GATED):
+        plugins = (record.gating_plugin,) if record.is_gated else sorted(record.rejectors)
+        page["wokenBy"] = [
+            {"plugin": plugin, "events": events}
+            for plugin in plugins
+            if (events := _events_wanted(engine, record.profile, plugin))
+        ]
+    return page
+
+
+def _waiting(engine: Engine) -> Iterator[tuple[QueuedPod, Place]]:
+    queue = engine.queue
+    for record in queue.active_pods():
+        yield record, Place.ACTIVE
+    for record in queue.backoff_pods():
+        yield record, Place.BACKOFF
+    for record in queue.error_backoff_pods():
+        yield record, Place.ERROR_BACKOFF
+    for record in queue.pool_pods():
+        yield record, Place.GATED if record.is_gated else Place.UNSCHEDULABLE
+    for entry in queue.in_flight.entries:
+        if isinstance(entry, QueuedPod):
+            yield entry, Place.IN_FLIGHT
+
+
+def _events_wanted(engine: Engine, profile: str, plugin: str) -> list[str]:
+    """What a plugin wants to hear of, such as ``Node: Add, UpdateNodeAllocatable``."""
+    if profile not in engine.profiles:
+        return []
+    registered = registrations_of(engine.profiles[profile].plugins, has_extenders=plugin == EXTENDER)
+    return [f"{one.event.resource.value}: {_actions(one.event.action)}" for one in registered.get(plugin, ())]
+
+
+def _actions(action: Action) -> str:
+    if action == Action.ALL:
+        return "any change"
+    names = ["Update"] if action & Action.UPDATE == Action.UPDATE else []
+    bits = action & ~Action.UPDATE if names else action
+    words = [bit.name.title().replace("_", "") for bit in bits if bit.name]
+    return ", ".join(words + names)
 
 
 def _refusals(engine: Engine, diagnosis: Diagnosis, total_nodes: int) -> list[dict[str, Any]]:
     """Each reason with its nodes, the most frequent first."""
     if diagnosis.pre_filter is not None:
         return [{**_refusal(diagnosis.pre_filter), "count": total_nodes, "nodes": []}]
-    names, nodes = engine.cache.table.names, engine.cache.table.nodes
+    names = engine.cache.table.names
     entries = []
     for number, refusal in enumerate(diagnosis.refusals, start=1):
         rows = np.flatnonzero(diagnosis.codes == number).tolist()
         if rows:
-            known = [names[row] for row in rows if row < len(nodes) and nodes[row] is not None]
+            known = [name for row in rows if (name := names[row])]
             entries.append({**_refusal(refusal), "count": len(rows), "nodes": known[:MOST_NAMES]})
     others = total_nodes - diagnosis.explicit_count
     if others > 0 and diagnosis.absent.reasons:
@@ -196,7 +240,3 @@ def _scores_of(attempt: Attempt, node: str) -> dict[str, int]:
 
 def _victim(info: Any) -> dict[str, Any]:
     return {"pod": info.key, "priority": info.priority}
-
-
-def _time(nanoseconds: int | None) -> str | None:
-    return format_seconds(nanoseconds) if nanoseconds is not None else None

@@ -91,6 +91,18 @@ class AffinityFilterState(State):
         changed.may_be_first = self.may_be_first
         return changed
 
+    def ignores(self, other: PodInfo) -> bool:
+        """Whether neither pod has a required term about the other: then ``with_pod`` changes nothing on any node."""
+        own = self.own
+        return not (
+            (own.affinity and all(term.matches(other.namespace, other.labels) for term in own.affinity))
+            or any(term.matches(other.namespace, other.labels) for term in own.anti_affinity)
+            or any(
+                term.matches(self.namespace, self.labels, self.namespace_labels)
+                for term in terms_of(other).anti_affinity
+            )
+        )
+
     @property
     def no_pod_matches(self) -> bool:
         """No pod on a node with one of the keys matches all own required affinity terms."""

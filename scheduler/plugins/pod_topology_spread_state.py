@@ -91,7 +91,7 @@ class SpreadFilterState(State):
     def with_pod(self, view: View, row: int, other: PodInfo, sign: int) -> SpreadFilterState:
         """As kube-scheduler 1.36 does it: terminating pods are changed like others, though they were never counted,
         and so are the pods of the empty selector."""
-        if other.namespace != self._namespace:
+        if self.ignores(other):
             return self
         table = view.table
         value_ids = [int(table.label(one.constraint.topology_key)[row]) for one in self.hard]
@@ -107,6 +107,12 @@ class SpreadFilterState(State):
             ]
         )
         return SpreadFilterState(self._namespace, self._eligibility, hard)
+
+    def ignores(self, other: PodInfo) -> bool:
+        """Whether the pod counts for no constraint, on whatever node: then ``with_pod`` changes nothing."""
+        return other.namespace != self._namespace or not any(
+            one.constraint.selector.matches(other.labels) for one in self.hard
+        )
 
     def codes(self, table: NodeTable, rows: Rows) -> npt.NDArray[np.int16]:
         """Code of refusal of each row asked by the first constraint that refuses it, 0 = fits."""

@@ -170,8 +170,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         )
 
     def pre_bind_progress(self, state: State | None, pod: PodInfo, view: View, node: str) -> bool | Refusal:
-        reservation = view.volumes.reservation(pod.uid)
-        return reservation is None or progress(reservation, pod, view)
+        return progress(pod, view, node)
 
     # --- events -------------------------------------------------------------------------------------------------------
 

@@ -107,13 +107,15 @@ def _write_volume(volume: PersistentVolume) -> UpdateObject:
 # --- what is waited for -----------------------------------------------------------------------------------------------
 
 
-def progress(reservation: Reservation, pod: PodInfo, view: View) -> bool | Refusal:
+def progress(pod: PodInfo, view: View, node_name: str) -> bool | Refusal:
     """Whether all claims are bound by now; a Refusal if they will not be. Looks at what the API server says only."""
-    row = view.table.existing_row(reservation.node)
+    row = view.table.existing_row(node_name)
     node = view.table.nodes[row] if row is not None else None
-    if row is None or node is None:
-        return _aborted(f'failed to get node "{reservation.node}": node "{reservation.node}" not found')
-    if pod.uid not in view.table.pods[row]:
+    if node is None:
+        return _aborted(f'failed to get node "{node_name}": node "{node_name}" not found')
+    reservation = view.volumes.reservation(pod.uid)
+    if reservation is None:
+        # It lasts as long as the pod is on the node.
         return _aborted(f'pod does not exist any more: pod "{pod.name}" not found')
     return _all_done(
         [

@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.tandem import PDBPolicy
 from scheduler.errors import PluginError
 from scheduler.framework.node_filter import filter_with_nominated, rivals, with_pods
@@ -18,7 +21,6 @@ from scheduler.preemption.budgets import Budgets, usable_budgets
 from scheduler.preemption.importance import most_important_first
 
 if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
     from scheduler.cluster.view import View
     from scheduler.framework.plugin import FilterPlugin, State
     from scheduler.framework.post_filter import PostFilterContext
@@ -29,8 +31,7 @@ NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 VIOLATES_BUDGET = unschedulable("Preemption would violate a PodDisruptionBudget")
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True, gc=False):
     """A node that would do once ``victims`` (at least one, most important first) are gone."""
 
     row: int

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from scheduler.objects.meta import controller_of
 from scheduler.preemption.importance import start_time
 
 if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
     from scheduler.preemption.dry_run import Candidate
 
 _PRIORITY_SHIFT = 1 << 31
 """Lifts every priority to at least 0, so that one more victim always costs more."""
+
+
+_priority_of: Callable[[PodInfo], int] = attrgetter("priority")
 
 
 class Criterion(Enum):
@@ -76,7 +81,7 @@ def _top_priority(candidate: Candidate) -> int:
 
 
 def _priority_sum(candidate: Candidate) -> int:
-    return sum(info.priority + _PRIORITY_SHIFT for info in candidate.victims)
+    return sum(map(_priority_of, candidate.victims)) + len(candidate.victims) * _PRIORITY_SHIFT
 
 
 def _earliest_start_of_top(candidate: Candidate, now: int) -> int:

@@ -96,7 +96,7 @@ class EventHandlers:
         old = self._cache.objects.get(kind, obj.key)
         if old is not None and _is_same_version(old, obj):
             return NOTHING
-        self._cache.objects.put(kind, obj.key, obj)
+        self._cache.observe_object(kind, obj)
         event = object_event(kind, Action.ADD if old is None else Action.UPDATE)
         if event is not None:
             self._queue.move_all(event, old, obj, now)
@@ -110,7 +110,7 @@ class EventHandlers:
             self._queue.move_all(NODE_DELETE, obj, None, now)
             self._cache.remove_node(obj.metadata.name)
             return NOTHING
-        self._cache.objects.drop(kind, obj.key)
+        self._cache.remove_object(kind, obj.key)
         event = object_event(kind, Action.DELETE)
         if event is not None:
             self._queue.move_all(event, obj, None, now)

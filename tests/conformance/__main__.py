@@ -1,4 +1,4 @@
-"""``python -m tests.conformance PATH...``: run vector files or folders of them; a line a family, differences in full."""
+"""``python -m tests.conformance PATH...``: run vector files or folders; a line a family, differences in full."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
+from tests.conformance import queue_scenario
 from tests.conformance.comparison import differences
 from tests.conformance.scenario import run
-from tests.queue.vectors import differences as queue_differences
 
 SHOWN = 5
 QUEUE_FAMILY = "queue"
@@ -39,7 +39,7 @@ def check(scenario: dict[str, Any]) -> list[str]:
     """What differs; an exception is a difference."""
     try:
         if scenario["family"] == QUEUE_FAMILY:
-            return queue_differences(scenario)
+            return queue_scenario.run(scenario)
         return differences(scenario["expect"], run(scenario))
     except Exception as error:  # noqa: BLE001 - a crash is one scenario's difference, the others go on
         return [f"raised {type(error).__name__}: {error}"]

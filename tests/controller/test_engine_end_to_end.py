@@ -43,20 +43,21 @@ async def test_pods_get_nodes_conditions_and_events(connection: ConnectionSettin
     try:
         requests = {"resources": {"requests": {"cpu": "3"}}}
         container = {"name": "c", "image": "i", **requests}
-        for name in ("a", "b", "c"):
-            await create(client, PODS, pod_document(name, containers=[container]))
         for name in ("n1", "n2"):
             await create(client, "/api/v1/nodes", node_document(name))
-        await until(lambda: gauges.pending_counts()["unschedulable"] == 1 and shell.events.counts.written >= 3)
+        await until(lambda: gauges.cache_counts()["nodes"] == 2)
+        for name in ("a", "b", "c"):
+            await create(client, PODS, pod_document(name, containers=[container]))
+        await until(lambda: gauges.pending_counts()["unschedulable"] == 1 and gauges.cache_counts()["pods"] == 2)
+        await until(lambda: shell.writer.open_writes == 0 and shell.events.counts.written == 3)
         pods = {pod["metadata"]["name"]: pod for pod in (await read(client, PODS))["items"]}
         assert sorted(pod["spec"].get("nodeName", "") for pod in pods.values()) == ["", "n1", "n2"]
         (waiting,) = [pod for pod in pods.values() if "nodeName" not in pod["spec"]]
-        await until(lambda: shell.writer.open_writes == 0)
         status = (await read(client, f"{PODS}/{waiting['metadata']['name']}"))["status"]
         (condition,) = [one for one in status["conditions"] if one["type"] == "PodScheduled"]
         assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
         assert condition["message"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
-        assert gauges.cache_counts() == {"nodes": 2, "pods": 2, "assumed_pods": 0}
+        await until(lambda: gauges.cache_counts() == {"nodes": 2, "pods": 2, "assumed_pods": 0})
         assert shell.loop.counts.errors == 0
     finally:
         running.cancel()

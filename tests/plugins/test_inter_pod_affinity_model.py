@@ -14,6 +14,7 @@ from scheduler.framework.plugin import State
 from scheduler.framework.status import SKIP, Refusal
 from scheduler.objects.node import Node
 from scheduler.plugins.inter_pod_affinity import InterPodAffinity
+from scheduler.plugins.inter_pod_affinity_state import AffinityFilterState
 from tests.builders import affinity_json, node, pod, pod_term
 from tests.plugins.clusters import cluster, info, raw_scores, reasons
 
@@ -162,16 +163,23 @@ def test_a_state_with_pods_changed_is_the_state_of_the_changed_cluster(
         if here and move % 2:
             gone = here[move % len(here)]
             left.remove(gone)
-            state = state.with_pod(one, 0, PodInfo(gone), -1)
+            state = _changed(state, one, PodInfo(gone), -1)
         else:
             extra = placed(f"extra{number}", name, labels, **affinity)
             left.append(extra)
-            state = state.with_pod(one, 0, PodInfo(extra), 1)
+            state = _changed(state, one, PodInfo(extra), 1)
     changed = cluster(nodes, left)
     after = PLUGIN.pre_filter(pending, changed)
     expected = [None] * len(nodes) if after is SKIP else _answers(after, pending, changed)
     assert _answers(state, pending, view) == expected
     assert _answers(before, pending, view) == answers
+
+
+def _changed(state: State, one: View, other: PodInfo, sign: int) -> State:
+    changed = state.with_pod(one, 0, other, sign)
+    assert isinstance(state, AffinityFilterState)
+    assert changed is state or not state.ignores(other)
+    return changed
 
 
 def _answers(state: Any, pending: PodInfo, view: View) -> list[Refusal | None]:

@@ -9,12 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.framework.plugin import State
 from scheduler.objects.node import Node
 from scheduler.objects.node_selectors import required_node_affinity
 from scheduler.objects.taints import first_untolerated_taint
 from scheduler.plugins.pod_topology_spread import PodTopologySpread
 from scheduler.plugins.pod_topology_spread_constraints import Constraint, own_constraints
+from scheduler.plugins.pod_topology_spread_state import SpreadFilterState
 from tests.builders import (
     node,
     pod,
@@ -138,6 +140,13 @@ def test_the_filter_answers_as_a_plain_model_does(nodes: list[Node], pods: list[
     assert reasons(PLUGIN, pending, cluster(nodes, pods)) == _plain_filter(pending, nodes, pods)
 
 
+def _changed(state: State, one: View, other: PodInfo, sign: int) -> State:
+    changed = state.with_pod(one, 0, other, sign)
+    assert isinstance(state, SpreadFilterState)
+    assert changed is state or not state.ignores(other)
+    return changed
+
+
 def _is_exact(other: Any, pending: PodInfo) -> bool:
     """Whether dry runs count the pod as PreFilter does: not so for terminating pods and the empty selector."""
     return other.metadata.deletion_timestamp is None and not any(
@@ -163,12 +172,12 @@ def test_a_state_with_pods_changed_is_the_state_of_the_changed_cluster(
         if here and move % 2:
             gone = here[move % len(here)]
             left.remove(gone)
-            state = state.with_pod(one, 0, PodInfo(gone), -1)
+            state = _changed(state, one, PodInfo(gone), -1)
         else:
             extra = pod(f"extra{number}", node=name, labels=WEB)
             if _is_exact(extra, pending):
                 left.append(extra)
-                state = state.with_pod(one, 0, PodInfo(extra), 1)
+                state = _changed(state, one, PodInfo(extra), 1)
     changed = cluster(nodes, left)
     after = PLUGIN.pre_filter(pending, changed)
     assert isinstance(after, State)

@@ -20,7 +20,7 @@ from scheduler.plugins.volume_binding import (
 )
 from tests import builders
 from tests.plugins.clusters import cluster, info, reasons, refusals
-from tests.plugins.volume_cases import TWO_ZONES, ZONE, delayed, free, no_provisioner, reference
+from tests.plugins.volume_cases import TWO_ZONES, ZONE, delayed, free, no_provisioner, reference, terminating
 
 PLUGIN = VolumeBinding()
 Reasons = dict[str, tuple[str, ...]]
@@ -99,7 +99,7 @@ def test_a_pod_without_claims_is_skipped() -> None:
 
 
 def test_a_bound_volume_keeps_the_pod_to_its_nodes() -> None:
-    assert found(builders.claim("c", volume="v"), free("v", at=f"{ZONE} in a")) == {"b1": (NODE_CONFLICT,)}
+    assert found(builders.claim("c", volume="v"), free("v", at=f"{ZONE} In a")) == {"b1": (NODE_CONFLICT,)}
 
 
 def test_a_bound_volume_without_node_affinity_goes_everywhere() -> None:
@@ -112,7 +112,7 @@ def test_fields_of_a_volumes_node_affinity_are_not_looked_at() -> None:
 
 
 def test_a_missing_volume_closes_the_nodes_that_no_earlier_claim_closed() -> None:
-    objects = [builders.claim("c", volume="v"), free("v", at=f"{ZONE} in a"), builders.claim("d", volume="gone")]
+    objects = [builders.claim("c", volume="v"), free("v", at=f"{ZONE} In a"), builders.claim("d", volume="gone")]
     assert found(*objects, claims=("c", "d")) == {
         "a1": (VOLUME_NOT_FOUND,),
         "a2": (VOLUME_NOT_FOUND,),
@@ -128,7 +128,7 @@ def test_a_migrated_in_tree_volume_is_held_against_the_drivers_zone_label() -> N
         builders.node("plain", labels={ZONE: "a"}),
     ]
     annotations = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs"}
-    volume = free("v", at=f"{ZONE} in a", spec={"awsElasticBlockStore": {"volumeID": "vol-1"}})
+    volume = free("v", at=f"{ZONE} In a", spec={"awsElasticBlockStore": {"volumeID": "vol-1"}})
     view = cluster(
         nodes,
         objects=[builders.claim("c", volume="v"), volume, builders.csi_node("csi", {}, annotations=annotations)],
@@ -140,7 +140,7 @@ def test_a_migrated_in_tree_volume_is_held_against_the_drivers_zone_label() -> N
 
 
 def test_a_free_volume_serves_the_nodes_that_it_allows() -> None:
-    assert found(no_provisioner(), delayed(), free("v", at=f"{ZONE} in a")) == {"b1": (BIND_CONFLICT,)}
+    assert found(no_provisioner(), delayed(), free("v", at=f"{ZONE} In a")) == {"b1": (BIND_CONFLICT,)}
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_free_volume_serves_the_nodes_that_it_allows() -> None:
         free("v", claimed_by={"namespace": "default", "name": "c", "uid": "another"}),
         free("v", spec={"volumeMode": "Block"}),
         free("v", spec={"volumeAttributesClassName": "gold"}),
-        builders.build(type(free("v")), {"metadata": {"name": "v", "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+        terminating(free("v")),
     ],
 )
 def test_a_volume_that_the_claim_cannot_use_serves_nobody(volume: ApiObject) -> None:
@@ -177,14 +177,14 @@ def test_a_selector_that_makes_no_sense_is_an_error() -> None:
 
 def test_a_volume_set_aside_for_the_claim_is_the_only_one_that_will_do() -> None:
     claim = delayed()
-    mine = free("mine", "50Gi", at=f"{ZONE} in b", claimed_by=reference(claim, uid=""))
+    mine = free("mine", "50Gi", at=f"{ZONE} In b", claimed_by=reference(claim, uid=""))
     assert found(no_provisioner(), claim, mine, free("other")) == {"a1": (BIND_CONFLICT,), "a2": (BIND_CONFLICT,)}
 
 
 def test_two_claims_do_not_share_a_volume() -> None:
-    objects = [no_provisioner(), delayed("c"), delayed("d"), free("v", at=f"{ZONE} in a"), free("w", at=f"{ZONE} in b")]
+    objects = [no_provisioner(), delayed("c"), delayed("d"), free("v", at=f"{ZONE} In a"), free("w", at=f"{ZONE} In b")]
     assert found(*objects, claims=("c", "d")) == everywhere(BIND_CONFLICT)
-    assert found(*objects, free("x", at=f"{ZONE} in b"), claims=("c", "d")) == {
+    assert found(*objects, free("x", at=f"{ZONE} In b"), claims=("c", "d")) == {
         "a1": (BIND_CONFLICT,),
         "a2": (BIND_CONFLICT,),
     }
@@ -205,7 +205,7 @@ def test_a_provisioner_serves_the_topologies_that_its_class_allows() -> None:
 
 
 def test_what_no_volume_matches_is_made() -> None:
-    assert found(builders.storage_class("later"), delayed(), free("v", at=f"{ZONE} in a")) == {}
+    assert found(builders.storage_class("later"), delayed(), free("v", at=f"{ZONE} In a")) == {}
 
 
 def test_a_claim_with_a_selected_node_stays_there() -> None:
@@ -256,7 +256,7 @@ def test_each_claims_space_is_looked_at_alone() -> None:
 
 
 def test_reasons_come_in_kube_schedulers_order() -> None:
-    objects = [no_provisioner(), builders.claim("b", volume="v"), free("v", at=f"{ZONE} in a"), delayed()]
+    objects = [no_provisioner(), builders.claim("b", volume="v"), free("v", at=f"{ZONE} In a"), delayed()]
     assert found(*objects, claims=("c", "b"))["b1"] == (NODE_CONFLICT, BIND_CONFLICT)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
 from scheduler.objects.storage import SELECTED_NODE_ANNOTATION, PersistentVolume, PersistentVolumeClaim
@@ -34,6 +36,11 @@ def free(name: str, size: str = "10Gi", *, at: str | Iterable[str] | None = None
     affinity = [builders.node_term(*expressions)] if expressions else None
     fields.setdefault("storage_class", "later")
     return builders.volume(name, size=size, node_affinity=affinity, **fields)
+
+
+def terminating(volume: PersistentVolume) -> PersistentVolume:
+    metadata = msgspec.structs.replace(volume.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    return msgspec.structs.replace(volume, metadata=metadata)
 
 
 def no_provisioner(**fields: Any) -> ApiObject:

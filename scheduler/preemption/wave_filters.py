@@ -1,0 +1,74 @@
+"""Which filter plugins a wave asks, and what it must know of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler.framework.node_filter import counts_pods
+from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, Reads, State
+from scheduler.framework.status import Skip
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.preemption.dry_run import Trial
+
+Ignores = Callable[["PodInfo"], bool]
+"""``ignores`` of a State that counts pods promises that ``with_pod`` of this pod changes nothing, whatever the row. It
+may depend on the namespace, labels, affinity, volumes and termination of the pod alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedFilter:
+    """A filter plugin that did not skip."""
+
+    plugin: FilterPlugin
+    state: State
+    counts_pods: bool
+    """Pods that come and go change the state."""
+    ignores: Ignores | None
+    """Which pods do not; None = any may."""
+
+    @property
+    def reads_usage(self) -> bool:
+        return Reads.USAGE in self.plugin.reads
+
+    def counts(self, info: PodInfo) -> bool:
+        """Whether this pod may change the state."""
+        return self.counts_pods and (self.ignores is None or not self.ignores(info))
+
+
+@dataclass(frozen=True, slots=True)
+class WaveFilters:
+    """In the order in which they are asked."""
+
+    asked: tuple[AskedFilter, ...]
+    on_usage: tuple[AskedFilter, ...]
+    """Answers change with what is requested of a row."""
+    counting: tuple[AskedFilter, ...]
+    """Answers change with the pods of a row that they count, and with nothing else."""
+    doubly_changing: tuple[AskedFilter, ...]
+    """Both: what they count, the plain dry run must see to."""
+
+
+def wave_filters(trial: Trial) -> WaveFilters | None:
+    """None where a plugin does not say what it reads: then nothing is known of what changes its answers."""
+    asked: list[AskedFilter] = []
+    for plugin in trial.filters:
+        state = trial.states.get(plugin.name, EMPTY_STATE)
+        if isinstance(state, Skip):
+            continue
+        if Reads.UNDECLARED in plugin.reads:
+            return None
+        asked.append(AskedFilter(plugin, state, counts_pods(state), getattr(state, "ignores", None)))
+    return WaveFilters(
+        tuple(asked),
+        tuple([one for one in asked if one.reads_usage]),
+        tuple([one for one in asked if one.counts_pods and not one.reads_usage]),
+        tuple([one for one in asked if one.counts_pods and one.reads_usage]),
+    )
+
+
+def anybody_counts(filters: Sequence[AskedFilter], info: PodInfo) -> bool:
+    return any(one.counts(info) for one in filters)
