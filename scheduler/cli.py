@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import sys
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from scheduler import cli_help, cli_pages, cli_run
 from scheduler.cli_flags import read_flags
-from scheduler.config.loading import load
-from scheduler.errors import ConfigurationError, Fault
+from scheduler.errors import ConfigurationError
 
 KUBERNETES: Final = "1.36"
 SCHEDULER_PAGES: Final = "http://127.0.0.1:10259"
@@ -28,8 +26,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help=(
-        f"Tandem: a second scheduler for Kubernetes that decides exactly as kube-scheduler {KUBERNETES}, and explains it. "
-        "Pods choose it by [bold]schedulerName: tandem-scheduler[/bold]."
+        f"Tandem: a second scheduler for Kubernetes that decides exactly as kube-scheduler {KUBERNETES}, and explains "
+        "it. Pods choose it by [bold]schedulerName: tandem-scheduler[/bold]."
     ),
 )
 

@@ -66,8 +66,8 @@ FLAGS: Final[tuple[Flag, ...]] = (
     Flag(
         "config",
         Type.FILE,
-        "KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1), YAML or JSON, with an optional further document of "
-        "kind TandemConfiguration. Where it is given, it takes the place of --kube-api-*; --leader-elect* flags that "
+        "KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1), YAML or JSON, with an optional further document "
+        "of kind TandemConfiguration. Where it is given, it replaces --kube-api-*; --leader-elect* flags that "
         "are stated still win over it.",
         section=_GENERAL,
     ),
@@ -141,7 +141,7 @@ FLAGS: Final[tuple[Flag, ...]] = (
         "Port of /healthz, /livez, /readyz, /metrics, /configz, /debug; 0 for off.",
         "10259",
         _SERVING,
-    ),  # fmt: skip  # noqa: E501
+    ),
     Flag(
         "tls-cert-file",
         Type.FILE,

@@ -7,7 +7,7 @@ touches the counters of its group and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 
 import numpy as np
@@ -18,6 +18,7 @@ from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.selector_index import ALL_NAMESPACES, Namespaces, SelectorIndex
 from scheduler.cluster.table import NodeTable
 from scheduler.errors import InvariantViolation
+from scheduler.objects.requirements import Operator
 from scheduler.objects.selectors import Selector
 
 Counts = npt.NDArray[np.int64]
@@ -81,6 +82,8 @@ class PodCounts:
         self._limit = limit
         self._frozen_size: int | None = None
         self._groups: dict[str, dict[_Labels, _Group]] = {}
+        self._labelled: dict[tuple[str, str, str], dict[_Labels, None]] | None = {}
+        """(namespace, label key, value) → the groups with that label; None in a copy, which looks through all."""
         self._ids: dict[Query, int] = {}
         self._counters: dict[int, _Counter] = {}
         self._index = SelectorIndex()
@@ -136,6 +139,9 @@ class PodCounts:
         group = groups.get(labels)
         if group is None:
             group = groups[labels] = self._new_group(info)
+            if self._labelled is not None:
+                for key, value in labels:
+                    self._labelled.setdefault((info.namespace, key, value), {})[labels] = None
         elif group.epoch is not self._epoch:
             group = groups[labels] = group.copied(self._epoch)
         group.rows[row] = group.rows.get(row, 0) + 1
@@ -158,6 +164,7 @@ class PodCounts:
         self._change(group, row, -1, info.is_terminating)
         if not group.rows:
             del groups[labels]
+            self._unlabel(info.namespace, labels)
             if not groups:
                 del self._groups[info.namespace]
 
@@ -173,6 +180,7 @@ class PodCounts:
         other = PodCounts(self._table, self._limit)
         other._frozen_size = self._size
         other._groups = {namespace: dict(groups) for namespace, groups in self._groups.items()}
+        other._labelled = None
         other._ids = dict(self._ids)
         other._counters = dict(self._counters)
         other._index = self._index.copy()
@@ -269,8 +277,34 @@ class PodCounts:
         areas = list(self._groups) if namespaces is None else sorted(namespaces)
         for namespace in areas:
             groups = self._groups.get(namespace, {})
-            for labels in [labels for labels, group in groups.items() if selector.matches(group.labels)]:
+            for labels in [
+                labels
+                for labels in self._candidates(namespace, groups, selector)
+                if selector.matches(groups[labels].labels)
+            ]:
                 yield groups, labels
+
+    def _candidates(self, namespace: str, groups: dict[_Labels, _Group], selector: Selector) -> Iterable[_Labels]:
+        """Groups worth comparing with the selector, each once: those with the rarest label that it requires."""
+        best: Iterable[_Labels] = groups
+        least = len(groups)
+        labelled = self._labelled
+        for requirement in selector.requirements if labelled is not None else ():
+            if requirement.operator is Operator.IN:
+                found = [(labelled or {}).get((namespace, requirement.key, value), {}) for value in requirement.values]
+                size = sum(map(len, found))
+                if size < least:
+                    best, least = [labels for part in found for labels in part], size
+        return best
+
+    def _unlabel(self, namespace: str, labels: _Labels) -> None:
+        if self._labelled is None:
+            return
+        for key, value in labels:
+            place = self._labelled[namespace, key, value]
+            del place[labels]
+            if not place:
+                del self._labelled[namespace, key, value]
 
     def _recount(self, query_id: int, *, live_only: bool) -> RowCounts:
         total = RowCounts()

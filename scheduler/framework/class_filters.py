@@ -48,7 +48,7 @@ class _Slot:
         self.index = index
         self.name = plugin.name
         self.plugin = plugin
-        traits = traits_of(type(plugin))
+        traits = traits_of(plugin)
         self.is_declared = traits.is_declared
         self.flags = traits.flags
         self.state: State | Skip | None = None
@@ -63,7 +63,7 @@ class _PreSlot:
     def __init__(self, plugin: PreFilterPlugin) -> None:
         self.plugin = plugin
         self.name = plugin.name
-        traits = traits_of(type(plugin))
+        traits = traits_of(plugin)
         self.is_declared = traits.is_declared
         self.has_stamp = traits.has_stamp
         self.stamp: Hashable = None

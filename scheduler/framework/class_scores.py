@@ -72,7 +72,7 @@ class _Slot:
         self.plugin = plugin
         self.name = plugin.name
         self.weight = weight
-        traits = traits_of(type(plugin))
+        traits = traits_of(plugin)
         self.is_declared = traits.is_declared
         self.has_stamp = traits.has_stamp
         self.normalizer = plugin if isinstance(plugin, NormalizePlugin) else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from scheduler.cluster.row_journal import NODE_CHANGED, USAGE_CHANGED
 from scheduler.framework.plugin import Plugin, Reads
@@ -18,10 +17,18 @@ class Traits:
     looks_at_feasible_rows: bool
 
 
-@lru_cache(maxsize=1024)
-def traits_of(plugin_type: type) -> Traits:
-    """Of a subclass of Plugin."""
-    assert issubclass(plugin_type, Plugin)
+_KNOWN: dict[type[Plugin], Traits] = {}
+
+
+def traits_of(plugin: Plugin) -> Traits:
+    plugin_type = type(plugin)
+    traits = _KNOWN.get(plugin_type)
+    if traits is None:
+        traits = _KNOWN[plugin_type] = _traits(plugin_type)
+    return traits
+
+
+def _traits(plugin_type: type[Plugin]) -> Traits:
     reads = plugin_type.reads
     flags = NODE_CHANGED if Reads.NODE in reads else 0
     flags |= USAGE_CHANGED if Reads.USAGE in reads else 0

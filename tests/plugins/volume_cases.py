@@ -23,7 +23,9 @@ def nodes(**zones: str) -> list[Node]:
 TWO_ZONES = nodes(a1="a", a2="a", b1="b")
 
 
-def delayed(name: str = "c", size: str | None = "10Gi", *, node: str | None = None, **fields: Any) -> PersistentVolumeClaim:
+def delayed(
+    name: str = "c", size: str | None = "10Gi", *, node: str | None = None, **fields: Any
+) -> PersistentVolumeClaim:
     """An unbound claim of the class ``later``; with a node selected before, if one is given."""
     annotations = {SELECTED_NODE_ANNOTATION: node} if node is not None else {}
     fields.setdefault("storage_class", "later")
