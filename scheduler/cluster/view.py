@@ -89,13 +89,14 @@ class View:
 
     def frozen(self) -> View:
         """A copy that stays as it is while the live state goes on: for cycles that wait for an extender."""
+        table = self.table.copy()
         return View(
-            self.table.copy(),
+            table,
             self.objects,
             self.images,
             self.pod_counts.copy(),
             self.affinity_terms.copy(),
-            self.volumes,
+            self.volumes.copy(table),
         )
 
     def add_pod(self, info: PodInfo, row: int = 0) -> None:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 EXTENDER_REJECTOR = "Extender"
 """The name under which extenders that took nodes away count as having rejected the pod."""
 
-Asking = Generator[CallExtender, ExtenderAnswered, None]
+Answers = tuple[ExtenderAnswered, ...]
+Calls = tuple[CallExtender, ...]
+"""Calls that are made side by side; what is sent back are the answers, in the order of the calls."""
 
 
 class ExtenderRound:
@@ -33,15 +35,18 @@ class ExtenderRound:
         concerned = [extender for extender in extenders if extender.is_interested(pod.pod)] if extenders else []
         self.filters = [extender for extender in concerned if extender.has_filter]
         self.scorers = [extender for extender in concerned if extender.has_prioritize]
+        self.preempters = [extender for extender in concerned if extender.has_preempt]
         self._pod = pod
         self._new_ticket = new_ticket
         self._raw_pod: msgspec.Raw | None = None
+        self._raw_nodes: dict[str, msgspec.Raw] = {}
 
     @property
     def is_needed(self) -> bool:
-        return bool(self.filters or self.scorers)
+        """Whether the cycle may have to wait for an answer."""
+        return bool(self.filters or self.scorers or self.preempters)
 
-    def filter(self, view: View, feasible: Feasible) -> Generator[CallExtender, ExtenderAnswered, str | None]:
+    def filter(self, view: View, feasible: Feasible) -> Generator[Calls, Answers, str | None]:
         """Narrow the rows down, one extender after the other. Returns what went wrong if that ends the attempt."""
         table = view.table
         for extender in self.filters:
@@ -50,8 +55,9 @@ class ExtenderRound:
                 return None
             names = [table.names[row] for row in rows]
             try:
-                body = yield from self._call(extender, extender.configuration.filter_verb, view, names)
-                answer = extender.read_filter(body, names)
+                call = self._nodes_call(extender, extender.configuration.filter_verb, view, names)
+                (answered,) = yield (call,)
+                answer = extender.read_filter(body_of(answered), names)
             except ExtenderError as error:
                 if extender.is_ignorable:
                     continue
@@ -74,15 +80,17 @@ class ExtenderRound:
 
     def score(
         self, view: View, rows: npt.NDArray[np.int64]
-    ) -> Generator[CallExtender, ExtenderAnswered, npt.NDArray[np.int64]]:
-        """What the extenders add to the totals of ``rows``, int64. One that fails adds nothing."""
+    ) -> Generator[Calls, Answers, npt.NDArray[np.int64]]:
+        """What the extenders, asked side by side, add to the totals of ``rows``, int64. One that fails adds nothing."""
         names = [view.table.names[row] for row in rows.tolist()]
         place = {name: index for index, name in enumerate(names)}
         added = np.zeros(len(rows), np.int64)
-        for extender in self.scorers:
+        answers = yield tuple(
+            self._nodes_call(extender, extender.configuration.prioritize_verb, view, names) for extender in self.scorers
+        )
+        for extender, answered in zip(self.scorers, answers, strict=True):
             try:
-                body = yield from self._call(extender, extender.configuration.prioritize_verb, view, names)
-                scores = extender.read_scores(body)
+                scores = extender.read_scores(body_of(answered))
             except ExtenderError:
                 continue
             for name, score in scores.items():
@@ -90,27 +98,37 @@ class ExtenderRound:
                     added[place[name]] += score
         return added
 
-    def _call(
-        self, extender: Extender, verb: str, view: View, names: Sequence[str]
-    ) -> Generator[CallExtender, ExtenderAnswered, bytes]:
-        if self._raw_pod is None:
-            self._raw_pod = msgspec.Raw(encode(self._pod.pod))
-        table = view.table
-        nodes: dict[str, msgspec.Raw] = {}
-        if not extender.configuration.node_cache_capable:
-            for name in names:
-                row = table.existing_row(name)
-                node = table.nodes[row] if row is not None else None
-                if node is not None:
-                    nodes[name] = msgspec.Raw(encode(node))
-        answer = yield CallExtender(
+    def call(self, extender: Extender, verb: str, body: bytes) -> CallExtender:
+        return CallExtender(
             ticket=self._new_ticket(),
             extender=extender.number,
             verb=verb,
             url=extender.url(verb),
-            body=extender.nodes_body(self._raw_pod, names, nodes),
+            body=body,
             timeout_seconds=extender.timeout_seconds,
         )
-        if answer.error:
-            raise ExtenderError(answer.error)
-        return answer.body
+
+    @property
+    def raw_pod(self) -> msgspec.Raw:
+        if self._raw_pod is None:
+            self._raw_pod = msgspec.Raw(encode(self._pod.pod))
+        return self._raw_pod
+
+    def _nodes_call(self, extender: Extender, verb: str, view: View, names: Sequence[str]) -> CallExtender:
+        """A call about these nodes; whole nodes are encoded once a round, however many extenders want them."""
+        nodes = self._raw_nodes
+        if not extender.configuration.node_cache_capable:
+            table = view.table
+            for name in names:
+                row = table.existing_row(name)
+                node = table.nodes[row] if row is not None else None
+                if node is not None and name not in nodes:
+                    nodes[name] = msgspec.Raw(encode(node))
+        return self.call(extender, verb, extender.nodes_body(self.raw_pod, names, nodes))
+
+
+def body_of(answered: ExtenderAnswered) -> bytes:
+    """Raises ExtenderError where there was no answer."""
+    if answered.error:
+        raise ExtenderError(answered.error)
+    return answered.body

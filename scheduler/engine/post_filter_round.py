@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
+from scheduler.engine.error_texts import text_of
+from scheduler.engine.extender_round import Answers, Calls, ExtenderRound
+from scheduler.engine.preempt_round import Preempting, ask_about_victims
 from scheduler.errors import PluginError
 from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.now import Now
-from scheduler.framework.plugin import State
-from scheduler.framework.post_filter import KEEP_NOMINATION, Nomination, NominationMode, PostFilterContext
+from scheduler.framework.plugin import PostFilterPlugin, State
+from scheduler.framework.post_filter import (
+    KEEP_NOMINATION,
+    Nomination,
+    NominationMode,
+    PostFilterAnswer,
+    PostFilterContext,
+)
 from scheduler.framework.profile import Profile
 from scheduler.framework.status import Code, Skip
 
@@ -32,16 +43,18 @@ def run_post_filters(
     context: CycleContext,
     profile: Profile,
     pod: PodInfo,
+    view: View,
     diagnosis: Diagnosis,
     states: dict[str, State | Skip],
+    extenders: ExtenderRound,
     now: Now,
-) -> RoundAnswer | None:
+) -> Generator[Calls, Answers, RoundAnswer | None]:
     """None where the profile has no PostFilter plugin: the nomination is then cleared."""
     if not profile.post_filter_plugins:
         return None
     asked = PostFilterContext(
         pod=pod,
-        view=context.cache.view,
+        view=view,
         diagnosis=diagnosis,
         states=states,
         profile=profile,
@@ -54,13 +67,16 @@ def run_post_filters(
     evidence: Any = None
     for plugin in profile.post_filter_plugins:
         try:
-            answer = plugin.post_filter(asked)
+            answer = yield from _ask(plugin, asked, extenders)
+            victims = tuple(victim.key for victim in getattr(answer.evidence, "victims", ()))
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
-            return RoundAnswer(str(PluginError(plugin.name, "PostFilter", error)), KEEP_NOMINATION, evidence)
+            return RoundAnswer(text_of(PluginError(plugin.name, "PostFilter", error)), KEEP_NOMINATION, evidence)
         if answer.evidence is not None:
             evidence = answer.evidence
         if answer.status is None:
-            return RoundAnswer("", answer.nomination, evidence, _victims(evidence))
+            return RoundAnswer("", answer.nomination, evidence, victims)
+        if not answer.status.code.is_rejection:
+            return RoundAnswer(answer.status.message, KEEP_NOMINATION, evidence)
         if answer.status.code is not Code.UNSCHEDULABLE:
             return RoundAnswer(answer.status.message, answer.nomination, evidence)
         reasons.extend(answer.status.reasons)
@@ -69,5 +85,10 @@ def run_post_filters(
     return RoundAnswer(", ".join(reasons), nomination, evidence)
 
 
-def _victims(evidence: Any) -> tuple[str, ...]:
-    return tuple(victim.key for victim in getattr(evidence, "victims", ()))
+def _ask(
+    plugin: PostFilterPlugin, asked: PostFilterContext, extenders: ExtenderRound
+) -> Generator[Calls, Answers, PostFilterAnswer]:
+    if extenders.preempters and isinstance(plugin, Preempting):
+        return (yield from ask_about_victims(plugin, asked, extenders))
+    answer: PostFilterAnswer = plugin.post_filter(asked)
+    return answer

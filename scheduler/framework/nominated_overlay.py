@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 from scheduler.cluster.row_journal import RowJournal
 from scheduler.framework.class_filters import ClassFilters
 from scheduler.framework.node_filter import refusals_with_nominated, rivals
-from scheduler.framework.plugin import FilterPlugin, Reads
-from scheduler.framework.status import Refusal
+from scheduler.framework.plugin import FilterPlugin
+from scheduler.framework.status import SKIP, Refusal
+from scheduler.framework.traits import traits_of
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo
@@ -40,11 +41,11 @@ class Nominations(Protocol):
 class NominatedOverlay:
     """Row → refusal beside the nominated pods of that row, None where the pod fits beside them too."""
 
-    __slots__ = ("_answers", "_filters", "_is_keepable", "_nominated_position", "_position", "_states")
+    __slots__ = ("_answers", "_filters", "_nominated_position", "_position", "_states", "_undeclared")
 
     def __init__(self, filters: Sequence[FilterPlugin]) -> None:
         self._filters = filters
-        self._is_keepable = not any(Reads.UNDECLARED in plugin.reads for plugin in filters)
+        self._undeclared = [plugin.name for plugin in filters if not traits_of(plugin).is_declared]
         self._answers: dict[int, Refusal | None] = {}
         self._position = -1
         self._nominated_position = -1
@@ -57,7 +58,8 @@ class NominatedOverlay:
         table = view.table
         states = tuple(filters.states.values())
         is_same = len(states) == len(self._states) and all(a is b for a, b in zip(states, self._states, strict=True))
-        changed = journal.since(self._position) if self._position >= 0 and self._is_keepable and is_same else None
+        is_keepable = is_same and all(filters.states.get(name) is SKIP for name in self._undeclared)
+        changed = journal.since(self._position) if self._position >= 0 and is_keepable else None
         moved = nominations.nodes_changed_since(self._nominated_position) if changed is not None else None
         if changed is None or moved is None:
             self._answers.clear()

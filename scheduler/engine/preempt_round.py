@@ -1,0 +1,102 @@
+"""Extenders in a preemption: they may drop candidate nodes, drop victims, or name others (reference extenders.md §6).
+
+The plugin tries the nodes, the extenders are asked one after the other, each about what the former left, and the plugin
+chooses among what is left then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.engine.extender_round import Answers, Calls, ExtenderRound, body_of
+from scheduler.extenders.extender import Extender, ExtenderError, VictimsAnswer
+from scheduler.framework.post_filter import KEEP_NOMINATION, PostFilterAnswer, PostFilterContext
+from scheduler.framework.status import failure
+from scheduler.objects.kinds import encode
+from scheduler.preemption.dry_run import Candidate
+from scheduler.preemption.evaluation import Candidates
+from scheduler.preemption.importance import most_important_first
+
+
+@runtime_checkable
+class Preempting(Protocol):
+    """A PostFilter plugin in two halves, so that extenders can be asked in between."""
+
+    def begin(self, context: PostFilterContext) -> PostFilterAnswer | Candidates: ...
+
+    def conclude(self, context: PostFilterContext, candidates: Candidates) -> PostFilterAnswer: ...
+
+
+def ask_about_victims(
+    plugin: Preempting, context: PostFilterContext, extenders: ExtenderRound
+) -> Generator[Calls, Answers, PostFilterAnswer]:
+    begun = plugin.begin(context)
+    if isinstance(begun, PostFilterAnswer):
+        return begun
+    found = begun.found
+    for extender in extenders.preempters:
+        if not found:
+            break
+        body = extender.preempt_body(extenders.raw_pod, _as_sent(found))
+        (answered,) = yield (extenders.call(extender, extender.configuration.preempt_verb, body),)
+        try:
+            found = _as_answered(extender, extender.read_victims(body_of(answered)), found, context)
+        except ExtenderError as error:
+            if not extender.is_ignorable:
+                return PostFilterAnswer(failure(f"preemption: {error}"), KEEP_NOMINATION)
+    return plugin.conclude(context, Candidates(found, begun.refused))
+
+
+def _as_sent(found: tuple[Candidate, ...]) -> Mapping[str, tuple[list[tuple[str, msgspec.Raw]], int]]:
+    return {
+        candidate.node_name: (
+            [(victim.uid, msgspec.Raw(encode(victim.pod))) for victim in candidate.victims],
+            candidate.pdb_violations,
+        )
+        for candidate in found
+    }
+
+
+def _as_answered(
+    extender: Extender,
+    answer: Mapping[str, VictimsAnswer],
+    sent: tuple[Candidate, ...],
+    context: PostFilterContext,
+) -> tuple[Candidate, ...]:
+    """The answer takes the place of what was sent: known candidates in their order, then the nodes it added.
+
+    Raises ExtenderError for nodes and pods that are not there, for victims that are not less important than the pod,
+    and for a node without a victim, unless the extender's failures are ignored: then just the node is dropped.
+    """
+    order = {candidate.node_name: place for place, candidate in enumerate(sent)}
+    found: list[Candidate] = []
+    for name in sorted(answer, key=lambda name: (order.get(name, len(order)), name)):
+        row = context.view.table.existing_row(name)
+        if row is None:
+            raise ExtenderError(f"extender: {extender.name} claims to preempt pods on node: {name}, which is not known")
+        victims = [_victim(extender, context, row, name, uid) for uid in dict.fromkeys(answer[name].uids)]
+        if victims:
+            ordered = tuple(most_important_first(victims, context.now_nanoseconds))
+            found.append(Candidate(row, name, ordered, answer[name].budget_violations))
+        elif not extender.is_ignorable:
+            raise ExtenderError(f'expected at least one victim pod on node "{name}"')
+    return tuple(found)
+
+
+def _victim(extender: Extender, context: PostFilterContext, row: int, node: str, uid: str) -> PodInfo:
+    victim = context.view.table.pods[row].get(uid)
+    if victim is None:
+        raise ExtenderError(
+            f"extender: {extender.name} claims to preempt pod (UID: {uid}) on node: {node}, "
+            "but the pod is not found on that node"
+        )
+    if victim.priority >= context.pod.priority:
+        raise ExtenderError(
+            f"extender: {extender.name} claims to preempt pod (UID: {uid}) on node: {node}, "
+            "whose priority is not lower than the preemptor's"
+        )
+    return victim

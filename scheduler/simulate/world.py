@@ -1,0 +1,354 @@
+"""The engine in virtual time: a whole cluster without HTTP, whose every run follows from one seed.
+
+The engine's commands are carried out on ``Facts`` after a delay, with trouble where ``Trouble`` says so; what changes
+comes back as watch events, in order for each kind, each kind at its own pace. Time jumps from one happening to the
+next: the heap's, or the engine's own deadline.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import msgspec
+
+from scheduler.engine.commands import (
+    BindPod,
+    CallExtender,
+    Command,
+    DeletePod,
+    EvictPod,
+    PatchPodStatus,
+    RecordAttempt,
+    RunPlugin,
+    UpdateObject,
+    WriteEvent,
+)
+from scheduler.engine.engine import Engine
+from scheduler.engine.stimuli import (
+    ExtenderAnswered,
+    ObjectDeleted,
+    ObjectObserved,
+    PluginFinished,
+    Stimulus,
+    Synced,
+    Tick,
+    WriteFinished,
+)
+from scheduler.errors import InvariantViolation
+from scheduler.framework.now import Now
+from scheduler.objects.kinds import Kind, decode, decode_as
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+from scheduler.objects.resources import allocatable_of, requests_of
+from scheduler.objects.timestamps import format_seconds
+from scheduler.simulate.world_facts import Document, Facts, Refused, is_over
+
+START_MONOTONIC = 1_000.0
+START_WALL = 1_800_000_000 * 10**9
+DECISION_SECONDS = 0.001
+"""What one scheduling cycle takes of virtual time: watch events come in between."""
+
+EngineFactory = Callable[[Now, int], Engine]
+"""``factory(started, seed)``; its stopwatch must not look at a real clock."""
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Delays in seconds, drawn between two bounds, and how often a write goes wrong (0 to 1)."""
+
+    write_seconds: Range = (0.002, 0.05)
+    watch_seconds: Range = (0.001, 0.05)
+    start_seconds: Range = (0.1, 2.0)
+    """From the binding until the kubelet says Running."""
+    stop_seconds: Range = (0.05, 3.0)
+    """From the deletion of a bound pod until it is gone."""
+    refused: float = 0.0
+    """Answered with a conflict or a server error; nothing is done."""
+    unanswered: float = 0.0
+    """No answer; half of these writes are done all the same. A bind is then looked up."""
+    timeout_seconds: float = 5.0
+    """After which an unanswered write comes back as a failure."""
+
+
+CALM = Trouble()
+ROUGH = Trouble(refused=0.05, unanswered=0.05)
+
+
+class World:
+    """``create``, ``change`` and ``delete`` objects as users do, then ``run_for`` or ``run_until``; ``check`` whenever.
+
+    ``trouble`` may be replaced at any time. ``journal`` has a line for each attempt that is over, ``events`` every
+    Event written.
+    """
+
+    def __init__(self, seed: int, factory: EngineFactory, trouble: Trouble = CALM) -> None:
+        self.seed = seed
+        self.trouble = trouble
+        self.random = Random(seed)
+        self.facts = Facts(self._changed)
+        self.journal: list[str] = []
+        self.events: list[WriteEvent] = []
+        self.monotonic = START_MONOTONIC
+        self.engine = factory(self.now, seed)
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._sequence = 0
+        self._delivered_until: dict[Kind, float] = {}
+        self._confirmed: dict[str, str] = {}
+        """Bindings that the engine knows to be done: UID → node."""
+        self._feed(Synced())
+
+    @property
+    def now(self) -> Now:
+        return Now(self.monotonic, START_WALL + round((self.monotonic - START_MONOTONIC) * 1e9))
+
+    @property
+    def time(self) -> str:
+        """Now, as objects state it."""
+        return format_seconds(self.now.wall)
+
+    # --- what users do ------------------------------------------------------------------------------------------------
+
+    def create(self, kind: Kind, document: Document) -> str:
+        """Returns the key. Raises Refused for a name that is taken."""
+        return self.facts.create(kind, document, self.time)
+
+    def change(self, kind: Kind, key: str, edit: Callable[[Document], None]) -> None:
+        self.facts.change(kind, key, edit)
+
+    def delete(self, kind: Kind, key: str) -> None:
+        """A pod that is bound terminates first; a node takes its pods with it."""
+        if kind is Kind.POD:
+            pod = self.facts.get(kind, key)
+            if pod is not None and self.facts.delete_pod(key, pod["metadata"]["uid"], self.time):
+                self._stop_later(key, pod["metadata"]["uid"])
+            return
+        self.facts.remove(kind, key)
+        if kind is Kind.NODE:
+            for pod_key, pod in self.facts.of(Kind.POD):
+                if pod["spec"].get("nodeName") == key:
+                    self.facts.remove(Kind.POD, pod_key)
+
+    # --- time ---------------------------------------------------------------------------------------------------------
+
+    def run_for(self, seconds: float) -> None:
+        end = self.monotonic + seconds
+        while self._step(end):
+            pass
+        self.monotonic = max(self.monotonic, end)
+
+    def run_until(self, predicate: Callable[[], bool], seconds: float = 600.0) -> bool:
+        """Whether it came true within so much virtual time."""
+        end = self.monotonic + seconds
+        while not predicate():
+            if not self._step(end):
+                return predicate()
+        return True
+
+    def _step(self, end: float) -> bool:
+        """One happening not later than ``end``; False: there is none."""
+        if self._heap and self._heap[0][0] <= self.monotonic:
+            heapq.heappop(self._heap)[2]()
+            return True
+        deadline = self.engine.next_deadline()
+        if deadline is not None and deadline <= self.monotonic:
+            self._feed(Tick())
+            # A deadline that is not met by its Tick would stop the world.
+            after = self.engine.next_deadline()
+            if after is not None and after <= self.monotonic and not self.engine.queue.active_pods():
+                raise InvariantViolation(f"deadline {after} is over, and a Tick does nothing about it")
+        commands = self.engine.schedule_one(self.now)
+        if commands is not None:
+            self._carry_out(commands)
+            self.monotonic += DECISION_SECONDS
+            return True
+        dates = [date for date in (self.engine.next_deadline(), self._heap[0][0] if self._heap else None) if date]
+        if not dates or min(dates) > end:
+            return False
+        self.monotonic = max(self.monotonic, min(dates))
+        return True
+
+    def _later(self, bounds: Range, what: Callable[[], None]) -> None:
+        self._at(self.monotonic + self.random.uniform(*bounds), what)
+
+    def _at(self, date: float, what: Callable[[], None]) -> None:
+        self._sequence += 1
+        heapq.heappush(self._heap, (date, self._sequence, what))
+
+    # --- to the engine ------------------------------------------------------------------------------------------------
+
+    def _feed(self, stimulus: Stimulus) -> None:
+        self._carry_out(self.engine.handle(stimulus, self.now))
+
+    def _changed(self, kind: Kind, document: Document, is_deleted: bool) -> None:
+        """The watch: later, but for each kind in order. It brings bytes, so that the decoder takes part."""
+        body = msgspec.json.encode(document)
+        wanted = self.monotonic + self.random.uniform(*self.trouble.watch_seconds)
+        date = max(wanted, self._delivered_until.get(kind, 0.0))
+        self._delivered_until[kind] = date
+        seen = ObjectDeleted if is_deleted else ObjectObserved
+        self._at(date, lambda: self._feed(seen(kind, decode(kind, body))))
+
+    # --- from the engine ----------------------------------------------------------------------------------------------
+
+    def _carry_out(self, commands: list[Command]) -> None:
+        for command in commands:
+            match command:
+                case RecordAttempt(attempt):
+                    victims = ",".join(attempt.victims)
+                    self.journal.append(
+                        f"{self.monotonic:.6f} {attempt.pod} #{attempt.number} {attempt.result} {attempt.node} "
+                        f"[{attempt.message}] {attempt.nominated_node} {victims}"
+                    )
+                case WriteEvent():
+                    self.events.append(command)
+                case CallExtender(ticket=ticket):
+                    answer = ExtenderAnswered(ticket, error="connection refused")
+                    self._later(self.trouble.write_seconds, lambda answer=answer: self._feed(answer))  # type: ignore[misc]
+                case RunPlugin(ticket=ticket):
+                    self._later(self.trouble.write_seconds, lambda ticket=ticket: self._feed(PluginFinished(ticket, None)))  # type: ignore[misc]  # noqa: E501
+                case _:
+                    self._send(command)
+
+    def _send(self, command: Command) -> None:
+        """A write: it arrives, is done or not, and is answered or not."""
+        if isinstance(command, BindPod) and command.pod.uid in self._confirmed:
+            raise InvariantViolation(f"pod {command.pod.key} is bound again, to {command.node}")
+        chance = self.random.random()
+        is_refused = chance < self.trouble.refused
+        is_unanswered = not is_refused and chance < self.trouble.refused + self.trouble.unanswered
+        is_dropped = is_unanswered and self.random.random() < 0.5
+
+        def arrive() -> None:
+            outcome = _TROUBLE[self.random.randrange(len(_TROUBLE))] if is_refused else None
+            if outcome is None and not is_dropped:
+                outcome = self._do(command)
+            if not is_unanswered:
+                answer(outcome)
+                return
+            # The writer looks a bind up; of other writes without an answer nothing is known.
+            is_known = isinstance(command, BindPod) and not is_dropped
+            lost = Refused(0, "", "no answer from the API server")
+            self._at(self.monotonic + self.trouble.timeout_seconds, lambda: answer(outcome if is_known else lost))
+
+        def answer(outcome: Refused | None) -> None:
+            ticket = getattr(command, "ticket", 0)
+            if isinstance(command, BindPod) and outcome is None:
+                self._confirmed[command.pod.uid] = command.node
+            if not ticket:
+                return
+            if outcome is None:
+                self._feed(WriteFinished(ticket, True, 200))
+            else:
+                self._feed(WriteFinished(ticket, False, outcome.status, outcome.reason, outcome.message))
+
+        self._later(self.trouble.write_seconds, arrive)
+
+    def _do(self, command: Command) -> Refused | None:
+        """What the API server does; the refusal, if it refuses."""
+        try:
+            match command:
+                case BindPod(pod=pod, node=node):
+                    self.facts.bind(pod.key, pod.uid, node, self.time)
+                    self._after_binding(pod.key, pod.uid, node)
+                case PatchPodStatus(pod=pod, condition=condition, nominated_node_name=nominated):
+                    stated = msgspec.to_builtins(condition) if condition is not None else None
+                    self.facts.patch_status(pod.key, pod.uid, stated, nominated)
+                case DeletePod(pod=pod):
+                    if self.facts.delete_pod(pod.key, pod.uid, self.time):
+                        self._stop_later(pod.key, pod.uid)
+                case EvictPod(pod=pod):
+                    if self.facts.evict_pod(pod.key, pod.uid, self.time):
+                        self._stop_later(pod.key, pod.uid)
+                case UpdateObject(kind=kind, key=key, changes=changes):
+                    self.facts.merge(kind, key, changes)
+        except Refused as refusal:
+            return refusal
+        return None
+
+    # --- kubelets -----------------------------------------------------------------------------------------------------
+
+    def _after_binding(self, key: str, uid: str, node: str) -> None:
+        if self.facts.get(Kind.NODE, node) is None:
+            # Nobody runs it: the garbage collector takes it away.
+            self._later(self.trouble.stop_seconds, lambda: self._end(key, uid))
+        else:
+            self._later(self.trouble.start_seconds, lambda: self._start(key, uid))
+
+    def _start(self, key: str, uid: str) -> None:
+        pod = self.facts.get(Kind.POD, key)
+        if pod is None or pod["metadata"]["uid"] != uid or pod["status"]["phase"] != "Pending":
+            return
+        self.facts.change(Kind.POD, key, lambda found: found["status"].update(phase="Running", startTime=self.time))
+
+    def _stop_later(self, key: str, uid: str) -> None:
+        self._later(self.trouble.stop_seconds, lambda: self._end(key, uid))
+
+    def _end(self, key: str, uid: str) -> None:
+        pod = self.facts.get(Kind.POD, key)
+        if pod is not None and pod["metadata"]["uid"] == uid:
+            self.facts.remove(Kind.POD, key)
+
+    # --- what must hold -----------------------------------------------------------------------------------------------
+
+    def pending(self) -> list[str]:
+        """Keys of pods of our profiles without a node, in order of creation."""
+        return [
+            key
+            for key, pod in self.facts.of(Kind.POD)
+            if not pod["spec"].get("nodeName")
+            and not is_over(pod)
+            and pod["spec"]["schedulerName"] in self.engine.profiles
+        ]
+
+    def bound(self) -> dict[str, str]:
+        """Pod → node, of pods that have not ended."""
+        return {
+            key: pod["spec"]["nodeName"]
+            for key, pod in self.facts.of(Kind.POD)
+            if pod["spec"].get("nodeName") and not is_over(pod)
+        }
+
+    def check(self) -> None:
+        """Raise InvariantViolation unless the engine is consistent, no node is over-committed, and no pod is lost."""
+        self.engine.check()
+        self._check_nodes()
+        for info in self.engine.known_pods:
+            is_ours = info.pod.spec.scheduler_name in self.engine.profiles
+            if not is_ours or info.pod.node_name or info.is_terminating or self.engine.cache.is_assumed(info.uid):
+                continue
+            is_waiting = self.engine.queue.find(info.key) is not None
+            if not is_waiting and self.engine.queue.in_flight.get(info.uid) is None:
+                raise InvariantViolation(f"pod {info.key} waits for a node, but is nowhere in the queue")
+
+    def _check_nodes(self) -> None:
+        used: dict[str, dict[str, int]] = {}
+        for _, document in self.facts.of(Kind.POD):
+            if document["spec"].get("nodeName") and not is_over(document):
+                amounts = used.setdefault(document["spec"]["nodeName"], {})
+                requests = requests_of(_decoded(Pod, document))
+                for name, amount in (("pods", 1), ("cpu", requests.milli_cpu), ("memory", requests.memory)):
+                    amounts[name] = amounts.get(name, 0) + amount
+        for node, amounts in used.items():
+            document = self.facts.get(Kind.NODE, node) or {}
+            if not document:
+                continue
+            offered = allocatable_of(_decoded(Node, document))
+            for name, amount in amounts.items():
+                if amount > offered.amount(name):
+                    raise InvariantViolation(f"node {node} has {offered.amount(name)} {name}, pods take {amount}")
+
+
+def _decoded(type_: type[Any], document: Document) -> Any:
+    return decode_as(type_, msgspec.json.encode(document))
+
+
+_TROUBLE = (
+    Refused(409, "Conflict", "the object has been modified; please apply your changes to the latest version"),
+    Refused(500, "InternalError", "etcdserver: request timed out"),
+)
