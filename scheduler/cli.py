@@ -6,15 +6,18 @@ lost Lease, or a question that nobody could answer.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, Final
 
 import typer
+from rich.console import Console
 
 from scheduler import cli_help, cli_pages, cli_run
 from scheduler.cli_flags import read_flags
 from scheduler.errors import ConfigurationError
+from scheduler.simulate.demo import DemoFailure, run_demo
 
 KUBERNETES: Final = "1.36"
 SCHEDULER_PAGES: Final = "http://127.0.0.1:10259"
@@ -117,6 +120,20 @@ def queue(
 ) -> int:
     """Every pod that waits: where, since when, rejected by whom, and what would wake it."""
     return cli_pages.show_queue(server, as_json)
+
+
+@app.command()
+def demo(
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Keep the cluster up afterwards, and print a kubeconfig for kubectl.")
+    ] = False,
+) -> int:
+    """Watch it work, without a cluster: an API server in this process, the scheduler beside it, half a minute."""
+    try:
+        return asyncio.run(run_demo(Console(), serve=serve))
+    except DemoFailure as failure:
+        print(f"Error: {failure}", file=sys.stderr)
+        return 1
 
 
 def own_version() -> str:

@@ -27,6 +27,8 @@ from scheduler.config.loading import Configuration, load, write_config
 from scheduler.config.rendering import configuration_document
 from scheduler.config.types import ClientConnection, LeaderElection
 from scheduler.controller import debugging
+from scheduler.controller.client import ApiClient
+from scheduler.controller.credentials import CredentialSource
 from scheduler.controller.engine_gauges import GaugesOfEngine
 from scheduler.controller.extender_tls import extender_contexts, is_unverified
 from scheduler.controller.logs import configure_logs
@@ -44,6 +46,7 @@ from scheduler.engine.engine import Engine
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.framework.now import Now
 from scheduler.framework.profile import Profile
+from scheduler.user_plugins.calls import plugin_calls
 
 SERVICE_ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _LOG_FORMATS: Final = ("json", "text")
@@ -82,16 +85,22 @@ def run(flags: StatedFlags) -> int:
             seed=seed,
             profiles=prepared.profiles,
         )
-        return parts_of(engine, prepared.extender_ssl)
+        return parts_of(engine, prepared)
 
     return run_blocking(prepared.settings, factory, os.environ)
 
 
-def parts_of(engine: Engine, extender_ssl: Mapping[int, ssl.SSLContext]) -> Parts:
+def parts_of(engine: Engine, prepared: Prepared) -> Parts:
+    connection = prepared.settings.connection
+
+    def client_for_plugins() -> ApiClient:
+        return ApiClient(CredentialSource(connection, os.environ), timeout_seconds=connection.timeout_seconds)
+
     return Parts(
         engine=engine,
         gauges=GaugesOfEngine(engine),
-        extender_ssl=extender_ssl,
+        plugin_calls=plugin_calls(prepared.profiles, client_for_plugins),
+        extender_ssl=prepared.extender_ssl,
         routes=debugging.routes(engine, lambda: Now(time.monotonic(), time.time_ns())),
     )
 

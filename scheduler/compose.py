@@ -15,11 +15,15 @@ from scheduler.framework.now import Now
 from scheduler.framework.profile import Profile, Registry, build_profile
 from scheduler.plugins.registry import registry
 from scheduler.queue.scheduling_queue import QueueSettings
+from scheduler.user_plugins.loading import load_user_plugins
 
 
 def build_profiles(configuration: Configuration, plugins: Registry | None = None) -> dict[str, Profile]:
-    """Every profile by its scheduler name. Raises ConfigurationError with the faults of all of them."""
-    known = registry() if plugins is None else plugins
+    """Every profile by its scheduler name. Raises ConfigurationError with the faults of all of them.
+
+    ``plugins`` None: the built-in ones and those from outside that the configuration or a profile names.
+    """
+    known = all_plugins(configuration) if plugins is None else plugins
     profiles: dict[str, Profile] = {}
     faults: list[Fault] = []
     for index, profile in enumerate(configuration.kube.profiles):
@@ -30,6 +34,13 @@ def build_profiles(configuration: Configuration, plugins: Registry | None = None
     if faults:
         raise ConfigurationError(faults)
     return profiles
+
+
+def all_plugins(configuration: Configuration) -> Registry:
+    """The built-in plugins and the user's. Raises ConfigurationError with every plugin that can't be loaded."""
+    built_in = registry()
+    enabled = [profile.plugins for profile in configuration.kube.profiles]
+    return {**built_in, **load_user_plugins(configuration.tandem.plugins, enabled, built_in.keys())}
 
 
 def build_engine(

@@ -58,10 +58,20 @@ class PodInfo:
 
     def on_node(self, node_name: str) -> PodInfo:
         """The same pod, assumed to run there."""
+        other = self._copy()
+        other.node_name = node_name
+        return other
+
+    def nominated_to(self, node_name: str) -> PodInfo:
+        """The same pod with ``status.nominatedNodeName`` as it will be once our write has come back."""
+        other = self._copy()
+        other.pod = self.pod.nominated_to(node_name)
+        return other
+
+    def _copy(self) -> PodInfo:
         other = PodInfo.__new__(PodInfo)
         for name in PodInfo.__slots__:
             setattr(other, name, getattr(self, name))
-        other.node_name = node_name
         return other
 
     @property

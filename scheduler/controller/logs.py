@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
+from collections.abc import MutableMapping
 from typing import Any, TextIO
 
+import msgspec
 import structlog
 
 from scheduler.controller.settings import LogSettings
 from scheduler.engine.attempt import ERROR, SCHEDULED, Attempt
+from scheduler.objects.timestamps import format_seconds
 
 ATTEMPT_VERBOSITY = 2
 DEBUG_VERBOSITY = 4
 NOISY = ("kopf", "aiohttp", "kubernetes_asyncio", "asyncio")
-
-log = structlog.get_logger()
-
 
 def configure_logs(settings: LogSettings, stream: TextIO = sys.stderr) -> None:
     """Set up structlog and the standard library's root logger. Call once, first of all."""
@@ -29,11 +30,11 @@ def configure_logs(settings: LogSettings, stream: TextIO = sys.stderr) -> None:
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _Timestamps(),
     ]
     ending: list[Any]
     if as_json:
-        ending = [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        ending = [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(serializer=_json)]
     else:
         ending = [structlog.dev.ConsoleRenderer(colors=stream.isatty())]
     structlog.configure(
@@ -59,21 +60,44 @@ def configure_logs(settings: LogSettings, stream: TextIO = sys.stderr) -> None:
         logging.getLogger(name).setLevel(logging.WARNING if settings.verbosity < DEBUG_VERBOSITY else logging.INFO)
 
 
+class _Timestamps:
+    """RFC 3339 with microseconds. The part up to the second is made once a second: there is a line for each attempt."""
+
+    def __init__(self) -> None:
+        self._second = -1
+        self._text = ""
+
+    def __call__(self, _logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        now = time.time_ns()
+        second, rest = divmod(now, 1_000_000_000)
+        if second != self._second:
+            self._second = second
+            self._text = format_seconds(now).removesuffix("Z")
+        event["timestamp"] = f"{self._text}.{rest // 1000:06}Z"
+        return event
+
+
+def _json(event: Any, **_options: Any) -> str:
+    """msgspec writes a line in a tenth of the standard library's time; what it does not know is shown by its repr."""
+    return msgspec.json.encode(event, enc_hook=repr).decode()
+
+
 class AttemptLog:
-    """Writes each attempt as one line, where the verbosity asks for it; errors always."""
+    """Writes each attempt as one line, where the verbosity asks for it; errors always. Make it after configuring."""
 
     def __init__(self, verbosity: int) -> None:
         self._is_on = verbosity >= ATTEMPT_VERBOSITY
+        self._log = structlog.get_logger().bind()
 
     def write(self, attempt: Attempt) -> None:
         if attempt.result == ERROR:
-            log.error("Error scheduling pod; retrying", **attempt_fields(attempt))
+            self._log.error("Error scheduling pod; retrying", **attempt_fields(attempt))
         elif not self._is_on:
             return
         elif attempt.result == SCHEDULED:
-            log.info("Successfully bound pod to node", **attempt_fields(attempt))
+            self._log.info("Successfully bound pod to node", **attempt_fields(attempt))
         elif attempt.result:
-            log.info("Unable to schedule pod; no fit; waiting", **attempt_fields(attempt))
+            self._log.info("Unable to schedule pod; no fit; waiting", **attempt_fields(attempt))
 
 
 def attempt_fields(attempt: Attempt) -> dict[str, Any]:

@@ -10,7 +10,7 @@ binding holds at most a handful of tickets, and an outcome whose ticket is no lo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -19,6 +19,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import SCHEDULED, Attempt
 from scheduler.engine.commands import (
     BindPod,
+    CallExtender,
     Command,
     PatchPodStatus,
     PodReference,
@@ -27,9 +28,11 @@ from scheduler.engine.commands import (
     WriteEvent,
 )
 from scheduler.engine.deadlines import Deadlines
+from scheduler.engine.error_texts import cause_of, failed_at
 from scheduler.engine.outcome import NotPlaced, Placed
-from scheduler.engine.stimuli import PermitDecided, PluginFinished, WriteFinished
-from scheduler.errors import PluginError
+from scheduler.engine.reservation import state_of
+from scheduler.engine.stimuli import ExtenderAnswered, PermitDecided, PluginFinished, WriteFinished
+from scheduler.extenders.extender import Extender, ExtenderError
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
 from scheduler.framework.now import Now
 from scheduler.framework.plugin import PreBindPlugin, PreFlight, State
@@ -37,10 +40,14 @@ from scheduler.framework.profile import Profile
 from scheduler.framework.status import Refusal, Skip, unschedulable
 from scheduler.queue.queued_pod import QueuedPod
 
+ANSWER_GRACE_SECONDS = 5.0
+"""So much later than its own time-out an extender call counts as failed, whatever became of it."""
+
 POLL_SECONDS = 1.0
 """How often a plugin is asked whether what it set going before the bind is done."""
 
 PREEMPTED = "preempted by DefaultPreemption"
+PREEMPTED_WAITING = "waiting on permit for pod: preempted"
 
 
 class BindingState(Enum):
@@ -68,8 +75,10 @@ class Binding:
     """PreBind plugins at work, by name."""
     tickets: dict[int, str] = field(default_factory=dict)
     """Outstanding answers → plugin name ("" for the Binding itself)."""
-    binders: list[str] = field(default_factory=list)
-    """Bind plugins still to be tried."""
+    binders: list[Extender | str] = field(default_factory=list)
+    """Who is still to be asked to bind: extenders, then Bind plugins by name."""
+    asked: Extender | None = None
+    """The extender that is binding the pod."""
     give_up_at: dict[str, float] = field(default_factory=dict)
     """PreBind plugin → monotonic second at which its wait ends."""
 
@@ -93,6 +102,8 @@ class BindingCycles:
         queue_done: Callable[[str], None],
         failed: Failed,
         bound: Callable[[Binding, Now], list[Command]],
+        nominated: Callable[[str, str], None],
+        binders: Sequence[Extender] = (),
     ) -> None:
         self._view = view
         self._deadlines = deadlines
@@ -100,6 +111,8 @@ class BindingCycles:
         self._queue_done = queue_done
         self._failed = failed
         self._bound = bound
+        self._nominated = nominated
+        self._binders = binders
         self._by_uid: dict[str, Binding] = {}
         self._by_ticket: dict[int, Binding] = {}
 
@@ -124,6 +137,7 @@ class BindingCycles:
             return self._fail(binding, problem, now)
         if (binding.work or binding.waits) and self._nomination_differs(binding):
             # So that autoscalers and other schedulers see where the pod will be while it waits.
+            self._nominated(binding.pod.uid, binding.pod.node_name)
             commands.append(PatchPodStatus(0, binding.reference, nominated_node_name=binding.pod.node_name))
         if binding.waits:
             binding.state = BindingState.PERMIT_WAIT
@@ -136,12 +150,12 @@ class BindingCycles:
         for plugin in binding.profile.pre_bind_plugins:
             try:
                 answer = plugin.pre_bind_pre_flight(
-                    _state(binding, plugin.name), binding.pod, self._view(), binding.pod.node_name
+                    state_of(binding.states, plugin.name), binding.pod, self._view(), binding.pod.node_name
                 )
             except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
-                return NotPlaced(str(PluginError(plugin.name, "PreBindPreFlight", error)), is_error=True)
+                return NotPlaced(failed_at("PreBindPreFlight", plugin.name, cause_of(error)), is_error=True)
             if isinstance(answer, Refusal):
-                return NotPlaced(f'running PreBindPreFlight "{plugin.name}" plugin: {answer.message}', is_error=True)
+                return NotPlaced(failed_at("PreBindPreFlight", plugin.name, answer.message), is_error=True)
             if isinstance(answer, PreFlight):
                 binding.work.append((plugin, answer))
         return None
@@ -181,7 +195,7 @@ class BindingCycles:
         binding = self._by_uid.get(uid)
         if binding is None or binding.state is BindingState.BINDING:
             return None
-        cause = "preempted" if binding.state is BindingState.PERMIT_WAIT else PREEMPTED
+        cause = PREEMPTED_WAITING if binding.state is BindingState.PERMIT_WAIT else PREEMPTED
         return self._fail(binding, NotPlaced(cause, is_error=True), now)
 
     def permit_timed_out(self, uid: str, plugin: str, now: Now) -> list[Command]:
@@ -243,10 +257,10 @@ class BindingCycles:
         for name, (plugin, _) in list(binding.running.items()):
             try:
                 answer = plugin.pre_bind_progress(
-                    _state(binding, name), binding.pod, self._view(), binding.pod.node_name
+                    state_of(binding.states, name), binding.pod, self._view(), binding.pod.node_name
                 )
             except Exception as error:  # noqa: BLE001
-                return self._fail(binding, NotPlaced(str(PluginError(name, "PreBind", error)), is_error=True), now)
+                return self._fail(binding, _pre_bind_failed(name, cause_of(error)), now)
             if isinstance(answer, Refusal):
                 return self._fail(binding, _pre_bind_failed(name, answer.message), now)
             if answer:
@@ -262,17 +276,30 @@ class BindingCycles:
 
     def _bind(self, binding: Binding, now: Now) -> list[Command]:
         binding.state = BindingState.BINDING
-        binding.binders = [plugin.name for plugin in binding.profile.bind_plugins]
+        binding.binders = [
+            *(extender for extender in self._binders if extender.is_interested(binding.pod.pod)),
+            *(plugin.name for plugin in binding.profile.bind_plugins),
+        ]
         return self._next_binder(binding, now)
 
     def _next_binder(self, binding: Binding, now: Now) -> list[Command]:
         if not binding.binders:
             return self._fail(binding, NotPlaced("no bind plugin took the pod", is_error=True), now)
-        name = binding.binders.pop(0)
-        if name == "DefaultBinder":
-            return [BindPod(self._ticket(binding, name), binding.reference, binding.pod.node_name)]
-        ticket = self._ticket(binding, name)
-        return [RunPlugin(ticket, "Bind", binding.profile.scheduler_name, name, binding.pod, binding.pod.node_name)]
+        binder = binding.binders.pop(0)
+        binding.asked = None
+        pod = binding.pod
+        if isinstance(binder, Extender):
+            binding.asked = binder
+            verb = binder.configuration.bind_verb
+            body = binder.bind_body(pod.namespace, pod.name, pod.uid, pod.node_name)
+            ticket = self._ticket(binding, binder.name)
+            # The call ends by its own time-out; should that be lost too, the deadline ends it.
+            self._deadlines.set(("extender", ticket), now.monotonic + binder.timeout_seconds + ANSWER_GRACE_SECONDS)
+            return [CallExtender(ticket, binder.number, verb, binder.url(verb), body, binder.timeout_seconds)]
+        ticket = self._ticket(binding, binder)
+        if binder == "DefaultBinder":
+            return [BindPod(ticket, binding.reference, pod.node_name)]
+        return [RunPlugin(ticket, "Bind", binding.profile.scheduler_name, binder, pod, pod.node_name)]
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
@@ -287,9 +314,7 @@ class BindingCycles:
         if binding.state is BindingState.BINDING:
             if outcome.is_done:
                 return self._succeed(binding, now)
-            return self._fail(
-                binding, NotPlaced(f'running Bind plugin "{plugin}": {outcome.message}', is_error=True), now
-            )
+            return self._fail(binding, NotPlaced(failed_at("Bind", plugin, outcome.message), is_error=True), now)
         if not outcome.is_done:
             return self._fail(binding, _pre_bind_failed(plugin, f"binding volumes: {outcome.message}"), now)
         if not binding.tickets:
@@ -306,9 +331,8 @@ class BindingCycles:
                 return self._next_binder(binding, now)
             if outcome.refusal is None:
                 return self._succeed(binding, now)
-            return self._fail(
-                binding, NotPlaced(f'running Bind plugin "{plugin}": {outcome.refusal.message}', is_error=True), now
-            )
+            failure = NotPlaced(failed_at("Bind", plugin, outcome.refusal.message), is_error=True)
+            return self._fail(binding, failure, now)
         if outcome.refusal is not None:
             return self._fail(binding, _pre_bind_failed(plugin, outcome.refusal.message), now)
         binding.running.pop(plugin, None)
@@ -318,6 +342,24 @@ class BindingCycles:
             self._await_progress(binding, now)
             return []
         return self._next_pre_bind(binding, now)
+
+    def extender_answered(self, outcome: ExtenderAnswered, now: Now) -> list[Command]:
+        """The extender has bound the pod itself, or not; if its failures are ignored the next binder is asked."""
+        binding = self._by_ticket.pop(outcome.ticket, None)
+        if binding is None:
+            return []
+        del binding.tickets[outcome.ticket]
+        extender = binding.asked
+        assert extender is not None
+        try:
+            if outcome.error:
+                raise ExtenderError(outcome.error)
+            extender.read_bind(outcome.body)
+        except ExtenderError as error:
+            if extender.is_ignorable:
+                return self._next_binder(binding, now)
+            return self._fail(binding, NotPlaced(f"binding by extender {extender.name}: {error}", is_error=True), now)
+        return self._succeed(binding, now)
 
     # --- ends ---------------------------------------------------------------------------------------------------------
 
@@ -358,6 +400,7 @@ class BindingCycles:
         del self._by_uid[uid]
         for ticket in binding.tickets:
             self._by_ticket.pop(ticket, None)
+            self._deadlines.drop(("extender", ticket))
         for plugin in binding.profile.permit_plugins:
             self._deadlines.drop(("permit", uid, plugin.name))
         self._deadlines.drop(("pre-bind", uid))
@@ -369,13 +412,8 @@ class BindingCycles:
         return ticket
 
 
-def _state(binding: Binding, name: str) -> State | None:
-    state = binding.states.get(name)
-    return None if isinstance(state, Skip) else state
-
-
 def _pre_bind_failed(plugin: str, message: str) -> NotPlaced:
-    return NotPlaced(f'running PreBind plugin "{plugin}": {message}', is_error=True)
+    return NotPlaced(failed_at("PreBind", plugin, message), is_error=True)
 
 
 def go_duration(seconds: float) -> str:

@@ -17,20 +17,14 @@ from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
-from scheduler.engine.binding_cycle import Binding, BindingCycles, BindingState
-from scheduler.engine.commands import Command, WriteEvent
+from scheduler.engine.binding_cycle import ANSWER_GRACE_SECONDS, Binding, BindingCycles, BindingState
+from scheduler.engine.commands import CallExtender, Command, WriteEvent
 from scheduler.engine.deadlines import Deadlines
 from scheduler.engine.failure import FailureHandling, reference
 from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
 from scheduler.engine.removal import Removals
-from scheduler.engine.scheduling_cycle import (
-    Cycle,
-    CycleContext,
-    Depth,
-    run_without_extenders,
-    scheduling_cycle,
-    unreserve,
-)
+from scheduler.engine.reservation import unreserve
+from scheduler.engine.scheduling_cycle import Cycle, CycleContext, Depth, run_without_extenders, scheduling_cycle
 from scheduler.engine.stimuli import (
     ExtenderAnswered,
     ObjectDeleted,
@@ -52,6 +46,7 @@ from scheduler.framework.plugin import Effect
 from scheduler.framework.post_filter import NominationMode
 from scheduler.framework.profile import Profile
 from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
 from scheduler.objects.pod import Pod
 from scheduler.queue.facts import QueueFacts
 from scheduler.queue.gates import Gates
@@ -60,6 +55,19 @@ from scheduler.queue.hints import HintMap, registrations_of
 from scheduler.queue.known_pods import KnownPods
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
+
+
+@dataclass(slots=True)
+class _Paused:
+    """A cycle that waits for extenders; no other pod is tried meanwhile."""
+
+    cycle: Cycle
+    queued: QueuedPod
+    profile: Profile
+    attempt: Attempt
+    calls: tuple[CallExtender, ...]
+    answers: dict[int, ExtenderAnswered]
+    """By ticket; the cycle goes on when all have come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +115,7 @@ class Engine:
             stopwatch=stopwatch,
             apply_effects=self._apply_effects,
             new_ticket=self._new_ticket,
+            report=self.facts.problem,
             percentage_of_nodes_to_score=settings.percentage_of_nodes_to_score,
         )
         gates = Gates({name: profile.pre_enqueue_plugins for name, profile in profiles.items()}, self, self.facts)
@@ -138,6 +147,8 @@ class Engine:
             queue_done=self.queue.done,
             failed=self._binding_failed,
             bound=self._bound,
+            nominated=self.failures.nomination_written,
+            binders=tuple(extender for extender in extenders if extender.has_bind),
         )
         self.removals = Removals(
             known_pods=self.known_pods,
@@ -145,10 +156,11 @@ class Engine:
             bindings=self.bindings,
             new_ticket=self._new_ticket,
             activate=lambda info, now: self._activate((info.key,), now),
+            nominated=self.failures.nomination_written,
+            learned=lambda pod, now: self._apply_observed(Kind.POD, pod, now),
             is_strict=settings.evicts_victims,
         )
-        self._awaited_ticket = 0
-        self._paused: tuple[Cycle, QueuedPod, Profile, Attempt] | None = None
+        self._paused: _Paused | None = None
         self._attempts: dict[str, Attempt] = {}
         self._attempt_order: deque[str] = deque()
         self._handlers: dict[type, Callable[[Any, Now], list[Command]]] = {
@@ -194,6 +206,7 @@ class Engine:
             return []
         if info.is_terminating or self.cache.is_assumed(info.uid):
             return self._skip(info)
+        info = self._as_nominated(info)
         attempt = Attempt(
             pod=info.key,
             uid=info.uid,
@@ -211,18 +224,18 @@ class Engine:
         queued: QueuedPod,
         profile: Profile,
         attempt: Attempt,
-        answer: ExtenderAnswered | None,
+        answers: tuple[ExtenderAnswered, ...] | None,
         now: Now,
     ) -> list[Command]:
-        """Run a cycle until it ends or asks an extender."""
+        """Run a cycle until it ends or asks extenders."""
         try:
-            call = next(cycle) if answer is None else cycle.send(answer)
+            calls = next(cycle) if answers is None else cycle.send(answers)
         except StopIteration as done:
-            self._paused = None
             return self._decided(done.value, queued, profile, attempt, now)
-        self._paused = (cycle, queued, profile, attempt)
-        self._awaited_ticket = call.ticket
-        return [call]
+        self._paused = _Paused(cycle, queued, profile, attempt, calls, {})
+        for call in calls:
+            self.deadlines.set(("extender", call.ticket), now.monotonic + call.timeout_seconds + ANSWER_GRACE_SECONDS)
+        return list(calls)
 
     def _decided(
         self, outcome: CycleOutcome, queued: QueuedPod, profile: Profile, attempt: Attempt, now: Now
@@ -233,9 +246,21 @@ class Engine:
         commands: list[Command] = []
         nomination = outcome.nomination
         victims = getattr(attempt.preemption, "victims", ())
-        if nomination.mode is NominationMode.SET and victims:
+        if nomination.mode is NominationMode.SET and victims and self._is_pending(queued.info):
             commands = self.removals.start(queued.info, nomination.node_name, victims, now)
         return self.failures.attempt_failed(queued, attempt, outcome, now) + commands
+
+    def _is_pending(self, info: PodInfo) -> bool:
+        """Nobody is removed for the sake of a pod that was deleted or bound while extenders were asked."""
+        known = self.known_pods.by_uid(info.uid)
+        return known is not None and not known.node_name and not known.is_terminating
+
+    def _as_nominated(self, info: PodInfo) -> PodInfo:
+        """The nominator leads: a nomination whose write has not come back yet counts as if it had."""
+        nominated = self.nominator.nominated_node(info.uid)
+        if not nominated or nominated == info.pod.nominated_node_name:
+            return info
+        return info.nominated_to(nominated)
 
     def _skip(self, info: PodInfo) -> list[Command]:
         self.queue.done(info.uid)
@@ -263,7 +288,23 @@ class Engine:
     # --- stimuli ------------------------------------------------------------------------------------------------------
 
     def _object_observed(self, stimulus: ObjectObserved, now: Now) -> list[Command]:
-        aftermath = self.handlers.on_observed(stimulus.kind, stimulus.object, now)
+        obj = stimulus.object
+        if isinstance(obj, Pod):
+            self._forget_what_was_said(obj)
+            obj = self.removals.as_leaving(obj)
+        return self._apply_observed(stimulus.kind, obj, now)
+
+    def _forget_what_was_said(self, pod: Pod) -> None:
+        """Of a pod that is bound or over, and of a predecessor of its name."""
+        known = self.known_pods.get(pod.key)
+        if known is not None and known.uid != pod.metadata.uid:
+            self.failures.forget(known.uid)
+            self.removals.gone(known.uid)
+        if pod.node_name or pod.is_finished:
+            self.failures.forget(pod.metadata.uid)
+
+    def _apply_observed(self, kind: Kind, obj: ApiObject, now: Now) -> list[Command]:
+        aftermath = self.handlers.on_observed(kind, obj, now)
         if aftermath.reject_waiting:
             return self.bindings.reject_waiting(aftermath.reject_waiting, "", "removed", now)
         return []
@@ -272,6 +313,7 @@ class Engine:
         aftermath = self.handlers.on_deleted(stimulus.kind, stimulus.object, stimulus.is_stale, now)
         if stimulus.kind is Kind.POD:
             self.failures.forget(stimulus.object.metadata.uid)
+            self.removals.gone(stimulus.object.metadata.uid)
         if aftermath.reject_waiting:
             return self.bindings.reject_waiting(aftermath.reject_waiting, "", "removed", now)
         return []
@@ -289,6 +331,8 @@ class Engine:
                     commands += self.bindings.permit_timed_out(uid, plugin, now)
                 case ("pre-bind", str(uid)):
                     commands += self.bindings.poll(uid, now)
+                case ("extender", int(ticket)):
+                    commands += self._extender_answered(ExtenderAnswered(ticket, error="no answer in time"), now)
         return commands
 
     def _write_finished(self, outcome: WriteFinished, now: Now) -> list[Command]:
@@ -300,10 +344,18 @@ class Engine:
         return []
 
     def _extender_answered(self, answer: ExtenderAnswered, now: Now) -> list[Command]:
-        if self._paused is None or answer.ticket != self._awaited_ticket:
+        self.deadlines.drop(("extender", answer.ticket))
+        if self.bindings.knows(answer.ticket):
+            return self.bindings.extender_answered(answer, now)
+        paused = self._paused
+        if paused is None or all(call.ticket != answer.ticket for call in paused.calls):
             return []
-        cycle, queued, profile, attempt = self._paused
-        return self._go_on(cycle, queued, profile, attempt, answer, now)
+        paused.answers[answer.ticket] = answer
+        if len(paused.answers) < len(paused.calls):
+            return []
+        self._paused = None
+        answers = tuple(paused.answers[call.ticket] for call in paused.calls)
+        return self._go_on(paused.cycle, paused.queued, paused.profile, paused.attempt, answers, now)
 
     def _pods_activated(self, stimulus: PodsActivated, now: Now) -> list[Command]:
         self._activate(stimulus.keys, now)
@@ -315,11 +367,19 @@ class Engine:
     def _shutdown(self, _stimulus: ShutdownRequested, now: Now) -> list[Command]:
         """Nothing more is taken. Pods that wait in Permit or PreBind give up their room; binds are settled."""
         self.is_stopping = True
+        paused, self._paused = self._paused, None
+        if paused is not None:
+            paused.cycle.close()
+            for call in paused.calls:
+                self.deadlines.drop(("extender", call.ticket))
+            self.queue.done(paused.queued.uid)
         for binding in self.bindings.under_way:
             if binding.state is not BindingState.BINDING:
                 self.bindings.abandon(binding)
                 unreserve(self._context, binding.profile, binding.pod, binding.states)
-                self.cache.forget(binding.pod.uid)
+                if self.cache.is_assumed(binding.pod.uid):
+                    self.cache.forget(binding.pod.uid)
+                self.queue.done(binding.pod.uid)
         return []
 
     def _apply_effects(self, effects: Iterable[Effect]) -> None:
@@ -345,7 +405,9 @@ class Engine:
             stopwatch=self._context.stopwatch,
             apply_effects=lambda effects: None,
             new_ticket=self._new_ticket,
+            report=lambda message: None,
             percentage_of_nodes_to_score=self._context.percentage_of_nodes_to_score,
+            next_start=self._context.next_start,
         )
         return attempt, run_without_extenders(scheduling_cycle(context, profile, info, attempt, now, depth))
 

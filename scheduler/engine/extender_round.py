@@ -43,8 +43,8 @@ class ExtenderRound:
 
     @property
     def is_needed(self) -> bool:
-        """Whether the cycle may have to wait for an answer."""
-        return bool(self.filters or self.scorers or self.preempters)
+        """Whether a cycle waits for an answer before it knows whether the pod fits anywhere."""
+        return bool(self.filters or self.scorers)
 
     def filter(self, view: View, feasible: Feasible) -> Generator[Calls, Answers, str | None]:
         """Narrow the rows down, one extender after the other. Returns what went wrong if that ends the attempt."""
@@ -78,9 +78,7 @@ class ExtenderRound:
             feasible.rows = np.array(left, dtype=np.int64)
         return None
 
-    def score(
-        self, view: View, rows: npt.NDArray[np.int64]
-    ) -> Generator[Calls, Answers, npt.NDArray[np.int64]]:
+    def score(self, view: View, rows: npt.NDArray[np.int64]) -> Generator[Calls, Answers, npt.NDArray[np.int64]]:
         """What the extenders, asked side by side, add to the totals of ``rows``, int64. One that fails adds nothing."""
         names = [view.table.names[row] for row in rows.tolist()]
         place = {name: index for index, name in enumerate(names)}

@@ -39,6 +39,8 @@ class FailureHandling:
         self._tickets: dict[int, str] = {}
         self._last_note: dict[str, tuple[str, float]] = {}
         self._last_condition: dict[str, tuple[str, str]] = {}
+        """Written, but not seen to have come back."""
+        self._last_nomination: dict[str, str] = {}
 
     def attempt_failed(self, queued: QueuedPod, attempt: Attempt, failure: NotPlaced, now: Now) -> list[Command]:
         """The scheduling cycle found no node, or broke off."""
@@ -59,6 +61,11 @@ class FailureHandling:
         """The pod is gone or bound: nothing more will be said of it."""
         self._last_note.pop(uid, None)
         self._last_condition.pop(uid, None)
+        self._last_nomination.pop(uid, None)
+
+    def nomination_written(self, uid: str, node_name: str) -> None:
+        """A write of the pod's nominated node ("" for none) is on its way, by whichever part of the engine."""
+        self._last_nomination[uid] = node_name
 
     def _tell(self, queued: QueuedPod, attempt: Attempt, failure: NotPlaced, fate: Fate, now: Now) -> list[Command]:
         attempt.result = ERROR if failure.is_error else UNSCHEDULABLE
@@ -113,29 +120,40 @@ class FailureHandling:
             observed_generation=info.pod.metadata.generation,
         )
         said = (known.reason, known.message) if known is not None and known.status == "False" else None
-        if said == (reason, failure.message) or self._last_condition.get(info.uid) == (reason, failure.message):
+        written = self._last_condition.get(info.uid)
+        if written == said:
+            # It has come back: from now on the pod itself tells what it says.
+            self._last_condition.pop(info.uid, None)
+            written = None
+        if (reason, failure.message) == (said if written is None else written):
             condition = None
         else:
             self._last_condition[info.uid] = (reason, failure.message)
-        nominated = _nomination_to_write(failure.nomination, info.pod.status.nominated_node_name)
+        nominated = self._nomination_to_write(info, failure.nomination)
         if condition is None and nominated is None:
             return None
         ticket = self._new_ticket()
         self._tickets[ticket] = info.uid
         return PatchPodStatus(ticket, reference(info), condition, nominated)
 
+    def _nomination_to_write(self, info: PodInfo, nomination: Nomination) -> str | None:
+        """None where the pod says so already, and nothing else is under way."""
+        if nomination.mode is NominationMode.KEEP:
+            return None
+        wanted = nomination.node_name if nomination.mode is NominationMode.SET else ""
+        present = info.pod.status.nominated_node_name
+        written = self._last_nomination.pop(info.uid, present)
+        if wanted == present == written:
+            return None
+        self._last_nomination[info.uid] = wanted
+        return wanted
+
     def status_written(self, ticket: int, is_done: bool) -> None:
         """A status that did not arrive will be written again by the next attempt."""
         uid = self._tickets.pop(ticket, "")
         if not is_done:
             self._last_condition.pop(uid, None)
-
-
-def _nomination_to_write(nomination: Nomination, present: str) -> str | None:
-    if nomination.mode is NominationMode.KEEP:
-        return None
-    wanted = nomination.node_name if nomination.mode is NominationMode.SET else ""
-    return wanted if wanted != present else None
+            self._last_nomination.pop(uid, None)
 
 
 def reference(info: PodInfo) -> PodReference:

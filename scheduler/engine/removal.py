@@ -12,8 +12,11 @@ as the last victim is seen to terminate, since its deletion may be the very even
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+import msgspec
 
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
@@ -23,11 +26,14 @@ from scheduler.engine.failure import reference
 from scheduler.engine.stimuli import WriteFinished
 from scheduler.framework.now import Now
 from scheduler.objects.meta import Condition
+from scheduler.objects.pod import Pod
 from scheduler.objects.timestamps import format_seconds
 from scheduler.queue.known_pods import KnownPods
 
 DISRUPTION_TARGET = "DisruptionTarget"
 PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
+
+_MOST_FINISHED = 10_000
 
 
 @dataclass(slots=True)
@@ -65,6 +71,8 @@ class Removals:
         bindings: BindingCycles,
         new_ticket: Callable[[], int],
         activate: Callable[[PodInfo, Now], None],
+        nominated: Callable[[str, str], None],
+        learned: Callable[[Pod, Now], list[Command]],
         is_strict: bool = False,
     ) -> None:
         self._known_pods = known_pods
@@ -72,11 +80,15 @@ class Removals:
         self._bindings = bindings
         self._new_ticket = new_ticket
         self._activate = activate
+        self._nominated = nominated
+        self._learned = learned
+        self._leaving: dict[str, str] = {}
+        """UID of each victim whose deletion was granted, until the watch shows that it is gone → when."""
         self._is_strict = is_strict
         self._running: dict[str, _Removal] = {}
         self._tickets: dict[int, tuple[str, PodInfo, bool]] = {}
         """Ticket → preemptor UID, victim, and whether the answer is about the deletion (else the condition)."""
-        self.finished: list[RemovalOver] = []
+        self.finished: deque[RemovalOver] = deque(maxlen=_MOST_FINISHED)
 
     def __len__(self) -> int:
         return len(self._running)
@@ -129,16 +141,63 @@ class Removals:
         removal = self._running.get(uid)
         if removal is None:
             return []
-        is_gone = outcome.status == 404 or (outcome.status == 409 and self._is_replaced(victim))
+        is_gone = self._is_gone(outcome, victim)
         if not outcome.is_done and not is_gone:
             removal.has_failed = True
             removal.outstanding.pop(victim.uid, None)
             return self._go_on(removal, now)
         if was_deletion or is_gone:
             removal.outstanding.pop(victim.uid, None)
-            told = [] if is_gone else [self._event(removal, victim)]
+            told = [] if is_gone else [self._event(removal, victim), *self._granted(victim, now)]
             return [*told, *self._go_on(removal, now)]
+        if removal.has_failed or not self._is_wanted(removal):
+            removal.outstanding.pop(victim.uid, None)
+            return self._go_on(removal, now)
         return [self._delete(removal, victim)]
+
+    # --- what is known before the watch says so -----------------------------------------------------------------------
+
+    def _granted(self, victim: PodInfo, now: Now) -> list[Command]:
+        """The API server has taken the deletion: the pod terminates, though the watch is yet to show it."""
+        known = self._known_pods.by_uid(victim.uid)
+        if known is None or known.is_terminating:
+            return []
+        self._leaving[victim.uid] = format_seconds(now.wall)
+        return self._learned(self.as_leaving(known.pod), now)
+
+    def as_leaving(self, pod: Pod) -> Pod:
+        """The pod as the API server has it by now: an event under way may be older than the deletion of a victim."""
+        since = self._leaving.get(pod.metadata.uid) if self._leaving else None
+        if since is None or pod.metadata.deletion_timestamp is not None:
+            return pod
+        return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, deletion_timestamp=since))
+
+    def gone(self, uid: str) -> None:
+        """The watch shows that the pod is gone."""
+        self._leaving.pop(uid, None)
+
+    def _is_wanted(self, removal: _Removal) -> bool:
+        """The preemptor still waits for its room: no further victim falls for one that is gone or bound."""
+        known = self._known_pods.by_uid(removal.preemptor.uid)
+        return known is not None and not known.node_name and not known.is_terminating
+
+    def _is_gone(self, outcome: WriteFinished, victim: PodInfo) -> bool:
+        """The victim was not there any more, or another pod has its name: its UID went along with every write.
+
+        The API server refuses a foreign UID with 409 where it is a precondition, and in a status with 422.
+        """
+        if outcome.is_done:
+            return False
+        if outcome.status not in (409, 422):
+            return outcome.status == 404
+        known = self._known_pods.get(victim.key)
+        return (
+            known is None
+            or known.uid != victim.uid
+            or known.is_terminating
+            or "uid in precondition" in outcome.message.lower()
+            or (outcome.status == 422 and "metadata.uid" in outcome.message)
+        )
 
     # --- one victim ---------------------------------------------------------------------------------------------------
 
@@ -147,7 +206,10 @@ class Removals:
         if cancelled is not None:
             removal.outstanding.pop(victim.uid, None)
             return [*cancelled, self._event(removal, victim, " (in kube-scheduler memory).")]
-        known = self._known_pods.by_uid(victim.uid) or victim
+        known = self._known_pods.by_uid(victim.uid)
+        if known is None or known.is_terminating:
+            removal.outstanding.pop(victim.uid, None)
+            return []
         present = known.pod.condition(DISRUPTION_TARGET)
         message = f"{removal.preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod"
         if (
@@ -187,17 +249,12 @@ class Removals:
             reporting_controller=removal.preemptor.pod.spec.scheduler_name,
         )
 
-    def _is_replaced(self, victim: PodInfo) -> bool:
-        """A conflict on the UID: the victim is gone, and another pod has its name."""
-        known = self._known_pods.get(victim.key)
-        return known is None or known.uid != victim.uid or known.is_terminating
-
     # --- the whole ----------------------------------------------------------------------------------------------------
 
     def _go_on(self, removal: _Removal, now: Now) -> list[Command]:
         if removal.outstanding:
             return []
-        if removal.is_at_last or removal.has_failed or removal.last is None:
+        if removal.is_at_last or removal.has_failed or removal.last is None or not self._is_wanted(removal):
             return self._end(removal, now)
         removal.is_at_last = True
         last = removal.last
@@ -218,13 +275,12 @@ class Removals:
 
     def _clear_lower_nominations(self, preemptor: PodInfo, node: str) -> list[Command]:
         """Less important pods that counted on this node must look again."""
-        return [
-            PatchPodStatus(0, reference(other), nominated_node_name="")
-            for other in self._nominator.pods_for_node(node)
-            if other.priority < preemptor.priority
-            and not self._nominator.is_foreign(other.uid)
-            and other.pod.status.nominated_node_name
-        ]
+        commands: list[Command] = []
+        for other in self._nominator.pods_for_node(node):
+            if other.priority < preemptor.priority and not self._nominator.is_foreign(other.uid):
+                self._nominated(other.uid, "")
+                commands.append(PatchPodStatus(0, reference(other), nominated_node_name=""))
+        return commands
 
     def _ticket(self, removal: _Removal, victim: PodInfo, is_deletion: bool) -> int:
         ticket = self._new_ticket()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from scheduler.cluster.pod_info import PodInfo
@@ -22,14 +23,27 @@ States = dict[str, State | Skip]
 
 
 def assume_and_reserve(
-    context: CycleContext, profile: Profile, pod: PodInfo, node: str, states: States, attempt: Attempt
+    context: CycleContext,
+    profile: Profile,
+    pod: PodInfo,
+    node: str,
+    states: States,
+    attempt: Attempt,
+    lap: Callable[[str], None],
 ) -> CycleOutcome:
-    """The pod counts on its node and its plugins have set aside what it needs; or nothing of it has happened."""
+    """The pod counts on its node and its plugins have set aside what it needs; or nothing of it has happened.
+
+    ``lap`` is told when a point is through. Raises InvariantViolation if the pod is placed already.
+    """
     assumed = pod.on_node(node)
     context.cache.assume(assumed)
     context.nominator.delete(pod.uid)
     waits: dict[str, float] = {}
-    failed = _reserve(context, profile, assumed, states) or _permit(context, profile, assumed, states, waits)
+    failed = _reserve(context, profile, assumed, states)
+    lap("Reserve")
+    if failed is None:
+        failed = _permit(context, profile, assumed, states, waits)
+        lap("Permit")
     if failed is not None:
         unreserve(context, profile, assumed, states)
         context.cache.forget(pod.uid)

@@ -33,27 +33,25 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.row_journal import RowJournal
 from scheduler.cluster.view import View
 from scheduler.engine.attempt import Attempt
-from scheduler.engine.commands import CallExtender
-from scheduler.engine.extender_round import ExtenderRound
+from scheduler.engine.error_texts import cause_of, failed_at, text_of
+from scheduler.engine.extender_round import Answers, Calls, ExtenderRound
 from scheduler.engine.outcome import NO_NODES, CycleOutcome, NotPlaced, Placed
 from scheduler.engine.post_filter_round import run_post_filters
+from scheduler.engine.reservation import assume_and_reserve
 from scheduler.engine.sampling import nodes_to_find, take_sample
-from scheduler.engine.stimuli import ExtenderAnswered
 from scheduler.errors import PluginError
 from scheduler.extenders.extender import Extender
 from scheduler.framework.class_filters import FITS, OUTSIDE, ClassFilters
-from scheduler.framework.class_scores import InvalidScore
 from scheduler.framework.classes import ClassCache, Fragments, PodClass
 from scheduler.framework.diagnosis import NOT_LOOKED_AT, Diagnosis, fit_error_text, outside_node_set
 from scheduler.framework.node_filter import filter_with_nominated, rivals
 from scheduler.framework.nominated_overlay import NominatedOverlay
 from scheduler.framework.now import Now
-from scheduler.framework.plugin import Effect, State, Wait
+from scheduler.framework.plugin import Effect
 from scheduler.framework.profile import Profile
-from scheduler.framework.status import Code, Refusal, Skip
+from scheduler.framework.status import Code, Refusal
 
-MAX_PERMIT_WAIT_SECONDS = 15 * 60.0
-Cycle = Generator[CallExtender, ExtenderAnswered, CycleOutcome]
+Cycle = Generator[Calls, Answers, CycleOutcome]
 
 
 @dataclass(slots=True)
@@ -68,6 +66,8 @@ class CycleContext:
     stopwatch: Callable[[], float]
     apply_effects: Callable[[Iterable[Effect]], None]
     new_ticket: Callable[[], int]
+    report: Callable[[str], None]
+    """Takes what somebody should log."""
     percentage_of_nodes_to_score: int | None = None
     next_start: int = 0
     """Where sampling goes on, as a place in the order of nodes; shared by all profiles."""
@@ -108,7 +108,10 @@ def scheduling_cycle(
     try:
         return (yield from _cycle(context, profile, pod, attempt, now, depth))
     except PluginError as error:
-        return NotPlaced(_text_of(error), is_error=True)
+        return NotPlaced(text_of(error), is_error=True)
+    except Exception as error:  # noqa: BLE001 - our own fault: this pod waits for its back-off, all others go on
+        context.report(f"{pod.key}: the attempt broke off: {error!r}")
+        return NotPlaced(cause_of(error), is_error=True)
 
 
 def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now, depth: Depth) -> Cycle:
@@ -130,9 +133,10 @@ def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
     if filters.pre_refusal is not None:
         if filters.pre_refusal.code not in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE):
             return NotPlaced(
-                f'running PreFilter plugin "{filters.pre_refusal.plugin}": {filters.pre_refusal.message}', is_error=True
+                failed_at("PreFilter", filters.pre_refusal.plugin, filters.pre_refusal.message), is_error=True
             )
-        return _no_fit(context, profile, pod, _refused_as_a_whole(filters, view), filters, attempt, now, clock)
+        diagnosis = _refused_as_a_whole(filters, view)
+        return (yield from _no_fit(context, profile, pod, view, diagnosis, filters, extenders, attempt, now, clock))
 
     attempt.only_nodes = filters.only
     feasible = None
@@ -140,10 +144,10 @@ def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
         feasible = yield from _nominated_node(context, profile, pod, view, filters, extenders, attempt)
     if feasible is None:
         filters.refresh_rows(pod, view, journal)
-        error = filters.error()
-        if error is not None:
-            return NotPlaced(f'running "{error.plugin}" filter plugin: {error.message}', is_error=True)
         feasible = _fitting(context, profile, pod, view, journal, pod_class, attempt)
+        error = filters.error() or _error_among(feasible.refusals.values())
+        if error is not None:
+            return NotPlaced(failed_at("Filter", error.plugin, error.message), is_error=True)
         clock.lap("Filter")
         if extenders.filters and len(feasible.rows):
             problem = yield from extenders.filter(view, feasible)
@@ -152,19 +156,22 @@ def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
     attempt.feasible_nodes = len(feasible.rows)
 
     if not len(feasible.rows):
-        diagnosis = _diagnose(filters, feasible, view)
-        return _no_fit(context, profile, pod, diagnosis, filters, attempt, now, clock)
+        diagnosis = _diagnose(filters, feasible)
+        return (yield from _no_fit(context, profile, pod, view, diagnosis, filters, extenders, attempt, now, clock))
     if depth is Depth.EXPLAIN:
-        attempt.diagnosis = _diagnose(filters, feasible, view)
+        attempt.diagnosis = _diagnose(filters, feasible)
     if len(feasible.rows) == 1 and depth is not Depth.EXPLAIN:
         row = int(feasible.rows[0])
     else:
         row = yield from _choose(context, pod, pod_class, fragments, view, journal, feasible, extenders, attempt, depth)
         clock.lap("Score")
+    node = view.table.names[row]
     if depth is not Depth.DECIDE:
-        attempt.node = view.table.names[row]
-        return Placed(pod.on_node(attempt.node), filters.states)
-    return _assume_and_reserve(context, profile, pod, view.table.names[row], filters, attempt, clock)
+        attempt.node = node
+        return Placed(pod.on_node(node), filters.states)
+    if context.cache.table.existing_row(node) is None:
+        return NotPlaced(f'node "{node}" was removed while extenders were asked', is_error=True)
+    return assume_and_reserve(context, profile, pod, node, filters.states, attempt, clock.lap)
 
 
 def run_without_extenders(cycle: Cycle) -> CycleOutcome:
@@ -188,17 +195,19 @@ def _nominated_node(
     filters: ClassFilters,
     extenders: ExtenderRound,
     attempt: Attempt,
-) -> Generator[CallExtender, ExtenderAnswered, Feasible | None]:
-    """The one row, if the pod fits where it is nominated; else None and the search goes over all nodes.
-
-    As in kube-scheduler the node sets of PreFilter plugins are not consulted for it.
+) -> Generator[Calls, Answers, Feasible | None]:
+    """The one row, if the pod fits where it is nominated; else None and the search goes over all nodes, which finds
+    out what went wrong here, too. As in kube-scheduler the node sets of PreFilter plugins are not consulted for it.
     """
     name = pod.pod.status.nominated_node_name
     row = view.table.existing_row(name) if name else None
     if row is None:
         return None
     beside = rivals(pod, context.nominator.pods_for_node(name))
-    refusal = filter_with_nominated(profile.filter_plugins, filters.states, pod, view, row, beside)
+    try:
+        refusal = filter_with_nominated(profile.filter_plugins, filters.states, pod, view, row, beside)
+    except PluginError:
+        return None
     if refusal is not None:
         return None
     feasible = Feasible(np.array([row], dtype=np.int64), is_whole_class=False)
@@ -242,6 +251,8 @@ def _fitting(
     if filters.only is not None:
         candidates = candidates[filters.codes[candidates] != OUTSIDE]
     wanted = nodes_to_find(len(candidates), percentage)
+    if not profile.score_plugins and not any(each.has_filter or each.has_prioritize for each in context.extenders):
+        wanted = min(wanted, 1)
     sample, seen = take_sample(candidates, feasible.rows, context.next_start, wanted)
     context.next_start = (context.next_start + seen) % view.total_nodes
     attempt.evaluated_nodes = seen
@@ -260,6 +271,10 @@ def _refused_beside_nominated(
     return overlay.refusals(pod, pod_class.filters, view, journal, context.nominator)
 
 
+def _error_among(refusals: Iterable[Refusal]) -> Refusal | None:
+    return next((refusal for refusal in refusals if refusal.code is Code.ERROR), None)
+
+
 # --- 7. nothing fits --------------------------------------------------------------------------------------------------
 
 
@@ -274,7 +289,7 @@ def _refused_as_a_whole(filters: ClassFilters, view: View) -> Diagnosis:
     )
 
 
-def _diagnose(filters: ClassFilters, feasible: Feasible, view: View) -> Diagnosis:
+def _diagnose(filters: ClassFilters, feasible: Feasible) -> Diagnosis:
     """Why no row is left: the class's refusals, under those of this pod alone."""
     codes = np.maximum(filters.codes, FITS).astype(np.int32)
     refusals = list(filters.refusals[1:])
@@ -306,16 +321,20 @@ def _no_fit(
     context: CycleContext,
     profile: Profile,
     pod: PodInfo,
+    view: View,
     diagnosis: Diagnosis,
     filters: ClassFilters,
+    extenders: ExtenderRound,
     attempt: Attempt,
     now: Now,
     clock: _Laps,
-) -> NotPlaced:
+) -> Generator[Calls, Answers, NotPlaced]:
     total = attempt.total_nodes
     if attempt.evaluated_nodes == 0:
         attempt.evaluated_nodes = total
-    answer = run_post_filters(context, profile, pod, diagnosis, filters.states, now)
+    if extenders.preempters and not extenders.is_needed:
+        view = view.frozen()
+    answer = yield from run_post_filters(context, profile, pod, view, diagnosis, filters.states, extenders, now)
     clock.lap("PostFilter")
     if answer is not None:
         diagnosis = diagnosis.with_post_filter(answer.message)
@@ -344,7 +363,7 @@ def _choose(
     extenders: ExtenderRound,
     attempt: Attempt,
     depth: Depth,
-) -> Generator[CallExtender, ExtenderAnswered, int]:
+) -> Generator[Calls, Answers, int]:
     scores = pod_class.scores
     scores.refresh(pod, fragments, view, journal, pod_class.filters)
     if feasible.is_whole_class and not extenders.scorers and depth is not Depth.EXPLAIN:
@@ -368,88 +387,6 @@ def _choose(
 def _one_of(rows: npt.NDArray[np.int64], rng: Random) -> int:
     """One at random, as kube-scheduler documents it; the only draw is from the injected source."""
     return int(rows[0] if len(rows) == 1 else rows[rng.randrange(len(rows))])
-
-
-# --- 9. and 10. -------------------------------------------------------------------------------------------------------
-
-
-def _assume_and_reserve(
-    context: CycleContext,
-    profile: Profile,
-    pod: PodInfo,
-    node: str,
-    filters: ClassFilters,
-    attempt: Attempt,
-    clock: _Laps,
-) -> CycleOutcome:
-    attempt.node = node
-    assumed = pod.on_node(node)
-    states = filters.states
-    context.cache.assume(assumed)
-    context.nominator.delete(pod.uid)
-    failed: NotPlaced | None = None
-    waits: dict[str, float] = {}
-    try:
-        for reserver in profile.reserve_plugins:
-            answer = reserver.reserve(_state(states, reserver.name), assumed, context.cache.view, node)
-            if isinstance(answer, Refusal):
-                failed = _rejected(answer, reserver.name, "Reserve")
-                break
-            context.apply_effects(answer)
-        clock.lap("Reserve")
-        for permitter in profile.permit_plugins if failed is None else ():
-            verdict = permitter.permit(_state(states, permitter.name), assumed, context.cache.view, node)
-            if isinstance(verdict, Refusal):
-                failed = _rejected(verdict, permitter.name, "Permit")
-                break
-            if isinstance(verdict, Wait):
-                waits[permitter.name] = min(verdict.timeout_seconds, MAX_PERMIT_WAIT_SECONDS)
-        clock.lap("Permit")
-    except Exception as error:  # noqa: BLE001 - a plugin's fault must not leave the pod assumed
-        failed = NotPlaced(f"{type(error).__name__}: {error}", is_error=True)
-    if failed is not None:
-        attempt.node = ""
-        unreserve(context, profile, assumed, states)
-        context.cache.forget(pod.uid)
-        return failed
-    return Placed(assumed, states, waits)
-
-
-def unreserve(context: CycleContext, profile: Profile, assumed: PodInfo, states: dict[str, State | Skip]) -> None:
-    """Ask every reserve plugin, in reverse order, to take back what it set aside; also those that never ran."""
-    for plugin in reversed(profile.reserve_plugins):
-        context.apply_effects(
-            plugin.unreserve(_state(states, plugin.name), assumed, context.cache.view, assumed.node_name)
-        )
-
-
-def _state(states: dict[str, State | Skip], name: str) -> State | None:
-    state = states.get(name)
-    return None if isinstance(state, Skip) else state
-
-
-def _rejected(refusal: Refusal, plugin: str, point: str) -> NotPlaced:
-    """Reserve or Permit said no: worded as a refusal by a cluster of this one node."""
-    if not refusal.code.is_rejection:
-        return NotPlaced(f'running {point} plugin "{plugin}": {refusal.message}', is_error=True)
-    diagnosis = Diagnosis.of_rows({0: refusal.by(plugin)}, 1)
-    return NotPlaced(
-        fit_error_text(1, diagnosis),
-        unschedulable_plugins=frozenset({plugin}),
-        pending_plugins=frozenset({plugin} if refusal.code is Code.PENDING else ()),
-    )
-
-
-def _text_of(error: PluginError) -> str:
-    """What an event says of a plugin that raised, in kube-scheduler's words for the point."""
-    if isinstance(error, InvalidScore):
-        return str(error)
-    cause = str(error.cause) if isinstance(error.cause, ValueError) else f"{type(error.cause).__name__}: {error.cause}"
-    if error.point == "Filter":
-        return f'running "{error.plugin}" filter plugin: {cause}'
-    if error.point == "Score":
-        return f'running Score plugins: plugin "{error.plugin}" failed with: {cause}'
-    return f'running {error.point} plugin "{error.plugin}": {cause}'
 
 
 class _Laps:

@@ -21,6 +21,10 @@ MAX_EXTENDER_PRIORITY = 10
 SCORE_FACTOR = 100 // MAX_EXTENDER_PRIORITY
 
 
+MOST_OF_A_SCORE = 2**48
+"""A weighted score beyond this (either way) is an error: sums must stay within int64."""
+
+
 class ExtenderError(SchedulerError):
     """An extender failed, or answered what it must not."""
 
@@ -133,7 +137,8 @@ class Extender:
             for name in passed:
                 if name not in known:
                     raise ExtenderError(
-                        f'extender "{self.name}" claims a filtered node "{name}" which is not found in the input node list'
+                        f'extender "{self.name}" claims a filtered node "{name}" '
+                        "which is not found in the input node list"
                     )
         elif answer.get("nodes") is not None:
             items = _lowered(answer["nodes"]).get("items") or ()
@@ -147,15 +152,19 @@ class Extender:
         return FilterAnswer(tuple(dict.fromkeys(passed)), failed, unresolvable)
 
     def read_scores(self, body: bytes) -> dict[str, int]:
-        """Node → weighted score, of every node that was named; several entries of one node add up. Raises ExtenderError."""
+        """Node → weighted score, of every node that was named; several entries of one node add up.
+
+        Raises ExtenderError.
+        """
         scores: dict[str, int] = {}
         for entry in _list(_decoded(body, self.name) or [], self.name):
             item = _lowered(entry)
-            score = item.get("score") or 0
-            if isinstance(score, bool) or not isinstance(score, int):
-                raise ExtenderError(f'extender "{self.name}" answers a score that is not a whole number: {score!r}')
             host = str(item.get("host", ""))
-            scores[host] = scores.get(host, 0) + score * self.configuration.weight * SCORE_FACTOR
+            score = _whole(item.get("score"), self.name)
+            total = scores.get(host, 0) + score * self.configuration.weight * SCORE_FACTOR
+            if abs(total) > MOST_OF_A_SCORE:
+                raise ExtenderError(f'extender "{self.name}" answers a score that is out of range: {score}')
+            scores[host] = total
         return scores
 
     def read_bind(self, body: bytes) -> None:
@@ -173,7 +182,7 @@ class Extender:
         for node, value in nodes.items():
             victims = _lowered(value or {})
             uids = tuple(str(_lowered(pod).get("uid", "")) for pod in _list(victims.get("pods") or [], self.name))
-            answers[str(node)] = VictimsAnswer(uids, int(victims.get("numpdbviolations") or 0))
+            answers[str(node)] = VictimsAnswer(uids, _whole(victims.get("numpdbviolations"), self.name))
         return answers
 
 
@@ -186,7 +195,7 @@ def build_extenders(configurations: Sequence[ExtenderConfiguration]) -> tuple[Ex
 def _decoded(body: bytes, name: str) -> Any:
     try:
         return msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ExtenderError(f'extender "{name}" answers what is not JSON: {error}') from error
 
 
@@ -205,6 +214,15 @@ def _lowered(value: Any) -> dict[str, Any]:
 def _list(value: Any, name: str) -> Sequence[Any]:
     if not isinstance(value, list | tuple):
         raise ExtenderError(f'extender "{name}" answers what is not a list where one belongs')
+    return value
+
+
+def _whole(value: Any, name: str) -> int:
+    """An integer; absent counts as 0, as Go decodes it."""
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ExtenderError(f'extender "{name}" answers what is not a whole number: {value!r}')
     return value
 
 

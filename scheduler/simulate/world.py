@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -41,6 +42,7 @@ from scheduler.engine.stimuli import (
 from scheduler.errors import InvariantViolation
 from scheduler.framework.now import Now
 from scheduler.objects.kinds import Kind, decode, decode_as
+from scheduler.objects.meta import Condition
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.objects.resources import allocatable_of, requests_of
@@ -209,9 +211,9 @@ class World:
                     self.events.append(command)
                 case CallExtender(ticket=ticket):
                     answer = ExtenderAnswered(ticket, error="connection refused")
-                    self._later(self.trouble.write_seconds, lambda answer=answer: self._feed(answer))  # type: ignore[misc]
+                    self._later(self.trouble.write_seconds, partial(self._feed, answer))
                 case RunPlugin(ticket=ticket):
-                    self._later(self.trouble.write_seconds, lambda ticket=ticket: self._feed(PluginFinished(ticket, None)))  # type: ignore[misc]  # noqa: E501
+                    self._later(self.trouble.write_seconds, partial(self._feed, PluginFinished(ticket, None)))
                 case _:
                     self._send(command)
 
@@ -257,7 +259,7 @@ class World:
                     self.facts.bind(pod.key, pod.uid, node, self.time)
                     self._after_binding(pod.key, pod.uid, node)
                 case PatchPodStatus(pod=pod, condition=condition, nominated_node_name=nominated):
-                    stated = msgspec.to_builtins(condition) if condition is not None else None
+                    stated = _stated(condition) if condition is not None else None
                     self.facts.patch_status(pod.key, pod.uid, stated, nominated)
                 case DeletePod(pod=pod):
                     if self.facts.delete_pod(pod.key, pod.uid, self.time):
@@ -342,6 +344,11 @@ class World:
             for name, amount in amounts.items():
                 if amount > offered.amount(name):
                     raise InvariantViolation(f"node {node} has {offered.amount(name)} {name}, pods take {amount}")
+
+
+def _stated(condition: Condition) -> Document:
+    found: Document = msgspec.to_builtins(condition)
+    return found
 
 
 def _decoded(type_: type[Any], document: Document) -> Any:

@@ -1,0 +1,38 @@
+# syntax=docker/dockerfile:1
+# Two stages on one base: the first has pip and the sources, the second only what runs. amd64 and arm64 alike: every
+# dependency is installed from a wheel, so nothing is compiled and no compiler is needed.
+#   docker build -t tandem-scheduler:0.1.0 .
+#   docker buildx build --platform linux/amd64,linux/arm64 -t tandem-scheduler:0.1.0 .
+
+FROM python:3.11.14-slim-bookworm AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+WORKDIR /build
+RUN ["python", "-m", "venv", "/opt/tandem"]
+# Dependencies before sources: they change less often.
+COPY requirements-runtime.txt requirements-build.txt ./
+RUN ["/opt/tandem/bin/python", "-m", "pip", "install", "--only-binary=:all:", "--require-hashes", "--requirement=requirements-runtime.txt"]
+RUN ["python", "-m", "pip", "install", "--only-binary=:all:", "--require-hashes", "--requirement=requirements-build.txt"]
+COPY pyproject.toml README.md LICENSE ./
+COPY scheduler ./scheduler
+# Files are compiled here, since the image's file system is read-only when it runs; pip itself stays behind.
+RUN ["python", "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir=/build/wheel", "."]
+RUN ["/opt/tandem/bin/python", "-m", "pip", "install", "--no-deps", "--no-index", "--find-links=/build/wheel", "tandem-scheduler"]
+RUN ["/opt/tandem/bin/python", "-m", "pip", "uninstall", "--yes", "setuptools", "pip"]
+RUN ["/opt/tandem/bin/python", "-m", "compileall", "-q", "/opt/tandem/lib"]
+
+FROM python:3.11.14-slim-bookworm
+LABEL org.opencontainers.image.title="Tandem" \
+      org.opencontainers.image.description="A second scheduler for Kubernetes that decides as kube-scheduler 1.36" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=build /opt/tandem /opt/tandem
+# Nothing may be written at run time: no bytecode, no home folder. Logs are not held back in a buffer.
+ENV PATH=/opt/tandem/bin:/usr/local/bin:/usr/bin:/bin \
+    HOME=/nonexistent \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+WORKDIR /
+# A number, so that Kubernetes can check runAsNonRoot; the user needs no entry in /etc/passwd.
+USER 65532:65532
+EXPOSE 10259
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["/opt/tandem/bin/python", "-m", "scheduler", "run"]

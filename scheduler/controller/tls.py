@@ -1,0 +1,242 @@
+"""The certificate that the pages are served with: stated files, a folder, or one made at the start for this process.
+
+kube-scheduler 1.36 makes itself a certificate in memory where none is stated, and so do we: traffic is encrypted, but
+who wants to know whom they talk to states files. Stated files are read again when they change (``refresh``), so that a
+rotated certificate is served without a restart.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import os
+import ssl
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from scheduler.errors import ConfigurationError, Fault
+
+REFRESH_SECONDS: Final = 30.0
+"""How often stated files are looked at."""
+PAIR_NAME: Final = "tandem-scheduler"
+"""The files of ``--cert-dir`` are called so, with ``.crt`` and ``.key``."""
+SELF_MADE_DAYS: Final = 365
+VERSIONS: Final = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
+
+_FIXED_IN_TLS_13: Final = frozenset(
+    {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
+)
+_CIPHER_SUITES: Final = {
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+}
+"""Names of kube-scheduler's flag, and what OpenSSL calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """How HTTPS is served. No files and no folder: a certificate is made for this process alone.
+
+    ``cipher_suites``: kube-scheduler's names, for TLS 1.2; () leaves the choice to the library, and TLS 1.3 has no
+    choice. ``client_authority_file``: clients that show a certificate of this authority are who it says.
+    """
+
+    certificate_file: str = ""
+    key_file: str = ""
+    certificate_folder: str = ""
+    minimum_version: str = "VersionTLS12"
+    cipher_suites: tuple[str, ...] = ()
+    client_authority_file: str = ""
+
+    def faults(self) -> list[Fault]:
+        """What can be told without reading a file."""
+        found = []
+        if self.minimum_version not in VERSIONS:
+            text = f'--tls-min-version: unknown tls version "{self.minimum_version}", known: {", ".join(VERSIONS)}'
+            found.append(Fault("", text))
+        if bool(self.certificate_file) != bool(self.key_file):
+            found.append(Fault("", "--tls-cert-file and --tls-private-key-file must be specified together"))
+        for name in self.cipher_suites:
+            if name not in _CIPHER_SUITES and name not in _FIXED_IN_TLS_13:
+                found.append(Fault("", f"--tls-cipher-suites: Cipher suite {name} not supported or doesn't exist"))
+        return found
+
+
+class ServingCertificate:
+    """``context`` is the one to serve with, for as long as the server runs; ``refresh`` now and then."""
+
+    def __init__(self, settings: TlsSettings, hostname: str, today: datetime.datetime | None = None) -> None:
+        """Raises ConfigurationError if a file can't be used."""
+        faults = settings.faults()
+        if faults:
+            raise ConfigurationError(faults)
+        self._settings = settings
+        self._hostname = hostname
+        self._today = today or datetime.datetime.now(datetime.UTC)
+        self.context = self._new_context()
+        pair = self._pair()
+        if pair is None:
+            self._load_self_made()
+        else:
+            _load_pair(self.context, *pair)
+        if settings.client_authority_file:
+            self._trust_clients_of(settings.client_authority_file)
+        self._stamps = self._read_stamps()
+
+    def refresh(self) -> bool:
+        """Take up changed files; whether there were any. Connections that are open go on as they are.
+
+        Raises ConfigurationError if the new files can't be used; the old certificate is then served on, and the same
+        files are not tried again. An authority that was taken out of its file stays trusted until the next start.
+        """
+        stamps = self._read_stamps()
+        if stamps == self._stamps:
+            return False
+        self._stamps = stamps
+        pair = self._pair()
+        if pair is not None:
+            # First into a context that nobody uses: a pair that doesn't match must not break the one that is served.
+            _load_pair(self._new_context(), *pair)
+            _load_pair(self.context, *pair)
+        if self._settings.client_authority_file:
+            self._trust_clients_of(self._settings.client_authority_file)
+        return True
+
+    def trust_clients(self, authority: str) -> None:
+        """Clients may identify themselves by certificates of this authority (PEM). Raises ConfigurationError."""
+        try:
+            self.context.load_verify_locations(cadata=authority)
+        except (ssl.SSLError, ValueError) as error:
+            raise ConfigurationError([Fault("", f"client certificate authority can't be used: {error}")]) from error
+        self.context.verify_mode = ssl.CERT_OPTIONAL
+
+    def _trust_clients_of(self, path: str) -> None:
+        try:
+            text = Path(path).read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ConfigurationError([Fault("", f"--client-ca-file {path} can't be used: {reason}")]) from error
+        self.trust_clients(text)
+
+    def _new_context(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = VERSIONS[self._settings.minimum_version]
+        ciphers = [_CIPHER_SUITES[name] for name in self._settings.cipher_suites if name in _CIPHER_SUITES]
+        if ciphers:
+            context.set_ciphers(":".join(ciphers))
+        context.set_alpn_protocols(["http/1.1"])
+        return context
+
+    def _pair(self) -> tuple[str, str] | None:
+        """The files to serve with; None: made in memory. A folder without the pair gets one."""
+        settings = self._settings
+        if settings.certificate_file:
+            return settings.certificate_file, settings.key_file
+        if not settings.certificate_folder:
+            return None
+        folder = Path(settings.certificate_folder)
+        certificate, key = folder / f"{PAIR_NAME}.crt", folder / f"{PAIR_NAME}.key"
+        if not (certificate.exists() and key.exists()):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                _write_pair(certificate, key, *self_made_pair(self._hostname, self._today))
+            except OSError as error:
+                text = f"--cert-dir {folder} can't be written: {error.strerror or error}"
+                raise ConfigurationError([Fault("", text)]) from error
+        return str(certificate), str(key)
+
+    def _load_self_made(self) -> None:
+        """The library reads certificates from files alone; these are gone again when it has."""
+        with tempfile.TemporaryDirectory(prefix="tandem-") as folder:
+            certificate, key = Path(folder) / "tls.crt", Path(folder) / "tls.key"
+            _write_pair(certificate, key, *self_made_pair(self._hostname, self._today))
+            _load_pair(self.context, str(certificate), str(key))
+
+    def _read_stamps(self) -> tuple[object, ...]:
+        settings = self._settings
+        paths: Sequence[str] = (settings.certificate_file, settings.key_file, settings.client_authority_file)
+        return tuple(file_stamp(path) for path in paths if path)
+
+
+async def keep_fresh(
+    certificate: ServingCertificate, wait: Callable[[], object], report: Callable[[str, str], None]
+) -> None:
+    """Look at the files whenever ``wait`` (a coroutine function) comes back; ``report(event, error)`` what came."""
+    while True:
+        await wait()  # type: ignore[misc]
+        try:
+            if certificate.refresh():
+                report("Serving certificate read again", "")
+        except ConfigurationError as error:
+            report("Serving certificate can't be read again, the old one stays", str(error))
+
+
+def file_stamp(path: str) -> tuple[int, int, int] | None:
+    """Changes when the file, or what a link on the way to it points at, does. None if there is no such file."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino, status.st_size
+
+
+def self_made_pair(hostname: str, today: datetime.datetime) -> tuple[bytes, bytes]:
+    """A certificate for this host and the loopback, signed by itself, and its key; both PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{PAIR_NAME}@{hostname}"[:64])])
+    names: list[x509.GeneralName] = [x509.DNSName("localhost")]
+    names += [x509.IPAddress(ipaddress.ip_address(address)) for address in ("127.0.0.1", "::1")]
+    if hostname.isascii() and hostname != "localhost":
+        names.append(x509.DNSName(hostname))
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(today - datetime.timedelta(hours=1))
+        .not_valid_after(today + datetime.timedelta(days=SELF_MADE_DAYS))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return (
+        certificate.public_bytes(serialization.Encoding.PEM),
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ),
+    )
+
+
+def _write_pair(certificate: Path, key: Path, certificate_text: bytes, key_text: bytes) -> None:
+    certificate.write_bytes(certificate_text)
+    descriptor = os.open(key, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(key_text)
+
+
+def _load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        text = f"--tls-cert-file {certificate} can't be used: {error.strerror or error}"
+        raise ConfigurationError([Fault("", text)]) from error

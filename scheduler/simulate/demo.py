@@ -1,0 +1,181 @@
+"""``tandem demo``: the embedded cluster, the shipped scheduler against it over HTTP, and a workload worth watching.
+
+The scheduler is a process of its own, started with the command line that users type. It needs nothing but Python.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+from rich.console import Console
+
+import scheduler
+from scheduler.simulate.cluster import EmbeddedCluster
+from scheduler.simulate.demo_view import DemoView, LiveView, PlainView
+from scheduler.simulate.demo_workload import Scene, scenes
+from scheduler.simulate.kubelet import KubeletSettings
+
+READY_SECONDS: Final = 20.0
+STOP_SECONDS: Final = 15.0
+LOOK_SECONDS: Final = 0.1
+
+
+class DemoFailure(Exception):
+    """Something didn't come about; the text says what, and where the scheduler's log is."""
+
+
+async def run_demo(console: Console, *, serve: bool, pause_seconds: float | None = None) -> int:
+    """The exit code: 0 if all that was to be shown came about.
+
+    ``pause_seconds`` between scenes; by default two on a terminal, where somebody watches, and next to none elsewhere.
+    ``serve``: stays until interrupted.
+    """
+    is_live = console.is_terminal
+    pause = pause_seconds if pause_seconds is not None else (2.0 if is_live else 0.1)
+    with tempfile.TemporaryDirectory(prefix="tandem-demo-") as name:
+        folder = Path(name)
+        settings = KubeletSettings(start_seconds=0.3, stop_seconds=0.3, job_seconds=1.5)
+        async with EmbeddedCluster(kubelet=settings) as cluster:
+            kubeconfig = cluster.kubeconfig(folder / "kubeconfig")
+            play = scenes()
+            # The first scene is the stage: the Lease's namespace has to be there before the scheduler is.
+            play[0].act(cluster.registry)
+            async with ShippedScheduler(kubeconfig, folder / "scheduler.log") as shipped:
+                view: DemoView = (LiveView if is_live else PlainView)(console, cluster.store, len(play))
+                try:
+                    with view:
+                        for scene in play:
+                            await _play(scene, cluster, shipped, view, pause)
+                    await view.summarize(shipped.why)
+                except DemoFailure as failure:
+                    console.print(f"[bold red]Demo failed:[/bold red] {failure}")
+                    console.print("".join(shipped.log_lines()[-15:]), markup=False, highlight=False)
+                    return 1
+                if serve:
+                    await _serve(console, kubeconfig, shipped)
+    return 0
+
+
+async def _play(
+    scene: Scene, cluster: EmbeddedCluster, shipped: ShippedScheduler, view: DemoView, pause: float
+) -> None:
+    view.begin(scene.title)
+    if view.scene > 1:
+        scene.act(cluster.registry)
+    end = time.monotonic() + scene.seconds
+    while not scene.is_over(cluster.registry):
+        if time.monotonic() > end:
+            raise DemoFailure(f"{scene.title}: this did not come about within {scene.seconds:g} s")
+        if shipped.has_ended:
+            raise DemoFailure("the scheduler has ended")
+        view.refresh(await shipped.queue())
+        await asyncio.sleep(LOOK_SECONDS)
+    view.refresh(await shipped.queue())
+    explained = scene.explains(cluster.registry)
+    view.end(await shipped.why(explained) if explained else None)
+    rest = time.monotonic() + pause
+    while time.monotonic() < rest:
+        view.refresh(await shipped.queue())
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+async def _serve(console: Console, kubeconfig: Path, shipped: ShippedScheduler) -> None:
+    console.print("\nThe cluster stays up until you press Ctrl-C. Try:", highlight=False)
+    for line in (
+        f"kubectl --kubeconfig {kubeconfig} get pods,nodes -o wide",
+        f"kubectl --kubeconfig {kubeconfig} get events",
+        f"tandem queue --server {shipped.url}",
+        f"tandem why huge --server {shipped.url}",
+    ):
+        console.print(f"  {line}", highlight=False, soft_wrap=True)
+    await shipped.ended()
+
+
+class ShippedScheduler:
+    """``python -m scheduler run`` as a process, for the block that it is entered for."""
+
+    def __init__(self, kubeconfig: Path, log: Path) -> None:
+        self._kubeconfig = kubeconfig
+        self._log = log
+        self.url = f"http://127.0.0.1:{_free_port()}"
+
+    async def __aenter__(self) -> ShippedScheduler:
+        port = self.url.rpartition(":")[2]
+        command = [sys.executable, "-m", "scheduler", "run", "--kubeconfig", str(self._kubeconfig)]
+        command += ["--bind-address=127.0.0.1", f"--secure-port={port}", "--logging-format=text", "-v=2"]
+        root = str(Path(scheduler.__file__).parent.parent)
+        path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+        with self._log.open("wb") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *command, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": path}
+            )
+        self._session = aiohttp.ClientSession(trust_env=False, timeout=aiohttp.ClientTimeout(total=5.0))
+        try:
+            await self._wait_until_ready()
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self._session.close()
+        if not self.has_ended:
+            self._process.terminate()
+            try:
+                await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
+            except TimeoutError:
+                self._process.kill()
+                await self._process.wait()
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.returncode is not None
+
+    async def ended(self) -> None:
+        await self._process.wait()
+
+    def log_lines(self) -> list[str]:
+        return self._log.read_text(errors="replace").splitlines(keepends=True)
+
+    async def queue(self) -> dict[str, Any]:
+        """Its queue's page, {} if it doesn't answer."""
+        return await self._page("/debug/queue")
+
+    async def why(self, pod: str) -> dict[str, Any]:
+        """A pod's page, {} for one that it doesn't know."""
+        return await self._page(f"/debug/why/{pod}")
+
+    async def _page(self, path: str) -> dict[str, Any]:
+        try:
+            async with self._session.get(self.url + path) as answer:
+                page: dict[str, Any] = await answer.json() if answer.status == 200 else {}
+                return page
+        except (aiohttp.ClientError, TimeoutError):
+            return {}
+
+    async def _wait_until_ready(self) -> None:
+        end = time.monotonic() + READY_SECONDS
+        while time.monotonic() < end and not self.has_ended:
+            try:
+                async with self._session.get(f"{self.url}/readyz") as answer:
+                    if answer.status == 200:
+                        return
+            except (aiohttp.ClientError, TimeoutError):
+                pass
+            await asyncio.sleep(LOOK_SECONDS)
+        raise DemoFailure("the scheduler did not get ready:\n" + "".join(self.log_lines()[-15:]))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

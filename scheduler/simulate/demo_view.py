@@ -1,0 +1,209 @@
+"""What the demo looks like: a live picture on a terminal, plain lines elsewhere; in the end a summary of both."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+from rich import box
+from rich.columns import Columns
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from scheduler.objects.kinds import decode_as
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+from scheduler.objects.resources import allocatable_of, requests_of
+from scheduler.simulate.apiserver import Store
+from scheduler.simulate.apiserver.kinds import NODES, PODS
+
+Object = dict[str, Any]
+
+_BAR: Final = 12
+_OVER: Final = ("Succeeded", "Failed")
+_MOST_WAITING: Final = 8
+
+
+class DemoView:
+    """Told of scenes as they begin and end. Enter it for the time of the show."""
+
+    def __init__(self, console: Console, store: Store, scenes: int) -> None:
+        self._console = console
+        self._store = store
+        self._scenes = scenes
+        self._began = time.monotonic()
+        self._seen: dict[str, str] = {}
+        self.scene = 0
+        """The number of the one that runs, from 1."""
+
+    def __enter__(self) -> DemoView:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        return None
+
+    def begin(self, title: str) -> None:
+        self.scene += 1
+
+    def refresh(self, queue: Object) -> None:
+        for pod in self._store.list(PODS, "default"):
+            node = pod["spec"].get("nodeName")
+            if node and pod["metadata"]["uid"] not in self._seen:
+                self._seen[pod["metadata"]["uid"]] = node
+                self.bound(pod["metadata"]["name"], node)
+
+    def bound(self, pod: str, node: str) -> None:
+        """A pod has its node, as far as the last look shows."""
+
+    def end(self, page: Object | None) -> None:
+        """``page``: the story of the pod that the scene is about."""
+
+    @property
+    def clock(self) -> str:
+        return f"{time.monotonic() - self._began:5.1f} s"
+
+    async def summarize(self, why: Callable[[str], Awaitable[Object]]) -> None:
+        """Who ended up where and why, for every pod that is left."""
+        table = Table(box=box.SIMPLE_HEAD, title="What was bound where, and why", title_justify="left")
+        for column in ("Pod", "Node", "Why"):
+            table.add_column(column, overflow="fold")
+        pods = self._store.list(PODS, "default")
+        for pod in sorted(pods, key=lambda pod: str(pod["metadata"]["name"])):
+            if pod["status"].get("phase") in _OVER:
+                continue
+            name = pod["metadata"]["name"]
+            page = await why(f"default/{name}")
+            table.add_row(name, pod["spec"].get("nodeName") or "[yellow]waits[/yellow]", escape(short_story(page)))
+        self._console.print(table)
+        over = sum(pod["status"].get("phase") == "Succeeded" for pod in pods)
+        self._console.print(
+            f"{len(self._seen)} pods were bound in {self.clock.strip()} of demo, {over} of them have finished.",
+            highlight=False,
+        )
+
+
+class PlainView(DemoView):
+    """Lines, for logs and pipes."""
+
+    def begin(self, title: str) -> None:
+        super().begin(title)
+        self._print(f"[{self.clock}] {self.scene}/{self._scenes} {title}")
+
+    def bound(self, pod: str, node: str) -> None:
+        self._print(f"[{self.clock}]     {pod} -> {node}")
+
+    def end(self, page: Object | None) -> None:
+        if page:
+            self._print(f"[{self.clock}]     why {page['pod']}: {short_story(page)}")
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+class LiveView(DemoView):
+    """One picture, drawn anew several times a second."""
+
+    def __init__(self, console: Console, store: Store, scenes: int) -> None:
+        super().__init__(console, store, scenes)
+        self._titles: list[str] = []
+        self._story = ""
+        self._live = Live(console=console, refresh_per_second=8, transient=True)
+
+    def __enter__(self) -> LiveView:
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._live.__exit__(None, None, None)
+
+    def begin(self, title: str) -> None:
+        super().begin(title)
+        self._titles.append(title)
+
+    def end(self, page: Object | None) -> None:
+        if page:
+            self._story = f"[bold]{escape(page['pod'])}[/bold]: {escape(short_story(page))}"
+
+    def refresh(self, queue: Object) -> None:
+        super().refresh(queue)
+        lines = [Text.from_markup(f"[green]✓[/green] [dim]{escape(title)}[/dim]") for title in self._titles[:-1]]
+        lines += [Text.from_markup(f"[yellow]▶[/yellow] [bold]{escape(title)}[/bold]") for title in self._titles[-1:]]
+        parts: list[Any] = [
+            Panel(Group(*lines), title=f"Tandem demo {self.scene}/{self._scenes}", subtitle=self.clock),
+            Columns([self._nodes(), _waiting_table(queue)], padding=(0, 4)),
+        ]
+        if self._story:
+            parts.append(Panel(self._story, title="Why"))
+        self._live.update(Group(*parts))
+
+    def _nodes(self) -> Table:
+        table = Table(box=box.SIMPLE_HEAD, title="Nodes", title_justify="left")
+        for column in ("Node", "Zone", "CPU", "Pods"):
+            table.add_column(column)
+        pods: dict[str, list[Object]] = {}
+        for pod in self._store.list(PODS):
+            if pod["spec"].get("nodeName") and pod["status"].get("phase") not in _OVER:
+                pods.setdefault(pod["spec"]["nodeName"], []).append(pod)
+        for node in self._store.list(NODES):
+            name = node["metadata"]["name"]
+            here = pods.get(name, [])
+            used = sum(requests_of(decode_as(Pod, msgspec.json.encode(pod))).milli_cpu for pod in here)
+            offered = allocatable_of(decode_as(Node, msgspec.json.encode(node))).milli_cpu
+            zone = node["metadata"]["labels"].get("topology.kubernetes.io/zone", "")
+            table.add_row(name, zone, _bar(used, offered), _by_app(here))
+        return table
+
+
+def short_story(page: Object) -> str:
+    """One sentence about a pod, from its page: why it is where it is, or why it waits."""
+    attempt = page.get("attempt") or {}
+    if not attempt:
+        return "not tried yet"
+    preemption = attempt.get("preemption") or {}
+    if page.get("node"):
+        text = f"{attempt['feasibleNodes']} of {attempt['nodes']} nodes fit"
+        scores = attempt.get("scores")
+        if scores:
+            best = scores[0]
+            leading = sorted(best["scores"].items(), key=lambda entry: -entry[1])[:2]
+            text += f", best score {best['total']} ({', '.join(f'{plugin} {score}' for plugin, score in leading)})"
+        if attempt["number"] > 1:
+            text += f", found at attempt {attempt['number']}"
+        return text
+    if preemption.get("nominatedNode"):
+        victims = ", ".join(victim["pod"] for victim in preemption["victims"])
+        return f"pushes out {victims} on {preemption['nominatedNode']}: {preemption['criterion']}"
+    return str(attempt["message"])
+
+
+def _waiting_table(queue: Object) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, title="Queue", title_justify="left")
+    for column in ("Pod", "Place", "Rejected by"):
+        table.add_column(column)
+    pods = queue.get("pods", [])
+    for story in pods[:_MOST_WAITING]:
+        name = story["pod"].partition("/")[2]
+        table.add_row(name, story["place"], ", ".join(story["rejectedBy"]) or story["gatedBy"])
+    if len(pods) > _MOST_WAITING:
+        table.add_row(f"… {len(pods) - _MOST_WAITING} more", "", "")
+    return table
+
+
+def _bar(used: int, offered: int) -> Text:
+    filled = round(_BAR * used / offered) if offered else 0
+    color = "red" if used >= offered else "green"
+    return Text.assemble(("█" * filled, color), ("░" * (_BAR - filled), "dim"), f" {used / 1000:g}/{offered / 1000:g}")
+
+
+def _by_app(pods: list[Object]) -> str:
+    counts: dict[str, int] = {}
+    for pod in pods:
+        app = (pod["metadata"].get("labels") or {}).get("app") or pod["metadata"]["name"]
+        counts[app] = counts.get(app, 0) + 1
+    return ", ".join(f"{app}×{count}" if count > 1 else app for app, count in sorted(counts.items()))

@@ -1,0 +1,222 @@
+"""What the demo shows, as a script: each scene does something to the cluster and knows when it has worked out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from scheduler.simulate.apiserver import Registry
+from scheduler.simulate.apiserver.kinds import BUDGETS, DEPLOYMENTS, JOBS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES
+
+Object = dict[str, Any]
+
+NAMESPACE: Final = "default"
+SCHEDULER: Final = "tandem-scheduler"
+ZONE: Final = "topology.kubernetes.io/zone"
+HOST: Final = "kubernetes.io/hostname"
+_OVER: Final = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """``explains``: the pod whose story is told when the scene is over."""
+
+    title: str
+    act: Callable[[Registry], None]
+    is_over: Callable[[Registry], bool]
+    seconds: float = 20.0
+    explains: Callable[[Registry], str] = field(default=lambda _registry: "")
+
+
+def scenes() -> tuple[Scene, ...]:
+    """In order; each builds on what is there."""
+    return (
+        Scene("Four nodes in three zones; one has a GPU and a taint", _four_nodes, lambda _: True),
+        Scene(
+            "Deployment web: 6 pods, spread over the zones",
+            lambda registry: _deployment(registry, "web", 6, "500m", spread=True),
+            lambda registry: _running(registry, "web") == 6,
+        ),
+        Scene(
+            "Job crunch: 9 pods, 6 at a time",
+            _job,
+            lambda registry: _count(registry, "crunch", lambda pod: pod["status"].get("phase") == "Succeeded") == 9,
+        ),
+        Scene(
+            "Pod trainer tolerates the GPU's taint and asks for the GPU",
+            _trainer,
+            lambda registry: _running(registry, "trainer") == 1,
+            explains=lambda _: f"{NAMESPACE}/trainer",
+        ),
+        Scene(
+            "Pod huge asks for 6 CPUs: it fits nowhere, and is told why",
+            lambda registry: _pod(registry, "huge", "6"),
+            lambda registry: _is_refused(registry, "huge"),
+            explains=lambda _: f"{NAMESPACE}/huge",
+        ),
+        Scene(
+            "A node with 8 CPUs joins: huge is woken at once",
+            lambda registry: _node(registry, "node-big", "8", "b"),
+            lambda registry: _running(registry, "huge") == 1,
+        ),
+        Scene(
+            "Deployment web is rolled out anew, with a budget of 5 that must stay",
+            _roll_out,
+            lambda registry: _running(registry, "web", "web:v2") == 6 and _alive(registry, "web") == 6,
+        ),
+        Scene(
+            "Deployment filler of low priority takes all that is left",
+            lambda registry: _deployment(registry, "filler", 11, "1", priority_class="low"),
+            lambda registry: _running(registry, "filler") == 11,
+        ),
+        Scene(
+            "Pod urgent of high priority: room is made for it",
+            lambda registry: _pod(registry, "urgent", "2", priorityClassName="high"),
+            lambda registry: _running(registry, "urgent") == 1,
+            explains=lambda _: f"{NAMESPACE}/urgent",
+        ),
+        Scene(
+            "The pushed-out fillers wait for their turn",
+            lambda _: None,
+            lambda registry: _count(registry, "filler", _has_refusal) == 2,
+            explains=_first_waiting,
+        ),
+    )
+
+
+# --- what is done -----------------------------------------------------------------------------------------------------
+
+
+def _four_nodes(registry: Registry) -> None:
+    registry.create(NAMESPACES, "", {"metadata": {"name": "tandem-system"}})
+    for name, value in (("low", -10), ("high", 100_000)):
+        registry.create(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})
+    for zone in "abc":
+        _node(registry, f"node-{zone}", "4", zone)
+    taint = {"key": "example.com/gpu", "value": "present", "effect": "NoSchedule"}
+    _node(registry, "node-gpu", "4", "c", {"example.com/gpu": "1"}, [taint])
+
+
+def _node(
+    registry: Registry, name: str, cpu: str, zone: str, more: dict[str, str] | None = None, taints: Any = ()
+) -> None:
+    amounts = {"cpu": cpu, "memory": "16Gi", "pods": "30", **(more or {})}
+    document = {
+        "metadata": {"name": name, "labels": {HOST: name, ZONE: zone}},
+        "spec": {"taints": list(taints)} if taints else {},
+        "status": {
+            "allocatable": amounts,
+            "capacity": amounts,
+            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+            "nodeInfo": {"kubeletVersion": "v1.36.0-embedded"},
+        },
+    }
+    registry.create(NODES, "", document)
+
+
+def _template(name: str, cpu: str, image: str, **spec: Any) -> Object:
+    container = {"name": "main", "image": image, "resources": {"requests": {"cpu": cpu, "memory": "256Mi"}}}
+    return {
+        "metadata": {"labels": {"app": name}},
+        "spec": {"schedulerName": SCHEDULER, "containers": [container], **spec},
+    }
+
+
+def _pod(registry: Registry, name: str, cpu: str, **spec: Any) -> None:
+    document = _template(name, cpu, f"{name}:v1", **spec)
+    document["metadata"]["name"] = name
+    registry.create(PODS, NAMESPACE, document)
+
+
+def _trainer(registry: Registry) -> None:
+    document = _template("trainer", "1", "trainer:v1")
+    document["metadata"]["name"] = "trainer"
+    resources = document["spec"]["containers"][0]["resources"]
+    resources["requests"]["example.com/gpu"] = "1"
+    resources["limits"] = {"example.com/gpu": "1"}
+    document["spec"]["tolerations"] = [{"key": "example.com/gpu", "operator": "Exists"}]
+    registry.create(PODS, NAMESPACE, document)
+
+
+def _deployment(
+    registry: Registry, name: str, replicas: int, cpu: str, *, spread: bool = False, priority_class: str = ""
+) -> None:
+    spec: Object = {}
+    if spread:
+        selector = {"matchLabels": {"app": name}}
+        rule = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+        spec["topologySpreadConstraints"] = [{**rule, "matchLabelKeys": ["pod-template-hash"]}]
+    if priority_class:
+        spec["priorityClassName"] = priority_class
+    document = {
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": _template(name, cpu, f"{name}:v1", **spec),
+        },
+    }
+    registry.create(DEPLOYMENTS, NAMESPACE, document)
+
+
+def _job(registry: Registry) -> None:
+    template = _template("crunch", "750m", "crunch:v1", restartPolicy="Never")
+    document = {"metadata": {"name": "crunch"}, "spec": {"completions": 9, "parallelism": 6, "template": template}}
+    registry.create(JOBS, NAMESPACE, document)
+
+
+def _roll_out(registry: Registry) -> None:
+    budget = {"minAvailable": 5, "selector": {"matchLabels": {"app": "web"}}}
+    registry.create(BUDGETS, NAMESPACE, {"metadata": {"name": "web"}, "spec": budget})
+    document = registry.store.get(DEPLOYMENTS, NAMESPACE, "web") or {}
+    template = document["spec"]["template"]
+    containers = [{**one, "image": "web:v2"} for one in template["spec"]["containers"]]
+    changed = {**template, "spec": {**template["spec"], "containers": containers}}
+    registry.update(DEPLOYMENTS, NAMESPACE, "web", {**document, "spec": {**document["spec"], "template": changed}})
+
+
+# --- what came of it --------------------------------------------------------------------------------------------------
+
+
+def _pods(registry: Registry, app: str) -> list[Object]:
+    return [
+        pod
+        for pod in registry.store.list(PODS, NAMESPACE)
+        if (pod["metadata"].get("labels") or {}).get("app") == app
+    ]
+
+
+def _count(registry: Registry, app: str, wanted: Callable[[Object], bool]) -> int:
+    return sum(wanted(pod) for pod in _pods(registry, app))
+
+
+def _running(registry: Registry, app: str, image: str = "") -> int:
+    return _count(
+        registry,
+        app,
+        lambda pod: (
+            pod["status"].get("phase") == "Running"
+            and "deletionTimestamp" not in pod["metadata"]
+            and image in ("", pod["spec"]["containers"][0]["image"])
+        ),
+    )
+
+
+def _alive(registry: Registry, app: str) -> int:
+    return _count(registry, app, lambda pod: pod["status"].get("phase") not in _OVER)
+
+
+def _is_refused(registry: Registry, name: str) -> bool:
+    pod = registry.store.get(PODS, NAMESPACE, name)
+    return pod is not None and _has_refusal(pod)
+
+
+def _has_refusal(pod: Object) -> bool:
+    conditions = pod["status"].get("conditions") or ()
+    return any(one["type"] == "PodScheduled" and one["status"] == "False" for one in conditions)
+
+
+def _first_waiting(registry: Registry) -> str:
+    waiting = [pod["metadata"]["name"] for pod in _pods(registry, "filler") if _has_refusal(pod)]
+    return f"{NAMESPACE}/{waiting[0]}" if waiting else ""

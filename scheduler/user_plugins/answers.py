@@ -1,0 +1,156 @@
+"""What a plugin may answer at each point. Every function raises TypeError or ValueError with words for its author."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from scheduler.framework.events import EventRegistration
+from scheduler.framework.plugin import (
+    Effect,
+    NodeSubset,
+    PreFlight,
+    Rows,
+    State,
+    Verdicts,
+    Wait,
+)
+from scheduler.framework.post_filter import PostFilterAnswer
+from scheduler.framework.status import SKIP, Code, Refusal, Skip
+
+_REFUSING = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING, Code.ERROR)
+
+
+def row_count(rows: Rows, size: int) -> int:
+    """How many answers are asked for, of a table of ``size`` rows."""
+    return len(range(*rows.indices(size))) if isinstance(rows, slice) else len(rows)
+
+
+def check_refusal(refusal: Any, wanted: str = "None or a Refusal") -> None:
+    """A refusal says no: SUCCESS, SKIP and WAIT are no reasons, and each reason is a text."""
+    if not isinstance(refusal, Refusal):
+        raise TypeError(f"answered {_shown(refusal)}; {wanted} is wanted")
+    if refusal.code not in _REFUSING:
+        raise ValueError(f"answered a Refusal with the code {refusal.code.value}, which refuses nothing")
+    if not isinstance(refusal.reasons, tuple) or not all(isinstance(reason, str) for reason in refusal.reasons):
+        raise TypeError(f"answered a Refusal whose reasons are {_shown(refusal.reasons)}; a tuple of texts is wanted")
+
+
+def check_optional_refusal(answer: Any) -> None:
+    if answer is not None:
+        check_refusal(answer)
+
+
+def check_verdicts(answer: Any, rows: Rows, size: int) -> None:
+    """Of ``filter``: int16, one code a row asked, each 0 or the number of a refusal."""
+    if answer is None:
+        return
+    if not isinstance(answer, Verdicts):
+        raise TypeError(f"answered {_shown(answer)}; Verdicts or None is wanted")
+    codes = answer.codes
+    _check_array(codes, np.dtype(np.int16), row_count(rows, size), "codes")
+    if len(codes):
+        low, high = int(codes.min()), int(codes.max())
+        if low < 0 or high > len(answer.refusals):
+            wrong = low if low < 0 else high
+            raise ValueError(f"answered the code {wrong}, but has {len(answer.refusals)} refusals (codes count from 1)")
+    for refusal in answer.refusals:
+        check_refusal(refusal, "a tuple of Refusals")
+
+
+def check_scores(answer: Any, count: int) -> None:
+    """Of ``score`` and ``normalize``: int64, one a row. The range is checked once they are normalised."""
+    _check_array(answer, np.dtype(np.int64), count, "scores")
+
+
+def check_score(answer: Any) -> None:
+    """Of ``score_one`` and ``score_row``."""
+    if isinstance(answer, bool) or not isinstance(answer, int | np.integer):
+        raise TypeError(f"answered the score {_shown(answer)}; a whole number is wanted")
+
+
+def check_state(answer: Any) -> None:
+    """Of ``pre_filter`` and ``pre_score``."""
+    if isinstance(answer, NodeSubset):
+        if not isinstance(answer.names, frozenset):
+            raise TypeError(f"answered a NodeSubset of {_shown(answer.names)}; a frozenset of names is wanted")
+    elif isinstance(answer, Refusal):
+        check_refusal(answer)
+    elif not isinstance(answer, State) and answer is not SKIP:
+        raise TypeError(f"answered {_shown(answer)}; a State, SKIP or a Refusal is wanted")
+
+
+def check_post_filter(answer: Any) -> None:
+    if not isinstance(answer, PostFilterAnswer):
+        raise TypeError(f"answered {_shown(answer)}; a PostFilterAnswer is wanted")
+    check_optional_refusal(answer.status)
+
+
+def check_effects(answer: Any) -> None:
+    """Of ``unreserve``, and of a ``reserve`` that does not refuse."""
+    if not isinstance(answer, tuple) or not all(isinstance(effect, Effect) for effect in answer):
+        raise TypeError(f"answered {_shown(answer)}; a tuple of Effects is wanted")
+
+
+def check_reserve(answer: Any) -> None:
+    if isinstance(answer, Refusal):
+        check_refusal(answer)
+    else:
+        check_effects(answer)
+
+
+def check_permit(answer: Any) -> None:
+    if isinstance(answer, Wait):
+        seconds = answer.timeout_seconds
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+            raise ValueError(f"answered a Wait of {_shown(seconds)} seconds; a number above 0 is wanted")
+    elif answer is not None:
+        check_refusal(answer, "None, a Wait or a Refusal")
+
+
+def check_pre_flight(answer: Any) -> None:
+    if isinstance(answer, Refusal):
+        check_refusal(answer)
+    elif not isinstance(answer, PreFlight) and answer is not SKIP:
+        raise TypeError(f"answered {_shown(answer)}; a PreFlight, SKIP or a Refusal is wanted")
+
+
+def check_progress(answer: Any) -> None:
+    if not isinstance(answer, bool):
+        check_refusal(answer, "True, False or a Refusal")
+
+
+def check_call(answer: Any, may_skip: bool) -> None:
+    """Of the coroutines that run in the shell."""
+    if may_skip and isinstance(answer, Skip):
+        return
+    if answer is not None:
+        check_refusal(answer, "None, SKIP or a Refusal" if may_skip else "None or a Refusal")
+
+
+def check_fragment(answer: Any) -> None:
+    if not isinstance(answer, Hashable):
+        raise TypeError(f"answered {_shown(answer)}; something hashable is wanted")
+    hash(answer)
+
+
+def check_events(answer: Any) -> None:
+    if not isinstance(answer, tuple) or not all(isinstance(one, EventRegistration) for one in answer):
+        raise TypeError(f"answered {_shown(answer)}; a tuple of EventRegistrations is wanted")
+
+
+def _check_array(array: Any, dtype: np.dtype[Any], count: int, what: str) -> None:
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"answered {what} of type {type(array).__name__}; a numpy array is wanted")
+    if array.dtype != dtype:
+        nan = " (some are NaN)" if array.dtype.kind == "f" and bool(np.isnan(array).any()) else ""
+        raise TypeError(f"answered {what} of type {array.dtype}{nan}; {dtype} is wanted")
+    if array.shape != (count,):
+        raise ValueError(f"answered {what} of shape {array.shape} for {count} rows")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:76]} ..."

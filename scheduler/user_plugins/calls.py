@@ -1,0 +1,112 @@
+"""PreBind, Bind and PostBind of user plugins, as the shell runs them: checked, and cut off when they take too long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from scheduler.controller.client import ApiClient
+from scheduler.controller.plugin_calls import PluginCall
+from scheduler.framework.plugin import BindContext, BindPlugin, PostBindPlugin, PreBindPlugin
+from scheduler.framework.profile import Profile
+from scheduler.framework.status import Refusal, Skip
+from scheduler.user_plugins.answers import check_call
+from scheduler.user_plugins.checked import is_checked
+from scheduler.user_plugins.shape import defines, time_limit_of
+
+Answer = Refusal | Skip | None
+
+
+class SharedClient:
+    """One client of the API server for all plugin calls that run at a time; closed when the last of them ends.
+
+    It is not the scheduler's own: whatever plugins ask, bindings and events find their connections free.
+    """
+
+    def __init__(self, make: Callable[[], ApiClient]) -> None:
+        self._make = make
+        self._client: ApiClient | None = None
+        self._users = 0
+
+    @asynccontextmanager
+    async def borrowed(self) -> AsyncIterator[ApiClient]:
+        if self._client is None:
+            self._client = self._make()
+        client = self._client
+        self._users += 1
+        try:
+            yield client
+        finally:
+            self._users -= 1
+            if not self._users:
+                self._client = None
+                await client.close()
+
+
+def plugin_calls(
+    profiles: Mapping[str, Profile], make_client: Callable[[], ApiClient]
+) -> dict[tuple[str, str, str], PluginCall]:
+    """What the shell is to run, by (profile, extension point, plugin); empty without user plugins."""
+    shared = SharedClient(make_client)
+    calls: dict[tuple[str, str, str], PluginCall] = {}
+    for name, profile in profiles.items():
+        for pre_bind in profile.pre_bind_plugins:
+            if is_checked(pre_bind) and defines(type(pre_bind), PreBindPlugin, "pre_bind"):
+                calls[name, "PreBind", pre_bind.name] = _call(pre_bind.pre_bind, pre_bind, shared, may_skip=False)
+        for bind in profile.bind_plugins:
+            if is_checked(bind):
+                calls[name, "Bind", bind.name] = _call(bind.bind, bind, shared, may_skip=True)
+        for post_bind in profile.post_bind_plugins:
+            if is_checked(post_bind):
+                calls[name, "PostBind", post_bind.name] = _call(post_bind.post_bind, post_bind, shared, may_skip=False)
+    return calls
+
+
+def _call(
+    method: Callable[[BindContext], Coroutine[Any, Any, Any]],
+    plugin: PreBindPlugin | BindPlugin | PostBindPlugin,
+    shared: SharedClient,
+    *,
+    may_skip: bool,
+) -> PluginCall:
+    seconds = time_limit_of(plugin)
+
+    async def call(pod: Any, node: str) -> Answer:
+        async with shared.borrowed() as client:
+            answer: Answer = await _within(seconds, _contained(method(BindContext(pod, node, client))))
+        check_call(answer, may_skip)
+        return answer
+
+    return call
+
+
+async def _within(seconds: float, call: Coroutine[Any, Any, Any]) -> Any:
+    """The call's answer. Raises TimeoutError after ``seconds``, also of a call that will not be cancelled."""
+    task = asyncio.ensure_future(call)
+    try:
+        await asyncio.wait((task,), timeout=seconds)
+    finally:
+        if not task.done():
+            task.cancel()
+            task.add_done_callback(_forget)
+    if not task.done():
+        raise TimeoutError(f"no answer within {seconds:g}s")
+    if task.cancelled():
+        raise RuntimeError("it cancelled itself")
+    return task.result()
+
+
+def _forget(task: asyncio.Future[Any]) -> None:
+    """The outcome of a call that was cut off interests nobody, but must have been looked at."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def _contained(call: Coroutine[Any, Any, Any]) -> Any:
+    """The call; SystemExit ends the plugin's call and not the scheduler."""
+    try:
+        return await call
+    except SystemExit as error:
+        raise RuntimeError(f"SystemExit: {error}") from error

@@ -1,0 +1,153 @@
+"""A plugin class whose every answer is checked: nonsense becomes an error that names the plugin, and nothing else.
+
+Built-in plugins are proven by tests and go unchecked; those from outside pay some microseconds a call. The checks are a
+subclass, made when the plugin is loaded, so the framework meets an ordinary plugin.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+import structlog
+
+from scheduler.errors import ConfigurationError, Fault
+from scheduler.framework.per_node import PerNodeFilter, PerNodeScore
+from scheduler.framework.plugin import (
+    FilterPlugin,
+    NormalizePlugin,
+    PermitPlugin,
+    Plugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    ReservePlugin,
+    ScorePlugin,
+)
+from scheduler.framework.status import failure
+from scheduler.user_plugins import answers
+from scheduler.user_plugins.shape import defines
+
+Check = Callable[[Any, tuple[Any, ...]], None]
+"""``check(answer, arguments)``; raises TypeError or ValueError."""
+
+log = structlog.get_logger()
+
+_MARK: Final = "is_checked_subclass"
+
+_CHECKS: Final[tuple[tuple[type[Plugin], str, Check], ...]] = (
+    (Plugin, "fragment", lambda answer, _: answers.check_fragment(answer)),
+    (Plugin, "events", lambda answer, _: answers.check_events(answer)),
+    (PreEnqueuePlugin, "pre_enqueue", lambda answer, _: answers.check_optional_refusal(answer)),
+    (PreFilterPlugin, "pre_filter", lambda answer, _: answers.check_state(answer)),
+    (FilterPlugin, "filter", lambda answer, asked: answers.check_verdicts(answer, asked[3], asked[2].table.size)),
+    (FilterPlugin, "filter_row", lambda answer, _: answers.check_optional_refusal(answer)),
+    (PerNodeFilter, "filter_one", lambda answer, _: answers.check_optional_refusal(answer)),
+    (PostFilterPlugin, "post_filter", lambda answer, _: answers.check_post_filter(answer)),
+    (PreScorePlugin, "pre_score", lambda answer, _: answers.check_state(answer)),
+    (
+        ScorePlugin,
+        "score",
+        lambda answer, asked: answers.check_scores(answer, answers.row_count(asked[3], asked[2].table.size)),
+    ),
+    (ScorePlugin, "score_row", lambda answer, _: answers.check_score(answer)),
+    (PerNodeScore, "score_one", lambda answer, _: answers.check_score(answer)),
+    (NormalizePlugin, "normalize", lambda answer, asked: answers.check_scores(answer, len(asked[1]))),
+    (PreBindPlugin, "pre_bind_pre_flight", lambda answer, _: answers.check_pre_flight(answer)),
+    (PreBindPlugin, "pre_bind_progress", lambda answer, _: answers.check_progress(answer)),
+)
+"""Base class, method, and the check of its answers."""
+
+_FAILING: Final[tuple[tuple[type[Plugin], str, Check], ...]] = (
+    (ReservePlugin, "reserve", lambda answer, _: answers.check_reserve(answer)),
+    (PermitPlugin, "permit", lambda answer, _: answers.check_permit(answer)),
+)
+"""Methods whose errors become a refusal with the code ERROR, which the cycle reports in the plugin's name."""
+
+
+def checked(plugin_type: type[Plugin], name: str, path: str) -> type[Plugin]:
+    """The plugin under the name that the configuration gives it. ``path`` is for the faults of its construction."""
+    members: dict[str, Any] = {"name": name, "__doc__": plugin_type.__doc__, "__module__": plugin_type.__module__}
+    members[_MARK] = True
+    members["__init__"] = _constructor(plugin_type, name, path)
+    members["validate_args"] = _validation(plugin_type)
+    for base, method, check in _CHECKS:
+        if defines(plugin_type, base, method):
+            members[method] = _checking(getattr(plugin_type, method), check)
+    for base, method, check in _FAILING:
+        if defines(plugin_type, base, method):
+            members[method] = _failing(getattr(plugin_type, method), check)
+    if issubclass(plugin_type, ReservePlugin):
+        members["unreserve"] = _never_failing(plugin_type.unreserve, name)
+    return type(plugin_type.__name__, (plugin_type,), members)
+
+
+def is_checked(plugin: Plugin) -> bool:
+    """Whether the plugin comes from outside."""
+    return _MARK in vars(type(plugin))
+
+
+def _constructor(plugin_type: type[Plugin], name: str, path: str) -> Callable[..., None]:
+    def construct(self: Plugin, *arguments: Any) -> None:
+        try:
+            plugin_type.__init__(self, *arguments)
+            self.events()
+        except (Exception, SystemExit) as error:
+            text = f'initializing plugin "{name}": {type(error).__name__}: {error}'
+            raise ConfigurationError([Fault(path, text)]) from error
+
+    return construct
+
+
+def _validation(plugin_type: type[Plugin]) -> Any:
+    def validate_args(_: type[Plugin], args: Any, path: str) -> tuple[tuple[str, str], ...]:
+        try:
+            return tuple((str(place), str(text)) for place, text in plugin_type.validate_args(args, path))
+        except Exception as error:  # noqa: BLE001 - whatever the plugin raises is said to be wrong with its args
+            return ((path, f"{type(error).__name__}: {error}"),)
+
+    return classmethod(validate_args)
+
+
+def _checking(method: Callable[..., Any], check: Check) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(self: Plugin, *asked: Any) -> Any:
+        try:
+            answer = method(self, *asked)
+        except SystemExit as error:
+            raise RuntimeError(f"SystemExit: {error}") from error
+        check(answer, asked)
+        return answer
+
+    return call
+
+
+def _failing(method: Callable[..., Any], check: Check) -> Callable[..., Any]:
+    guarded = _checking(method, check)
+
+    @functools.wraps(method)
+    def call(self: Plugin, *asked: Any) -> Any:
+        try:
+            return guarded(self, *asked)
+        except Exception as error:  # noqa: BLE001 - the cycle reports it in the plugin's name
+            return failure(f"{type(error).__name__}: {error}")
+
+    return call
+
+
+def _never_failing(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+    guarded = _checking(method, lambda answer, _: answers.check_effects(answer))
+
+    @functools.wraps(method)
+    def call(self: Plugin, *asked: Any) -> Any:
+        try:
+            return guarded(self, *asked)
+        except Exception:
+            # What follows a failed attempt must follow: the pod goes back to the queue whatever this plugin does.
+            log.exception("Plugin failed", plugin=name, point="Unreserve")
+            return ()
+
+    return call

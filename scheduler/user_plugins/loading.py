@@ -1,0 +1,111 @@
+"""Where user plugins come from: ``plugins`` of the TandemConfiguration, and packages that are installed.
+
+A package offers plugins under the entry-point group ``tandem.plugins``, one entry ``Name = "module:Class"`` for each.
+An entry is looked at only when a profile enables its name, so that a package nobody uses can't stop the scheduler. The
+configuration wins over an installed package; the name of a built-in plugin can't be taken by either.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Collection, Iterable, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final
+
+from scheduler.config.field_faults import invalid
+from scheduler.config.points import Plugins
+from scheduler.config.tandem import UserPlugin
+from scheduler.errors import ConfigurationError, Fault
+from scheduler.framework.plugin import Plugin
+from scheduler.user_plugins.checked import checked
+from scheduler.user_plugins.shape import faults_of
+
+ENTRY_POINT_GROUP: Final = "tandem.plugins"
+
+
+class Unloadable(Exception):
+    """What is wrong with a plugin's path or class, in words for the user."""
+
+
+def load_user_plugins(
+    configured: Sequence[UserPlugin],
+    enabled: Iterable[Plugins],
+    built_in: Collection[str],
+    installed: Iterable[EntryPoint] | None = None,
+) -> dict[str, type[Plugin]]:
+    """Plugin name → its class, wrapped so that every answer is checked (``checked.py``).
+
+    ``enabled`` are the plugin sets of all profiles. ``installed`` None: the entry points of this Python environment,
+    which are read only if a profile enables a name that is still unknown. Raises ConfigurationError with every fault.
+    """
+    found: dict[str, type[Plugin]] = {}
+    faults: list[Fault] = []
+    for index, entry in enumerate(configured):
+        path = f"plugins[{index}]"
+        try:
+            found[entry.name] = checked(class_at(entry.path), entry.name, path)
+        except Unloadable as error:
+            faults.append(invalid(f"{path}.path", entry.path, str(error)))
+    named = (name for plugins in enabled for name in _names(plugins))
+    missing = dict.fromkeys(
+        name for name in named if name not in built_in and all(name != entry.name for entry in configured)
+    )
+    if missing:
+        offers = entry_points(group=ENTRY_POINT_GROUP) if installed is None else installed
+        _load_installed(missing, tuple(offers), found, faults)
+    if faults:
+        raise ConfigurationError(faults)
+    return found
+
+
+def class_at(path: str) -> type[Plugin]:
+    """The plugin class at ``module:Class``. Imports the module; raises Unloadable."""
+    module_name, _, qualified_name = path.partition(":")
+    try:
+        value: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            raise Unloadable(f"there is no module {error.name}") from error
+        raise Unloadable(f"importing {module_name} failed: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise Unloadable(f"importing {module_name} failed: {type(error).__name__}: {error}") from error
+    for name in qualified_name.split("."):
+        if not hasattr(value, name):
+            raise Unloadable(f"module {module_name} has no {qualified_name}")
+        value = getattr(value, name)
+    if not (isinstance(value, type) and issubclass(value, Plugin)):
+        raise Unloadable(f"{qualified_name} is not a class derived from scheduler.framework.plugin.Plugin")
+    wrong = faults_of(value)
+    if wrong:
+        raise Unloadable(f"{qualified_name} is not a complete plugin: {'; '.join(wrong)}")
+    return value
+
+
+def _load_installed(
+    names: Iterable[str], offers: Sequence[EntryPoint], found: dict[str, type[Plugin]], faults: list[Fault]
+) -> None:
+    """A name that nobody offers is left out: building the profile says that it does not exist."""
+    for name in names:
+        matching = [offer for offer in offers if offer.name == name]
+        if not matching:
+            continue
+        path = f"entry point {ENTRY_POINT_GROUP} {name}"
+        if len({offer.value for offer in matching}) > 1:
+            packages = " and ".join(sorted(_package(offer) for offer in matching))
+            faults.append(Fault(path, f"is offered by {packages}; name one of them under plugins of the configuration"))
+            continue
+        offer = matching[0]
+        try:
+            found[name] = checked(class_at(offer.value), name, path)
+        except Unloadable as error:
+            faults.append(Fault(f"{path} of {_package(offer)}", f"{offer.value}: {error}"))
+
+
+def _package(offer: EntryPoint) -> str:
+    return offer.dist.name if offer.dist is not None else offer.value
+
+
+def _names(plugins: Plugins) -> Iterable[str]:
+    for field in Plugins.__struct_fields__:
+        for entry in getattr(plugins, field).enabled:
+            yield entry.name

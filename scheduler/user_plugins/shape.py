@@ -1,0 +1,98 @@
+"""What can be seen of a plugin class without asking it anything: is it complete, and does it declare what it must."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.framework.per_node import PerNodeFilter, PerNodeScore
+from scheduler.framework.plugin import (
+    BindPlugin,
+    FilterPlugin,
+    NormalizePlugin,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    QueueSortPlugin,
+    Reads,
+    ReservePlugin,
+    ScorePlugin,
+)
+from scheduler.framework.profile import POINT_TYPES
+
+LONGEST_CALL_SECONDS: Final = 600.0
+CALL_SECONDS: Final = 60.0
+"""How long a plugin's PreBind, Bind or PostBind may take unless it states ``time_limit_seconds``."""
+
+WANTED: Final[tuple[tuple[type[Plugin], tuple[str, ...]], ...]] = (
+    (PreEnqueuePlugin, ("pre_enqueue",)),
+    (QueueSortPlugin, ("sort_key",)),
+    (PreFilterPlugin, ("pre_filter",)),
+    (FilterPlugin, ("filter",)),
+    (PerNodeFilter, ("filter_one",)),
+    (PostFilterPlugin, ("post_filter",)),
+    (PreScorePlugin, ("pre_score",)),
+    (ScorePlugin, ("score",)),
+    (PerNodeScore, ("score_one",)),
+    (NormalizePlugin, ("normalize",)),
+    (ReservePlugin, ("reserve", "unreserve")),
+    (PermitPlugin, ("permit",)),
+    (PreBindPlugin, ("pre_bind_pre_flight",)),
+    (BindPlugin, ("bind",)),
+    (PostBindPlugin, ("post_bind",)),
+)
+"""Base class → the methods that a plugin derived from it must define."""
+
+COROUTINES: Final = {"pre_bind": PreBindPlugin, "bind": BindPlugin, "post_bind": PostBindPlugin}
+
+
+def faults_of(plugin_type: type[Plugin]) -> tuple[str, ...]:
+    """What the class lacks, in words for its author; nothing for a complete one."""
+    return tuple(_faults(plugin_type))
+
+
+def defines(plugin_type: type[Plugin], base: type[Plugin], method: str) -> bool:
+    """Whether the class, or one between it and ``base``, has a ``method`` of its own."""
+    return issubclass(plugin_type, base) and getattr(plugin_type, method) is not getattr(base, method)
+
+
+def time_limit_of(plugin: Plugin | type[Plugin]) -> float:
+    """Seconds that one call of the plugin in the shell may take."""
+    limit: Any = getattr(plugin, "time_limit_seconds", CALL_SECONDS)
+    return float(limit)
+
+
+def _faults(plugin_type: type[Plugin]) -> Iterator[str]:
+    if not any(issubclass(plugin_type, point_type) for point_type in POINT_TYPES.values()):
+        yield "it takes part in no extension point (derive from FilterPlugin, ScorePlugin, ...)"
+    for base, methods in WANTED:
+        if plugin_type is not base and issubclass(plugin_type, base):
+            yield from (f"{method} is missing" for method in methods if not defines(plugin_type, base, method))
+    for method, base in COROUTINES.items():
+        if defines(plugin_type, base, method) and not inspect.iscoroutinefunction(getattr(plugin_type, method)):
+            yield f"{method} must be a coroutine (async def)"
+    if inspect.isabstract(plugin_type):
+        yield "it is abstract"
+    arguments: Any = plugin_type.Args
+    if arguments is not None and not (isinstance(arguments, type) and issubclass(arguments, msgspec.Struct)):
+        yield "Args must be a msgspec.Struct class or None"
+    reads: Any = plugin_type.reads
+    if not isinstance(reads, Reads):
+        yield "reads must be a Reads value"
+    elif Reads.UNDECLARED not in reads and _decides(plugin_type) and not defines(plugin_type, Plugin, "fragment"):
+        yield "reads is declared, so fragment must be defined"
+    limit: Any = getattr(plugin_type, "time_limit_seconds", CALL_SECONDS)
+    if not (isinstance(limit, int | float) and 0 < limit <= LONGEST_CALL_SECONDS):
+        yield f"time_limit_seconds must be above 0 and at most {LONGEST_CALL_SECONDS:g}"
+
+
+def _decides(plugin_type: type[Plugin]) -> bool:
+    return issubclass(plugin_type, PreFilterPlugin | FilterPlugin | PreScorePlugin | ScorePlugin)

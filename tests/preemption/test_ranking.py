@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.preemption.dry_run import Candidate
+from scheduler.preemption.importance import most_important_first
+from scheduler.preemption.ranking import Criterion, choose
+from tests.builders import owner_json, pod
+from tests.preemption.situations import NOW
+
+Victim = tuple[int, str | None]
+"""Priority and start time."""
+
+EARLY, LATE = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
+LOWEST = -(2**31)
+
+
+def candidate(name: str, victims: Sequence[Victim], violations: int = 0, owner: str = "ReplicaSet") -> Candidate:
+    infos = [
+        PodInfo(pod(f"{name}-{index}", priority=priority, started=started, owner=owner_json(owner, "o")))
+        for index, (priority, started) in enumerate(victims)
+    ]
+    return Candidate(0, name, tuple(most_important_first(infos, NOW)), violations)
+
+
+@pytest.mark.parametrize(
+    ("worse", "better", "criterion"),
+    [
+        (candidate("w", [(0, LATE)], 1), candidate("b", [(9, EARLY)] * 3), Criterion.FEWEST_VIOLATIONS),
+        (candidate("w", [(5, LATE)]), candidate("b", [(4, EARLY)] * 9), Criterion.LOWEST_TOP_PRIORITY),
+        (
+            candidate("w", [(5, LATE), (4, LATE)]),
+            candidate("b", [(5, EARLY), (3, EARLY)]),
+            Criterion.LOWEST_PRIORITY_SUM,
+        ),
+        (candidate("w", [(-5, LATE)] * 2), candidate("b", [(-5, EARLY)]), Criterion.LOWEST_PRIORITY_SUM),
+        (
+            candidate("w", [(5, LATE), (LOWEST, LATE)]),
+            candidate("b", [(5, EARLY)]),
+            Criterion.FEWEST_VICTIMS,
+        ),
+        (
+            candidate("w", [(5, EARLY), (5, LATE), (1, LATE)]),
+            candidate("b", [(5, LATE), (5, LATE), (1, EARLY)]),
+            Criterion.LATEST_START,
+        ),
+        (candidate("w", [(5, LATE)]), candidate("b", [(5, None)]), Criterion.LATEST_START),
+    ],
+    ids=["violations", "top priority", "sum", "negative priorities", "number", "start of the top ones", "not started"],
+)
+def test_criteria_decide_in_order(worse: Candidate, better: Candidate, criterion: Criterion) -> None:
+    for order in ([worse, better], [better, worse]):
+        choice = choose(order, NOW)
+        assert (choice.candidate, choice.criterion, choice.best) == (better, criterion, (better,))
+
+
+def test_an_only_candidate_is_taken_unseen() -> None:
+    only = candidate("only", [(1, EARLY)], 3)
+    assert choose([only], NOW).criterion is Criterion.ONLY_CANDIDATE
+
+
+def test_of_equal_candidates_the_one_tried_first_is_taken_and_all_are_told() -> None:
+    equal = [candidate(name, [(1, EARLY)]) for name in "abc"]
+    choice = choose([candidate("worse", [(2, EARLY)]), *equal], NOW)
+    assert (choice.candidate, choice.criterion, choice.best) == (equal[0], Criterion.FIRST_TRIED, tuple(equal))
+
+
+def test_on_request_pods_that_would_come_straight_back_are_spared_last_of_all() -> None:
+    daemon = candidate("daemon", [(1, EARLY)], owner="DaemonSet")
+    replica = candidate("replica", [(1, EARLY)])
+    assert choose([daemon, replica], NOW).candidate == daemon
+    choice = choose([daemon, replica], NOW, prefer_other_than_daemon_sets=True)
+    assert (choice.candidate, choice.criterion) == (replica, Criterion.FEWEST_DAEMON_SET_PODS)
+    later = candidate("later", [(1, LATE)], owner="DaemonSet")
+    assert choose([later, replica], NOW, prefer_other_than_daemon_sets=True).candidate == later

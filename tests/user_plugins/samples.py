@@ -1,0 +1,217 @@
+"""Plugins from outside, good and bad, for the tests of loading, checking and running them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+
+from scheduler.framework.per_node import NodeView, PerNodeFilter, PerNodeScore
+from scheduler.framework.plugin import (
+    BindContext,
+    BindPlugin,
+    Effect,
+    FilterPlugin,
+    NormalizePlugin,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreFlight,
+    PreScorePlugin,
+    Reads,
+    ReservePlugin,
+    Scores,
+    ScorePlugin,
+    State,
+    Verdicts,
+)
+from scheduler.framework.status import SKIP, Refusal, Skip, unschedulable
+from scheduler.objects.node import Node
+
+NOT_A_CLASS = 3
+
+
+class RackArgs(msgspec.Struct, frozen=True, rename="camel"):
+    label: str = "rack"
+    weight_of_it: int = 1
+
+
+class Rack(PerNodeFilter):
+    """Pods that name a rack go there only."""
+
+    name = "Rack"
+    Args = RackArgs
+
+    @classmethod
+    def validate_args(cls, args: RackArgs, path: str) -> tuple[tuple[str, str], ...]:
+        return ((f"{path}.label", "must not be empty"),) if not args.label else ()
+
+    def filter_one(self, state: State, pod: Any, node: Node, node_view: NodeView) -> Refusal | None:
+        wanted = pod.labels.get(self.args.label)
+        if wanted and node.metadata.labels.get(self.args.label) != wanted:
+            return unschedulable("node(s) stand in another rack")
+        return None
+
+
+class Broken(Rack):
+    """Its filter raises for the pods that say so."""
+
+    def filter_one(self, state: State, pod: Any, node: Node, node_view: NodeView) -> Refusal | None:
+        if "break" in pod.labels:
+            raise KeyError("oops")
+        return None
+
+
+class NotAPlugin:
+    pass
+
+
+class Idle(Plugin):
+    name = "Idle"
+
+
+class Incomplete(FilterPlugin, ScorePlugin):
+    name = "Incomplete"
+    reads = Reads.NODE
+
+
+class NotAwaiting(PreBindPlugin):
+    name = "NotAwaiting"
+    time_limit_seconds = 0
+
+    def pre_bind_pre_flight(self, state: Any, pod: Any, view: Any, node: str) -> PreFlight:
+        return PreFlight()
+
+    def pre_bind(self, context: BindContext) -> None:  # type: ignore[override]
+        return None
+
+
+class Unmakable(Rack):
+    def __init__(self, args: Any = None) -> None:
+        raise OSError("no licence")
+
+
+class Moody(Rack):
+    """Its validation raises."""
+
+    @classmethod
+    def validate_args(cls, args: RackArgs, path: str) -> tuple[tuple[str, str], ...]:
+        raise ZeroDivisionError("by zero")
+
+
+class Answering(
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    FilterPlugin,
+    PostFilterPlugin,
+    PreScorePlugin,
+    NormalizePlugin,
+    ReservePlugin,
+    PermitPlugin,
+    PreBindPlugin,
+):
+    """Answers at each method what ``answers`` holds for it; an exception is raised."""
+
+    name = "Answering"
+    answers: ClassVar[dict[str, Any]] = {}
+
+    def _answer(self, method: str, usual: Any) -> Any:
+        answer = self.answers.get(method, usual)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def pre_enqueue(self, pod: Any, context: Any) -> Any:
+        return self._answer("pre_enqueue", None)
+
+    def pre_filter(self, pod: Any, view: Any) -> Any:
+        return self._answer("pre_filter", SKIP)
+
+    def filter(self, state: State, pod: Any, view: Any, rows: Any) -> Any:
+        return self._answer("filter", None)
+
+    def post_filter(self, context: Any) -> Any:
+        return self._answer("post_filter", None)
+
+    def pre_score(self, pod: Any, view: Any, rows: Any) -> Any:
+        return self._answer("pre_score", State())
+
+    def score(self, state: State, pod: Any, view: Any, rows: Any) -> Any:
+        count = view.table.size if isinstance(rows, slice) else len(rows)
+        return self._answer("score", np.zeros(count, np.int64))
+
+    def normalize(self, state: State, scores: Scores, view: Any, rows: Any) -> Any:
+        return self._answer("normalize", scores)
+
+    def reserve(self, state: Any, pod: Any, view: Any, node: str) -> Any:
+        return self._answer("reserve", ())
+
+    def unreserve(self, state: Any, pod: Any, view: Any, node: str) -> Any:
+        return self._answer("unreserve", ())
+
+    def permit(self, state: Any, pod: Any, view: Any, node: str) -> Any:
+        return self._answer("permit", None)
+
+    def pre_bind_pre_flight(self, state: Any, pod: Any, view: Any, node: str) -> Any:
+        return self._answer("pre_bind_pre_flight", SKIP)
+
+
+class Guess(PerNodeScore):
+    """Scores that are no whole numbers."""
+
+    name = "Guess"
+
+    def score_one(self, state: State, pod: Any, node: Node, node_view: NodeView) -> int:
+        return float("nan")  # type: ignore[return-value]
+
+
+class Tickets(PreBindPlugin, BindPlugin, PostBindPlugin):
+    """Runs in the shell; a pod's label ``does`` says what."""
+
+    name = "Tickets"
+    time_limit_seconds = 0.05
+
+    def pre_bind_pre_flight(self, state: Any, pod: Any, view: Any, node: str) -> PreFlight | Skip:
+        return PreFlight() if "does" in pod.labels else SKIP
+
+    async def pre_bind(self, context: BindContext) -> Any:
+        return await self._do(context)
+
+    async def bind(self, context: BindContext) -> Any:
+        return await self._do(context)
+
+    async def post_bind(self, context: BindContext) -> None:
+        await self._do(context)
+
+    async def _do(self, context: BindContext) -> Any:
+        match context.pod.labels.get("does"):
+            case "hang":
+                await asyncio.Event().wait()
+            case "cling":
+                while True:
+                    try:
+                        await asyncio.Event().wait()
+                    except asyncio.CancelledError:
+                        if context.node == "released":
+                            raise
+            case "exit":
+                raise SystemExit(3)
+            case "cancel":
+                raise asyncio.CancelledError
+            case "nonsense":
+                return True
+            case "skip":
+                return SKIP
+            case "refuse":
+                return unschedulable(f"not on {context.node}")
+        return None
+
+
+USELESS_EFFECTS = (Effect("unheard of", None),)
+TOO_LONG = Verdicts(np.zeros(99, np.int16), ())

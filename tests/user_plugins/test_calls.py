@@ -1,0 +1,96 @@
+"""PreBind, Bind and PostBind of user plugins in the shell: answers, nonsense, and calls that never end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.compose import build_profiles
+from scheduler.config.loading import load
+from scheduler.controller.client import ApiClient
+from scheduler.controller.plugin_calls import PluginCalls
+from scheduler.engine.commands import RunPlugin
+from scheduler.engine.stimuli import PluginFinished
+from scheduler.framework.status import Code
+from scheduler.user_plugins.calls import SharedClient, plugin_calls
+from tests.builders import pod
+from tests.controller.conftest import until
+from tests.user_plugins.test_loading import SAMPLES, configuration
+
+
+class Client(ApiClient):
+    """Counts how often it is made and closed."""
+
+    made = 0
+    closed = 0
+
+    def __init__(self) -> None:
+        type(self).made += 1
+
+    async def close(self) -> None:
+        type(self).closed += 1
+
+
+def calls() -> dict[tuple[str, str, str], Any]:
+    text = configuration(f'[{{name: Mine, path: "{SAMPLES}:Tickets"}}]', "[{name: Mine}]")
+    return plugin_calls(build_profiles(load(text)), Client)
+
+
+async def outcome(point: str, does: str, node: str = "a") -> PluginFinished:
+    finished: list[PluginFinished] = []
+    running = PluginCalls(finished.append, calls())
+    info = PodInfo(pod("p", labels={"does": does}))
+    running.submit(RunPlugin(7, point, "tandem-scheduler", "Mine", info, node))
+    await until(lambda: bool(finished))
+    await running.close()
+    return finished[0]
+
+
+def test_only_plugins_from_outside_are_run_and_the_default_binder_is_not() -> None:
+    assert sorted(calls()) == [("tandem-scheduler", point, "Mine") for point in ("Bind", "PostBind", "PreBind")]
+
+
+async def test_a_plugin_says_yes_or_no_or_leaves_the_binding_to_the_next() -> None:
+    assert await outcome("PreBind", "nothing") == PluginFinished(7, None)
+    refusal = (await outcome("PreBind", "refuse")).refusal
+    assert refusal is not None and (refusal.reasons, refusal.plugin) == (("not on a",), "Mine")
+    assert await outcome("Bind", "skip") == PluginFinished(7, None, is_skip=True)
+
+
+@pytest.mark.parametrize("does", ["hang", "cling"])
+async def test_a_call_that_does_not_end_is_cut_off_after_its_limit_even_if_it_clings(does: str) -> None:
+    refusal = (await outcome("PreBind", does, "released")).refusal
+    assert refusal is not None
+    assert (refusal.code, refusal.message) == (Code.ERROR, "TimeoutError: no answer within 0.05s")
+
+
+@pytest.mark.parametrize(
+    ("point", "does", "text"),
+    [
+        ("PreBind", "nonsense", "TypeError: answered True; None or a Refusal is wanted"),
+        ("PreBind", "skip", "TypeError: answered SKIP; None or a Refusal is wanted"),
+        ("Bind", "nonsense", "TypeError: answered True; None, SKIP or a Refusal is wanted"),
+        ("PreBind", "exit", "RuntimeError: SystemExit: 3"),
+        ("PreBind", "cancel", "RuntimeError: it cancelled itself"),
+    ],
+)
+async def test_nonsense_and_attempts_to_leave_are_failures_of_the_call_only(point: str, does: str, text: str) -> None:
+    refusal = (await outcome(point, does)).refusal
+    assert refusal is not None and refusal.code is Code.ERROR
+    assert refusal.message == text
+
+
+async def test_calls_at_one_time_share_a_client_that_is_closed_after_the_last() -> None:
+    Client.made = Client.closed = 0
+    shared = SharedClient(Client)
+    async with shared.borrowed() as one:
+        async with shared.borrowed() as other:
+            assert one is other
+        assert (Client.made, Client.closed) == (1, 0)
+    assert (Client.made, Client.closed) == (1, 1)
+    async with shared.borrowed():
+        assert Client.made == 2
+
+

@@ -1,0 +1,192 @@
+"""A plugin that raises or answers nonsense is named in its pod's event; the other pods go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scheduler.compose import build_engine
+from scheduler.config.loading import load
+from scheduler.engine.commands import BindPod, Command, WriteEvent
+from scheduler.engine.engine import Engine
+from scheduler.engine.stimuli import ObjectObserved, Synced, Tick
+from scheduler.framework.events import ClusterEvent
+from scheduler.framework.now import Now
+from scheduler.framework.plugin import NodeSubset, Plugin, Verdicts, Wait
+from scheduler.framework.status import Code, Refusal, unschedulable
+from scheduler.objects.kinds import kind_of
+from scheduler.plugins.node_name import NodeName
+from scheduler.user_plugins.checked import checked, is_checked
+from tests.builders import node, pod
+from tests.user_plugins import samples
+from tests.user_plugins.samples import Answering
+from tests.user_plugins.test_loading import SAMPLES, configuration
+
+NOW = Now(1000.0, 1_800_000_000 * 10**9)
+
+
+@pytest.fixture(autouse=True)
+def _usual_answers() -> Iterator[None]:
+    yield
+    Answering.answers = {}
+
+
+def engine_with(class_name: str, name: str = "Mine") -> Engine:
+    text = configuration(f'[{{name: {name}, path: "{SAMPLES}:{class_name}"}}]', f"[{{name: {name}}}]")
+    engine = build_engine(load(text), started=NOW, seed=1, stopwatch=lambda: 0.0)
+    for thing in (node("a"), node("b")):
+        engine.handle(ObjectObserved(kind_of(thing), thing), NOW)
+    engine.handle(Synced(), NOW)
+    return engine
+
+
+def commands_for(engine: Engine, *pods: Any) -> list[Command]:
+    commands: list[Command] = []
+    for each in pods:
+        commands += engine.handle(ObjectObserved(kind_of(each), each), NOW)
+    while (more := engine.schedule_one(NOW)) is not None:
+        commands += more
+    engine.check()
+    return commands
+
+
+def event_of(**answers: Any) -> str:
+    """The note of the failed attempt at a pod where the plugin answers so."""
+    Answering.answers = answers
+    commands = commands_for(engine_with("Answering"), pod("p"))
+    (event,) = [command for command in commands if isinstance(command, WriteEvent)]
+    assert event.reason == "FailedScheduling"
+    assert not any(isinstance(command, BindPod) for command in commands)
+    return event.note
+
+
+def test_a_plugin_that_answers_as_it_should_is_not_in_the_way() -> None:
+    commands = commands_for(engine_with("Answering"), pod("p"))
+    assert any(isinstance(command, BindPod) for command in commands)
+
+
+def test_a_filter_that_raises_is_named_and_the_other_pods_are_placed() -> None:
+    engine = engine_with("Broken", "MyFilter")
+    commands = commands_for(engine, pod("p1"), pod("p2", labels={"break": "yes"}), pod("p3"))
+    assert [command.pod.name for command in commands if isinstance(command, BindPod)] == ["p1", "p3"]
+    (event,) = [command for command in commands if isinstance(command, WriteEvent)]
+    assert event.regarding.name == "p2"
+    assert event.note == "running \"MyFilter\" filter plugin: KeyError: 'oops'"
+
+
+def test_the_pod_of_a_plugin_that_raises_waits_in_error_back_off_and_is_tried_again() -> None:
+    Answering.answers = {"pre_filter": OSError("away")}
+    engine = engine_with("Answering")
+    commands_for(engine, pod("p"))
+    Answering.answers = {}
+    later = Now(NOW.monotonic + 60.0, NOW.wall + 60 * 10**9)
+    engine.handle(Tick(), later)
+    assert any(isinstance(command, BindPod) for command in engine.schedule_one(later) or ())
+
+
+@pytest.mark.parametrize(
+    ("codes", "refusals", "text"),
+    [
+        (np.zeros(2, np.float64), (), "answered codes of type float64; int16 is wanted"),
+        (np.zeros(2, np.bool_), (), "answered codes of type bool; int16 is wanted"),
+        (np.zeros(3, np.int16), (), "answered codes of shape (3,) for 2 rows"),
+        ([0, 0], (), "answered codes of type list; a numpy array is wanted"),
+        (np.array([0, 2], np.int16), (unschedulable("x"),), "answered the code 2, but has 1 refusals"),
+        (np.array([-1, 0], np.int16), (unschedulable("x"),), "answered the code -1, but has 1 refusals"),
+        (np.array([0, 1], np.int16), ("no",), "answered 'no'; a tuple of Refusals is wanted"),
+        (np.array([0, 1], np.int16), (Refusal(Code.SUCCESS),), "with the code Success, which refuses nothing"),
+    ],
+)
+def test_a_filter_s_nonsense_is_told_in_the_plugin_s_name(codes: Any, refusals: Any, text: str) -> None:
+    note = event_of(filter=Verdicts(codes, refusals), pre_filter=NodeSubset(frozenset({"a", "b"})))
+    assert note.startswith('running "Mine" filter plugin: ')
+    assert text in note
+
+
+@pytest.mark.parametrize(
+    ("scores", "text"),
+    [
+        (np.array([0.5, float("nan")]), "scores of type float64 (some are NaN); int64 is wanted"),
+        (np.zeros(2, np.int32), "scores of type int32; int64 is wanted"),
+        (np.zeros(1, np.int64), "scores of shape (1,) for 2 rows"),
+        (None, "scores of type NoneType; a numpy array is wanted"),
+    ],
+)
+def test_a_score_s_nonsense_is_told_in_the_plugin_s_name(scores: Any, text: str) -> None:
+    for method in ("score", "normalize"):
+        note = event_of(**{method: scores})
+        assert note.startswith('running Score plugins: plugin "Mine" failed with: ')
+        assert text in note
+
+
+def test_scores_out_of_range_are_told_in_the_plugin_s_name() -> None:
+    expected = 'plugin "Mine" returns an invalid score 101, it should in the range of [0, 100] after normalizing'
+    assert event_of(normalize=np.array([3, 101], np.int64)) == expected
+
+
+def test_a_score_that_is_no_number_is_told_in_the_plugin_s_name() -> None:
+    (event,) = [one for one in commands_for(engine_with("Guess"), pod("p")) if isinstance(one, WriteEvent)]
+    assert 'plugin "Mine" failed with' in event.note
+    assert "answered the score nan; a whole number is wanted" in event.note
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "text"),
+    [
+        ("pre_filter", None, "answered None; a State, SKIP or a Refusal is wanted"),
+        ("pre_filter", NodeSubset(["a"]), "a frozenset of names is wanted"),  # type: ignore[arg-type]
+        ("pre_filter", SystemExit(3), "SystemExit: 3"),
+        ("pre_score", False, "answered False; a State, SKIP or a Refusal is wanted"),
+        ("reserve", None, "answered None; a tuple of Effects is wanted"),
+        ("reserve", KeyError("oops"), "KeyError: 'oops'"),
+        ("permit", Wait(-1), "answered a Wait of -1 seconds"),
+        ("permit", "later", "answered 'later'; None, a Wait or a Refusal is wanted"),
+        ("permit", KeyError("oops"), "KeyError: 'oops'"),
+        ("pre_bind_pre_flight", None, "answered None; a PreFlight, SKIP or a Refusal is wanted"),
+    ],
+)
+def test_nonsense_at_any_other_point_is_told_in_the_plugin_s_name(method: str, answer: Any, text: str) -> None:
+    note = event_of(**{method: answer})
+    assert "Mine" in note
+    assert text in note
+
+
+def test_a_post_filter_that_raises_is_named_beside_the_reasons_of_the_nodes() -> None:
+    Answering.answers = {"post_filter": "room"}
+    commands = commands_for(engine_with("Answering"), pod("p", cpu="64"))
+    (event,) = [command for command in commands if isinstance(command, WriteEvent)]
+    assert "Insufficient cpu" in event.note
+    assert "plugin Mine failed in PostFilter: TypeError: answered 'room'" in event.note
+
+
+def test_an_unreserve_that_raises_does_not_keep_the_pod_from_its_back_off() -> None:
+    Answering.answers = {"permit": unschedulable("not now"), "unreserve": RuntimeError("stuck")}
+    engine = engine_with("Answering")
+    notes = [one.note for one in commands_for(engine, pod("p")) if isinstance(one, WriteEvent)]
+    assert len(notes) == 1 and "not now" in notes[0]
+    assert engine.cache.assumed_count == 0
+
+
+def test_a_pre_enqueue_plugin_that_answers_nonsense_holds_back_its_pod_only() -> None:
+    Answering.answers = {"pre_enqueue": True}
+    engine = engine_with("Answering")
+    assert commands_for(engine, pod("p")) == []
+    assert any("Mine" in problem for problem in engine.facts.take_problems())
+
+
+def test_events_that_are_none_are_a_fault_of_the_configuration() -> None:
+    class Deaf(samples.Rack):
+        def events(self) -> Any:
+            return [ClusterEvent]
+
+    with pytest.raises(Exception, match='initializing plugin "Deaf": TypeError: answered'):
+        checked(Deaf, "Deaf", "plugins[0]")()
+
+
+def test_built_in_plugins_are_not_wrapped() -> None:
+    built_in = engine_with("Answering").profiles["tandem-scheduler"].plugins
+    assert [plugin.name for plugin in built_in if is_checked(plugin)] == ["Mine"]
+    assert all(type(plugin) is not Plugin for plugin in built_in) and not is_checked(NodeName())
