@@ -43,7 +43,7 @@ class Tandem(Scheduler):
 
     def command(self) -> list[str]:
         command = [sys.executable, "-m", "scheduler", "run", f"--kubeconfig={self.kubeconfig}", "--leader-elect=false"]
-        command += [f"--secure-port={self.port}", "--bind-address=127.0.0.1", "-v", "2"]
+        command += [f"--secure-port={self.port}", "--bind-address=127.0.0.1", "--serving-http", "-v", "2"]
         if self._journal:
             command.append(f"--journal={self.journal}")
         if self._config is not None:

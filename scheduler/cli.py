@@ -20,7 +20,7 @@ from scheduler.errors import ConfigurationError
 from scheduler.simulate.demo import DemoFailure, run_demo
 
 KUBERNETES: Final = "1.36"
-SCHEDULER_PAGES: Final = "http://127.0.0.1:10259"
+SCHEDULER_PAGES: Final = "https://127.0.0.1:10259"
 
 app = typer.Typer(
     name="tandem",

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import urllib.error
-import urllib.request
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from rich import box
@@ -14,7 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-TIMEOUT_SECONDS: Final = 10.0
+from scheduler.cli_connection import fetch
+
 _FITS, _DOES_NOT = "[green]fits[/green]", "[red]no[/red]"
 
 
@@ -29,7 +29,7 @@ def show_queue(server: str, as_json: bool) -> int:
 
 def _show(url: str, as_json: bool, print_page: Any) -> int:
     try:
-        body = _fetch(url)
+        body = fetch(url)
         page = msgspec.json.decode(body)
     except urllib.error.HTTPError as error:
         print(f"Error: {_error_text(error)}", file=sys.stderr)
@@ -45,18 +45,11 @@ def _show(url: str, as_json: bool, print_page: Any) -> int:
     return 0
 
 
-def _fetch(url: str) -> bytes:
-    # Straight to it: a proxy for the outside world has no business between us and a scheduler's port.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(url, timeout=TIMEOUT_SECONDS) as answer:
-        body: bytes = answer.read()
-        return body
-
-
 def _error_text(error: urllib.error.HTTPError) -> str:
     try:
-        return str(msgspec.json.decode(error.read())["error"])
-    except (ValueError, KeyError, TypeError):
+        page = msgspec.json.decode(error.read())
+        return str(page.get("error") or page["message"])
+    except (ValueError, KeyError, TypeError, AttributeError):
         return f"{error.url}: HTTP {error.code}"
 
 

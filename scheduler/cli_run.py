@@ -10,7 +10,7 @@ import os
 import ssl
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from socket import gethostname
@@ -19,9 +19,11 @@ from typing import Final
 import msgspec
 import structlog
 
+from scheduler.cli_connection import is_loopback
 from scheduler.cli_flags import StatedFlags
 from scheduler.compose import build_engine, build_profiles
 from scheduler.config.defaults import OWN_NAMESPACE
+from scheduler.config.durations import Duration
 from scheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from scheduler.config.loading import Configuration, load, write_config
 from scheduler.config.rendering import configuration_document
@@ -35,6 +37,7 @@ from scheduler.controller.logs import configure_logs
 from scheduler.controller.parts import Parts
 from scheduler.controller.run import run_blocking
 from scheduler.controller.settings import (
+    AccessSettings,
     ConnectionSettings,
     LeaderElectionSettings,
     LogSettings,
@@ -42,6 +45,7 @@ from scheduler.controller.settings import (
     ShellSettings,
     WriterSettings,
 )
+from scheduler.controller.tls import ServingCertificate, TlsSettings
 from scheduler.engine.engine import Engine
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.framework.now import Now
@@ -50,7 +54,6 @@ from scheduler.user_plugins.calls import plugin_calls
 
 SERVICE_ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _LOG_FORMATS: Final = ("json", "text")
-_TLS_VERSIONS: Final = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
 _HIGHEST_PORT: Final = 65535
 
 
@@ -133,6 +136,8 @@ def prepare(flags: StatedFlags) -> Prepared:
         raise ConfigurationError(faults)
     settings = _shell_settings(configuration, flags, serving, logs)
     warnings = flags.warnings + gates.warnings + warnings_of(configuration)
+    if serving.port and serving.certificate is None and serving.access is not None:
+        warnings += ("the pages, and the tokens of those who ask for them, go over the network in plain text",)
     return Prepared(configuration, profiles, settings, contexts, warnings)
 
 
@@ -283,32 +288,55 @@ def _serving(flags: StatedFlags, faults: list[Fault]) -> ServingSettings:
     if not 0 <= port <= _HIGHEST_PORT:
         text = "must be between 0 and 65535, inclusive. 0 for turning off secure port"
         faults.append(Fault("", f"--secure-port {port} {text}"))
+    address = flags.get("bind-address", defaults.bind_address)
+    is_plain = flags.get("serving-http", False)
+    if is_plain and flags.get("tls-cert-file"):
+        faults.append(Fault("", "--serving-http and --tls-cert-file contradict each other"))
     return ServingSettings(
-        bind_address=flags.get("bind-address", defaults.bind_address),
+        bind_address=address,
         port=port,
-        ssl_context=_certificate(flags, faults),
+        certificate=None if is_plain or not port else _certificate(flags, faults),
+        access=None if is_plain and is_loopback(address) else _access(flags),
     )
 
 
-def _certificate(flags: StatedFlags, faults: list[Fault]) -> ssl.SSLContext | None:
-    certificate, key = flags.get("tls-cert-file", ""), flags.get("tls-private-key-file", "")
-    version = flags.get("tls-min-version", "") or "VersionTLS12"
-    if version not in _TLS_VERSIONS:
-        faults.append(
-            Fault("", f'--tls-min-version: unknown tls version "{version}", known: {", ".join(_TLS_VERSIONS)}')
-        )
-    if bool(certificate) != bool(key):
-        faults.append(Fault("", "--tls-cert-file and --tls-private-key-file must be specified together"))
-    if not (certificate and key and version in _TLS_VERSIONS):
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = _TLS_VERSIONS[version]
+def _certificate(flags: StatedFlags, faults: list[Fault]) -> ServingCertificate | None:
+    stated = TlsSettings(
+        certificate_file=flags.get("tls-cert-file", ""),
+        key_file=flags.get("tls-private-key-file", ""),
+        certificate_folder=flags.get("cert-dir", ""),
+        minimum_version=flags.get("tls-min-version", "") or TlsSettings().minimum_version,
+        cipher_suites=_listed(flags.get("tls-cipher-suites", ())),
+        client_authority_file=flags.get("client-ca-file", ""),
+    )
     try:
-        context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
-        faults.append(Fault("", f"--tls-cert-file {certificate} can't be used: {error.strerror or error}"))
+        return ServingCertificate(stated, gethostname())
+    except ConfigurationError as error:
+        faults += error.faults
         return None
-    return context
+
+
+def _access(flags: StatedFlags) -> AccessSettings:
+    """Plain HTTP on the loopback asks nobody; everywhere else a page is shown to those whom the cluster allows it."""
+    defaults = AccessSettings()
+
+    def life(flag: str, default: float) -> float:
+        stated: Duration | None = flags.get(flag)
+        return default if stated is None else stated.seconds
+
+    paths = flags.get("authorization-always-allow-paths")
+    return AccessSettings(
+        open_paths=defaults.open_paths if paths is None else _listed(paths),
+        token_life=life("authentication-token-webhook-cache-ttl", defaults.token_life),
+        allowed_life=life("authorization-webhook-cache-authorized-ttl", defaults.allowed_life),
+        refused_life=life("authorization-webhook-cache-unauthorized-ttl", defaults.refused_life),
+        skips_lookup=flags.get("authentication-skip-lookup", False),
+    )
+
+
+def _listed(values: Iterable[str]) -> tuple[str, ...]:
+    """A flag that may be repeated and may hold several, with commas."""
+    return tuple(part for value in values for part in value.split(",") if part)
 
 
 def _logs(flags: StatedFlags, faults: list[Fault]) -> LogSettings:

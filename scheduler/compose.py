@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
+
+import msgspec
 
 from scheduler.config.loading import Configuration
 from scheduler.config.tandem import Nominations, PDBPolicy
+from scheduler.config.types import Extender, PluginConfig
+from scheduler.config.types import Profile as ProfileConfiguration
 from scheduler.engine.engine import Engine, EngineSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.extenders.extender import build_extenders
 from scheduler.framework.now import Now
 from scheduler.framework.profile import Profile, Registry, build_profile
+from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.registry import registry
 from scheduler.queue.scheduling_queue import QueueSettings
 from scheduler.user_plugins.loading import load_user_plugins
@@ -26,14 +31,36 @@ def build_profiles(configuration: Configuration, plugins: Registry | None = None
     known = all_plugins(configuration) if plugins is None else plugins
     profiles: dict[str, Profile] = {}
     faults: list[Fault] = []
+    ignored = ignored_by_scheduler(configuration.kube.extenders)
     for index, profile in enumerate(configuration.kube.profiles):
         try:
-            profiles[profile.scheduler_name] = build_profile(profile, known, index)
+            profiles[profile.scheduler_name] = build_profile(leaving_out(profile, ignored), known, index)
         except ConfigurationError as error:
             faults.extend(error.faults)
     if faults:
         raise ConfigurationError(faults)
     return profiles
+
+
+def ignored_by_scheduler(extenders: Iterable[Extender]) -> tuple[str, ...]:
+    """The resources that extenders account for in the scheduler's place, in the order of the configuration."""
+    managed = (resource for extender in extenders for resource in extender.managed_resources)
+    return tuple(dict.fromkeys(resource.name for resource in managed if resource.ignored_by_scheduler))
+
+
+def leaving_out(profile: ProfileConfiguration, resources: tuple[str, ...]) -> ProfileConfiguration:
+    """The profile with these resources among those that NodeResourcesFit ignores, besides the user's own; there
+    kube-scheduler forgets the user's."""
+    if not resources:
+        return profile
+    name = NodeResourcesFit.name
+    args = profile.args_of(name) or {}
+    stated = args.get("ignoredResources") or []
+    if not isinstance(stated, list):
+        return profile
+    merged = {**args, "ignoredResources": [*stated, *(each for each in resources if each not in stated)]}
+    configured = {config.name: config for config in profile.plugin_config} | {name: PluginConfig(name, merged)}
+    return msgspec.structs.replace(profile, plugin_config=tuple(configured.values()))
 
 
 def all_plugins(configuration: Configuration) -> Registry:

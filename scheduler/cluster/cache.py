@@ -228,9 +228,17 @@ class ClusterCache:
 
     def _put(self, info: PodInfo) -> None:
         row = self.table.add_pod(info)
+        told: list[Tally] = []
+        try:
+            for tally in self._tallies:
+                tally.add(info, row)
+                told.append(tally)
+        except BaseException:
+            for tally in told:
+                tally.remove(info, row)
+            self.table.remove_pod(row, info.uid)
+            raise
         self._placed[info.uid] = info
-        for tally in self._tallies:
-            tally.add(info, row)
         self.journal.append(row, USAGE_CHANGED)
 
     def _take(self, known: PodInfo) -> None:
@@ -253,6 +261,8 @@ class ClusterCache:
             self.table.replace_pod(row, info)
             for tally in self._tallies:
                 tally.replace(known, info, row)
+            if not _looks_the_same(known, info):
+                self.journal.append(row, USAGE_CHANGED)
             return
         self._take(known)
         self._put(info)
@@ -260,6 +270,15 @@ class ClusterCache:
 
 def _weighs_the_same(one: PodInfo, other: PodInfo) -> bool:
     return one.charged == other.charged and one.non_zero == other.non_zero and one.ports == other.ports
+
+
+def _looks_the_same(one: PodInfo, other: PodInfo) -> bool:
+    """Whether plugins that look at the pods of a node see no difference; statuses come and go by the second."""
+    return (
+        one.labels == other.labels
+        and one.pod.metadata.annotations == other.pod.metadata.annotations
+        and one.is_terminating == other.is_terminating
+    )
 
 
 def _decides_alike(one: Node, other: Node) -> bool:

@@ -19,7 +19,8 @@ from scheduler.objects.node import Node
 class ImageState:
     size_bytes: int
     rows: set[int] = field(default_factory=set)
-    version: int = 0
+    epoch: int = 0
+    """Since when only the index of this epoch holds the state; an older one is shared with a copy."""
     _array: npt.NDArray[np.int64] | None = None
 
     def row_array(self) -> npt.NDArray[np.int64]:
@@ -30,10 +31,11 @@ class ImageState:
 
 
 class ImageIndex:
-    __slots__ = ("_states", "version")
+    __slots__ = ("_epoch", "_states", "version")
 
     def __init__(self) -> None:
         self._states: dict[str, ImageState] = {}
+        self._epoch = 0
         self.version = 0
 
     def get(self, name: str) -> ImageState | None:
@@ -46,15 +48,33 @@ class ImageIndex:
             return
         self.version += 1
         for name in before:
-            state = self._states[name]
+            state = self._own(name)
             state.rows.discard(row)
             state._array = None
             if not state.rows:
                 del self._states[name]
         for name, size in after.items():
-            state = self._states.setdefault(name, ImageState(size))
+            if name not in self._states:
+                self._states[name] = ImageState(size, epoch=self._epoch)
+            state = self._own(name)
             state.rows.add(row)
             state._array = None
+
+    def copy(self) -> ImageIndex:
+        """To be kept, and only asked, while this one goes on changing."""
+        other = ImageIndex()
+        other._states = dict(self._states)
+        other.version = self.version
+        # What exists is shared from now on: it is copied before it is changed.
+        self._epoch += 1
+        return other
+
+    def _own(self, name: str) -> ImageState:
+        """The state of an image, for changing it."""
+        state = self._states[name]
+        if state.epoch != self._epoch:
+            state = self._states[name] = ImageState(state.size_bytes, set(state.rows), self._epoch)
+        return state
 
 
 def _sizes(node: Node | None) -> dict[str, int]:

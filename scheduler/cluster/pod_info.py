@@ -70,8 +70,20 @@ class PodInfo:
 
     def _copy(self) -> PodInfo:
         other = PodInfo.__new__(PodInfo)
-        for name in PodInfo.__slots__:
-            setattr(other, name, getattr(self, name))
+        other.pod = self.pod
+        other.uid = self.uid
+        other.name = self.name
+        other.namespace = self.namespace
+        other.key = self.key
+        other.labels = self.labels
+        other.priority = self.priority
+        other.node_name = self.node_name
+        other.static_fragments = self.static_fragments
+        other._requests = self._requests
+        other._score_requests = self._score_requests
+        other._charged = self._charged
+        other._non_zero = self._non_zero
+        other._ports = self._ports
         return other
 
     @property

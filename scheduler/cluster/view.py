@@ -93,7 +93,7 @@ class View:
         return View(
             table,
             self.objects,
-            self.images,
+            self.images.copy(),
             self.pod_counts.copy(),
             self.affinity_terms.copy(),
             self.volumes.copy(table),

@@ -18,7 +18,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
+from aiohttp.typedefs import Middleware
 
+from scheduler.controller.authentication import Authenticator, cluster_client_authority
+from scheduler.controller.authorization import Authorizer, OpenPaths, guard
 from scheduler.controller.client import ApiClient
 from scheduler.controller.credentials import CredentialSource
 from scheduler.controller.dispatch import Dispatcher
@@ -41,11 +44,12 @@ from scheduler.controller.shell_metrics import watch_shell
 from scheduler.controller.side_loop import SideLoop
 from scheduler.controller.signals import StopSignals
 from scheduler.controller.telemetry import SchedulerMetrics
+from scheduler.controller.tls import REFRESH_SECONDS, ServingCertificate
 from scheduler.controller.write_requests import WriteRequests
 from scheduler.controller.writer import Writer
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.stimuli import Synced
-from scheduler.errors import ConfigurationError
+from scheduler.errors import ApiError, ConfigurationError
 from scheduler.objects.timestamps import format_seconds
 
 EXIT_STOPPED = 0
@@ -151,6 +155,8 @@ class Shell:
         self.events.start()
         self._spawn(self.loop.run(), "scheduling loop")
         self._spawn(self._check_rights(), "rights", is_vital=False)
+        if self._settings.serving.port and self._settings.serving.certificate is not None:
+            self._spawn(self._keep_certificate(self._settings.serving.certificate), "certificate", is_vital=False)
         if not (self._settings.delay_cache_until_active and self.token is not None):
             self._start_reflectors()
         self._start_elector()
@@ -179,6 +185,23 @@ class Shell:
 
     async def _check_rights(self) -> None:
         await report_missing_rights(self.client, self._settings)
+
+    async def _keep_certificate(self, certificate: ServingCertificate) -> None:
+        """Whose client certificates count, and the serving certificate's rotation."""
+        access = self._settings.serving.access
+        if access is not None and not access.skips_lookup and not certificate.knows_clients:
+            try:
+                if authority := await cluster_client_authority(self.client):
+                    certificate.trust_clients(authority)
+            except (ApiError, ConfigurationError) as error:
+                log.warning("Cluster's client authority can't be used; tokens alone identify", error=str(error))
+        while True:
+            await asyncio.sleep(REFRESH_SECONDS)
+            try:
+                if certificate.refresh():
+                    log.info("Serving certificate read again")
+            except ConfigurationError as error:
+                log.error("Changed serving certificate can't be used, the old one stays", error=str(error))
 
     def _start_elector(self) -> None:
         token = self.token
@@ -333,4 +356,12 @@ class Shell:
             component_config=self._settings.component_config,
             reset_metrics=self.metrics.instruments.reset,
             routes=self._parts.routes,
+            guards=self._guards(),
         )
+
+    def _guards(self) -> tuple[Middleware, ...]:
+        access = self._settings.serving.access
+        if access is None:
+            return ()
+        authenticator = Authenticator(self.client, access.token_life)
+        return (guard(authenticator, Authorizer(self.client, access), OpenPaths(access.open_paths)),)

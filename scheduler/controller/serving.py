@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
@@ -23,7 +24,8 @@ class HealthServer:
     """``start`` before anything is synced: liveness must work while a big cluster loads.
 
     ``checks`` are looked at by ``/readyz``; ``alive_checks`` by ``/livez``; ``/healthz`` shows leader election
-    alone, as kube-scheduler's does. ``routes`` adds pages of others (the debug and web pages).
+    alone, as kube-scheduler's does. ``routes`` adds pages of others (the debug and web pages). ``guards`` see every
+    request first.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class HealthServer:
         component_config: Mapping[str, Any],
         reset_metrics: Callable[[], None] = lambda: None,
         routes: tuple[web.RouteDef, ...] = (),
+        guards: tuple[Middleware, ...] = (),
     ) -> None:
         self._settings = settings
         self._registry = registry
@@ -44,6 +47,7 @@ class HealthServer:
         self._component_config = component_config
         self._reset_metrics = reset_metrics
         self._routes = routes
+        self._guards = guards
         self._runner: web.AppRunner | None = None
         self.port = 0
         """The port that is listened on, once started."""
@@ -61,7 +65,8 @@ class HealthServer:
         )
         await runner.setup()
         address = self._settings.bind_address
-        site = web.TCPSite(runner, address, port, ssl_context=self._settings.ssl_context)
+        certificate = self._settings.certificate
+        site = web.TCPSite(runner, address, port, ssl_context=certificate.context if certificate is not None else None)
         try:
             await site.start()
         except OSError as error:
@@ -77,7 +82,7 @@ class HealthServer:
             await runner.cleanup()
 
     def _application(self) -> web.Application:
-        application = web.Application()
+        application = web.Application(middlewares=self._guards)
         for root, checks in (
             ("/readyz", self._ready_checks),
             ("/livez", self._alive_checks),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scheduler.controller.tls import ServingCertificate
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.objects.kinds import Kind
 
@@ -89,12 +89,28 @@ class LeaderElectionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AccessSettings:
+    """Lives in seconds: how long the API server's word is relied on.
+
+    ``open_paths``: seen by everybody; one that ends in ``*`` stands for all that begins so. ``skips_lookup``: the
+    cluster's own authority for client certificates is not looked up.
+    """
+
+    open_paths: tuple[str, ...] = ("/healthz", "/readyz", "/livez")
+    token_life: float = 10.0
+    allowed_life: float = 10.0
+    refused_life: float = 10.0
+    skips_lookup: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ServingSettings:
-    """``port`` 0 turns the server off. ``ssl_context`` None serves plain HTTP."""
+    """``port`` 0 turns the server off. ``certificate`` None: plain HTTP. ``access`` None: everybody sees every page."""
 
     bind_address: str = "0.0.0.0"
     port: int = 10259
-    ssl_context: ssl.SSLContext | None = None
+    certificate: ServingCertificate | None = None
+    access: AccessSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)

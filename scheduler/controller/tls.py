@@ -12,7 +12,7 @@ import ipaddress
 import os
 import ssl
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -120,6 +120,11 @@ class ServingCertificate:
             self._trust_clients_of(self._settings.client_authority_file)
         return True
 
+    @property
+    def knows_clients(self) -> bool:
+        """Whether client certificates of some authority are accepted."""
+        return self.context.verify_mode is not ssl.CERT_NONE
+
     def trust_clients(self, authority: str) -> None:
         """Clients may identify themselves by certificates of this authority (PEM). Raises ConfigurationError."""
         try:
@@ -176,19 +181,6 @@ class ServingCertificate:
         return tuple(file_stamp(path) for path in paths if path)
 
 
-async def keep_fresh(
-    certificate: ServingCertificate, wait: Callable[[], object], report: Callable[[str, str], None]
-) -> None:
-    """Look at the files whenever ``wait`` (a coroutine function) comes back; ``report(event, error)`` what came."""
-    while True:
-        await wait()  # type: ignore[misc]
-        try:
-            if certificate.refresh():
-                report("Serving certificate read again", "")
-        except ConfigurationError as error:
-            report("Serving certificate can't be read again, the old one stays", str(error))
-
-
 def file_stamp(path: str) -> tuple[int, int, int] | None:
     """Changes when the file, or what a link on the way to it points at, does. None if there is no such file."""
     try:
@@ -221,9 +213,7 @@ def self_made_pair(hostname: str, today: datetime.datetime) -> tuple[bytes, byte
     )
     return (
         certificate.public_bytes(serialization.Encoding.PEM),
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        ),
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
     )
 
 

@@ -367,9 +367,8 @@ def _choose(
     scores = pod_class.scores
     scores.refresh(pod, fragments, view, journal, pod_class.filters)
     if feasible.is_whole_class and not extenders.scorers and depth is not Depth.EXPLAIN:
-        ranks = scores.ranks
-        best = int(ranks.max())
-        row = _one_of(np.flatnonzero(ranks == best), context.rng)
+        best, leaders = scores.leaders()
+        row = leaders[0] if len(leaders) == 1 else leaders[context.rng.randrange(len(leaders))]
         name = view.table.names[row]
         attempt.scores = {plugin: {name: share} for plugin, share in scores.shares_of(row).items()}
         attempt.total = {name: best}

@@ -33,6 +33,10 @@ NO_NODE = -1
 OUTSIDE = -2
 """Code of a row that a PreFilter plugin's node set leaves out."""
 
+MOST_REFUSALS = 4096
+"""Different refusals that a class keeps between attempts."""
+_MOST_CODES = 2**15 - 1
+
 MOST_SINGLE_ROWS = 30
 """Up to so many changed rows the scalar forms are quicker than asking about all rows at once."""
 
@@ -42,7 +46,18 @@ States = dict[str, State | Skip]
 class _Slot:
     """One filter plugin's answers."""
 
-    __slots__ = ("codes", "flags", "index", "is_declared", "name", "plugin", "state")
+    __slots__ = (
+        "codes",
+        "flags",
+        "has_own_stamp",
+        "index",
+        "is_declared",
+        "is_stale",
+        "name",
+        "plugin",
+        "stamp",
+        "state",
+    )
 
     def __init__(self, index: int, plugin: FilterPlugin) -> None:
         self.index = index
@@ -51,6 +66,11 @@ class _Slot:
         traits = traits_of(plugin)
         self.is_declared = traits.is_declared
         self.flags = traits.flags
+        self.has_own_stamp = traits.has_stamp and not isinstance(plugin, PreFilterPlugin)
+        """Nobody else looks at its stamp."""
+        self.stamp: Hashable = None
+        self.is_stale = False
+        """Its stamp is another one, so that all rows must be asked again, even if its state is the same."""
         self.state: State | Skip | None = None
         self.codes: npt.NDArray[np.int16] | None = None
 
@@ -78,8 +98,8 @@ class _PreSlot:
             answer = self.plugin.pre_filter(pod, view)
         except Exception as error:
             raise PluginError(self.name, "PreFilter", error) from error
+        is_other = answer is not self.answer or (answer is not SKIP and stamp != self.stamp)
         self.stamp = stamp
-        is_other = answer is not self.answer
         self.answer = answer
         return is_other
 
@@ -94,6 +114,10 @@ class ClassFilters:
         self._pre_slots = [_PreSlot(plugin) for plugin in profile.pre_filter_plugins]
         self._moving_pre_slots = [slot for slot in self._pre_slots if slot.has_stamp or not slot.is_declared]
         self._is_pre_filtered = False
+        self._stamped_slots = [slot for slot in self._slots if slot.has_own_stamp]
+        self._slot_of = {slot.name: slot for slot in self._slots}
+        self.stamps_version = 0
+        """Grows when a filter plugin's stamp is another one."""
         self._refusal_ids: dict[tuple[int, Refusal], int] = {}
         self._only: frozenset[str] | None = None
         self._position = -1
@@ -141,6 +165,8 @@ class ClassFilters:
         pod. Raises PluginError naming a plugin that raised.
         """
         table = view.table
+        if len(self.refusals) > MOST_REFUSALS:
+            self._forget_refusals()
         changed = journal.since(self._position) if self._position >= 0 else None
         is_full = changed is None or len(self.codes) != table.size or len(changed) > MOST_SINGLE_ROWS
         if self._only is not None and self._node_version != table.node_version:
@@ -166,25 +192,33 @@ class ClassFilters:
     ) -> bool:
         """Whether the first refusals must be made anew for all rows."""
         state = self.states.get(slot.name, EMPTY_STATE)
-        is_same = slot.state is state and slot.is_declared
+        is_same = slot.state is state and slot.is_declared and not slot.is_stale
         slot.state = state
+        slot.is_stale = True
         had_refusals = slot.codes is not None
         if isinstance(state, Skip):
             slot.codes = None
-            return had_refusals
-        if is_full or not is_same:
+            is_changed = had_refusals
+        elif is_full or not is_same:
             slot.codes = self._all_rows(slot, state, pod, view)
-            return had_refusals or slot.codes is not None
-        self._some_rows(slot, state, pod, view, rows, touched)
-        return False
+            is_changed = had_refusals or slot.codes is not None
+        else:
+            self._some_rows(slot, state, pod, view, rows, touched)
+            is_changed = False
+        slot.is_stale = False
+        return is_changed
 
     def refresh_pre_filters(self, pod: PodInfo, fragments: Mapping[str, Hashable], view: View) -> None:
         """Bring ``states`` and ``pre_refusal`` up to date. Raises PluginError naming a plugin that raised."""
+        for stamped in self._stamped_slots:
+            self._look_at_stamp(stamped, fragments, view)
         slots = self._moving_pre_slots if self._is_pre_filtered else self._pre_slots
         is_other = not self._is_pre_filtered
         self._is_pre_filtered = False
         for slot in slots:
-            is_other = slot.refresh(pod, fragments, view) or is_other
+            if slot.refresh(pod, fragments, view):
+                is_other = True
+                self._mark_stale(self._slot_of.get(slot.name))
             if isinstance(slot.answer, Refusal) and slot.answer.code is not Code.UNSCHEDULABLE:
                 # Ends the round: what comes after it is not asked, and all are looked at again next time.
                 self._take_answers(slot)
@@ -192,6 +226,20 @@ class ClassFilters:
         self._is_pre_filtered = True
         if is_other:
             self._take_answers(None)
+
+    def _look_at_stamp(self, slot: _Slot, fragments: Mapping[str, Hashable], view: View) -> None:
+        try:
+            stamp = slot.plugin.stamp(fragments[slot.name], view)
+        except Exception as error:
+            raise PluginError(slot.name, "Filter", error) from error
+        if stamp != slot.stamp:
+            self._mark_stale(slot)
+            slot.stamp = stamp
+
+    def _mark_stale(self, slot: _Slot | None) -> None:
+        if slot is not None:
+            slot.is_stale = True
+            self.stamps_version += 1
 
     def _take_answers(self, last: _PreSlot | None) -> None:
         """Sort the plugins' answers into states, node sets and refusals; ``last`` ended the round."""
@@ -203,10 +251,10 @@ class ClassFilters:
         for slot in self._pre_slots:
             answer, name = slot.answer, slot.name
             if isinstance(answer, Refusal):
-                # The first Unschedulable is remembered while the others still run: preemption needs what they work
-                # out. One that ends the round counts in its place.
-                if self.pre_refusal is None or slot is last:
-                    self.pre_refusal, self.pre_rejectors = answer.by(name), (name,)
+                # An Unschedulable is remembered while the others still run: preemption needs what they work out. The
+                # last word is what users read, but whatever helps with any of them may help the pod.
+                rejectors = (name,) if slot is last else (*self.pre_rejectors, name)
+                self.pre_refusal, self.pre_rejectors = answer.by(name), rejectors
             elif isinstance(answer, NodeSubset):
                 only = answer.names if only is None else only & answer.names
                 restricting.append(name)
@@ -247,8 +295,9 @@ class ClassFilters:
         self, slot: _Slot, state: State, pod: PodInfo, view: View, rows: Mapping[int, int], touched: set[int]
     ) -> None:
         filter_row = slot.plugin.filter_row
+        exists = view.table.exists
         for row, flags in rows.items():
-            if not flags & slot.flags:
+            if not flags & slot.flags or not exists[row]:
                 continue
             refusal = filter_row(state, pod, view, row)
             code = FITS if refusal is None else self._id(slot, refusal)
@@ -263,10 +312,19 @@ class ClassFilters:
     def _id(self, slot: _Slot, refusal: Refusal) -> int:
         key = (slot.index, refusal)
         found = self._refusal_ids.get(key)
-        if found is None:
+        if found is None and len(self.refusals) < _MOST_CODES:
             found = self._refusal_ids[key] = len(self.refusals)
             self.refusals.append(refusal.by(slot.plugin.name))
+        elif found is None:
+            # More different refusals in one attempt than codes: the nodes that are left share one that was told before.
+            found = next((code for code, known in enumerate(self.refusals) if known.code is refusal.code), 1)
         return found
+
+    def _forget_refusals(self) -> None:
+        """Reasons that tell of amounts or nodes are ever new ones: from time to time all rows are asked anew."""
+        self.refusals = self.refusals[:1]
+        self._refusal_ids = {}
+        self._position = -1
 
     # --- the first refusal of each row --------------------------------------------------------------------------------
 

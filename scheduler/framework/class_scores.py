@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING
 
@@ -110,6 +111,9 @@ class ClassScores:
         self._feasibility_version = -1
         self.ranks: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         """The total of each row, INFEASIBLE where the class does not fit."""
+        self._best = INFEASIBLE
+        self._leaders: list[int] = []
+        """Rows of the best rank, kept while single rows change: looking for them anew takes a pass over all."""
 
     @property
     def nbytes(self) -> int:
@@ -154,7 +158,7 @@ class ClassScores:
             self._add_up(filters, size)
         else:
             for row in touched:
-                self.ranks[row] = self._total_of(row) if filters.codes[row] == 0 else INFEASIBLE
+                self._rank_row(row, self._total_of(row) if filters.codes[row] == 0 else INFEASIBLE)
         filters.changed_feasibility = set()
         self._position = journal.position
         self._feasibility_version = filters.feasibility_version
@@ -219,6 +223,9 @@ class ClassScores:
                 touched.add(row)
                 if filters.codes[row] == 0:
                     _check_range(slot.plugin, score, score)
+                elif not 0 <= score <= MAX_NODE_SCORE:
+                    # Nobody looks at it, but the column may be too narrow for it.
+                    score = 0
                 if isinstance(slot.contribution, int):
                     if slot.contribution == score * slot.weight:
                         continue
@@ -240,7 +247,7 @@ class ClassScores:
                 # Rows that do not fit may score as they like.
                 _check_range(slot.plugin, int(raw[rows].min()), int(raw[rows].max()))
             slot.contribution = (
-                low * slot.weight if low == high else (raw * slot.weight).astype(_dtype(slot.weight, high))
+                low * slot.weight if low == high else (raw * slot.weight).astype(_dtype(slot.weight, max(high, -low)))
             )
             slot.raw = None
             return
@@ -267,6 +274,28 @@ class ClassScores:
         if filters.feasible_count != size:
             ranks[filters.codes != 0] = INFEASIBLE
         self.ranks = ranks
+        self._leaders = []
+
+    def _rank_row(self, row: int, rank: int) -> None:
+        self.ranks[row] = rank
+        if not self._leaders:
+            return
+        if rank > self._best:
+            self._leaders = []
+            return
+        place = bisect_left(self._leaders, row)
+        is_leader = place < len(self._leaders) and self._leaders[place] == row
+        if is_leader and rank < self._best:
+            del self._leaders[place]
+        elif not is_leader and rank == self._best:
+            self._leaders.insert(place, row)
+
+    def leaders(self) -> tuple[int, list[int]]:
+        """The best rank and the rows that have it, ascending. Do not change the list."""
+        if not self._leaders:
+            self._best = int(self.ranks.max())
+            self._leaders = (self.ranks == self._best).nonzero()[0].tolist()
+        return self._best, self._leaders
 
     def _total_of(self, row: int) -> int:
         total = 0

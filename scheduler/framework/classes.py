@@ -68,6 +68,8 @@ class ClassCache:
         """Numbers of static fragments that pods remember hold for one generation only."""
         self._bytes = 0
         self._sizes: dict[Hashable, int] = {}
+        self._newest: Hashable = None
+        """The key of the class made last: it is weighed when the next one is made, with its answers in."""
 
     def __len__(self) -> int:
         return len(self._classes)
@@ -85,8 +87,10 @@ class ClassCache:
             key = (profile.scheduler_name, static_key, tuple(moving))
         found = self._classes.get(key)
         if found is None:
+            self._make_room()
             found = self._classes[key] = PodClass(profile)
             self._sizes[key] = 0
+            self._newest = key
         else:
             self._classes.move_to_end(key)
         found.uses += 1
@@ -131,9 +135,16 @@ class ClassCache:
         self._generation = object()
         self._bytes = 0
 
+    def _make_room(self) -> None:
+        """Before another class comes: most classes are met once only, so this is where they are weighed."""
+        newest = self._classes.get(self._newest)
+        if newest is not None:
+            self._weigh(self._newest, newest)
+
     def _weigh(self, key: Hashable, pod_class: PodClass) -> None:
-        self._bytes += pod_class.nbytes - self._sizes[key]
-        self._sizes[key] = pod_class.nbytes
+        nbytes = pod_class.nbytes
+        self._bytes += nbytes - self._sizes[key]
+        self._sizes[key] = nbytes
         while len(self._classes) > 1 and (self._bytes > self.limit_bytes or len(self._classes) > self.limit_classes):
             oldest, _ = self._classes.popitem(last=False)
             self._bytes -= self._sizes.pop(oldest)

@@ -41,7 +41,7 @@ class Nominations(Protocol):
 class NominatedOverlay:
     """Row → refusal beside the nominated pods of that row, None where the pod fits beside them too."""
 
-    __slots__ = ("_answers", "_filters", "_nominated_position", "_position", "_states", "_undeclared")
+    __slots__ = ("_answers", "_filters", "_nominated_position", "_position", "_stood_on", "_undeclared")
 
     def __init__(self, filters: Sequence[FilterPlugin]) -> None:
         self._filters = filters
@@ -49,15 +49,18 @@ class NominatedOverlay:
         self._answers: dict[int, Refusal | None] = {}
         self._position = -1
         self._nominated_position = -1
-        self._states: tuple[object, ...] = ()
+        self._stood_on: tuple[object, ...] = ()
 
     def refusals(
         self, pod: PodInfo, filters: ClassFilters, view: View, journal: RowJournal, nominations: Nominations
     ) -> dict[int, Refusal]:
         """The rows that refuse the pod beside their nominated pods, with the refusal. Raises PluginError."""
         table = view.table
-        states = tuple(filters.states.values())
-        is_same = len(states) == len(self._states) and all(a is b for a, b in zip(states, self._states, strict=True))
+        stands_on = (filters.only, filters.stamps_version, *filters.states.values())
+        is_same = len(stands_on) == len(self._stood_on) and all(
+            one is other or one == other for one, other in zip(stands_on[:2], self._stood_on[:2], strict=True)
+        )
+        is_same = is_same and all(a is b for a, b in zip(stands_on[2:], self._stood_on[2:], strict=True))
         is_keepable = is_same and all(filters.states.get(name) is SKIP for name in self._undeclared)
         changed = journal.since(self._position) if self._position >= 0 and is_keepable else None
         moved = nominations.nodes_changed_since(self._nominated_position) if changed is not None else None
@@ -66,7 +69,10 @@ class NominatedOverlay:
             stale = {row for name in nominations.nodes if (row := table.existing_row(name)) is not None}
         else:
             stale = {row for name in moved if (row := table.existing_row(name)) is not None}
-            stale.update(row for row in changed if row in self._answers)
+            # A node may come (back) after pods were nominated to it.
+            nominated = nominations.nodes
+            stale.update(row for row in changed if row in self._answers or table.names[row] in nominated)
+            stale = {row for row in stale if row in self._answers or table.exists[row]}
         self._position = -1
         self._ask(pod, filters, view, stale, nominations)
         answers = self._answers
@@ -82,7 +88,7 @@ class NominatedOverlay:
             )
         self._position = journal.position
         self._nominated_position = nominations.position
-        self._states = states
+        self._stood_on = stands_on
         return {row: refusal for row, refusal in answers.items() if refusal is not None}
 
     def _ask(self, pod: PodInfo, filters: ClassFilters, view: View, rows: set[int], nominations: Nominations) -> None:

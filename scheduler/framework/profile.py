@@ -66,9 +66,9 @@ class Profile:
     bind_plugins: tuple[BindPlugin, ...]
     post_bind_plugins: tuple[PostBindPlugin, ...]
     static_fragment_plugins: tuple[Plugin, ...]
-    """Plugins whose fragment depends on the pod alone."""
+    """Plugins whose fragment depends on the pod's template alone."""
     cluster_fragment_plugins: tuple[Plugin, ...]
-    """Plugins whose fragment depends on the cluster too, asked anew for each attempt."""
+    """Plugins whose fragment depends on more than that, asked anew for each attempt."""
 
 
 def build_profile(configuration: ProfileConfiguration, registry: Registry, index: int = 0) -> Profile:
@@ -121,9 +121,17 @@ def build_profile(configuration: ProfileConfiguration, registry: Registry, index
         pre_bind_plugins=at(Point.PRE_BIND),  # type: ignore[arg-type]
         bind_plugins=at(Point.BIND),  # type: ignore[arg-type]
         post_bind_plugins=at(Point.POST_BIND),  # type: ignore[arg-type]
-        static_fragment_plugins=tuple(plugin for plugin in declared if not plugin.fragment_reads_cluster),
-        cluster_fragment_plugins=tuple(plugin for plugin in declared if plugin.fragment_reads_cluster),
+        static_fragment_plugins=tuple(plugin for plugin in declared if _goes_by_template(plugin)),
+        cluster_fragment_plugins=tuple(plugin for plugin in declared if not _goes_by_template(plugin)),
     )
+
+
+def _goes_by_template(plugin: Plugin) -> bool:
+    """The fragment is the same for all pods made from one template (see ``cluster/pod_template.py``).
+
+    That holds for the built-in plugins; one from outside may well look at a pod's name or status.
+    """
+    return not plugin.fragment_reads_cluster and type(plugin).__module__.startswith("scheduler.plugins.")
 
 
 def _make(

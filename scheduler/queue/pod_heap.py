@@ -15,15 +15,21 @@ _SLACK = 64
 
 
 class _Entry:
-    __slots__ = ("number", "order", "record")
+    __slots__ = ("number", "order", "record", "serial")
 
-    def __init__(self, order: tuple[Any, ...], number: int, record: QueuedPod) -> None:
+    def __init__(self, order: tuple[Any, ...], number: int, serial: int, record: QueuedPod) -> None:
         self.order = order
         self.number = number
+        self.serial = serial
         self.record: QueuedPod | None = record
 
-    def __lt__(self, other: _Entry) -> bool:
-        return (self.order, self.number) < (other.order, other.number)
+    @property
+    def ranked(self) -> _Ranked:
+        return self.order, self.number, self.serial, self
+
+
+_Ranked = tuple[tuple[Any, ...], int, int, _Entry]
+"""What lies in the heap. Tuples are compared without a call into Python; serials differ, so entries never are."""
 
 
 class PodHeap:
@@ -36,31 +42,31 @@ class PodHeap:
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._entries: list[_Entry] = []
+        self._entries: list[_Ranked] = []
         self._live: dict[str, _Entry] = {}
         self._count = 0
 
     def put(self, record: QueuedPod) -> None:
         """Add the pod, or find its place anew: its order is read now."""
+        self._count += 1
         known = self._live.get(record.key)
         if known is None:
-            self._count += 1
             number = self._count
         else:
             known.record = None
             number = known.number
-        entry = _Entry(self._order(record), number, record)
+        entry = _Entry(self._order(record), number, self._count, record)
         self._live[record.key] = entry
-        heappush(self._entries, entry)
+        heappush(self._entries, entry.ranked)
         if len(self._entries) > 2 * len(self._live) + _SLACK:
-            self._entries = list(self._live.values())
+            self._entries = [entry.ranked for entry in self._live.values()]
             heapify(self._entries)
 
     def head(self) -> QueuedPod | None:
         """The first pod, which stays."""
         entries = self._entries
         while entries:
-            record = entries[0].record
+            record = entries[0][3].record
             if record is not None:
                 return record
             heappop(entries)
@@ -87,8 +93,8 @@ class PodHeap:
 
     def in_order(self) -> tuple[QueuedPod, ...]:
         """All pods, the next one first."""
-        entries = sorted(self._live.values())
-        return tuple(entry.record for entry in entries if entry.record is not None)
+        ranked = sorted(entry.ranked for entry in self._live.values())
+        return tuple(entry.record for *_order, entry in ranked if entry.record is not None)
 
     def __iter__(self) -> Iterator[QueuedPod]:
         """In no particular order of urgency: as they were added."""

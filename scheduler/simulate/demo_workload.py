@@ -181,9 +181,7 @@ def _roll_out(registry: Registry) -> None:
 
 def _pods(registry: Registry, app: str) -> list[Object]:
     return [
-        pod
-        for pod in registry.store.list(PODS, NAMESPACE)
-        if (pod["metadata"].get("labels") or {}).get("app") == app
+        pod for pod in registry.store.list(PODS, NAMESPACE) if (pod["metadata"].get("labels") or {}).get("app") == app
     ]
 
 

@@ -1,4 +1,4 @@
-"""Random users: pods of many shapes come and go, nodes appear, vanish, and change. All drawn from the world's seed."""
+"""Random users: pods of many shapes come and go, nodes appear, vanish and change, watches break. All from one seed."""
 
 from __future__ import annotations
 
@@ -72,6 +72,8 @@ class RandomWorkload:
             (self._cordon_or_not, 4),
             (self._taint_or_not, 4),
             (self._grow_node, 2),
+            (self._break_a_watch, 2),
+            (self._world.restart, 1),
         )
         self._random.choices([do for do, _ in actions], [weight for _, weight in actions])[0]()
 
@@ -111,7 +113,9 @@ class RandomWorkload:
             **spec,
         )
         if random.random() < 0.1:
-            document["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": random.choice((8080, 8081))}]
+            document["spec"]["containers"][0]["ports"] = [
+                {"containerPort": 80, "hostPort": random.choice((8080, 8081))}
+            ]
         self._world.create(Kind.POD, document)
 
     def _delete_pod(self) -> None:
@@ -153,6 +157,9 @@ class RandomWorkload:
         if name := self._any(Kind.NODE):
             self._world.change(Kind.NODE, name, _grow)
 
+    def _break_a_watch(self) -> None:
+        self._world.break_watch(self._random.choice((Kind.POD, Kind.NODE, Kind.POD_DISRUPTION_BUDGET)))
+
     def _any(self, kind: Kind, wanted: Callable[[Document], bool] = lambda _: True) -> str:
         """The key of any object that will do, "" if there is none."""
         keys = [key for key, document in self._world.facts.of(kind) if wanted(document)]
@@ -162,7 +169,8 @@ class RandomWorkload:
 def plain_pods_that_fit(world: World) -> list[str]:
     """Pending pods for which some node has room, worked out from the facts alone, as a check on the engine.
 
-    Only pods whose placement depends on no other pod's are judged: requests, node selector and tolerations."""
+    Only pods that state nothing about other pods are judged: requests, node selector, tolerations, and whether a pod
+    on the node wants none of them beside it."""
     free = {name: _free(world, name, node) for name, node in world.facts.of(Kind.NODE)}
     found = []
     for key in world.pending():
@@ -176,7 +184,7 @@ def plain_pods_that_fit(world: World) -> list[str]:
         cpu, memory = _amounts(container)
         for name, node in world.facts.of(Kind.NODE):
             has_room = free[name][0] >= cpu and free[name][1] >= memory and free[name][2] >= 1
-            if has_room and _lets_in(node, spec):
+            if has_room and _lets_in(node, spec) and not _is_shunned(world, name, pod):
                 found.append(key)
                 break
     return found
@@ -197,6 +205,15 @@ def _lets_in(node: Document, spec: Document) -> bool:
     if node["spec"].get("unschedulable") or not spec.get("nodeSelector", {}).items() <= labels.items():
         return False
     return not node["spec"].get("taints") or bool(spec.get("tolerations"))
+
+
+def _is_shunned(world: World, name: str, pod: Document) -> bool:
+    for _, other in world.facts.of(Kind.POD):
+        is_there = other["spec"].get("nodeName") == name and not is_over(other)
+        is_alike = other["metadata"]["labels"]["app"] == pod["metadata"]["labels"]["app"]
+        if is_there and is_alike and "podAntiAffinity" in other["spec"].get("affinity", {}):
+            return True
+    return False
 
 
 def _amounts(container: Document) -> tuple[int, int]:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Any
 
 import msgspec
 
@@ -41,13 +40,11 @@ from scheduler.engine.stimuli import (
 )
 from scheduler.errors import InvariantViolation
 from scheduler.framework.now import Now
-from scheduler.objects.kinds import Kind, decode, decode_as
+from scheduler.objects.kinds import Kind, decode
 from scheduler.objects.meta import Condition
-from scheduler.objects.node import Node
-from scheduler.objects.pod import Pod
-from scheduler.objects.resources import allocatable_of, requests_of
 from scheduler.objects.timestamps import format_seconds
 from scheduler.simulate.world_facts import Document, Facts, Refused, is_over
+from scheduler.simulate.world_invariants import check_engine, check_nodes
 
 START_MONOTONIC = 1_000.0
 START_WALL = 1_800_000_000 * 10**9
@@ -97,7 +94,14 @@ class World:
         self.journal: list[str] = []
         self.events: list[WriteEvent] = []
         self.monotonic = START_MONOTONIC
+        self._factory = factory
         self.engine = factory(self.now, seed)
+        self._life = 0
+        """How many engines there were before this one: what was meant for an earlier one is lost."""
+        self._streams: dict[Kind, int] = {}
+        """The number of each kind's watch; what was under way in an earlier one is lost."""
+        self._seen: dict[Kind, dict[str, bytes]] = {}
+        """What the engine has been shown, by kind and key."""
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._sequence = 0
         self._delivered_until: dict[Kind, float] = {}
@@ -135,6 +139,28 @@ class World:
             for pod_key, pod in self.facts.of(Kind.POD):
                 if pod["spec"].get("nodeName") == key:
                     self.facts.remove(Kind.POD, pod_key)
+
+    def break_watch(self, kind: Kind) -> None:
+        """What is under way is lost. The objects are listed anew: what has gone meanwhile is known by its absence."""
+        self._streams[kind] = self._streams.get(kind, 0) + 1
+        listed = {key: msgspec.json.encode(document) for key, document in self.facts.of(kind)}
+        shown = self._seen.setdefault(kind, {})
+        for key in [key for key in shown if key not in listed]:
+            self._feed(ObjectDeleted(kind, decode(kind, shown.pop(key)), is_stale=True))
+        for key, body in listed.items():
+            if shown.get(key) != body:
+                shown[key] = body
+                self._feed(ObjectObserved(kind, decode(kind, body)))
+
+    def restart(self) -> None:
+        """The scheduler is killed and starts again: it knows nothing but the objects; writes under way are lost."""
+        self._life += 1
+        self._confirmed.clear()
+        self._seen.clear()
+        self.engine = self._factory(self.now, self.seed + self._life)
+        for kind in _LIST_ORDER:
+            self.break_watch(kind)
+        self._feed(Synced())
 
     # --- time ---------------------------------------------------------------------------------------------------------
 
@@ -193,8 +219,20 @@ class World:
         wanted = self.monotonic + self.random.uniform(*self.trouble.watch_seconds)
         date = max(wanted, self._delivered_until.get(kind, 0.0))
         self._delivered_until[kind] = date
-        seen = ObjectDeleted if is_deleted else ObjectObserved
-        self._at(date, lambda: self._feed(seen(kind, decode(kind, body))))
+        stream = self._streams.get(kind, 0)
+
+        def deliver() -> None:
+            if self._streams.get(kind, 0) != stream:
+                return
+            shown, obj = self._seen.setdefault(kind, {}), decode(kind, body)
+            if is_deleted:
+                shown.pop(obj.key, None)
+                self._feed(ObjectDeleted(kind, obj))
+            else:
+                shown[obj.key] = body
+                self._feed(ObjectObserved(kind, obj))
+
+        self._at(date, deliver)
 
     # --- from the engine ----------------------------------------------------------------------------------------------
 
@@ -211,11 +249,17 @@ class World:
                     self.events.append(command)
                 case CallExtender(ticket=ticket):
                     answer = ExtenderAnswered(ticket, error="connection refused")
-                    self._later(self.trouble.write_seconds, partial(self._feed, answer))
+                    self._later(self.trouble.write_seconds, partial(self._answer, answer, self._life))
                 case RunPlugin(ticket=ticket):
-                    self._later(self.trouble.write_seconds, partial(self._feed, PluginFinished(ticket, None)))
+                    done = PluginFinished(ticket, None)
+                    self._later(self.trouble.write_seconds, partial(self._answer, done, self._life))
                 case _:
                     self._send(command)
+
+    def _answer(self, stimulus: Stimulus, life: int) -> None:
+        """An earlier engine's answers reach nobody."""
+        if life == self._life:
+            self._feed(stimulus)
 
     def _send(self, command: Command) -> None:
         """A write: it arrives, is done or not, and is answered or not."""
@@ -225,8 +269,11 @@ class World:
         is_refused = chance < self.trouble.refused
         is_unanswered = not is_refused and chance < self.trouble.refused + self.trouble.unanswered
         is_dropped = is_unanswered and self.random.random() < 0.5
+        life = self._life
 
         def arrive() -> None:
+            if self._life != life:
+                return
             outcome = _TROUBLE[self.random.randrange(len(_TROUBLE))] if is_refused else None
             if outcome is None and not is_dropped:
                 outcome = self._do(command)
@@ -240,14 +287,13 @@ class World:
 
         def answer(outcome: Refused | None) -> None:
             ticket = getattr(command, "ticket", 0)
-            if isinstance(command, BindPod) and outcome is None:
+            if isinstance(command, BindPod) and outcome is None and self._life == life:
                 self._confirmed[command.pod.uid] = command.node
-            if not ticket:
-                return
-            if outcome is None:
-                self._feed(WriteFinished(ticket, True, 200))
-            else:
-                self._feed(WriteFinished(ticket, False, outcome.status, outcome.reason, outcome.message))
+            if ticket and outcome is None:
+                self._answer(WriteFinished(ticket, True, 200), life)
+            elif ticket and outcome is not None:
+                refusal = WriteFinished(ticket, False, outcome.status, outcome.reason, outcome.message)
+                self._answer(refusal, life)
 
         self._later(self.trouble.write_seconds, arrive)
 
@@ -318,32 +364,8 @@ class World:
 
     def check(self) -> None:
         """Raise InvariantViolation unless the engine is consistent, no node is over-committed, and no pod is lost."""
-        self.engine.check()
-        self._check_nodes()
-        for info in self.engine.known_pods:
-            is_ours = info.pod.spec.scheduler_name in self.engine.profiles
-            if not is_ours or info.pod.node_name or info.is_terminating or self.engine.cache.is_assumed(info.uid):
-                continue
-            is_waiting = self.engine.queue.find(info.key) is not None
-            if not is_waiting and self.engine.queue.in_flight.get(info.uid) is None:
-                raise InvariantViolation(f"pod {info.key} waits for a node, but is nowhere in the queue")
-
-    def _check_nodes(self) -> None:
-        used: dict[str, dict[str, int]] = {}
-        for _, document in self.facts.of(Kind.POD):
-            if document["spec"].get("nodeName") and not is_over(document):
-                amounts = used.setdefault(document["spec"]["nodeName"], {})
-                requests = requests_of(_decoded(Pod, document))
-                for name, amount in (("pods", 1), ("cpu", requests.milli_cpu), ("memory", requests.memory)):
-                    amounts[name] = amounts.get(name, 0) + amount
-        for node, amounts in used.items():
-            document = self.facts.get(Kind.NODE, node) or {}
-            if not document:
-                continue
-            offered = allocatable_of(_decoded(Node, document))
-            for name, amount in amounts.items():
-                if amount > offered.amount(name):
-                    raise InvariantViolation(f"node {node} has {offered.amount(name)} {name}, pods take {amount}")
+        check_engine(self.engine)
+        check_nodes(self.facts)
 
 
 def _stated(condition: Condition) -> Document:
@@ -351,10 +373,7 @@ def _stated(condition: Condition) -> Document:
     return found
 
 
-def _decoded(type_: type[Any], document: Document) -> Any:
-    return decode_as(type_, msgspec.json.encode(document))
-
-
+_LIST_ORDER = (*(kind for kind in Kind if kind not in (Kind.POD, Kind.PRIORITY_CLASS, Kind.LEASE)), Kind.POD)
 _TROUBLE = (
     Refused(409, "Conflict", "the object has been modified; please apply your changes to the latest version"),
     Refused(500, "InternalError", "etcdserver: request timed out"),

@@ -152,7 +152,9 @@ class Facts:
         for name in guarding:
             budget = self.get(Kind.POD_DISRUPTION_BUDGET, name)
             if budget is not None and budget.get("status", {}).get("disruptionsAllowed", 0) <= 0:
-                raise Refused(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.")
+                raise Refused(
+                    429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget."
+                )
         for name in guarding:
             self.change(Kind.POD_DISRUPTION_BUDGET, name, _spend)
         return self.delete_pod(key, uid, time)

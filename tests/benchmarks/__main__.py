@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 
-from tests.benchmarks import cycle
+from tests.benchmarks import cycle, sync
 
 BENCHMARKS = {
-    "cycle, plain pods, 5,000 nodes": cycle.plain,
-    "cycle, spread and affinity, 5,000 nodes, 10,000 pods": cycle.spread_and_affinity,
+    "sync, 5,000 nodes, 50,000 pods": (sync.sync, ""),
+    "cycle, plain pods, 5,000 nodes": (cycle.plain, "µs"),
+    "cycle, spread and affinity, 5,000 nodes, 10,000 pods": (cycle.spread_and_affinity, "µs"),
 }
 
 
 def main(wanted: list[str]) -> None:
-    for name, benchmark in BENCHMARKS.items():
+    for name, (benchmark, unit) in BENCHMARKS.items():
         if wanted and not any(word in name for word in wanted):
             continue
-        for label, microseconds in benchmark().items():
-            print(f"{name}: {label}: {microseconds:,.0f} µs")
+        for label, value in benchmark().items():
+            print(f"{name}: {label}: {value:,.1f} {unit}".rstrip())
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any, ClassVar
 
 import msgspec
@@ -26,8 +27,8 @@ from scheduler.framework.plugin import (
     PreScorePlugin,
     Reads,
     ReservePlugin,
-    Scores,
     ScorePlugin,
+    Scores,
     State,
     Verdicts,
 )
@@ -194,12 +195,9 @@ class Tickets(PreBindPlugin, BindPlugin, PostBindPlugin):
             case "hang":
                 await asyncio.Event().wait()
             case "cling":
-                while True:
-                    try:
-                        await asyncio.Event().wait()
-                    except asyncio.CancelledError:
-                        if context.node == "released":
-                            raise
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.Event().wait()
+                await asyncio.Event().wait()
             case "exit":
                 raise SystemExit(3)
             case "cancel":

@@ -38,11 +38,11 @@ def calls() -> dict[tuple[str, str, str], Any]:
     return plugin_calls(build_profiles(load(text)), Client)
 
 
-async def outcome(point: str, does: str, node: str = "a") -> PluginFinished:
+async def outcome(point: str, does: str) -> PluginFinished:
     finished: list[PluginFinished] = []
     running = PluginCalls(finished.append, calls())
     info = PodInfo(pod("p", labels={"does": does}))
-    running.submit(RunPlugin(7, point, "tandem-scheduler", "Mine", info, node))
+    running.submit(RunPlugin(7, point, "tandem-scheduler", "Mine", info, "a"))
     await until(lambda: bool(finished))
     await running.close()
     return finished[0]
@@ -61,7 +61,7 @@ async def test_a_plugin_says_yes_or_no_or_leaves_the_binding_to_the_next() -> No
 
 @pytest.mark.parametrize("does", ["hang", "cling"])
 async def test_a_call_that_does_not_end_is_cut_off_after_its_limit_even_if_it_clings(does: str) -> None:
-    refusal = (await outcome("PreBind", does, "released")).refusal
+    refusal = (await outcome("PreBind", does)).refusal
     assert refusal is not None
     assert (refusal.code, refusal.message) == (Code.ERROR, "TimeoutError: no answer within 0.05s")
 
@@ -92,5 +92,3 @@ async def test_calls_at_one_time_share_a_client_that_is_closed_after_the_last() 
     assert (Client.made, Client.closed) == (1, 1)
     async with shared.borrowed():
         assert Client.made == 2
-
-

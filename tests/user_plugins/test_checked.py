@@ -159,7 +159,7 @@ def test_a_post_filter_that_raises_is_named_beside_the_reasons_of_the_nodes() ->
     commands = commands_for(engine_with("Answering"), pod("p", cpu="64"))
     (event,) = [command for command in commands if isinstance(command, WriteEvent)]
     assert "Insufficient cpu" in event.note
-    assert "plugin Mine failed in PostFilter: TypeError: answered 'room'" in event.note
+    assert "running PostFilter plugin \"Mine\": TypeError: answered 'room'" in event.note
 
 
 def test_an_unreserve_that_raises_does_not_keep_the_pod_from_its_back_off() -> None:

@@ -1,0 +1,40 @@
+"""Answers of the API server that are kept for a few seconds, so that a scrape or a flood is not a question each."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Answer = TypeVar("Answer")
+
+
+class AnswerCache(Generic[Key, Answer]):
+    """At most ``limit`` answers, the oldest leave first; each has a life of its own, in seconds of ``clock``."""
+
+    def __init__(self, limit: int, clock: Callable[[], float]) -> None:
+        self._limit = limit
+        self._clock = clock
+        self._answers: OrderedDict[Key, tuple[float, Answer]] = OrderedDict()
+
+    def get(self, key: Key) -> Answer | None:
+        found = self._answers.get(key)
+        if found is None:
+            return None
+        until, answer = found
+        if self._clock() >= until:
+            del self._answers[key]
+            return None
+        return answer
+
+    def put(self, key: Key, answer: Answer, life: float) -> None:
+        """A life of 0 keeps nothing."""
+        self._answers.pop(key, None)
+        if life > 0:
+            self._answers[key] = (self._clock() + life, answer)
+            while len(self._answers) > self._limit:
+                self._answers.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._answers)

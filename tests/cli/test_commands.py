@@ -1,0 +1,165 @@
+"""What the commands print, and their exit codes."""
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from scheduler.cli import main
+from scheduler.cli_pages import print_queue, print_why
+from scheduler.compose import build_engine
+from scheduler.config.loading import load
+from scheduler.engine import explain
+from scheduler.engine.engine import Engine
+from scheduler.engine.stimuli import ObjectObserved, Synced
+from scheduler.framework.now import Now
+from scheduler.objects.kinds import Kind
+from tests.builders import node, pod
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+NOW = Now(monotonic=1000.0, wall=1_800_000_000 * 10**9)
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "scheduler", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def tried_engine() -> Engine:
+    """One node; `fits` is on it, `huge` waits."""
+    engine = build_engine(load(), started=NOW, seed=1, stopwatch=lambda: 0.0)
+    engine.handle(Synced(), NOW)
+    engine.handle(ObjectObserved(Kind.NODE, node("n1", cpu="2")), NOW)
+    for each in (pod("fits", cpu="1"), pod("huge", cpu="9"), pod("gated", gates=["example.com/wait"])):
+        engine.handle(ObjectObserved(Kind.POD, each), NOW)
+    while engine.schedule_one(NOW) is not None:
+        pass
+    return engine
+
+
+def printed(printer, page) -> str:  # type: ignore[no-untyped-def]
+    console = Console(file=io.StringIO(), width=160)
+    printer(page, console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+# --- exit codes -------------------------------------------------------------------------------------------------------
+
+
+def test_wrong_flags_end_a_run_with_every_fault_and_no_traceback() -> None:
+    answer = run("run", "--nope", "--leader-elect=maybe")
+    assert answer.returncode == 1
+    assert answer.stderr.splitlines()[0] == "Error: unknown flag: --nope"
+    assert 'invalid argument "maybe" for "--leader-elect" flag' in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_a_run_that_cannot_reach_its_kubeconfig_ends_with_one_line() -> None:
+    answer = run("run", "--kubeconfig=/nope/kubeconfig", "--secure-port=0")
+    assert answer.returncode == 1
+    assert "/nope/kubeconfig" in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_check_config_tells_all_faults_with_their_paths(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(HEAD + "parallelism: 0\nprofiles: [{schedulerName: a}, {schedulerName: a}]\n")
+    assert main(["check-config", str(file)]) == 1
+    told = capsys.readouterr().err
+    assert "Error: parallelism: Invalid value: 0" in told
+    assert 'Error: profiles[1].schedulerName: Duplicate value: "a"' in told
+
+
+def test_check_config_names_the_profiles_of_a_file_without_faults(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(HEAD + "profiles: [{schedulerName: a}, {schedulerName: b}]\n")
+    assert main(["check-config", str(file)]) == 0
+    assert capsys.readouterr().out.endswith("is valid. Profiles: a, b\n")
+
+
+def test_a_written_configuration_is_read_back_without_a_fault(tmp_path: Path) -> None:
+    target = tmp_path / "written.yaml"
+    assert main(["run", f"--write-config-to={target}", "--leader-elect-lease-duration=20s"]) == 0
+    assert "leaseDuration: 20s" in target.read_text()
+    assert main(["check-config", str(target)]) == 0
+
+
+def test_an_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["frobnicate"]) == 1
+    assert "No such command" in capsys.readouterr().err
+
+
+def test_asking_a_scheduler_that_does_not_run_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["why", "a", "--server", "http://127.0.0.1:1"]) == 1
+    assert "Is the scheduler running?" in capsys.readouterr().err
+
+
+def test_the_help_of_run_shows_the_flags_that_work(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--help"]) == 0
+    told = capsys.readouterr().out
+    assert "--leader-elect-lease-duration" in told
+    assert "without effect" in told
+
+
+def test_the_version_names_the_kube_scheduler_whose_decisions_are_made(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version"]) == 0
+    assert main(["run", "--version"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second
+    assert "kube-scheduler 1.36" in first
+
+
+# --- pages ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_of_a_pod_that_waits_names_the_refusals_and_what_would_wake_it() -> None:
+    page = explain.pod_page(tried_engine(), "default/huge", NOW)
+    assert page is not None
+    assert page["attempt"]["refusals"] == [
+        {"plugin": "NodeResourcesFit", "status": "UnschedulableAndUnresolvable", "reasons": ["Insufficient cpu"]}
+        | {"count": 1, "nodes": ["n1"]}
+    ]
+    assert page["preview"]["fits"] is False
+    assert page["preview"]["listed"][0]["plugin"] == "NodeResourcesFit"
+    assert page["queue"]["place"] == "unschedulable"
+    (wish,) = page["queue"]["wokenBy"]
+    assert wish["plugin"] == "NodeResourcesFit"
+    assert any(event.startswith("Node: Add") for event in wish["events"])
+    text = printed(print_why, page)
+    assert "Insufficient cpu" in text
+    assert "NodeResourcesFit waits for" in text
+
+
+def test_the_page_of_a_pod_that_was_placed_has_the_attempt_and_no_queue() -> None:
+    page = explain.pod_page(tried_engine(), "default/fits", NOW)
+    assert page is not None
+    assert page["attempt"]["node"] == "n1"
+    assert "queue" not in page
+    assert "1 of 1 nodes fit" in printed(print_why, page)
+
+
+def test_the_page_of_a_gated_pod_names_its_gate() -> None:
+    page = explain.pod_page(tried_engine(), "default/gated", NOW)
+    assert page is not None
+    assert page["queue"]["gatedBy"] == "SchedulingGates"
+    assert "example.com/wait" in printed(print_why, page)
+
+
+def test_a_pod_that_nobody_knows_has_no_page() -> None:
+    assert explain.pod_page(tried_engine(), "default/nobody", NOW) is None
+
+
+def test_the_page_of_the_queue_has_every_pod_that_waits() -> None:
+    page = explain.queue_page(tried_engine())
+    assert page["counts"]["unschedulable"] == 1
+    assert page["counts"]["gated"] == 1
+    assert {story["pod"]: story["place"] for story in page["pods"]} == {
+        "default/huge": "unschedulable",
+        "default/gated": "gated",
+    }
+    assert "default/huge" in printed(print_queue, page)

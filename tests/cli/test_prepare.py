@@ -1,0 +1,111 @@
+"""From flags and a file to the settings of the shell."""
+
+from pathlib import Path
+
+import pytest
+
+from scheduler.cli_flags import read_flags
+from scheduler.cli_run import Prepared, own_namespace, prepare
+from scheduler.errors import ConfigurationError
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+def prepared(*arguments: str) -> Prepared:
+    return prepare(read_flags(arguments))
+
+
+@pytest.fixture
+def config(tmp_path: Path):  # type: ignore[no-untyped-def]
+    def write(text: str) -> str:
+        file = tmp_path / "config.yaml"
+        file.write_text(HEAD + text)
+        return f"--config={file}"
+
+    return write
+
+
+def faults_of(*arguments: str) -> list[str]:
+    with pytest.raises(ConfigurationError) as caught:
+        prepared(*arguments)
+    return [str(fault) for fault in caught.value.faults]
+
+
+def test_without_flags_the_defaults_hold() -> None:
+    settings = prepared().settings
+    assert (settings.serving.port, settings.serving.bind_address) == (10259, "0.0.0.0")
+    assert settings.leader_election.leader_elect is True
+    assert settings.leader_election.resource_name == "tandem-scheduler"
+    assert settings.connection.requests_per_second is None
+    assert settings.logs.verbosity == 2
+    assert settings.journal is None
+
+
+def test_leader_election_flags_win_over_the_file(config) -> None:  # type: ignore[no-untyped-def]
+    file = config("leaderElection: {leaderElect: true, leaseDuration: 30s, resourceName: ours}")
+    election = prepared(file, "--leader-elect=false", "--leader-elect-lease-duration=40s").settings.leader_election
+    assert (election.leader_elect, election.lease_duration, election.resource_name) == (False, 40.0, "ours")
+
+
+def test_what_the_flags_make_of_a_file_is_checked(config) -> None:  # type: ignore[no-untyped-def]
+    file = config("leaderElection: {leaseDuration: 30s}")
+    found = faults_of(file, "--leader-elect-renew-deadline=31s")
+    assert any("leaderElection.leaseDuration" in fault for fault in found)
+
+
+def test_request_limits_are_the_files_where_there_is_one(config) -> None:  # type: ignore[no-untyped-def]
+    flags = ["--kube-api-qps=5", "--kube-api-burst=6"]
+    alone = prepared(*flags).settings.connection
+    assert (alone.requests_per_second, alone.burst) == (5.0, 6)
+    with_file = prepared(config("clientConnection: {qps: 7, burst: 8}"), *flags).settings.connection
+    assert (with_file.requests_per_second, with_file.burst) == (7.0, 8)
+
+
+def test_the_files_kubeconfig_wins_and_the_flag_fills_in_where_it_says_nothing(config) -> None:  # type: ignore[no-untyped-def]
+    flag = "--kubeconfig=flag"
+    assert prepared(config("clientConnection: {kubeconfig: file}"), flag).settings.connection.kubeconfig == "file"
+    assert prepared(config(""), flag).settings.connection.kubeconfig == "flag"
+
+
+def test_the_time_in_the_pool_is_set_by_its_flag_also_with_a_file(config) -> None:  # type: ignore[no-untyped-def]
+    tandem = prepared(config(""), "--pod-max-in-unschedulable-pods-duration=90s").configuration.tandem
+    assert tandem.pod_max_in_unschedulable_pods_duration.seconds == 90
+
+
+def test_faults_of_flags_file_and_gates_are_told_together(config) -> None:  # type: ignore[no-untyped-def]
+    file = config("parallelism: 0\nfoo: 1")
+    found = faults_of(file, "--feature-gates=Nope=true", "--secure-port=70000", "--logging-format=xml")
+    for part in ("parallelism", 'unknown field "foo"', "Nope", "70000", "xml"):
+        assert any(part in fault for fault in found), part
+
+
+def test_faults_of_plugin_args_are_found_before_anything_starts(config) -> None:  # type: ignore[no-untyped-def]
+    args = "profiles: [{pluginConfig: [{name: DefaultPreemption, args: {minCandidateNodesPercentage: 101}}]}]"
+    assert any("minCandidateNodesPercentage" in fault for fault in faults_of(config(args)))
+
+
+def test_the_lease_of_kube_scheduler_is_refused() -> None:
+    flags = ["--leader-elect-resource-name=kube-scheduler", "--leader-elect-resource-namespace=kube-system"]
+    assert any("kube-scheduler's own" in fault for fault in faults_of(*flags))
+
+
+def test_a_file_that_is_not_there_is_one_line() -> None:
+    assert faults_of("--config=/nope/config.yaml") == ["open /nope/config.yaml: No such file or directory"]
+
+
+def test_a_certificate_needs_its_key() -> None:
+    assert faults_of("--tls-cert-file=x") == ["--tls-cert-file and --tls-private-key-file must be specified together"]
+
+
+def test_https_to_an_extender_without_an_authority_is_warned_of(config) -> None:  # type: ignore[no-untyped-def]
+    extender = "extenders: [{urlPrefix: 'https://e', filterVerb: f, enableHTTPS: true}]"
+    found = prepared(config(extender))
+    assert 0 in found.extender_ssl
+    assert any("is not verified" in warning for warning in found.warnings)
+
+
+def test_the_lease_goes_to_the_namespace_of_the_service_account(tmp_path: Path) -> None:
+    file = tmp_path / "namespace"
+    file.write_text("scheduling\n")
+    assert own_namespace(file) == "scheduling"
+    assert own_namespace(tmp_path / "absent") == "tandem-system"
