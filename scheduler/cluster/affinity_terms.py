@@ -223,6 +223,7 @@ class AffinityTerms:
         """
         for term in terms_of(info).anti_affinity:
             self._writable((TermKind.REQUIRED_ANTI_AFFINITY, term)).holders += 1
+            self._tick()
 
     def release(self, info: PodInfo) -> None:
         """The nomination is over. Raises InvariantViolation if the pod was not held."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 
 from scheduler.objects.pod import Pod
 from scheduler.objects.ports import HostPort, host_ports
@@ -34,7 +34,6 @@ class PodInfo:
         "node_name",
         "pod",
         "priority",
-        "static_fragments",
         "uid",
     )
 
@@ -48,8 +47,6 @@ class PodInfo:
         self.labels: Mapping[str, str] = meta.labels
         self.priority: int = pod.priority
         self.node_name: str = pod.spec.node_name if node_name is None else node_name
-        self.static_fragments: tuple[object, dict[str, Hashable], int] | None = None
-        """The class cache's: its generation, plugin → fragment, and the number of this combination."""
         self._requests: ResourceVector | None = None
         self._score_requests: ResourceVector | None = None
         self._charged: ResourceVector | None = None
@@ -78,7 +75,6 @@ class PodInfo:
         other.labels = self.labels
         other.priority = self.priority
         other.node_name = self.node_name
-        other.static_fragments = self.static_fragments
         other._requests = self._requests
         other._score_requests = self._score_requests
         other._charged = self._charged

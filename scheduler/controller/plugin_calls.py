@@ -28,6 +28,10 @@ class PluginCalls:
         self._calls = calls
         self._running: set[asyncio.Task[None]] = set()
 
+    def add(self, calls: Mapping[tuple[str, str, str], PluginCall]) -> None:
+        """Of a new configuration. Those that are known stay while nothing replaces them: bindings may be under way."""
+        self._calls = {**self._calls, **calls}
+
     def submit(self, command: RunPlugin) -> None:
         task = asyncio.create_task(self._run(command), name=f"{command.plugin} {command.point}")
         self._running.add(task)

@@ -66,6 +66,11 @@ def rights_needed(settings: ShellSettings) -> list[Right]:
         group, namespace, name = "coordination.k8s.io", election.resource_namespace, election.resource_name
         rights.append(Right(group, "leases", "create", namespace))
         rights += [Right(group, "leases", verb, namespace, name) for verb in ("get", "update")]
+    if settings.serving.port and settings.serving.access is not None:
+        rights += [
+            Right("authentication.k8s.io", "tokenreviews", "create", is_optional=True),
+            Right("authorization.k8s.io", "subjectaccessreviews", "create", is_optional=True),
+        ]
     options = settings.operator
     if options.enabled:
         rights += [Right("scheduling.k8s.io", "priorityclasses", verb, is_optional=True) for verb in ("list", "watch")]

@@ -118,16 +118,12 @@ class Engine:
             report=self.facts.problem,
             percentage_of_nodes_to_score=settings.percentage_of_nodes_to_score,
         )
-        gates = Gates({name: profile.pre_enqueue_plugins for name, profile in profiles.items()}, self, self.facts)
-        hints = HintMap(
-            {name: registrations_of(profile.plugins, bool(extenders)) for name, profile in profiles.items()}, self.facts
-        )
         self.queue = SchedulingQueue(
             queue_sort=next(iter(profiles.values())).queue_sort,
-            hints=hints,
+            hints=self._hints_of(profiles),
             facts=self.facts,
             nominator=self.nominator,
-            pre_enqueue=gates,
+            pre_enqueue=self._gates_of(profiles),
             started=started,
             settings=settings.queue,
         )
@@ -195,6 +191,31 @@ class Engine:
         """The monotonic second at which a Tick is wanted; None while nothing waits."""
         dates = [date for date in (self.queue.next_deadline(), self.deadlines.next()) if date is not None]
         return min(dates) if dates else None
+
+    def replace_profiles(self, profiles: Mapping[str, Profile], settings: EngineSettings, now: Now) -> bool:
+        """Go on with other profiles and settings, from the next cycle on; bindings under way end by their own profile.
+
+        False, and nothing has changed, while a cycle waits for an extender: ask again. The order of the queue, the
+        extenders and the memory of attempts and classes stay as they were at the start.
+        """
+        if self._paused is not None:
+            return False
+        self.profiles = profiles
+        self.settings = settings
+        self.classes.clear()
+        self._context.percentage_of_nodes_to_score = settings.percentage_of_nodes_to_score
+        self.removals.is_strict = settings.evicts_victims
+        self.queue.reconfigure(self._hints_of(profiles), self._gates_of(profiles), settings.queue, now)
+        self.handlers.reconfigure(profiles.keys(), settings.counts_foreign_nominations, now)
+        return True
+
+    def _gates_of(self, profiles: Mapping[str, Profile]) -> Gates:
+        return Gates({name: profile.pre_enqueue_plugins for name, profile in profiles.items()}, self, self.facts)
+
+    def _hints_of(self, profiles: Mapping[str, Profile]) -> HintMap:
+        has_extenders = bool(self._context.extenders)
+        registrations = {name: registrations_of(one.plugins, has_extenders) for name, one in profiles.items()}
+        return HintMap(registrations, self.facts)
 
     # --- one pod ------------------------------------------------------------------------------------------------------
 

@@ -84,7 +84,7 @@ class Removals:
         self._learned = learned
         self._leaving: dict[str, str] = {}
         """UID of each victim whose deletion was granted, until the watch shows that it is gone → when."""
-        self._is_strict = is_strict
+        self.is_strict = is_strict
         self._running: dict[str, _Removal] = {}
         self._tickets: dict[int, tuple[str, PodInfo, bool]] = {}
         """Ticket → preemptor UID, victim, and whether the answer is about the deletion (else the condition)."""
@@ -235,7 +235,7 @@ class Removals:
 
     def _delete(self, removal: _Removal, victim: PodInfo) -> Command:
         ticket = self._ticket(removal, victim, True)
-        return EvictPod(ticket, reference(victim)) if self._is_strict else DeletePod(ticket, reference(victim))
+        return EvictPod(ticket, reference(victim)) if self.is_strict else DeletePod(ticket, reference(victim))
 
     @staticmethod
     def _event(removal: _Removal, victim: PodInfo, suffix: str = "") -> Command:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.cluster.interning import Interner
@@ -55,6 +56,17 @@ class PodClass:
         return self.filters.nbytes + self.scores.nbytes
 
 
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """What is known of pods made from one template."""
+
+    number: int
+    """Of the fragments that depend on the pod alone."""
+    stamps: tuple[Hashable, ...]
+    key: Hashable
+    fragments: Fragments
+
+
 class ClassCache:
     """The classes of all profiles, at most ``limit_bytes`` of arrays (and always at least one class)."""
 
@@ -63,9 +75,7 @@ class ClassCache:
         self.limit_classes = limit_classes
         self._classes: OrderedDict[Hashable, PodClass] = OrderedDict()
         self._static_keys: Interner[Hashable] = Interner()
-        self._templates: dict[Hashable, tuple[object, Fragments, int]] = {}
-        self._generation = object()
-        """Numbers of static fragments that pods remember hold for one generation only."""
+        self._templates: dict[Hashable, _Template] = {}
         self._bytes = 0
         self._sizes: dict[Hashable, int] = {}
         self._newest: Hashable = None
@@ -76,15 +86,7 @@ class ClassCache:
 
     def find(self, profile: Profile, pod: PodInfo, view: View) -> tuple[PodClass, Fragments]:
         """The class of a pod, made if it is new, and the pod's fragments. Raises PluginError."""
-        fragments, static_key = self._static_fragments(profile, pod, view)
-        key: Hashable = (profile.scheduler_name, static_key)
-        if profile.cluster_fragment_plugins:
-            fragments = dict(fragments)
-            moving = []
-            for plugin in profile.cluster_fragment_plugins:
-                fragments[plugin.name] = fragment = _fragment(plugin, pod, view)
-                moving.append(fragment)
-            key = (profile.scheduler_name, static_key, tuple(moving))
+        key, fragments = self._key_of(profile, pod, view)
         found = self._classes.get(key)
         if found is None:
             self._make_room()
@@ -98,23 +100,28 @@ class ClassCache:
             self._weigh(key, found)
         return found, fragments
 
-    def _static_fragments(self, profile: Profile, pod: PodInfo, view: View) -> tuple[Fragments, int]:
-        """Fragments that depend on the pod alone, worked out once a pod, with one small number for all of them."""
-        kept = pod.static_fragments
-        if kept is not None and kept[0] is self._generation:
-            return kept[1], kept[2]
+    def _key_of(self, profile: Profile, pod: PodInfo, view: View) -> tuple[Hashable, Fragments]:
+        """Worked out once a template, and again where a fragment that depends on the cluster may be another one."""
         template = template_key(pod)
-        found = self._templates.get(template) if template is not None else None
-        if found is None:
+        stamps = tuple([plugin.fragment_stamp(view) for plugin in profile.cluster_fragment_plugins])
+        kept = self._templates.get((profile.scheduler_name, template)) if template is not None else None
+        if kept is not None and kept.stamps == stamps and None not in stamps:
+            return kept.key, kept.fragments
+        if kept is not None:
+            number, fragments = kept.number, dict(kept.fragments)
+        else:
             fragments = {plugin.name: _fragment(plugin, pod, view) for plugin in profile.static_fragment_plugins}
             number = self._number_of(profile, fragments)
-            found = (self._generation, fragments, number)
-            if template is not None:
-                if len(self._templates) >= MOST_TEMPLATES:
-                    self._templates.clear()
-                self._templates[template] = found
-        pod.static_fragments = found
-        return found[1], found[2]
+        moving = []
+        for plugin in profile.cluster_fragment_plugins:
+            fragments[plugin.name] = fragment = _fragment(plugin, pod, view)
+            moving.append(fragment)
+        key = (profile.scheduler_name, number, tuple(moving))
+        if template is not None:
+            if len(self._templates) >= MOST_TEMPLATES:
+                self._templates.clear()
+            self._templates[profile.scheduler_name, template] = _Template(number, stamps, key, fragments)
+        return key, fragments
 
     def _number_of(self, profile: Profile, fragments: Fragments) -> int:
         """One small number for a combination of fragments, so that the long ones are hashed once."""
@@ -132,7 +139,6 @@ class ClassCache:
         self._sizes.clear()
         self._templates.clear()
         self._static_keys = Interner()
-        self._generation = object()
         self._bytes = 0
 
     def _make_room(self) -> None:

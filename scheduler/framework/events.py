@@ -69,6 +69,11 @@ _ACTION_LABELS = {
 }
 
 
+def _action_label(action: Action) -> str:
+    known = _ACTION_LABELS.get(action)
+    return known if known is not None else "|".join(_ACTION_LABELS[single] for single in action)
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
     """A kind of happening: registered by plugins, sent by the engine."""
@@ -79,8 +84,11 @@ class ClusterEvent:
 
     @property
     def label(self) -> str:
-        """The name used in metrics and logs, e.g. ``NodeAdd`` or ``AssignedPodUpdatePodScaleDown``."""
-        return self.custom_label or self.resource.value + _ACTION_LABELS[self.action]
+        """The name used in metrics and logs, e.g. ``NodeAdd`` or ``AssignedPodUpdatePodScaleDown``.
+
+        A registration may be for several actions at once: ``PodDelete|UpdatePodScaleDown``.
+        """
+        return self.custom_label or self.resource.value + _action_label(self.action)
 
     @property
     def is_wildcard(self) -> bool:

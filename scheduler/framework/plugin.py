@@ -111,8 +111,16 @@ class Plugin:
         return ()
 
     def fragment(self, pod: PodInfo, view: View) -> Hashable:
-        """Just what the plugin's answers depend on of the pod. Only asked when ``reads`` is declared."""
+        """Just what the plugin's answers depend on of the pod. Only asked when ``reads`` is declared.
+
+        May look at all of the pod but its name, UID, resourceVersion and status: pods made from one template share it.
+        """
         raise NotImplementedError
+
+    def fragment_stamp(self, view: View) -> Hashable | None:
+        """For ``fragment_reads_cluster``: equal stamps promise equal fragments for pods of one template; None promises
+        nothing."""
+        return None
 
     def stamp(self, fragment: Hashable, view: View) -> Hashable:
         """Equal stamps promise equal answers on unchanged rows: versions of the counters and kinds that are read.

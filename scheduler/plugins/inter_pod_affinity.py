@@ -129,6 +129,9 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
         )
         return _Fragment(shape, tuple(ids), placed)
 
+    def fragment_stamp(self, view: View) -> Hashable:
+        return view.affinity_terms.version, view.version(Kind.NAMESPACE)
+
     def stamp(self, fragment: Hashable, view: View) -> Hashable:
         assert isinstance(fragment, _Fragment)
         if not fragment.query_ids and not fragment.term_ids:

@@ -47,6 +47,7 @@ from scheduler.plugins.pod_topology_spread_constraints import (
     rows_with_all_keys,
 )
 from scheduler.plugins.pod_topology_spread_hints import SpreadHints
+from scheduler.plugins.pod_topology_spread_owners import SELECTING_KINDS
 from scheduler.plugins.pod_topology_spread_state import (
     SpreadFilterState,
     SpreadScoreState,
@@ -155,6 +156,9 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, Normalize
             ),
             (faults[0], faults[1]),
         )
+
+    def fragment_stamp(self, view: View) -> Hashable:
+        return tuple([view.version(kind) for kind in SELECTING_KINDS])
 
     def stamp(self, fragment: Hashable, view: View) -> Hashable:
         assert isinstance(fragment, _Fragment)

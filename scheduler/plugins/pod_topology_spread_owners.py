@@ -24,6 +24,9 @@ _WORKLOADS = {
     ("apps/v1", "StatefulSet"): Kind.STATEFUL_SET,
 }
 
+SELECTING_KINDS = (Kind.SERVICE, Kind.REPLICATION_CONTROLLER, *_WORKLOADS.values())
+"""The kinds that a workload's selector is deduced from."""
+
 _Label = tuple[str, str]
 _Services = dict[tuple[str, _Label], list[Mapping[str, str]]]
 

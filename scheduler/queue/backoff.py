@@ -37,6 +37,11 @@ class BackoffQueues:
         self._rejected = PodHeap(by_expiration_and_urgency)
         self._errors = PodHeap(by_expiration)
 
+    def set_limits(self, initial: int, maximum: int) -> None:
+        """Nanoseconds, for waits that begin from now on; those under way keep their end."""
+        self._initial = initial
+        self._maximum = maximum
+
     # --- the formula --------------------------------------------------------------------------------------------------
 
     def duration(self, record: QueuedPod) -> int:

@@ -84,6 +84,25 @@ class EventHandlers:
         self._waits_for_permit = waits_for_permit
         self._counts_foreign_nominations = counts_foreign_nominations
 
+    def reconfigure(self, profile_names: Collection[str], counts_foreign_nominations: bool, now: Now) -> None:
+        """Other scheduler names are ours now: pods that wait under a new one are queued, those of a dropped one leave
+        (an attempt under way ends by itself)."""
+        names_before, counted_before = self._profile_names, self._counts_foreign_nominations
+        self._profile_names = frozenset(profile_names)
+        self._counts_foreign_nominations = counts_foreign_nominations
+        for info in list(self._known_pods):
+            if info.node_name:
+                continue
+            was_ours, is_ours = info.pod.spec.scheduler_name in names_before, self._is_ours(info)
+            if was_ours and not is_ours:
+                self._queue.delete(info)
+            elif counted_before and not was_ours and (is_ours or not counts_foreign_nominations):
+                self._nominator.forget_foreign(info.uid)
+            if is_ours and not was_ours:
+                self._queue.add(info, now)
+            elif not is_ours and counts_foreign_nominations and (was_ours or not counted_before):
+                self._nominator.observe_foreign(info)
+
     # --- the door -----------------------------------------------------------------------------------------------------
 
     def on_observed(self, kind: Kind, obj: ApiObject, now: Now) -> Aftermath:

@@ -14,7 +14,7 @@ pod of its name already waits). Every operation is one synchronous step that tak
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scheduler.cluster.nominator import Nominator
@@ -96,6 +96,17 @@ class SchedulingQueue:
         self._maximum_in_pool = round(settings.maximum_in_pool * SECOND)
         self._flushed_until = self.clock.start
         """The pool's flush is through with all its dates up to here."""
+
+    def reconfigure(self, hints: HintMap, pre_enqueue: PreEnqueue, settings: QueueSettings, now: Now) -> None:
+        """Go on by other plugins and durations. Everybody in the pool is looked at again: what held a pod back may be
+        gone. Whether the queue takes pods early from the back-off, and by which order it sorts, stays as it was.
+        """
+        self._hints = hints
+        self._pre_enqueue = pre_enqueue
+        self._settings = replace(settings, pops_from_backoff=self._settings.pops_from_backoff)
+        self._backoff.set_limits(round(settings.initial_backoff * SECOND), round(settings.maximum_backoff * SECOND))
+        self._maximum_in_pool = round(settings.maximum_in_pool * SECOND)
+        self.activate([record.info for record in self._pool], now)
 
     # --- pods come, change and go -------------------------------------------------------------------------------------
 

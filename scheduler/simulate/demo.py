@@ -70,17 +70,22 @@ async def _play(
     view.begin(scene.title)
     if view.scene > 1:
         scene.act(cluster.registry)
+    story: dict[str, Any] = {}
     end = time.monotonic() + scene.seconds
-    while not scene.is_over(cluster.registry):
+    while True:
+        view.refresh(await shipped.queue())
+        explained = scene.explains(cluster.registry)
+        # A preemption is the better story than the binding that follows it.
+        if explained and not (story.get("attempt") or {}).get("victims"):
+            story = await shipped.why(explained) or story
+        if scene.is_over(cluster.registry):
+            break
         if time.monotonic() > end:
             raise DemoFailure(f"{scene.title}: this did not come about within {scene.seconds:g} s")
         if shipped.has_ended:
             raise DemoFailure("the scheduler has ended")
-        view.refresh(await shipped.queue())
         await asyncio.sleep(LOOK_SECONDS)
-    view.refresh(await shipped.queue())
-    explained = scene.explains(cluster.registry)
-    view.end(await shipped.why(explained) if explained else None)
+    view.end(story)
     rest = time.monotonic() + pause
     while time.monotonic() < rest:
         view.refresh(await shipped.queue())

@@ -61,7 +61,7 @@ class DemoView:
     def bound(self, pod: str, node: str) -> None:
         """A pod has its node, as far as the last look shows."""
 
-    def end(self, page: Object | None) -> None:
+    def end(self, page: Object) -> None:
         """``page``: the story of the pod that the scene is about."""
 
     @property
@@ -98,7 +98,7 @@ class PlainView(DemoView):
     def bound(self, pod: str, node: str) -> None:
         self._print(f"[{self.clock}]     {pod} -> {node}")
 
-    def end(self, page: Object | None) -> None:
+    def end(self, page: Object) -> None:
         if page:
             self._print(f"[{self.clock}]     why {page['pod']}: {short_story(page)}")
 
@@ -126,7 +126,7 @@ class LiveView(DemoView):
         super().begin(title)
         self._titles.append(title)
 
-    def end(self, page: Object | None) -> None:
+    def end(self, page: Object) -> None:
         if page:
             self._story = f"[bold]{escape(page['pod'])}[/bold]: {escape(short_story(page))}"
 
@@ -166,6 +166,9 @@ def short_story(page: Object) -> str:
     if not attempt:
         return "not tried yet"
     preemption = attempt.get("preemption") or {}
+    if preemption.get("nominatedNode"):
+        victims = ", ".join(victim["pod"] for victim in preemption["victims"])
+        return f"pushes out {victims} on {preemption['nominatedNode']}: {preemption['criterion']}"
     if page.get("node"):
         text = f"{attempt['feasibleNodes']} of {attempt['nodes']} nodes fit"
         scores = attempt.get("scores")
@@ -176,9 +179,6 @@ def short_story(page: Object) -> str:
         if attempt["number"] > 1:
             text += f", found at attempt {attempt['number']}"
         return text
-    if preemption.get("nominatedNode"):
-        victims = ", ".join(victim["pod"] for victim in preemption["victims"])
-        return f"pushes out {victims} on {preemption['nominatedNode']}: {preemption['criterion']}"
     return str(attempt["message"])
 
 

@@ -183,7 +183,8 @@ def _set_condition(pod: Document, condition: Document) -> None:
 def _guards(budget: Document, pod: Document) -> bool:
     wanted = budget["spec"].get("selector", {}).get("matchLabels", {})
     labels = pod["metadata"].get("labels", {})
-    return budget["metadata"]["namespace"] == pod["metadata"]["namespace"] and wanted.items() <= labels.items()
+    is_near = bool(budget["metadata"]["namespace"] == pod["metadata"]["namespace"])
+    return is_near and wanted.items() <= labels.items()
 
 
 def _spend(budget: Document) -> None:

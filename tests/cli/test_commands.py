@@ -41,9 +41,9 @@ def tried_engine() -> Engine:
 
 
 def printed(printer, page) -> str:  # type: ignore[no-untyped-def]
-    console = Console(file=io.StringIO(), width=160)
-    printer(page, console)
-    return console.file.getvalue()  # type: ignore[attr-defined]
+    file = io.StringIO()
+    printer(page, Console(file=file, width=160))
+    return file.getvalue()
 
 
 # --- exit codes -------------------------------------------------------------------------------------------------------

@@ -1,0 +1,64 @@
+"""Queueing hints: they answer with a Hint, never raise, and answer alike for pods that are alike.
+
+The queue asks once for all waiting pods that differ in nothing but their identity. So a hint may use a pod's name or
+UID for one thing only: to recognise the pod itself as the object of the event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.events import Hint, Resource
+from scheduler.framework.plugin import Plugin
+from scheduler.objects.kinds import KINDS, kind_of
+from scheduler.testing.clusters import Cluster, World, twin
+from scheduler.testing.violations import ContractViolation, asked
+from scheduler.user_plugins import answers
+
+Change = tuple[Any, Any]
+"""The event's object before and after; None where absent."""
+
+_PODS = (Resource.POD, Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD)
+
+
+def check_hints(plugin: Plugin, cluster: Cluster) -> None:
+    world = World(cluster)
+    registrations = asked(plugin, "events", plugin.events, answers.check_events)
+    for registration in registrations:
+        for pod in world.pending:
+            double = PodInfo(twin(pod.pod, f"{pod.name}-twin"))
+            for old, new in _changes(registration.event.resource, world, cluster):
+                one = _hint(plugin, registration.hint, pod, old, new)
+                if one is not _hint(plugin, registration.hint, double, old, new):
+                    message = f"the hint for {registration.event.label} depends on the name or UID of pod {pod.name}"
+                    raise ContractViolation(plugin.name, "hints", message)
+
+
+def _hint(plugin: Plugin, hint: Any, pod: PodInfo, old: Any, new: Any) -> Hint:
+    def check(answer: Any) -> None:
+        if not isinstance(answer, Hint):
+            raise TypeError(f"answered {answer!r}; a Hint is wanted")
+
+    found: Hint = asked(plugin, f"a hint about pod {pod.name}", lambda: hint(pod, old, new), check)
+    return found
+
+
+def _changes(resource: Resource, world: World, cluster: Cluster) -> Iterator[Change]:
+    if resource in (Resource.NODE, Resource.ANY):
+        nodes = world.nodes
+        yield from ((None, node) for node in nodes)
+        yield from ((node, None) for node in nodes)
+        yield from ((old, new) for old in nodes for new in nodes)
+    if resource in _PODS or resource is Resource.ANY:
+        others: list[PodInfo] = [*world.cache.pods.values()]
+        yield from ((None, other) for other in others)
+        yield from ((other, None) for other in others)
+        yield from ((other, other) for other in others)
+    named = resource.value.rpartition("/")[2]
+    for thing in cluster.objects:
+        if resource is Resource.ANY or KINDS[kind_of(thing)].name == named:
+            yield None, thing
+            yield thing, thing
+            yield thing, None

@@ -1,0 +1,132 @@
+"""Is it true what a plugin declares? Kept answers against fresh ones, through random changes of a cluster.
+
+The plugin runs in a profile of its own beside a filter of the harness that takes nodes away by a label, so that scores
+meet changing sets of feasible nodes. Three evaluations are compared after each change: by the class cache that has been
+there from the beginning, by one that is new but shared by the pods, and by one for each pod alone.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scheduler.errors import PluginError
+from scheduler.framework.classes import ClassCache, declares_fragment
+from scheduler.framework.events import EventRegistration
+from scheduler.framework.plugin import (
+    FilterPlugin,
+    Plugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    Reads,
+    Rows,
+    ScorePlugin,
+    State,
+    Verdicts,
+)
+from scheduler.framework.profile import Profile
+from scheduler.framework.status import unresolvable
+from scheduler.plugins.priority_sort import PrioritySort
+from scheduler.testing.clusters import SIEVE_LABEL, Cluster, World
+from scheduler.testing.violations import ContractViolation
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.view import View
+
+_OUT = (unresolvable("taken away by the harness"),)
+
+
+class Sieve(FilterPlugin):
+    """Takes the nodes away that have a label of the harness's."""
+
+    name = "ContractSieve"
+    reads = Reads.NODE
+
+    def fragment(self, pod: PodInfo, view: View) -> int:
+        return 0
+
+    def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts:
+        return Verdicts((view.table.label(SIEVE_LABEL)[rows] != 0).astype(np.int16), _OUT)
+
+    def events(self) -> tuple[EventRegistration, ...]:
+        return ()
+
+
+def check_sharing(plugin: Plugin, cluster: Cluster, rng: Random, changes: int) -> None:
+    """Raises ContractViolation: ``fragment``, ``reads`` or, for what only shows then, ``answers``."""
+    if not isinstance(plugin, PreFilterPlugin | FilterPlugin | PreScorePlugin | ScorePlugin):
+        return
+    world = World(cluster)
+    profile = _profile_of(plugin)
+    kept = ClassCache()
+    last = "at first"
+    for step in range(changes + 1):
+        if step:
+            last = world.change(rng)
+        shared = ClassCache()
+        for pod in world.pending:
+            alone = _answers(ClassCache(), plugin, profile, pod, world)
+            if _answers(shared, plugin, profile, pod, world) != alone:
+                message = (
+                    f"pod {pod.name} has the fragment of another pod and different answers: "
+                    "the fragment leaves out what the answers depend on"
+                )
+                raise ContractViolation(plugin.name, "fragment", message)
+            found = _answers(kept, plugin, profile, pod, world)
+            if found != alone:
+                message = (
+                    f"after this change: {last}; the answers kept for pods like {pod.name} are {found}, fresh ones "
+                    f"{alone}: reads ({plugin.reads}), stamp or fragment leave out what the answers depend on"
+                )
+                raise ContractViolation(plugin.name, "reads", message)
+
+
+def _answers(cache: ClassCache, plugin: Plugin, profile: Profile, pod: PodInfo, world: World) -> dict[str, Any]:
+    """Node name → refusal or final score, as a scheduling cycle works them out."""
+    view, journal = world.view, world.cache.journal
+    names = view.table.names
+    try:
+        pod_class, fragments = cache.find(profile, pod, view)
+        filters = pod_class.filters
+        filters.refresh_pre_filters(pod, fragments, view)
+        if filters.pre_refusal is not None:
+            return {"": filters.pre_refusal}
+        filters.refresh_rows(pod, view, journal)
+        answers: dict[str, Any] = {}
+        for row in view.ordered_rows.tolist():
+            code = int(filters.codes[row])
+            answers[names[row]] = filters.refusals[code] if code > 0 else code
+        if filters.feasible_count and profile.score_plugins:
+            pod_class.scores.refresh(pod, fragments, view, journal, filters)
+            for row in filters.feasible_rows.tolist():
+                answers[names[row]] = int(pod_class.scores.ranks[row])
+        return answers
+    except PluginError as error:
+        rule = "answers" if isinstance(error.cause, TypeError | ValueError) else "raises"
+        raise ContractViolation(plugin.name, rule, f"in a cycle for pod {pod.name}: {error}") from error
+
+
+def _profile_of(plugin: Any) -> Profile:
+    sieve = Sieve()
+    declared = tuple(one for one in (plugin, sieve) if declares_fragment(one))
+    return Profile(
+        scheduler_name="contract",
+        percentage_of_nodes_to_score=None,
+        plugins=(plugin, sieve),
+        queue_sort=PrioritySort(),
+        pre_enqueue_plugins=(),
+        pre_filter_plugins=(plugin,) if isinstance(plugin, PreFilterPlugin) else (),
+        filter_plugins=(plugin, sieve) if isinstance(plugin, FilterPlugin) else (sieve,),
+        post_filter_plugins=(),
+        score_plugins=((plugin, 1),) if isinstance(plugin, ScorePlugin) else (),
+        reserve_plugins=(),
+        permit_plugins=(),
+        pre_bind_plugins=(),
+        bind_plugins=(),
+        post_bind_plugins=(),
+        static_fragment_plugins=tuple(one for one in declared if not one.fragment_reads_cluster),
+        cluster_fragment_plugins=tuple(one for one in declared if one.fragment_reads_cluster),
+    )

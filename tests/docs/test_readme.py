@@ -1,0 +1,247 @@
+"""README.md and CONTRIBUTING.md say nothing that isn't there: files, commands, flags, targets, settings, counts."""
+
+from __future__ import annotations
+
+import enum
+import gzip
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import typer
+import yaml
+
+from e2e.controlplane.versions import KUBERNETES
+from scheduler import cli
+from scheduler.cli_flags import FLAGS, read_flags
+from scheduler.config import tandem
+from scheduler.config.feature_gates import GATES
+from scheduler.config.loading import load
+from scheduler.config.tandem import Limits, TandemConfiguration, configuration_document
+from tests.queue.vectors import DIFFERENCES
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+PAGES = {"README.md": README, "CONTRIBUTING.md": CONTRIBUTING}
+VECTORS = ROOT / "tests" / "conformance" / "data"
+
+_FOLDERS = "scheduler|tests|e2e|manifests|docs"
+_PATH = re.compile(rf"(?<![\w/.-])(?:\.ci/run|(?:{_FOLDERS})/[\w./-]*|[A-Z][\w.-]*\.md|Dockerfile|Makefile)(?![\w*])")
+_COMMANDS: dict[str, Any] = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
+
+
+def _blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+
+
+def _shell_lines() -> list[str]:
+    """Every command line of both pages' shell blocks, continued lines joined, comments left out."""
+    text = "".join(block for page in PAGES.values() for block in _blocks(page, "sh")).replace("\\\n", " ")
+    return [line.partition(" #")[0].strip() for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def _own_calls() -> list[list[str]]:
+    """The words after ``tandem``, or ``python -m scheduler``, of every command line in a block."""
+    found = []
+    for line in _shell_lines():
+        words = shlex.split(line.replace(".venv/bin/python -m scheduler", "tandem").replace(".venv/bin/tandem", "tandem"))
+        if "tandem" in words:
+            found.append(words[words.index("tandem") + 1 :])
+    return found
+
+
+def _section(title: str) -> str:
+    return README.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def _table(text: str) -> list[list[str]]:
+    """The cells of a page's first table, without its head."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+# --- files, targets, commands, flags ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_path_that_is_named_exists(page: str) -> None:
+    named = {match.group().rstrip("./") for match in _PATH.finditer(PAGES[page])}
+    assert named
+    assert not [path for path in sorted(named) if not (ROOT / path).exists()]
+
+
+def test_every_package_and_top_module_of_the_scheduler_is_named_in_the_code_map() -> None:
+    entries = [path for path in (ROOT / "scheduler").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
+    names = [path.name for path in entries if path.name != "__init__.py"]
+    code_map = CONTRIBUTING.partition("\n## Code map\n")[2].partition("\n## ")[0]
+    assert len(names) > 10
+    assert not [name for name in names if not re.search(rf"`(scheduler/)?{re.escape(name)}/?`", code_map)]
+
+
+def test_every_make_target_that_is_named_is_in_the_makefile_and_the_other_way_round() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split())  # type: ignore[index]
+    named = {word for page in PAGES.values() for word in re.findall(r"(?:^|`)make ([a-z0-9-]+)", page, re.MULTILINE)}
+    assert named == targets
+
+
+def test_every_command_of_tandem_that_is_shown_is_understood() -> None:
+    calls = _own_calls()
+    assert {call[0] for call in calls} == set(_COMMANDS)
+    for name, *rest in calls:
+        if name == "run":
+            read_flags(rest)
+        else:
+            _COMMANDS[name].make_context(name, [re.sub(r"^[A-Z/]+$", "x", word) for word in rest])
+
+
+def test_every_flag_in_the_text_exists() -> None:
+    known = {f"--{flag.name}" for flag in FLAGS}
+    known |= {option for command in _COMMANDS.values() for each in command.params for option in each.opts}
+    others = {"--help", "--rounds", "--out", "--scenario"}
+    named = set(re.findall(r"`(--[a-z][a-z-]+)", README))
+    assert named
+    assert not named - known - others
+
+
+def test_every_page_that_is_named_is_served() -> None:
+    served = "".join((ROOT / "scheduler/controller" / name).read_text() for name in ("serving.py", "debugging.py"))
+    pages = set(re.findall(r"`(/[a-z]+(?:/[a-z]+)?)", _section("Questions")))
+    assert {"/debug/queue", "/debug/why", "/metrics", "/configz"} <= pages
+    assert not [page for page in sorted(pages) if f'"{page}' not in served]
+
+
+def test_links_between_the_pages_lead_to_a_heading_that_is_there() -> None:
+    for text in PAGES.values():
+        for target, anchor in re.findall(r"\]\(([\w./-]*)#([\w-]+)\)", text):
+            page = PAGES[target or ("README.md" if text is README else "CONTRIBUTING.md")]
+            headings = {
+                re.sub(r"[^\w -]", "", line.lstrip("# ")).strip().lower().replace(" ", "-")
+                for line in page.splitlines()
+                if line.startswith("#")
+            }
+            assert anchor in headings
+
+
+# --- configuration ----------------------------------------------------------------------------------------------------
+
+
+def test_the_configuration_that_is_shown_loads() -> None:
+    shown = [block for block in _blocks(README, "yaml") if "kind: TandemConfiguration" in block]
+    assert len(shown) == 1
+    assert load(shown[0]).tandem.preemption.pdb_policy is tandem.PDBPolicy.STRICT
+
+
+def test_the_table_of_settings_is_that_of_the_code() -> None:
+    told = [tuple(cells[:3]) for cells in _table(_section("Configuration"))]
+    assert told == list(_settings(TandemConfiguration, configuration_document(TandemConfiguration())))
+    assert all(cells[3] for cells in _table(_section("Configuration")))
+
+
+def test_the_settings_that_are_said_to_change_nothing_are_those_that_nobody_reads() -> None:
+    told = set(re.findall(r"`([\w.]+)`", _marked("unused-settings")))
+    source = "".join(
+        file.read_text() for file in sorted((ROOT / "scheduler").rglob("*.py")) if file.parent.name != "config"
+    )
+    unread = set()
+    for path in (setting for setting, *_ in _settings(TandemConfiguration, configuration_document(TandemConfiguration()))):
+        name = re.sub(r"([A-Z]+)", r"_\1", path.strip("`").rpartition(".")[2]).lower()
+        if not re.search(rf"\b(tandem|preemption|limits|breaker)\.{name}\b", source):
+            unread.add(path.strip("`"))
+    assert told == unread
+
+
+def test_the_gate_that_is_said_to_be_the_only_one_is() -> None:
+    source = "".join(file.read_text() for file in (ROOT / "scheduler").rglob("*.py"))
+    assert set(re.findall(r'\.enabled\("(\w+)"\)', source)) == {"NodeDeclaredFeatures"}
+    gates = set(re.findall(r"`(\w+)`", _marked("gates")))
+    assert {"NodeDeclaredFeatures", "StorageCapacityScoring", "GangScheduling"} <= gates <= GATES.keys()
+
+
+def _marked(name: str) -> str:
+    """What stands between the two marks of this name; they are there once."""
+    found = re.findall(rf"<!-- {name}:begin -->(.*?)<!-- {name}:end -->", README, re.DOTALL)
+    assert len(found) == 1
+    text: str = found[0]
+    return text
+
+
+def _settings(kind: type[Any], defaults: dict[str, Any], path: str = "") -> Iterator[tuple[str, str, str]]:
+    """(setting, values, default) of each, as the README writes them; ``apiVersion`` and ``kind`` left out."""
+    for field in msgspec.structs.fields(kind):
+        name = f"{path}{field.encode_name}"
+        default = defaults.get(field.encode_name)
+        if name in ("apiVersion", "kind"):
+            continue
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            yield from _settings(field.type, default or {}, f"{name}.")
+        else:
+            yield f"`{name}`", _values(kind, field), f"`{_shown(default)}`"
+
+
+def _values(kind: type[Any], field: msgspec.structs.FieldInfo) -> str:
+    if isinstance(field.type, type) and issubclass(field.type, enum.Enum):
+        return ", ".join(f"`{each.value}`" for each in field.type)
+    if kind is Limits:
+        low, high = tandem._LIMIT_RANGES[field.name]
+        return f"{low:,} to {high:,}"
+    for word, types in {"yes or no": (bool,), "a number": (tandem.Count,), "a list": (tuple[tandem.UserPlugin, ...],)}.items():
+        if field.type in types:
+            return word
+    return "a duration"
+
+
+def _shown(default: Any) -> str:
+    if isinstance(default, bool):
+        return str(default).lower()
+    return f"{default:,}" if isinstance(default, int) else str(default)
+
+
+# --- counts, versions, words ------------------------------------------------------------------------------------------
+
+
+def test_the_numbers_of_vectors_are_those_of_the_data() -> None:
+    lines = {file.name: _line_count(file) for file in VECTORS.glob("*.jsonl.gz")}
+    sequences = lines.pop("queue.jsonl.gz")
+    exactness = _section("Exactness")
+    assert f"{sum(lines.values()):,} decisions" in exactness
+    assert f"{sequences} queue sequences" in exactness
+    assert f"{sequences - len(DIFFERENCES)} of them to the end" in exactness
+
+
+def test_the_version_that_it_is_tested_with_is_the_one_that_is_built() -> None:
+    assert f"kube-apiserver {KUBERNETES.removeprefix('v')}" in README
+    assert f"kube-scheduler {cli.KUBERNETES}" in README
+
+
+def test_the_python_version_is_that_of_the_package() -> None:
+    minimum = re.search(r'requires-python = ">=([\d.]+)"', (ROOT / "pyproject.toml").read_text())
+    assert minimum is not None
+    assert f"Python {minimum[1]}" in README
+
+
+def test_the_messages_that_are_quoted_are_those_that_pods_get() -> None:
+    source = (ROOT / "scheduler/plugins/dynamic_resources.py").read_text()
+    quoted = re.findall(r"`(dynamic resource allocation is [^`]*)`", " ".join(README.split()))
+    assert quoted
+    assert all(text in source for text in quoted)
+
+
+def test_there_is_one_place_for_measured_figures() -> None:
+    assert "bench" in _section("Performance")
+    assert _marked("bench").strip()
+
+
+def test_the_yaml_that_is_shown_is_yaml() -> None:
+    for block in _blocks(README, "yaml"):
+        assert list(yaml.safe_load_all(block))
+
+
+def _line_count(file: Path) -> int:
+    with gzip.open(file, "rb") as lines:
+        return sum(1 for line in lines if line.strip())

@@ -1,0 +1,39 @@
+"""What the metrics page of a scheduler offers, its own shell asked."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from prometheus_client.exposition import generate_latest
+
+from scheduler.cli_run import prepare
+from scheduler.compose import build_engine
+from scheduler.controller.engine_gauges import GaugesOfEngine
+from scheduler.controller.parts import Parts
+from scheduler.controller.run import Shell
+from scheduler.engine.attempt import SCHEDULED, UNSCHEDULABLE, Attempt
+from scheduler.framework.now import Now
+from tests.manifests.documents import deployed_flags
+
+_SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? ", re.MULTILINE)
+_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="')
+
+
+@pytest.fixture
+async def series() -> dict[str, frozenset[str]]:
+    """Name of each series on the page -> its labels, after a pod was placed and another refused."""
+    prepared = prepare(deployed_flags())
+    engine = build_engine(
+        prepared.configuration, started=Now(time.monotonic(), time.time_ns()), seed=1, profiles=prepared.profiles
+    )
+    engine.facts.incoming[("active", "UnschedulablePodAdd")] = 2
+    engine.facts.unschedulable_pods[("NodeResourcesFit", "tandem-scheduler")] = 1
+    shell = Shell(prepared.settings, Parts(engine, GaugesOfEngine(engine)), {})
+    for result in (SCHEDULED, UNSCHEDULABLE):
+        attempt = Attempt("default/a", "1", "tandem-scheduler", 1, 1, result=result)
+        attempt.durations.update({"Filter": 0.001, "PostFilter": 0.001})
+        shell.metrics.observe(attempt)
+    page = generate_latest(shell.metrics.registry).decode()
+    return {name: frozenset(_LABEL.findall(labels or "")) for name, labels in _SAMPLE.findall(page)}

@@ -1,0 +1,95 @@
+"""Dashboard and alerts: they ask for what a scheduler's metrics page really offers."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.manifests import queries
+from tests.manifests.documents import MANIFESTS, Document, the
+
+MONITORING = MANIFESTS / "overlays" / "monitoring"
+
+
+def panels() -> list[Document]:
+    dashboard: Document = json.loads((MONITORING / "dashboard.json").read_text())
+    return list(dashboard["panels"])
+
+
+def alerts() -> list[Document]:
+    return [rule for group in the("PrometheusRule", MONITORING)["spec"]["groups"] for rule in group["rules"]]
+
+
+ASKED = [
+    *((rule["alert"], rule["expr"]) for rule in alerts()),
+    *((panel["title"], target["expr"]) for panel in panels() for target in panel.get("targets", ())),
+]
+
+
+@pytest.mark.parametrize(("asker", "query"), ASKED)
+async def test_each_query_asks_for_series_and_labels_that_exist(
+    series: dict[str, frozenset[str]], asker: str, query: str
+) -> None:
+    # Prometheus itself makes "up" of each scrape.
+    names = queries.names(query) - {"up"}
+    assert names or asker in ("TandemSchedulerDown", "Copies that answer")
+    assert names <= series.keys()
+    offered = frozenset().union(*(series[name] for name in names)) | queries.ADDED_BY_PROMETHEUS
+    assert queries.labels(query) <= offered
+
+
+@pytest.mark.parametrize(("asker", "query"), ASKED)
+def test_each_query_asks_for_this_scheduler_alone(asker: str, query: str) -> None:
+    selectors = re.findall(r"\b(?:scheduler|tandem|process|up)\w*(\{[^}]*\})?", query)
+    assert selectors and all('job="tandem-scheduler"' in selector for selector in selectors)
+
+
+def test_a_query_is_taken_apart_into_names_and_labels() -> None:
+    query = 'sum by (le, kind) (rate(a_bucket{job="x", result!~"y|z"}[5m])) / on(pod) b:c > bool 3'
+    assert queries.names(query) == {"a_bucket", "b:c"}
+    assert queries.labels(query) == {"le", "kind", "job", "result", "pod"}
+
+
+def test_texts_of_alerts_use_labels_that_the_alert_keeps() -> None:
+    for rule in alerts():
+        used = set(re.findall(r"\$labels\.(\w+)", json.dumps(rule["annotations"])))
+        kept = {name for group in re.findall(r"\bby\s*\(([^)]*)\)", rule["expr"]) for name in group.split(", ")}
+        assert used <= kept, rule["alert"]
+
+
+def test_every_alert_says_how_bad_it_is_and_what_is_the_matter() -> None:
+    for rule in alerts():
+        assert rule["labels"]["severity"] in ("critical", "warning", "info")
+        assert rule["annotations"].keys() == {"summary", "description"}
+    assert len({rule["alert"] for rule in alerts()}) == len(alerts())
+
+
+def test_panels_have_ids_of_their_own_and_do_not_overlap() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in panels():
+        at = panel["gridPos"]
+        squares = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
+        assert at["x"] + at["w"] <= 24
+        assert not squares & taken, panel["title"]
+        taken |= squares
+    assert len({panel["id"] for panel in panels()}) == len(panels())
+
+
+def test_the_series_bear_the_job_name_that_everything_asks_for() -> None:
+    monitor = the("ServiceMonitor", MONITORING)["spec"]
+    service = the("Service")
+    assert service["metadata"]["labels"][monitor["jobLabel"]] == "tandem-scheduler"
+    assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    ports = {port["name"] for port in service["spec"]["ports"]}
+    assert {endpoint["port"] for endpoint in monitor["endpoints"]} <= ports
+
+
+def test_the_dashboard_is_in_the_config_map_that_grafana_looks_for() -> None:
+    kustomization: dict[str, Any] = yaml.safe_load((MONITORING / "kustomization.yaml").read_text())
+    (generator,) = kustomization["configMapGenerator"]
+    assert generator["options"]["labels"] == {"grafana_dashboard": "1"}
+    assert [name.partition("=")[2] for name in generator["files"]] == ["dashboard.json"]

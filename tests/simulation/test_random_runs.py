@@ -1,0 +1,40 @@
+"""Whole clusters from a seed. A failing seed is in the test's name: ``python -m tests.simulation SEED`` replays it."""
+
+import pytest
+
+from scheduler.engine.outcome import Placed
+from scheduler.objects.kinds import Kind
+from scheduler.objects.pod import Pod
+from scheduler.simulate.workload import plain_pods_that_fit
+from tests.builders import build
+from tests.simulation.runs import whole_run
+
+STEPS = 300
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_in_the_end_every_pod_that_fits_is_bound(seed: int) -> None:
+    run = whole_run(seed, STEPS)
+    assert plain_pods_that_fit(run) == []
+    for key in run.pending():
+        pod = build(Pod, run.facts.get(Kind.POD, key) or {})
+        assert not isinstance(run.engine.preview(pod, run.now)[1], Placed), key
+
+
+def test_the_same_seed_gives_the_same_journal() -> None:
+    first, second = whole_run(3, STEPS), whole_run(3, STEPS)
+    assert first.journal == second.journal
+    assert first.bound() == second.bound()
+
+
+def test_another_seed_gives_another_journal() -> None:
+    assert whole_run(3, 50).journal != whole_run(4, 50).journal
+
+
+def test_the_runs_reach_what_they_are_there_for() -> None:
+    """Preemption, failed binds, waiting and placing all happen, or the runs above would prove little."""
+    lines = [line for seed in range(4) for line in whole_run(seed, STEPS).journal]
+    for wanted in (" scheduled ", " unschedulable ", " error ", "preemption: ", "Insufficient cpu", "anti-affinity"):
+        assert any(wanted in line for line in lines), wanted
+    victims = [line for line in lines if line.endswith(tuple(f"-{number}" for number in range(400)))]
+    assert victims

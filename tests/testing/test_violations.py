@@ -1,0 +1,363 @@
+"""Plugins that break the contract, each in one way: the check must catch every one by its own rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from scheduler.framework.per_node import NodeView, PerNodeFilter, PerNodeScore
+from scheduler.framework.plugin import (
+    FilterPlugin,
+    NormalizePlugin,
+    Plugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    Reads,
+    Rows,
+    ScorePlugin,
+    Scores,
+    State,
+    Verdicts,
+)
+from scheduler.framework.status import Refusal, unschedulable
+from scheduler.objects.kinds import Kind
+from scheduler.objects.node import Node
+from scheduler.testing import Cluster, ContractViolation, check_contract, node, pod
+from tests import builders
+
+NO = unschedulable("no")
+
+
+def codes_of(view: Any, rows: Rows, is_refused: Any) -> Verdicts:
+    listed = range(view.table.size) if isinstance(rows, slice) else rows.tolist()
+    return Verdicts(np.array([int(bool(is_refused(view, row))) for row in listed], np.int16), (NO,))
+
+
+class Honest(FilterPlugin):
+    """Refuses cordoned nodes; the others here refuse something else, or say so wrongly."""
+
+    name = "Honest"
+    reads = Reads.NODE
+
+    def fragment(self, pod: Any, view: Any) -> Any:
+        return 0
+
+    def is_refused(self, pod: Any, view: Any, row: int) -> bool:
+        return bool(view.table.unschedulable[row])
+
+    def filter(self, state: State, pod: Any, view: Any, rows: Rows) -> Verdicts | None:
+        return codes_of(view, rows, lambda view, row: self.is_refused(pod, view, row))
+
+
+class NoFilter(FilterPlugin):
+    name = "NoFilter"
+
+
+class DeclaresWithoutFragment(Honest):
+    fragment = Plugin.fragment  # type: ignore[assignment]
+
+
+class CodeOutOfRange(Honest):
+    def filter(self, state: State, pod: Any, view: Any, rows: Rows) -> Verdicts:
+        return Verdicts(np.full(len(view.table.exists[rows]), 2, np.int16), (NO,))
+
+
+class WrongLength(Honest):
+    def filter(self, state: State, pod: Any, view: Any, rows: Rows) -> Verdicts:
+        return Verdicts(np.zeros(view.table.size + 1, np.int16), (NO,))
+
+
+class WrongType(Honest):
+    def filter(self, state: State, pod: Any, view: Any, rows: Rows) -> Verdicts:
+        return Verdicts(np.zeros(len(view.table.exists[rows])), ())  # type: ignore[arg-type]
+
+
+class Raising(Honest):
+    def filter(self, state: State, pod: Any, view: Any, rows: Rows) -> Verdicts:
+        raise KeyError("oops")
+
+
+class OtherScalarForm(Honest):
+    def filter_row(self, state: State, pod: Any, view: Any, row: int) -> Refusal | None:
+        return None if self.is_refused(pod, view, row) else NO
+
+
+class OrderDependent(Honest):
+    def filter(self, state: State, pod: Any, view: Any, rows: Rows) -> Verdicts:
+        codes = np.zeros(len(view.table.exists[rows]), np.int16)
+        codes[0] = 1
+        return Verdicts(codes, (NO,))
+
+    def filter_row(self, state: State, pod: Any, view: Any, row: int) -> Refusal | None:
+        return NO if row == 0 else None
+
+
+class Remembering(Honest):
+    """Refuses every pod but the first one that it was ever asked about."""
+
+    def __init__(self, args: Any = None) -> None:
+        super().__init__(args)
+        self.last = ""
+
+    def filter(self, state: State, pod: Any, view: Any, rows: Rows) -> Verdicts:
+        return codes_of(view, rows, lambda view, row: self.last > pod.name)
+
+    def fragment(self, pod: Any, view: Any) -> Any:
+        self.last = max(self.last, pod.name)
+        return pod.name
+
+
+class Writing(Honest):
+    def filter(self, state: State, pod: Any, view: Any, rows: Rows) -> None:
+        view.table.pod_count[0] = 77
+
+
+class WritingScores(NormalizePlugin):
+    name = "WritingScores"
+
+    def score(self, state: State, pod: Any, view: Any, rows: Rows) -> Scores:
+        return np.ones(len(view.table.exists[rows]), np.int64)
+
+    def normalize(self, state: State, scores: Scores, view: Any, rows: Rows) -> Scores:
+        scores += 1
+        return scores.copy()
+
+
+class Unfair(NormalizePlugin):
+    """The first of equal nodes gets the most."""
+
+    name = "Unfair"
+
+    def score(self, state: State, pod: Any, view: Any, rows: Rows) -> Scores:
+        return np.ones(len(view.table.exists[rows]), np.int64)
+
+    def normalize(self, state: State, scores: Scores, view: Any, rows: Rows) -> Scores:
+        return np.arange(len(scores), 0, -1)
+
+
+class Crowded(Unfair):
+    """Equal scores come out equal, but as another number when there are fewer of them."""
+
+    name = "Crowded"
+
+    def normalize(self, state: State, scores: Scores, view: Any, rows: Rows) -> Scores:
+        return np.full(len(scores), len(scores), np.int64)
+
+
+class TooHigh(PerNodeScore):
+    name = "TooHigh"
+
+    def score_one(self, state: State, pod: Any, node: Node, node_view: NodeView) -> int:
+        return 101
+
+
+class NotWhole(PerNodeScore):
+    name = "NotWhole"
+
+    def score_one(self, state: State, pod: Any, node: Node, node_view: NodeView) -> int:
+        return 0.5  # type: ignore[return-value]
+
+
+class FragmentTooSmall(Honest):
+    def is_refused(self, pod: Any, view: Any, row: int) -> bool:
+        return pod.labels.get("app") == "web"
+
+
+class FragmentNotHashable(Honest):
+    def fragment(self, pod: Any, view: Any) -> Any:
+        return [1]
+
+
+class ReadsNothing(Honest):
+    reads = Reads.NOTHING
+
+
+class ReadsUsageUndeclared(Honest):
+    def is_refused(self, pod: Any, view: Any, row: int) -> bool:
+        return int(view.table.pod_count[row]) > 2
+
+
+class ReadsAnnotations(Honest):
+    """Changed annotations are no change of the Node for ``Reads.NODE``."""
+
+    def is_refused(self, pod: Any, view: Any, row: int) -> bool:
+        annotations = view.table.nodes[row].metadata.annotations if view.table.nodes[row] is not None else {}
+        return bool(annotations)
+
+
+class ReadsServices(Honest):
+    """Another kind, and no stamp that says so."""
+
+    def is_refused(self, pod: Any, view: Any, row: int) -> bool:
+        return bool(view.all(Kind.SERVICE))
+
+
+class LooksAtFeasibleRows(PreScorePlugin, ScorePlugin):
+    """Scores by how many nodes are left, and keeps it to itself."""
+
+    name = "LooksAtFeasibleRows"
+    reads = Reads.NODE
+
+    class Count(State):
+        def __init__(self, count: int) -> None:
+            self.count = count
+
+    def fragment(self, pod: Any, view: Any) -> Any:
+        return 0
+
+    def pre_score(self, pod: Any, view: Any, rows: Any) -> State:
+        return self.Count(len(rows))
+
+    def score(self, state: Any, pod: Any, view: Any, rows: Rows) -> Scores:
+        return np.full(len(view.table.exists[rows]), state.count, np.int64)
+
+
+class Counting(PreFilterPlugin, FilterPlugin):
+    """At most two pods with the pod's label on a node, counted in ``pre_filter``; forgets ``with_pod``."""
+
+    name = "Counting"
+
+    class Counts(State):
+        def __init__(self, counts: dict[str, int]) -> None:
+            self.counts = counts
+
+    def pre_filter(self, pod: Any, view: Any) -> State:
+        alike = [
+            sum(other.labels == pod.labels for other in view.table.pods[row].values())
+            for row in view.ordered_rows.tolist()
+        ]
+        names = [view.table.names[row] for row in view.ordered_rows.tolist()]
+        return self.Counts(dict(zip(names, alike, strict=True)))
+
+    def filter(self, state: Any, pod: Any, view: Any, rows: Rows) -> Verdicts:
+        return codes_of(view, rows, lambda view, row: state.counts.get(view.table.names[row], 0) > 0)
+
+
+class CountingInPlace(Counting):
+    """Has a ``with_pod``, which changes the State that it is called on."""
+
+    name = "CountingInPlace"
+
+    class Counts(Counting.Counts):
+        def with_pod(self, view: Any, row: int, other: Any, sign: int) -> State:
+            self.counts[view.table.names[row]] = self.counts.get(view.table.names[row], 0) + sign
+            return self
+
+
+class NameInHint(Honest):
+    def events(self) -> tuple[EventRegistration, ...]:
+        def hint(pod: Any, old: Any, new: Any) -> Hint:
+            return Hint.SKIP if pod.name.endswith("twin") else Hint.QUEUE
+
+        return (EventRegistration(ClusterEvent(Resource.NODE, Action.ADD), hint),)
+
+
+class HintThatRaises(Honest):
+    def events(self) -> tuple[EventRegistration, ...]:
+        return (EventRegistration(ClusterEvent(Resource.NODE, Action.ALL), lambda pod, old, new: old.metadata),)
+
+
+VIOLATIONS: list[tuple[type[Plugin], str]] = [
+    (NoFilter, "shape"),
+    (DeclaresWithoutFragment, "shape"),
+    (CodeOutOfRange, "answers"),
+    (WrongLength, "answers"),
+    (WrongType, "answers"),
+    (NotWhole, "answers"),
+    (FragmentNotHashable, "answers"),
+    (Raising, "raises"),
+    (OtherScalarForm, "forms"),
+    (OrderDependent, "forms"),
+    (LooksAtFeasibleRows, "reads"),
+    (Remembering, "repeatable"),
+    (Writing, "inputs"),
+    (WritingScores, "inputs"),
+    (Unfair, "normalize"),
+    (Crowded, "normalize"),
+    (TooHigh, "range"),
+    (FragmentTooSmall, "fragment"),
+    (ReadsNothing, "reads"),
+    (ReadsUsageUndeclared, "reads"),
+    (ReadsAnnotations, "reads"),
+    (ReadsServices, "reads"),
+    (Counting, "with_pod"),
+    (CountingInPlace, "with_pod"),
+    (NameInHint, "hints"),
+    (HintThatRaises, "raises"),
+]
+
+
+def cluster() -> Cluster:
+    nodes = [node(f"n{number}") for number in range(5)]
+    pods = [pod(f"p{number}", node=f"n{number % 5}", labels={"app": "web"}) for number in range(6)]
+    pending = [pod("a"), pod("b", labels={"app": "web"}), pod("c", labels={"app": "db"})]
+    return Cluster(nodes, pods, pending, [builders.service("web", {"app": "web"})])
+
+
+@pytest.mark.parametrize(("plugin_type", "rule"), VIOLATIONS, ids=lambda value: getattr(value, "__name__", value))
+def test_a_plugin_that_breaks_a_promise_is_caught_by_the_rule_of_that_promise(
+    plugin_type: type[Plugin], rule: str
+) -> None:
+    with pytest.raises(ContractViolation) as caught:
+        check_contract(plugin_type(), [cluster()])
+    assert caught.value.rule == rule
+    assert plugin_type.name in str(caught.value)
+
+
+def test_an_honest_plugin_passes_on_its_own_clusters_and_on_the_usual_ones() -> None:
+    check_contract(Honest(), [cluster()])
+    check_contract(Honest())
+
+
+def test_a_plugin_that_declares_nothing_may_read_everything() -> None:
+    class Undeclared(ReadsServices):
+        reads = Reads.UNDECLARED
+
+    check_contract(Undeclared(), [cluster()])
+
+
+def test_a_stamp_makes_it_right_to_read_another_kind() -> None:
+    class Stamped(ReadsServices):
+        def stamp(self, fragment: Any, view: Any) -> Any:
+            return view.version(Kind.SERVICE)
+
+    with pytest.raises(ContractViolation) as caught:
+        check_contract(Stamped(), [cluster()])
+    assert caught.value.rule == "reads", "a filter without pre_filter has nothing that a stamp could renew"
+
+
+def test_per_node_plugins_pass_too() -> None:
+    class Cheap(PerNodeFilter, PerNodeScore):
+        name = "Cheap"
+
+        def filter_one(self, state: State, pod: Any, node: Node, node_view: NodeView) -> Refusal | None:
+            return NO if len(node_view.pods) > 3 else None
+
+        def score_one(self, state: State, pod: Any, node: Node, node_view: NodeView) -> int:
+            return min(100, 10 * len(node_view.pods))
+
+    check_contract(Cheap())
+
+
+def test_a_counting_state_with_a_true_with_pod_passes() -> None:
+    class True_(Counting):
+        class Counts(Counting.Counts):
+            def __init__(self, counts: dict[str, int], labels: Any = None) -> None:
+                super().__init__(counts)
+                self.labels = labels
+
+            def with_pod(self, view: Any, row: int, other: Any, sign: int) -> State:
+                if other.labels != self.labels:
+                    return self
+                name = view.table.names[row]
+                return type(self)({**self.counts, name: self.counts.get(name, 0) + sign}, self.labels)
+
+        def pre_filter(self, pod: Any, view: Any) -> State:
+            counted: Any = super().pre_filter(pod, view)
+            counted.labels = pod.labels
+            return counted  # type: ignore[no-any-return]
+
+    check_contract(True_(), [cluster()])
