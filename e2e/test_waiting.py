@@ -1,4 +1,4 @@
-"""Promise: a pod that has to wait is bound as soon as it can be, the most important first, and nothing else is tried."""
+"""Promise: a pod that waits is bound as soon as it can be, the most important first, and no other is tried for it."""
 
 from __future__ import annotations
 

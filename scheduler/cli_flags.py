@@ -199,6 +199,13 @@ FLAGS: Final[tuple[Flag, ...]] = (
         short="v",
     ),
     Flag("logging-format", Type.TEXT, "json or text.", "json unless stderr is a terminal", _LOGS),
+    Flag(
+        "config-map",
+        Type.TEXT,
+        "NAMESPACE/NAME[/KEY] of a ConfigMap with a configuration; it is watched, and taken up when it changes, in "
+        "the place of --config, which is read at the start only.",
+        section=_OURS,
+    ),
     Flag("journal", Type.FILE, "Append every decision to this file, a JSON line each.", section=_OURS),
     Flag("seed", Type.INTEGER, "Seed of ties and offsets: the same inputs give the same decisions.", "drawn", _OURS),
     Flag("help", Type.SWITCH, "Show this and exit.", section=_OURS, short="h"),

@@ -11,7 +11,7 @@ import ssl
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from socket import gethostname
 from typing import Final
@@ -21,6 +21,7 @@ import structlog
 
 from scheduler.cli_connection import is_loopback
 from scheduler.cli_flags import StatedFlags
+from scheduler.cli_reload import new_configuration
 from scheduler.compose import build_engine, build_profiles
 from scheduler.config.defaults import OWN_NAMESPACE
 from scheduler.config.durations import Duration
@@ -35,17 +36,20 @@ from scheduler.controller.engine_gauges import GaugesOfEngine
 from scheduler.controller.extender_tls import extender_contexts, is_unverified
 from scheduler.controller.logs import configure_logs
 from scheduler.controller.parts import Parts
+from scheduler.controller.reload import NewConfiguration
 from scheduler.controller.run import run_blocking
 from scheduler.controller.settings import (
     AccessSettings,
     ConnectionSettings,
     LeaderElectionSettings,
     LogSettings,
+    OperatorOptions,
     ServingSettings,
     ShellSettings,
     WriterSettings,
 )
 from scheduler.controller.tls import ServingCertificate, TlsSettings
+from scheduler.engine.commands import PodReference
 from scheduler.engine.engine import Engine
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.framework.now import Now
@@ -88,19 +92,29 @@ def run(flags: StatedFlags) -> int:
             seed=seed,
             profiles=prepared.profiles,
         )
-        return parts_of(engine, prepared)
+        return parts_of(engine, prepared, flags)
 
     return run_blocking(prepared.settings, factory, os.environ)
 
 
-def parts_of(engine: Engine, prepared: Prepared) -> Parts:
+def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
     connection = prepared.settings.connection
 
     def client_for_plugins() -> ApiClient:
         return ApiClient(CredentialSource(connection, os.environ), timeout_seconds=connection.timeout_seconds)
 
+    def prepare_again(text: bytes) -> NewConfiguration:
+        configuration = load_with_flags(text, flags, parse_feature_gates(flags.get("feature-gates", ())))
+        faults: list[Fault] = []
+        profiles, _ = checked_parts(configuration, faults)
+        if faults:
+            raise ConfigurationError(faults)
+        warnings = warnings_of(configuration)
+        return new_configuration(engine, prepared.configuration, configuration, profiles, client_for_plugins, warnings)
+
     return Parts(
         engine=engine,
+        prepare=prepare_again,
         gauges=GaugesOfEngine(engine),
         plugin_calls=plugin_calls(prepared.profiles, client_for_plugins),
         extender_ssl=prepared.extender_ssl,
@@ -119,14 +133,11 @@ def prepare(flags: StatedFlags) -> Prepared:
     serving = _serving(flags, faults)
     logs = _logs(flags, faults)
     configuration: Configuration | None = None
+    text: bytes | None = None
+    operator = _operator(flags, faults)
     try:
         text = read_configuration(flags.get("config", ""))
-        configuration = load(
-            text,
-            own_namespace=own_namespace(),
-            gates=gates,
-            adjust=lambda stated: with_flags(stated, flags),
-        )
+        configuration = load_with_flags(text, flags, gates)
     except ConfigurationError as error:
         faults += error.faults
     if configuration is None:
@@ -134,11 +145,18 @@ def prepare(flags: StatedFlags) -> Prepared:
     profiles, contexts = checked_parts(configuration, faults)
     if faults:
         raise ConfigurationError(faults)
-    settings = _shell_settings(configuration, flags, serving, logs)
+    settings = replace(
+        _shell_settings(configuration, flags, serving, logs), operator=operator, configuration_text=text or b""
+    )
     warnings = flags.warnings + gates.warnings + warnings_of(configuration)
     if serving.port and serving.certificate is None and serving.access is not None:
         warnings += ("the pages, and the tokens of those who ask for them, go over the network in plain text",)
     return Prepared(configuration, profiles, settings, contexts, warnings)
+
+
+def load_with_flags(text: bytes | None, flags: StatedFlags, gates: FeatureGates) -> Configuration:
+    """What the text states, with what the flags say over it. Raises ConfigurationError."""
+    return load(text, own_namespace=own_namespace(), gates=gates, adjust=lambda stated: with_flags(stated, flags))
 
 
 def warnings_of(configuration: Configuration) -> tuple[str, ...]:
@@ -152,9 +170,9 @@ def warnings_of(configuration: Configuration) -> tuple[str, ...]:
 
 def checked_parts(
     configuration: Configuration, faults: list[Fault]
-) -> tuple[Mapping[str, Profile], Mapping[int, ssl.SSLContext]]:
+) -> tuple[dict[str, Profile], Mapping[int, ssl.SSLContext]]:
     """What only building shows: plugin args, the Lease, extenders' certificates. Adds to ``faults``."""
-    profiles: Mapping[str, Profile] = {}
+    profiles: dict[str, Profile] = {}
     contexts: Mapping[int, ssl.SSLContext] = {}
     try:
         profiles = build_profiles(configuration)
@@ -268,7 +286,32 @@ def _shell_settings(
         delay_cache_until_active=kube.delay_cache_until_active,
         journal=Path(journal) if journal else None,
         component_config=configuration_document(kube, with_keys=False),
+        configuration_file=_watched_file(flags),
+        own_pod=own_pod(os.environ),
     )
+
+
+def _watched_file(flags: StatedFlags) -> str:
+    """Standard input does not change, and a ConfigMap that is watched speaks in the file's place."""
+    path: str = flags.get("config", "")
+    return "" if path == "-" or flags.get("config-map") else path
+
+
+def own_pod(environment: Mapping[str, str]) -> PodReference | None:
+    """By ``POD_NAMESPACE``, ``POD_NAME`` and ``POD_UID``, which the manifests set from the downward API."""
+    namespace, name = environment.get("POD_NAMESPACE", ""), environment.get("POD_NAME", "")
+    return PodReference(namespace, name, environment.get("POD_UID", "")) if namespace and name else None
+
+
+def _operator(flags: StatedFlags, faults: list[Fault]) -> OperatorOptions:
+    stated: str = flags.get("config-map", "")
+    if not stated:
+        return OperatorOptions()
+    namespace, _, rest = stated.partition("/")
+    name, _, key = rest.partition("/")
+    if not namespace or not name:
+        faults.append(Fault("", f'--config-map "{stated}": must be NAMESPACE/NAME or NAMESPACE/NAME/KEY'))
+    return OperatorOptions(config_map_namespace=namespace, config_map_name=name, config_map_key=key)
 
 
 def _leader_election(stated: LeaderElection) -> LeaderElectionSettings:

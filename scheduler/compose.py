@@ -82,22 +82,27 @@ def build_engine(
 
     Raises ConfigurationError.
     """
-    kube, tandem = configuration.kube, configuration.tandem
     return Engine(
         build_profiles(configuration) if profiles is None else profiles,
         started=started,
         rng=Random(seed),
         stopwatch=stopwatch,
-        extenders=build_extenders(kube.extenders),
-        settings=EngineSettings(
-            queue=QueueSettings(
-                initial_backoff=kube.pod_initial_backoff_seconds,
-                maximum_backoff=kube.pod_max_backoff_seconds,
-                maximum_in_pool=tandem.pod_max_in_unschedulable_pods_duration.seconds,
-            ),
-            percentage_of_nodes_to_score=kube.percentage_of_nodes_to_score,
-            counts_foreign_nominations=tandem.nominations is Nominations.ALL,
-            evicts_victims=tandem.preemption.pdb_policy is PDBPolicy.STRICT,
-            attempts_kept=tandem.limits.journal_entries,
+        extenders=build_extenders(configuration.kube.extenders),
+        settings=engine_settings(configuration),
+    )
+
+
+def engine_settings(configuration: Configuration) -> EngineSettings:
+    """What the configuration says to the engine, besides its profiles and extenders."""
+    kube, tandem = configuration.kube, configuration.tandem
+    return EngineSettings(
+        queue=QueueSettings(
+            initial_backoff=kube.pod_initial_backoff_seconds,
+            maximum_backoff=kube.pod_max_backoff_seconds,
+            maximum_in_pool=tandem.pod_max_in_unschedulable_pods_duration.seconds,
         ),
+        percentage_of_nodes_to_score=kube.percentage_of_nodes_to_score,
+        counts_foreign_nominations=tandem.nominations is Nominations.ALL,
+        evicts_victims=tandem.preemption.pdb_policy is PDBPolicy.STRICT,
+        attempts_kept=tandem.limits.journal_entries,
     )

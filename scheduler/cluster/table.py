@@ -116,7 +116,7 @@ class NodeTable:
         column = self._label_columns.get(key)
         if column is None:
             column = np.zeros(self._capacity, np.int32)
-            values = self.label_values(key)
+            values = self.vocabulary.labels.setdefault(key, LabelValues())
             for row, node in enumerate(self.nodes):
                 if node is not None:
                     value = node.metadata.labels.get(key)
@@ -125,10 +125,9 @@ class NodeTable:
         return column[: self.size]
 
     def label_values(self, key: str) -> LabelValues:
-        values = self.vocabulary.labels.get(key)
-        if values is None:
-            values = self.vocabulary.labels[key] = LabelValues()
-        return values
+        """The vocabulary of a key's column: every value that a node here has is in it."""
+        self.label(key)
+        return self.vocabulary.labels[key]
 
     @property
     def rows_with_ports(self) -> Iterable[int]:

@@ -11,6 +11,7 @@ from aiohttp import web
 from scheduler.controller.loop import EnginePort
 from scheduler.controller.operator import OperatorCallbacks
 from scheduler.controller.plugin_calls import PluginCall
+from scheduler.controller.reload import Prepare
 from scheduler.controller.telemetry import EngineGauges
 from scheduler.engine.attempt import Attempt
 
@@ -28,6 +29,8 @@ class Parts:
     on_slice: Callable[[], None] | None = None
     """Called when a slice of work ends, many times a second."""
     callbacks: OperatorCallbacks = field(default_factory=OperatorCallbacks)
+    prepare: Prepare | None = None
+    """Checks a new configuration; None: the configuration stays as it is until the next start."""
 
 
 EngineFactory = Callable[[], Parts]

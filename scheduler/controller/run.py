@@ -15,6 +15,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -31,11 +32,12 @@ from scheduler.controller.journal import Journal
 from scheduler.controller.leadership import AlwaysHeld, LeaseToken
 from scheduler.controller.lease import LeaseElector
 from scheduler.controller.logs import AttemptLog, configure_logs
-from scheduler.controller.loop import SchedulingLoop
+from scheduler.controller.loop import SchedulingLoop, read_clock
 from scheduler.controller.operator import KopfOperator, Proofs
 from scheduler.controller.parts import EngineFactory, Parts
 from scheduler.controller.plugin_calls import PluginCalls
 from scheduler.controller.reflector import Reflector
+from scheduler.controller.reload import ConfigurationReloader, NewConfiguration, Prepare
 from scheduler.controller.request_limiter import RequestLimiter
 from scheduler.controller.rights import report_missing_rights
 from scheduler.controller.serving import HealthServer
@@ -48,6 +50,7 @@ from scheduler.controller.tls import REFRESH_SECONDS, ServingCertificate
 from scheduler.controller.write_requests import WriteRequests
 from scheduler.controller.writer import Writer
 from scheduler.engine.attempt import Attempt
+from scheduler.engine.commands import WriteEvent
 from scheduler.engine.stimuli import Synced
 from scheduler.errors import ApiError, ConfigurationError
 from scheduler.objects.timestamps import format_seconds
@@ -58,6 +61,8 @@ LEASE_OVERDUE_SECONDS = 20.0
 SYNC_REPORT_SECONDS = 10.0
 EVENT_SETTLE_SECONDS = 2.0
 THREAD_STOP_SECONDS = 5.0
+EVENT_SOURCE = "tandem-scheduler"
+"""Who speaks in events that are about ourselves."""
 
 log = structlog.get_logger()
 
@@ -129,6 +134,7 @@ class Shell:
         )
         self.reflectors = [Reflector(kind, self.client, self.loop.feed) for kind in settings.kinds]
         self.server = self._server()
+        self.reloader = self._reloader(parts.prepare) if parts.prepare is not None else None
         self._tasks: list[asyncio.Task[None]] = []
         self._elector_thread: SideLoop | None = None
         self._operator: KopfOperator | None = None
@@ -159,6 +165,11 @@ class Shell:
             self._spawn(self._keep_certificate(self._settings.serving.certificate), "certificate", is_vital=False)
         if not (self._settings.delay_cache_until_active and self.token is not None):
             self._start_reflectors()
+        if self.reloader is not None:
+            self._spawn(self.reloader.run(), "configuration", is_vital=False)
+            if self._settings.configuration_file:
+                watching = self.reloader.watch(self._settings.configuration_file)
+                self._spawn(watching, "configuration file", is_vital=False)
         self._start_elector()
         self._start_operator()
 
@@ -241,10 +252,15 @@ class Shell:
     def _start_operator(self) -> None:
         if not self._settings.operator.enabled:
             return
+        options, callbacks = self._settings.operator, self._parts.callbacks
+        if self.reloader is not None:
+            origin = f"ConfigMap {options.config_map_namespace}/{options.config_map_name}"
+            offer = self.reloader.offer_data
+            callbacks = replace(callbacks, on_configuration=lambda data: offer(data, options.config_map_key, origin))
         self._operator = KopfOperator(
-            self._settings.operator,
+            options,
             CredentialSource(self._settings.connection, self._environment),
-            self._parts.callbacks,
+            callbacks,
             Proofs(last_beat=lambda: self.loop.counts.beat, is_leading=self._leadership.is_held),
         )
         self._operator.start()
@@ -357,6 +373,27 @@ class Shell:
             reset_metrics=self.metrics.instruments.reset,
             routes=self._parts.routes,
             guards=self._guards(),
+        )
+
+    def _reloader(self, prepare: Prepare) -> ConfigurationReloader:
+        def taken(new: NewConfiguration) -> None:
+            self.plugins.add(new.plugin_calls)
+            self.server.component_config = new.component_config
+            self.loop.wake()
+
+        def refused(text: str) -> None:
+            pod = self._settings.own_pod
+            if pod is not None:
+                note = f"the last good configuration stays: {text}"
+                self.events.record(WriteEvent(pod, "Warning", "ConfigurationRejected", "Reload", note, EVENT_SOURCE))
+
+        return ConfigurationReloader(
+            prepare,
+            self.metrics.reloads,
+            read_clock,
+            current=self._settings.configuration_text,
+            taken=taken,
+            refused=refused,
         )
 
     def _guards(self) -> tuple[Middleware, ...]:

@@ -44,7 +44,8 @@ class HealthServer:
         self._registry = registry
         self._ready_checks = ready_checks
         self._alive_checks = alive_checks
-        self._component_config = component_config
+        self.component_config = component_config
+        """What ``/configz`` shows; another after a reload."""
         self._reset_metrics = reset_metrics
         self._routes = routes
         self._guards = guards
@@ -104,7 +105,7 @@ class HealthServer:
         return web.Response(text="metrics reset\n")
 
     async def _configz(self, _request: web.Request) -> web.Response:
-        return web.json_response({"componentconfig": dict(self._component_config)})
+        return web.json_response({"componentconfig": dict(self.component_config)})
 
 
 def _all_checks_page(name: str, checks: Mapping[str, Check]) -> Callable[[web.Request], Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.controller.tls import ServingCertificate
+from scheduler.engine.commands import PodReference
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.objects.kinds import Kind
 
@@ -140,11 +141,15 @@ class LogSettings:
 
 @dataclass(frozen=True, slots=True)
 class OperatorOptions:
-    """kopf: the ConfigMap that is watched for a new configuration, and the liveness endpoint (port 0 = off)."""
+    """kopf: the ConfigMap that is watched for a new configuration, and the liveness endpoint (port 0 = off).
+
+    ``config_map_key`` "": it has one key only.
+    """
 
     enabled: bool = True
     config_map_namespace: str = ""
     config_map_name: str = ""
+    config_map_key: str = ""
     liveness_port: int = 0
     liveness_address: str = "0.0.0.0"
 
@@ -166,3 +171,9 @@ class ShellSettings:
     settle_seconds: float = 10.0
     """How long binds under way may take to end after SIGTERM."""
     component_config: Mapping[str, Any] = field(default_factory=dict)
+    configuration_file: str = ""
+    """Read again when it changes; "" for none."""
+    configuration_text: bytes = b""
+    """What was read from it at the start."""
+    own_pod: PodReference | None = None
+    """The pod that we run in: what is wrong with a configuration becomes an event of it. None outside a cluster."""

@@ -98,6 +98,7 @@ class SchedulerMetrics:
         self._shared = made.counter(
             "tandem_shared_attempts", "Attempts that shared answers with a pod that looks alike."
         ).child()
+        self.reloads = made.counter("tandem_config_reloads", "New configurations while running, by result.", ("result",))
         self._by_profile: dict[tuple[str, str], _ProfileChildren] = {}
         self._point_children: dict[tuple[str, str, str], HistogramChild] = {}
         self.registry.register(made)

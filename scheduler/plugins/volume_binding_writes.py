@@ -134,10 +134,10 @@ def _binding_progress(binding: StaticBinding, node: Node, view: View) -> bool | 
     name = binding.volume.metadata.name
     volume: PersistentVolume | None = view.get(Kind.PERSISTENT_VOLUME, name)
     if volume is None:
-        return _aborted(f'failed to check binding: persistentvolume "{name}" not found')
+        return _aborted(f'failed to check binding: persistentvolumes "{name}" not found')
     claim: PersistentVolumeClaim | None = view.get(Kind.PERSISTENT_VOLUME_CLAIM, binding.claim.key)
     if claim is None:
-        return _aborted(f'failed to check binding: persistentvolumeclaim "{binding.claim.metadata.name}" not found')
+        return _aborted(f'failed to check binding: persistentvolumeclaims "{binding.claim.key}" not found')
     if binding.is_changed and _is_unchanged(volume, binding.volume):
         return False
     if not _fits(volume, node, view):
@@ -151,7 +151,7 @@ def _provision_progress(provision: Provision, node: Node, view: View) -> bool | 
     name = provision.claim.metadata.name
     claim: PersistentVolumeClaim | None = view.get(Kind.PERSISTENT_VOLUME_CLAIM, provision.claim.key)
     if claim is None:
-        return _aborted(f'failed to check provisioning pvc: persistentvolumeclaim "{name}" not found')
+        return _aborted(f'failed to check provisioning pvc: persistentvolumeclaims "{provision.claim.key}" not found')
     if provision.is_changed and _is_unchanged(claim, provision.claim):
         return False
     if not claim.metadata.annotations:

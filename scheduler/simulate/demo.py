@@ -115,7 +115,7 @@ class ShippedScheduler:
     async def __aenter__(self) -> ShippedScheduler:
         port = self.url.rpartition(":")[2]
         command = [sys.executable, "-m", "scheduler", "run", "--kubeconfig", str(self._kubeconfig)]
-        command += ["--bind-address=127.0.0.1", f"--secure-port={port}", "--logging-format=text", "-v=2"]
+        command += ["--bind-address=127.0.0.1", "--serving-http", f"--secure-port={port}", "--logging-format=text"]
         root = str(Path(scheduler.__file__).parent.parent)
         path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         with self._log.open("wb") as log:

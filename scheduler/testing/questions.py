@@ -51,9 +51,10 @@ def filter_answers(plugin: FilterPlugin, pod: PodInfo, view: View) -> dict[str, 
         return {}
     rows = view.ordered_rows.copy()
     backwards = rows[::-1].copy()
+    orders = (("all rows", view.rows), ("an array of rows", rows), ("rows in another order", backwards))
+    by_order = [(form, _refusals(plugin, state, pod, view, order)) for form, order in orders]
     by_row = {row: refusal_of_row(plugin, state, pod, view, row) for row in rows.tolist()}
-    for form, order in (("all rows", view.rows), ("an array of rows", rows), ("rows in another order", backwards)):
-        found = _refusals(plugin, state, pod, view, order)
+    for form, found in by_order:
         for row in rows.tolist():
             if found.get(row) != by_row[row]:
                 name = view.table.names[row]

@@ -239,8 +239,12 @@ def test_a_volume_that_went_another_way_ends_the_wait(volume: ApiObject, cause: 
 @pytest.mark.parametrize(
     ("kind", "key", "cause"),
     [
-        (Kind.PERSISTENT_VOLUME, "v", 'failed to check binding: persistentvolume "v" not found'),
-        (Kind.PERSISTENT_VOLUME_CLAIM, "default/c", 'failed to check binding: persistentvolumeclaim "c" not found'),
+        (Kind.PERSISTENT_VOLUME, "v", 'failed to check binding: persistentvolumes "v" not found'),
+        (
+            Kind.PERSISTENT_VOLUME_CLAIM,
+            "default/c",
+            'failed to check binding: persistentvolumeclaims "default/c" not found',
+        ),
     ],
 )
 def test_an_object_that_is_gone_ends_the_wait(kind: Kind, key: str, cause: str) -> None:
@@ -309,7 +313,7 @@ def test_a_volume_that_was_made_elsewhere_ends_the_wait() -> None:
 def test_a_claim_that_is_gone_ends_the_wait() -> None:
     world = dynamic_world()
     world.unsay(Kind.PERSISTENT_VOLUME_CLAIM, "default/c")
-    expected = 'binding volumes: failed to check provisioning pvc: persistentvolumeclaim "c" not found'
+    expected = 'binding volumes: failed to check provisioning pvc: persistentvolumeclaims "default/c" not found'
     assert world.progress("a1") == expected
 
 

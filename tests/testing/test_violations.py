@@ -324,9 +324,7 @@ def test_a_stamp_makes_it_right_to_read_another_kind() -> None:
         def stamp(self, fragment: Any, view: Any) -> Any:
             return view.version(Kind.SERVICE)
 
-    with pytest.raises(ContractViolation) as caught:
-        check_contract(Stamped(), [cluster()])
-    assert caught.value.rule == "reads", "a filter without pre_filter has nothing that a stamp could renew"
+    check_contract(Stamped(), [cluster()])
 
 
 def test_per_node_plugins_pass_too() -> None:

@@ -1,0 +1,539 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scheduler.engine.attempt import ERROR, UNSCHEDULABLE
+from scheduler.engine.commands import BindPod, WriteEvent
+from scheduler.framework.plugin import EMPTY_STATE, NodeSubset, Reads, Wait
+from scheduler.framework.post_filter import PostFilterAnswer, nominate
+from scheduler.framework.status import SKIP, Code, Refusal, failure, unresolvable, unschedulable
+from tests.engine.driver import Cluster
+from tests.engine.scripted import broken, calls_of, scripted
+
+
+def test_without_nodes_the_pod_is_unschedulable_but_waits_as_after_an_error() -> None:
+    cluster = Cluster()
+    cluster.pod("a")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert (attempt.result, attempt.message) == (UNSCHEDULABLE, "no nodes available to schedule pods")
+    assert cluster.place("a") == "error backoff"
+
+
+def test_the_only_node_that_fits_is_taken_without_scoring() -> None:
+    scoring = scripted("Scoring", score=lambda pod, node: 1)
+    cluster = Cluster(scoring)
+    cluster.node("full", cpu="1")
+    cluster.node("free", cpu="4")
+    cluster.pod("a", cpu="2")
+    cluster.schedule()
+    assert cluster.node_of("a") == "free"
+    assert calls_of(scoring) == []
+
+
+def test_the_best_total_wins() -> None:
+    cluster = Cluster(scripted("Likes", score=lambda pod, node: 100 if node == "n2" else 0))
+    cluster.nodes_like(4)
+    cluster.pod("a")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert attempt.node == "n2"
+    assert attempt.scores["Likes"] == {"n2": 100}
+
+
+def test_ties_are_broken_by_chance_and_one_seed_replays_one_run() -> None:
+    def chosen(seed: int) -> list[str]:
+        cluster = Cluster(seed=seed)
+        cluster.nodes_like(8)
+        for number in range(6):
+            cluster.pod(f"a{number}")
+            cluster.schedule()
+        return [cluster.node_of(f"a{number}") for number in range(6)]
+
+    assert chosen(1) == chosen(1)
+    assert len({tuple(chosen(seed)) for seed in range(8)}) > 1
+
+
+def test_a_score_out_of_range_ends_the_attempt_with_kube_schedulers_words() -> None:
+    cluster = Cluster(scripted("Keen", score=lambda pod, node: 101))
+    cluster.nodes_like(2)
+    cluster.pod("a")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert (
+        attempt.message
+        == 'plugin "Keen" returns an invalid score 101, it should in the range of [0, 100] after normalizing'
+    )
+    assert cluster.place("a") == "error backoff"
+
+
+def test_the_score_of_a_node_that_does_not_fit_may_be_anything() -> None:
+    cluster = Cluster(
+        scripted(
+            "Wild",
+            filter=lambda pod, node: unschedulable("no") if node == "n0" else None,
+            score=lambda pod, node: 10**6 if node == "n0" else 5,
+        )
+    )
+    cluster.nodes_like(3)
+    cluster.pod("a")
+    cluster.schedule()
+    assert cluster.node_of("a") in ("n1", "n2")
+
+
+# --- PreFilter --------------------------------------------------------------------------------------------------------
+
+
+def test_an_unschedulable_pre_filter_lets_the_others_run_and_preemption_follow() -> None:
+    first = scripted("First", pre_filter=lambda pod: unschedulable("not today"))
+    second = scripted("Second", pre_filter=lambda pod: None)
+    later = scripted("Later", post_filter=lambda context: PostFilterAnswer(unschedulable("no room")))
+    cluster = Cluster(first, second, later)
+    cluster.nodes_like(3)
+    cluster.pod("a")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert attempt.message.startswith("0/3 nodes are available: not today. preemption: 0/3 nodes are available:")
+    assert attempt.message.endswith(", no room")
+    assert calls_of(second) == ["pre_filter a"]
+    assert attempt.rejectors == ("First",)
+
+
+def test_an_unresolvable_pre_filter_stops_the_round_at_once() -> None:
+    first = scripted("First", pre_filter=lambda pod: unresolvable("never"))
+    second = scripted("Second", pre_filter=lambda pod: None)
+    cluster = Cluster(first, second)
+    cluster.nodes_like(2)
+    cluster.pod("a")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert attempt.message == (
+        "0/2 nodes are available: never. "
+        "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    )
+    assert calls_of(second) == []
+
+
+def test_every_pre_filter_that_says_unschedulable_may_wake_the_pod() -> None:
+    cluster = Cluster(
+        scripted("First", pre_filter=lambda pod: unschedulable("one")),
+        scripted("Second", pre_filter=lambda pod: unschedulable("two")),
+    )
+    cluster.node("n")
+    cluster.pod("a")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert attempt.rejectors == ("First", "Second")
+    assert attempt.message.startswith("0/1 nodes are available: two.")
+
+
+@pytest.mark.parametrize("code", [Code.ERROR, Code.WAIT, Code.PENDING])
+def test_other_answers_of_a_pre_filter_are_errors(code: Code) -> None:
+    cluster = Cluster(scripted("Odd", pre_filter=lambda pod: Refusal(code, ("hm",))))
+    cluster.node("n")
+    cluster.pod("a")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert (attempt.result, attempt.message) == (ERROR, 'running PreFilter plugin "Odd": hm')
+
+
+def test_a_plugin_that_skips_has_its_filter_left_out() -> None:
+    skipping = scripted("Skips", pre_filter=lambda pod: SKIP, filter=lambda pod, node: unschedulable("no"))
+    cluster = Cluster(skipping)
+    cluster.node("n")
+    cluster.pod("a")
+    cluster.schedule()
+    assert cluster.node_of("a") == "n"
+    assert calls_of(skipping) == ["pre_filter a"]
+
+
+def test_node_sets_intersect_and_the_rest_is_not_looked_at() -> None:
+    one = scripted("One", pre_filter=lambda pod: NodeSubset(frozenset({"n0", "n1"})))
+    two = scripted(
+        "Two",
+        pre_filter=lambda pod: NodeSubset(frozenset({"n1", "n2"})),
+        filter=lambda pod, node: unschedulable("busy"),
+    )
+    cluster = Cluster(one, two)
+    cluster.nodes_like(4)
+    cluster.pod("a")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert attempt.message.startswith(
+        "0/4 nodes are available: 1 busy, 3 node(s) didn't satisfy plugin(s) [One Two]. preemption:"
+    )
+    assert attempt.rejectors == ("One", "Two")
+
+
+def test_node_sets_without_a_common_node_refuse_the_pod_as_a_whole() -> None:
+    cluster = Cluster(
+        scripted("One", pre_filter=lambda pod: NodeSubset(frozenset({"n0"}))),
+        scripted("Two", pre_filter=lambda pod: NodeSubset(frozenset({"n1"}))),
+    )
+    cluster.nodes_like(2)
+    cluster.pod("a")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert "node(s) didn't satisfy plugin(s) [One Two] simultaneously." in attempt.message
+    assert attempt.rejectors == ("One", "Two")
+
+
+def test_an_empty_node_set_names_its_plugin() -> None:
+    cluster = Cluster(scripted("One", pre_filter=lambda pod: NodeSubset(frozenset())))
+    cluster.node("n")
+    cluster.pod("a")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert attempt.message.startswith("0/1 nodes are available: node(s) didn't satisfy plugin One.")
+
+
+def test_a_node_set_that_names_only_unknown_nodes_leaves_none() -> None:
+    cluster = Cluster(
+        scripted("One", pre_filter=lambda pod: NodeSubset(frozenset({"elsewhere"}))),
+        profile={"percentageOfNodesToScore": 50},
+    )
+    cluster.nodes_like(2)
+    cluster.pod("a")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert attempt.message.startswith("0/2 nodes are available: 2 node(s) didn't satisfy plugin(s) [One].")
+
+
+# --- the nominated node -----------------------------------------------------------------------------------------------
+
+
+def test_the_nominated_node_is_tried_first_and_alone() -> None:
+    watching = scripted("Watching", filter=lambda pod, node: None)
+    cluster = Cluster(watching)
+    cluster.nodes_like(5)
+    cluster.pod("a", nominated="n3")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert attempt.node == "n3"
+    assert attempt.evaluated_nodes == 1
+    assert calls_of(watching) == ["filter a n3"]
+
+
+def test_where_the_nominated_node_will_not_do_the_search_goes_on() -> None:
+    cluster = Cluster()
+    cluster.node("small", cpu="1")
+    cluster.node("big", cpu="8")
+    cluster.pod("a", cpu="4", nominated="small")
+    cluster.pod("b", cpu="1", nominated="gone")
+    cluster.schedule()
+    cluster.schedule()
+    assert cluster.node_of("a") == "big"
+    assert cluster.node_of("b") in ("small", "big")
+
+
+def test_a_filter_that_fails_on_the_nominated_node_only_costs_the_short_cut() -> None:
+    def fails_once(pod: str, node: str) -> None:
+        fails_once.count += 1  # type: ignore[attr-defined]
+        if fails_once.count == 1:  # type: ignore[attr-defined]
+            raise RuntimeError("not yet")
+
+    fails_once.count = 0  # type: ignore[attr-defined]
+    cluster = Cluster(scripted("Flaky", filter=fails_once))
+    cluster.nodes_like(2)
+    cluster.pod("a", nominated="n1")
+    cluster.schedule()
+    assert cluster.node_of("a") in ("n0", "n1")
+
+
+def test_the_pre_filters_node_set_is_not_asked_about_the_nominated_node() -> None:
+    cluster = Cluster(scripted("One", pre_filter=lambda pod: NodeSubset(frozenset({"n0"}))))
+    cluster.nodes_like(2)
+    cluster.pod("a", nominated="n1")
+    cluster.schedule()
+    assert cluster.node_of("a") == "n1"
+
+
+def test_a_pod_leaves_room_for_those_nominated_that_are_as_important() -> None:
+    cluster = Cluster()
+    cluster.node("n", cpu="4")
+    cluster.pod("waits", cpu="3", priority=5, nominated="n")
+    cluster.pod("equal", cpu="2", priority=5)
+    cluster.pod("more", cpu="2", priority=6)
+    cluster.engine.queue.nominator.nominate(cluster.info("waits", cpu="3", priority=5, nominated="n"), "n")
+    first = cluster.schedule()
+    assert first is not None and first.pod == "default/more"
+    assert cluster.node_of("more") == "n"
+    second = cluster.schedule()
+    third = cluster.schedule()
+    assert second is not None and third is not None
+    assert {second.pod, third.pod} == {"default/waits", "default/equal"}
+    assert cluster.node_of("equal") == ""
+
+
+def test_a_pod_must_also_fit_without_the_nominated_ones() -> None:
+    """Affinity to a pod that is only nominated does not do: it may never come."""
+    cluster = Cluster()
+    cluster.node("n", cpu="4")
+    cluster.pod("waits", priority=9, nominated="n", labels={"app": "db"}, cpu="8")
+    cluster.schedule()
+    term = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "kubernetes.io/hostname"}
+    cluster.pod(
+        "wants",
+        affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
+    )
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert attempt.result == UNSCHEDULABLE
+
+
+def test_a_node_that_comes_back_still_counts_those_nominated_to_it() -> None:
+    cluster = Cluster()
+    cluster.node("n", cpu="4")
+    cluster.node("full", cpu="0")
+    cluster.pod("waits", cpu="4", priority=9, nominated="n", gates=["hold"])
+    cluster.engine.nominator.nominate(cluster.info("waits", cpu="4", priority=9), "n")
+    for name in ("a", "b", "c"):
+        if name == "b":
+            cluster.remove_node("n")
+        if name == "c":
+            cluster.node("n", cpu="4")
+        cluster.pod(name, cpu="1", priority=1)
+        cluster.schedule()
+        assert cluster.node_of(name) == "", name
+
+
+# --- sampling ---------------------------------------------------------------------------------------------------------
+
+
+def test_sampling_looks_at_enough_nodes_and_the_next_pod_goes_on_behind_them() -> None:
+    cluster = Cluster(configuration={"percentageOfNodesToScore": 50})
+    cluster.nodes_like(300)
+    seen = []
+    for name in ("a", "b", "c"):
+        cluster.pod(name)
+        attempt = cluster.schedule()
+        assert attempt is not None
+        seen.append((attempt.feasible_nodes, cluster.node_of(name)))
+    assert [count for count, _ in seen] == [150, 150, 150]
+    first, second, third = (int(node[1:]) for _, node in seen)
+    assert 0 <= first < 150 <= second < 300
+    assert 0 <= third < 150
+
+
+def test_without_sampling_every_node_is_scored() -> None:
+    cluster = Cluster()
+    cluster.nodes_like(150)
+    cluster.pod("a")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert attempt.feasible_nodes == attempt.evaluated_nodes == 150
+
+
+# --- faults of plugins ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        ({"pre_filter": broken}, 'running PreFilter plugin "Bad": RuntimeError: boom'),
+        ({"filter": broken}, 'running "Bad" filter plugin: RuntimeError: boom'),
+        ({"score": broken}, 'running Score plugins: plugin "Bad" failed with: RuntimeError: boom'),
+        (
+            {"score": lambda pod, node: 1, "normalize": broken},
+            'running Score plugins: plugin "Bad" failed with: RuntimeError: boom',
+        ),
+        ({"reserve": broken}, 'running Reserve plugin "Bad": RuntimeError: boom'),
+        ({"permit": broken}, 'running Permit plugin "Bad": RuntimeError: boom'),
+        ({"pre_flight": broken}, 'running PreBindPreFlight plugin "Bad": RuntimeError: boom'),
+        ({"filter": lambda pod, node: failure("no idea")}, 'running "Bad" filter plugin: no idea'),
+        ({"reserve": lambda pod, node: failure("no idea")}, 'running Reserve plugin "Bad": no idea'),
+        ({"permit": lambda pod, node: failure("no idea")}, 'running Permit plugin "Bad": no idea'),
+    ],
+)
+def test_a_plugin_that_fails_is_named_and_stops_nobody_else(points: dict[str, Callable[..., Any]], message: str) -> None:
+    def only_for_a(answer: Callable[..., Any]) -> Callable[..., Any]:
+        def asked(first: Any, *rest: Any) -> Any:
+            if isinstance(first, str) and first != "a":
+                return 1 if "score" in points else (SKIP if "pre_flight" in points else None)
+            return answer(first, *rest)
+
+        return asked
+
+    pods = {"a": 2, "b": 1}
+    wrapped = {name: only_for_a(answer) if name != "normalize" else answer for name, answer in points.items()}
+    cluster = Cluster(scripted("Bad", **wrapped))
+    cluster.nodes_like(2)
+    for name, priority in pods.items():
+        cluster.pod(name, priority=priority)
+    cluster.schedule()
+    attempt = cluster.attempt("a")
+    assert (attempt.result, attempt.message) == (ERROR, message)
+    assert cluster.place("a") == "error backoff"
+    assert cluster.node_of("a") == ""
+    assert cluster.said("a") == [message]
+    if "normalize" not in points:
+        cluster.schedule()
+        assert cluster.node_of("b") != ""
+        cluster.settle()
+    assert cluster.is_quiet()
+
+
+def test_a_post_filter_that_fails_leaves_the_fit_error_as_it_is() -> None:
+    cluster = Cluster(scripted("Bad", post_filter=broken))
+    cluster.node("n", cpu="1")
+    cluster.pod("a", cpu="2")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert attempt.result == UNSCHEDULABLE
+    assert attempt.message == (
+        '0/1 nodes are available: 1 Insufficient cpu. running PostFilter plugin "Bad": RuntimeError: boom'
+    )
+    assert cluster.place("a") == "unschedulable"
+
+
+def test_a_post_filter_that_answers_nonsense_is_named_too() -> None:
+    cluster = Cluster(scripted("Bad", post_filter=lambda context: None))
+    cluster.node("n", cpu="1")
+    cluster.pod("a", cpu="2")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert 'running PostFilter plugin "Bad": AttributeError' in attempt.message
+
+
+def test_a_post_filter_that_succeeds_ends_the_round_and_nominates() -> None:
+    cluster = Cluster(
+        scripted("Makes", post_filter=lambda context: PostFilterAnswer(None, nominate("n"))),
+        scripted("Never", post_filter=broken),
+        first=True,
+    )
+    cluster.node("n", cpu="1")
+    cluster.pod("a", cpu="2")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert attempt.message == "0/1 nodes are available: 1 Insufficient cpu."
+    assert cluster.nominated("a") == "n"
+
+
+def test_a_plugin_whose_fragment_can_not_be_a_key_is_named() -> None:
+    unhashable = scripted(
+        "Bad", filter=lambda pod, node: None, reads=Reads.NODE, fragment=lambda self, pod, view: ["a list"]
+    )
+    cluster = Cluster(unhashable)
+    cluster.node("n")
+    cluster.pod("a")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert attempt.result == ERROR
+    assert "Bad" in attempt.message or "unhashable" in attempt.message
+
+
+# --- Reserve and Permit -----------------------------------------------------------------------------------------------
+
+
+def test_when_reserve_refuses_all_are_unreserved_in_reverse_order() -> None:
+    one = scripted("One", reserve=lambda pod, node: None)
+    two = scripted("Two", reserve=lambda pod, node: unschedulable("taken"))
+    three = scripted("Three", reserve=lambda pod, node: None)
+    order: list[str] = []
+    for plugin in (one, two, three):
+        name = plugin.name
+
+        def unreserve(self: Any, state: Any, pod: Any, view: Any, node: str, name: str = name) -> tuple[()]:
+            order.append(name)
+            return ()
+
+        plugin.unreserve = unreserve  # type: ignore[attr-defined]
+    cluster = Cluster(one, two, three)
+    cluster.node("n")
+    cluster.pod("a")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert order == ["Three", "Two", "One"]
+    assert calls_of(three) == []
+    assert (attempt.result, attempt.message) == (UNSCHEDULABLE, "0/1 nodes are available: 1 taken.")
+    assert attempt.rejectors == ("Two",)
+    assert cluster.node_of("a") == ""
+    assert cluster.is_quiet()
+
+
+def test_an_unreserve_that_fails_does_not_keep_the_others_from_it() -> None:
+    quiet = scripted("Quiet", unreserve=lambda pod, node: None)
+    loud = scripted("Loud", reserve=lambda pod, node: unschedulable("no"), unreserve=broken)
+    cluster = Cluster(quiet, loud)
+    cluster.node("n")
+    cluster.pod("a")
+    cluster.schedule()
+    assert calls_of(quiet) == ["reserve a n", "unreserve a n"]
+    assert cluster.is_quiet()
+    assert cluster.engine.facts.take_problems() == (
+        'default/a: running Unreserve plugin "Loud": RuntimeError: boom',
+    )
+
+
+def test_when_permit_refuses_the_pod_waits_for_events_of_that_plugin() -> None:
+    cluster = Cluster(scripted("Strict", permit=lambda pod, node: unschedulable("closed")))
+    cluster.node("n")
+    cluster.pod("a")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert (attempt.message, attempt.rejectors) == ("0/1 nodes are available: 1 closed.", ("Strict",))
+    assert cluster.place("a") in ("unschedulable", "backoff", "active")
+    assert cluster.is_quiet()
+
+
+def test_permit_asks_all_plugins_even_if_one_says_wait() -> None:
+    first = scripted("First", permit=lambda pod, node: Wait(10))
+    second = scripted("Second", permit=lambda pod, node: Wait(3600))
+    cluster = Cluster(first, second)
+    cluster.node("n")
+    cluster.pod("a")
+    cluster.schedule()
+    assert calls_of(second) == ["permit a n"]
+    binding = cluster.engine.bindings.get("pod-a")
+    assert binding is not None
+    assert binding.waits == {"First": 10, "Second": 900}, "fifteen minutes at the most"
+    assert cluster.writes(BindPod) == []
+
+
+# --- pods that are not tried ------------------------------------------------------------------------------------------
+
+
+def test_a_pod_that_is_being_deleted_is_skipped_with_a_word() -> None:
+    cluster = Cluster()
+    cluster.node("n")
+    cluster.pod("a", deleted="2027-01-01T00:00:00Z")
+    assert cluster.schedule() is None
+    assert cluster.said("a") == ["skip schedule deleting pod: default/a"]
+    assert cluster.is_quiet()
+    assert cluster.place("a") == ""
+
+
+def test_pods_of_other_schedulers_are_left_alone() -> None:
+    cluster = Cluster()
+    cluster.node("n")
+    cluster.pod("a", scheduler="another")
+    assert cluster.schedule() is None
+    assert not [command for command in cluster.sent if isinstance(command, WriteEvent)]
+
+
+def test_pods_on_a_node_that_has_not_appeared_yet_count_once_it_does() -> None:
+    cluster = Cluster()
+    cluster.pod("early", node="n", cpu="3")
+    cluster.node("n", cpu="4")
+    cluster.pod("a", cpu="2")
+    cluster.schedule()
+    assert cluster.node_of("a") == ""
+    cluster.delete("early")
+    cluster.schedule()
+    assert cluster.node_of("a") == "n"
+
+
+def test_a_state_is_one_pods_own(  # the class keeps it, and nobody may change it
+) -> None:
+    cluster = Cluster(scripted("Keeps", pre_filter=lambda pod: EMPTY_STATE, filter=lambda pod, node: None))
+    cluster.nodes_like(2)
+    cluster.pod("a")
+    cluster.pod("b")
+    first, second = cluster.schedule(), cluster.schedule()
+    assert first is not None and second is not None
+    assert second.was_class_known
+    assert isinstance(np.int64(1), np.integer)
