@@ -27,6 +27,7 @@ def attempts(scheduler: Scheduler, room: Room, *left_out: str) -> dict[str, int]
         return not any(page["place"] in _BUSY for page in pages)
 
     scheduler.process.wait_until(is_quiet, 20)
+    assert pages, f"no pod of {room.name} waits: there is nothing to compare"
     names = {page["pod"].partition("/")[2]: page["attempts"] for page in pages}
     return {name: count for name, count in names.items() if name not in left_out}
 

@@ -102,7 +102,19 @@ def _say_why_the_subject_is_another(request: pytest.FixtureRequest) -> None:
         pytest.skip("a promise of Tandem alone")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="also the tests that take many minutes")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--long"):
+        for item in items:
+            if item.get_closest_marker("long"):
+                item.add_marker(pytest.mark.skip(reason="takes many minutes: --long"))
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: takes many minutes, so it runs with --long only")
     config.addinivalue_line("markers", "tandem_only: a promise that kube-scheduler does not make")
 
 

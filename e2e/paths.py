@@ -11,6 +11,7 @@ KINDS: dict[str, tuple[str, str, bool]] = {
     "Pod": ("api/v1", "pods", True),
     "Service": ("api/v1", "services", True),
     "ConfigMap": ("api/v1", "configmaps", True),
+    "Secret": ("api/v1", "secrets", True),
     "ServiceAccount": ("api/v1", "serviceaccounts", True),
     "PersistentVolume": ("api/v1", "persistentvolumes", False),
     "PersistentVolumeClaim": ("api/v1", "persistentvolumeclaims", True),

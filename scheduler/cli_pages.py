@@ -64,6 +64,10 @@ def print_why(page: dict[str, Any], console: Console) -> None:
         console.print(f"It asks for scheduler {escape(page['schedulerName'])}, which is not one of ours.")
     if attempt is not None:
         _print_attempt(attempt, console)
+    if "madeRoom" in page:
+        made_room = page["madeRoom"]
+        console.print(f"\nRoom was made for it by attempt {made_room['number']} at {made_room['at']}")
+        _print_preemption(made_room, console)
     if preview is not None:
         _print_preview(preview, console)
     if story is not None:
@@ -94,7 +98,8 @@ def _print_attempt(attempt: dict[str, Any], console: Console) -> None:
         console.print(table)
     if attempt.get("scores"):
         console.print(_score_table(attempt["scores"][:10]))
-    if "preemption" in attempt:
+    # What succeeded is told apart, since later attempts cover it up.
+    if "preemption" in attempt and not attempt["preemption"]["nominatedNode"]:
         _print_preemption(attempt["preemption"], console)
 
 

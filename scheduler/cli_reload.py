@@ -16,7 +16,7 @@ from scheduler.framework.now import Now
 from scheduler.framework.profile import Profile
 from scheduler.user_plugins.calls import plugin_calls
 
-AT_START_ONLY: Final = (
+AT_START_ONLY: Final[tuple[tuple[str, Callable[[Configuration], object]], ...]] = (
     ("leaderElection", lambda one: one.kube.leader_election),
     ("clientConnection", lambda one: one.kube.client_connection),
     ("delayCacheUntilActive", lambda one: one.kube.delay_cache_until_active),

@@ -51,6 +51,7 @@ from scheduler.controller.settings import (
 from scheduler.controller.tls import ServingCertificate, TlsSettings
 from scheduler.engine.commands import PodReference
 from scheduler.engine.engine import Engine
+from scheduler.engine.explain import PreemptionMemory
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.framework.now import Now
 from scheduler.framework.profile import Profile
@@ -112,13 +113,15 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
         warnings = warnings_of(configuration)
         return new_configuration(engine, prepared.configuration, configuration, profiles, client_for_plugins, warnings)
 
+    memory = PreemptionMemory()
     return Parts(
         engine=engine,
         prepare=prepare_again,
         gauges=GaugesOfEngine(engine),
         plugin_calls=plugin_calls(prepared.profiles, client_for_plugins),
         extender_ssl=prepared.extender_ssl,
-        routes=debugging.routes(engine, lambda: Now(time.monotonic(), time.time_ns())),
+        routes=debugging.routes(engine, lambda: Now(time.monotonic(), time.time_ns()), memory),
+        observers=(memory.observe,),
     )
 
 

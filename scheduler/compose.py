@@ -9,7 +9,7 @@ from random import Random
 import msgspec
 
 from scheduler.config.loading import Configuration
-from scheduler.config.tandem import Nominations, PDBPolicy
+from scheduler.config.tandem import Nominations
 from scheduler.config.types import Extender, PluginConfig
 from scheduler.config.types import Profile as ProfileConfiguration
 from scheduler.engine.engine import Engine, EngineSettings
@@ -103,6 +103,7 @@ def engine_settings(configuration: Configuration) -> EngineSettings:
         ),
         percentage_of_nodes_to_score=kube.percentage_of_nodes_to_score,
         counts_foreign_nominations=tandem.nominations is Nominations.ALL,
-        evicts_victims=tandem.preemption.pdb_policy is PDBPolicy.STRICT,
+        preemption=tandem.preemption,
+        running_preemptions=tandem.limits.running_preemptions,
         attempts_kept=tandem.limits.journal_entries,
     )

@@ -11,13 +11,14 @@ from scheduler.controller.extender_calls import ExtenderCalls
 from scheduler.controller.plugin_calls import PluginCalls
 from scheduler.controller.writer import Writer
 from scheduler.engine.attempt import Attempt
-from scheduler.engine.commands import CallExtender, Command, RecordAttempt, RunPlugin, WriteEvent
+from scheduler.engine.commands import CallExtender, Command, RecordAttempt, ReportRepairs, RunPlugin, WriteEvent
 
 log = structlog.get_logger()
 
 
 class Dispatcher:
-    """``dispatch`` never raises and never awaits. ``recorders`` are told of each attempt that is over."""
+    """``dispatch`` never raises and never awaits. ``recorders`` are told of each attempt that is over,
+    ``report`` of repairs."""
 
     def __init__(
         self,
@@ -26,12 +27,14 @@ class Dispatcher:
         extenders: ExtenderCalls,
         plugins: PluginCalls,
         recorders: tuple[Callable[[Attempt], None], ...],
+        report: Callable[[ReportRepairs], None] = lambda _: None,
     ) -> None:
         self._writer = writer
         self._events = events
         self._extenders = extenders
         self._plugins = plugins
         self._recorders = recorders
+        self._report = report
 
     def dispatch(self, command: Command) -> None:
         if isinstance(command, RecordAttempt):
@@ -42,6 +45,8 @@ class Dispatcher:
             self._extenders.submit(command)
         elif isinstance(command, RunPlugin):
             self._plugins.submit(command)
+        elif isinstance(command, ReportRepairs):
+            self._report(command)
         else:
             self._writer.submit(command)
 

@@ -7,9 +7,10 @@ it miss a deletion for good: each new list is compared with what has been told (
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum
 
 import structlog
@@ -87,12 +88,37 @@ class Reflector:
         self.resource_version = ""
         self._resumes = 0
         self._reported: set[str] = set()
-        self._path = KINDS[kind].collection_path()
-        self._selector = {"fieldSelector": POD_FIELD_SELECTOR} if kind is Kind.POD else {}
+        self._deleted: set[str] | None = None
+        self.path = KINDS[kind].collection_path()
+        self.selector = {"fieldSelector": POD_FIELD_SELECTOR} if kind is Kind.POD else {}
 
     @property
     def object_count(self) -> int:
         return len(self._known)
+
+    @property
+    def known(self) -> Mapping[str, ApiObject]:
+        """What has been told, by key."""
+        return self._known
+
+    @contextlib.contextmanager
+    def noting_deletions(self) -> Iterator[Collection[str]]:
+        """The keys of what the watch deletes meanwhile."""
+        self._deleted = deleted = set[str]()
+        try:
+            yield deleted
+        finally:
+            self._deleted = None
+
+    def mend(self, missed: Sequence[ApiObject], gone: Sequence[str]) -> None:
+        """Hand over what the watch should have told: objects that are new or newer, and keys of those that are gone."""
+        stimuli: list[Stimulus] = [
+            ObjectDeleted(self.kind, self._known.pop(key), is_stale=True) for key in gone if key in self._known
+        ]
+        for one in missed:
+            self._observe(one.key, self._known.get(one.key), one, stimuli)
+        if stimuli:
+            self._sink(stimuli)
 
     async def run(self) -> None:
         """List and watch for ever. Only cancellation ends it."""
@@ -127,13 +153,11 @@ class Reflector:
         self._seen = seen = set[str]()
         token, version = "", ""
         while True:
-            query = {"limit": str(self._page_size), **self._selector}
+            query = {"limit": str(self._page_size), **self.selector}
             if token:
                 query["continue"] = token
             try:
-                answer = await self._client.request(
-                    "GET", self._path, query=query, timeout_seconds=LIST_TIMEOUT_SECONDS
-                )
+                answer = await self._client.request("GET", self.path, query=query, timeout_seconds=LIST_TIMEOUT_SECONDS)
             except ApiError as error:
                 if token and error.is_gone:
                     raise _ListAgain("the list went stale between two pages") from error
@@ -179,10 +203,10 @@ class Reflector:
             "allowWatchBookmarks": "true",
             "resourceVersion": self.resource_version,
             "timeoutSeconds": str(self._rng.randint(*WATCH_SECONDS)),
-            **self._selector,
+            **self.selector,
         }
         rest = b""
-        async with self._client.stream(self._path, query=query, idle_seconds=self._idle_seconds) as body:
+        async with self._client.stream(self.path, query=query, idle_seconds=self._idle_seconds) as body:
             self.health = Health.WATCHING
             while chunk := await body.readany():
                 end = chunk.rfind(b"\n")
@@ -233,6 +257,8 @@ class Reflector:
                 self._observe(key, known, read, stimuli)
         elif known is not None:
             del self._known[key]
+            if self._deleted is not None:
+                self._deleted.add(key)
             is_same = known.metadata.uid == read.metadata.uid
             stimuli.append(ObjectDeleted(self.kind, read if is_same else known, is_stale=not is_same))
 
@@ -274,7 +300,7 @@ class Reflector:
         self.health = Health.MISSING_KIND
         if "missing kind" not in self._reported:
             self._reported.add("missing kind")
-            log.warning("API server does not serve this kind, taken as empty", kind=self.kind.value, path=self._path)
+            log.warning("API server does not serve this kind, taken as empty", kind=self.kind.value, path=self.path)
         self.synced.set()
 
     def _count_resume(self) -> None:

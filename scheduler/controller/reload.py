@@ -106,7 +106,7 @@ class ConfigurationReloader:
                 continue
             try:
                 # A few kilobytes on a mounted volume: not worth a thread.
-                text = Path(path).read_bytes()
+                text = Path(path).read_bytes()  # noqa: ASYNC240
             except OSError as error:
                 log.warning("Configuration file can't be read, trying again", path=path, error=str(error))
                 continue

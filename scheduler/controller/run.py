@@ -36,6 +36,7 @@ from scheduler.controller.loop import SchedulingLoop, read_clock
 from scheduler.controller.operator import KopfOperator, Proofs
 from scheduler.controller.parts import EngineFactory, Parts
 from scheduler.controller.plugin_calls import PluginCalls
+from scheduler.controller.reconcile import Reconciler
 from scheduler.controller.reflector import Reflector
 from scheduler.controller.reload import ConfigurationReloader, NewConfiguration, Prepare
 from scheduler.controller.request_limiter import RequestLimiter
@@ -50,7 +51,7 @@ from scheduler.controller.tls import REFRESH_SECONDS, ServingCertificate
 from scheduler.controller.write_requests import WriteRequests
 from scheduler.controller.writer import Writer
 from scheduler.engine.attempt import Attempt
-from scheduler.engine.commands import WriteEvent
+from scheduler.engine.commands import ReportRepairs, WriteEvent
 from scheduler.engine.stimuli import Synced
 from scheduler.errors import ApiError, ConfigurationError
 from scheduler.objects.timestamps import format_seconds
@@ -125,7 +126,7 @@ class Shell:
         self.events = EventRecorder(self.client, leadership, settings.hostname, settings.writer)
         self.extenders = ExtenderCalls(lambda answer: self.loop.feed_one(answer), parts.extender_ssl)
         self.plugins = PluginCalls(lambda finished: self.loop.feed_one(finished), parts.plugin_calls)
-        dispatcher = Dispatcher(self.writer, self.events, self.extenders, self.plugins, self._recorders())
+        dispatcher = Dispatcher(self.writer, self.events, self.extenders, self.plugins, self._recorders(), self._report)
         self.loop = SchedulingLoop(
             parts.engine,
             dispatcher.dispatch,
@@ -133,6 +134,7 @@ class Shell:
             after_slice=self._after_slice,
         )
         self.reflectors = [Reflector(kind, self.client, self.loop.feed) for kind in settings.kinds]
+        self.reconciler = Reconciler(self.reflectors, self.client, self.loop.feed_one, self.metrics.repairs)
         self.server = self._server()
         self.reloader = self._reloader(parts.prepare) if parts.prepare is not None else None
         self._tasks: list[asyncio.Task[None]] = []
@@ -192,6 +194,9 @@ class Shell:
         gc.freeze()
         self._is_synced = True
         self.loop.feed_one(Synced())
+        if self._settings.reconcile_seconds > 0:
+            reconciling = self.reconciler.run(self._settings.reconcile_seconds)
+            self._spawn(reconciling, "reconciliation", is_vital=False)
         log.info("Handlers synced", objects={r.kind.value: r.object_count for r in self.reflectors if r.object_count})
 
     async def _check_rights(self) -> None:
@@ -345,6 +350,9 @@ class Shell:
 
     def _may_pop(self) -> bool:
         return self._is_synced and self.writer.has_room and self._leadership.is_held()
+
+    def _report(self, repairs: ReportRepairs) -> None:
+        self.reconciler.report(repairs)
 
     def _recorders(self) -> tuple[Callable[[Attempt], None], ...]:
         recorders: list[Callable[[Attempt], None]] = [

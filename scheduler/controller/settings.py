@@ -170,6 +170,8 @@ class ShellSettings:
     journal: Path | None = None
     settle_seconds: float = 10.0
     """How long binds under way may take to end after SIGTERM."""
+    reconcile_seconds: float = 300.0
+    """How often the cache is compared with the API server; 0 for never."""
     component_config: Mapping[str, Any] = field(default_factory=dict)
     configuration_file: str = ""
     """Read again when it changes; "" for none."""

@@ -98,7 +98,10 @@ class SchedulerMetrics:
         self._shared = made.counter(
             "tandem_shared_attempts", "Attempts that shared answers with a pod that looks alike."
         ).child()
-        self.reloads = made.counter("tandem_config_reloads", "New configurations while running, by result.", ("result",))
+        text = "New configurations while running, by result."
+        self.reloads = made.counter("tandem_config_reloads", text, ("result",))
+        text = "What the cache had missed and was mended, by kind. Each is a bug."
+        self.repairs = made.counter("tandem_cache_repairs", text, ("kind",))
         self._by_profile: dict[tuple[str, str], _ProfileChildren] = {}
         self._point_children: dict[tuple[str, str, str], HistogramChild] = {}
         self.registry.register(made)

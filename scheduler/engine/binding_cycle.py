@@ -46,6 +46,7 @@ ANSWER_GRACE_SECONDS = 5.0
 POLL_SECONDS = 1.0
 """How often a plugin is asked whether what it set going before the bind is done."""
 
+DEADLINE_EXCEEDED = "context deadline exceeded"
 PREEMPTED = "preempted by DefaultPreemption"
 PREEMPTED_WAITING = "waiting on permit for pod: preempted"
 
@@ -254,7 +255,7 @@ class BindingCycles:
         binding = self._by_uid.get(uid)
         if binding is None or binding.state is not BindingState.PRE_BIND_WAIT:
             return []
-        for name, (plugin, _) in list(binding.running.items()):
+        for name, (plugin, flight) in list(binding.running.items()):
             try:
                 answer = plugin.pre_bind_progress(
                     state_of(binding.states, name), binding.pod, self._view(), binding.pod.node_name
@@ -266,7 +267,8 @@ class BindingCycles:
             if answer:
                 del binding.running[name]
             elif now.monotonic >= binding.give_up_at.get(name, now.monotonic):
-                return self._fail(binding, _pre_bind_failed(name, "binding volumes: context deadline exceeded"), now)
+                text = f"{flight.doing}: {DEADLINE_EXCEEDED}" if flight.doing else DEADLINE_EXCEEDED
+                return self._fail(binding, _pre_bind_failed(name, text), now)
         if binding.running:
             self._await_progress(binding, now)
             return []
@@ -316,7 +318,7 @@ class BindingCycles:
                 return self._succeed(binding, now)
             return self._fail(binding, NotPlaced(failed_at("Bind", plugin, outcome.message), is_error=True), now)
         if not outcome.is_done:
-            return self._fail(binding, _pre_bind_failed(plugin, f"binding volumes: {outcome.message}"), now)
+            return self._fail(binding, _pre_bind_failed(plugin, outcome.message), now)
         if not binding.tickets:
             self._await_progress(binding, now)
         return []

@@ -125,6 +125,13 @@ class RecordAttempt:
     attempt: Attempt
 
 
+@dataclass(frozen=True, slots=True)
+class ReportRepairs:
+    """The cache was not what the API server says: for logs and metrics. By kind, a line each."""
+
+    repairs: tuple[tuple[Kind, str], ...]
+
+
 Command = (
     BindPod
     | PatchPodStatus
@@ -135,4 +142,5 @@ Command = (
     | RunPlugin
     | CallExtender
     | RecordAttempt
+    | ReportRepairs
 )

@@ -16,12 +16,15 @@ from typing import Any
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.config.tandem import PreemptionSettings
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.binding_cycle import ANSWER_GRACE_SECONDS, Binding, BindingCycles, BindingState
-from scheduler.engine.commands import CallExtender, Command, WriteEvent
+from scheduler.engine.commands import CallExtender, Command, ReportRepairs, WriteEvent
 from scheduler.engine.deadlines import Deadlines
 from scheduler.engine.failure import FailureHandling, reference
 from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
+from scheduler.engine.preemption_policy import PreemptionPolicies
+from scheduler.engine.reconciling import Reconciliation
 from scheduler.engine.removal import Removals
 from scheduler.engine.reservation import unreserve
 from scheduler.engine.scheduling_cycle import Cycle, CycleContext, Depth, run_without_extenders, scheduling_cycle
@@ -32,6 +35,7 @@ from scheduler.engine.stimuli import (
     PermitDecided,
     PluginFinished,
     PodsActivated,
+    Reconciled,
     ShutdownRequested,
     Stimulus,
     Synced,
@@ -77,7 +81,8 @@ class EngineSettings:
     queue: QueueSettings = QueueSettings()  # noqa: RUF009 - frozen
     percentage_of_nodes_to_score: int | None = None
     counts_foreign_nominations: bool = False
-    evicts_victims: bool = False
+    preemption: PreemptionSettings = PreemptionSettings()  # noqa: RUF009 - frozen
+    running_preemptions: int = 1_000
     class_cache_bytes: int = 48 * 2**20
     attempts_kept: int = 10_000
 
@@ -154,8 +159,22 @@ class Engine:
             activate=lambda info, now: self._activate((info.key,), now),
             nominated=self.failures.nomination_written,
             learned=lambda pod, now: self._apply_observed(Kind.POD, pod, now),
-            is_strict=settings.evicts_victims,
+            refused=lambda info, node, now: self.policies.refused(info, node, now),
+            settings=settings.preemption,
+            limit=settings.running_preemptions,
         )
+        self.policies = PreemptionPolicies(
+            settings.preemption,
+            own=profiles.keys(),
+            nominator=self.nominator,
+            deadlines=self.deadlines,
+            has_budgets=lambda: bool(self.cache.objects.all(Kind.POD_DISRUPTION_BUDGET)),
+            victims_in_flight=self.removals.victims_in_flight,
+            is_full=lambda: self.removals.is_full,
+            activate=lambda info, now: self._activate((info.key,), now),
+            report=self.facts.problem,
+        )
+        self.policies.govern(profiles.values())
         self._paused: _Paused | None = None
         self._attempts: dict[str, Attempt] = {}
         self._attempt_order: deque[str] = deque()
@@ -169,6 +188,7 @@ class Engine:
             ExtenderAnswered: self._extender_answered,
             PermitDecided: lambda decision, now: self.bindings.permit_decided(decision, now),
             PodsActivated: self._pods_activated,
+            Reconciled: self._reconciled,
             ShutdownRequested: self._shutdown,
         }
 
@@ -179,8 +199,9 @@ class Engine:
         return self._handlers[type(stimulus)](stimulus, now)
 
     def schedule_one(self, now: Now) -> list[Command] | None:
-        """Try the next pod. None: there is none, or the engine is not ready, stopping, or waits for an extender."""
-        if not self.is_synced or self.is_stopping or self._paused is not None:
+        """Try the next pod. None: there is none, or the engine is not ready, stopping, or waits for an extender or for
+        a synchronous preemption."""
+        if not self.is_synced or self.is_stopping or self._paused is not None or self.removals.holds_up_scheduling:
             return None
         queued = self.queue.pop(now)
         if queued is None:
@@ -204,7 +225,9 @@ class Engine:
         self.settings = settings
         self.classes.clear()
         self._context.percentage_of_nodes_to_score = settings.percentage_of_nodes_to_score
-        self.removals.is_strict = settings.evicts_victims
+        self.removals.configure(settings.preemption)
+        self.policies.configure(settings.preemption, profiles.keys())
+        self.policies.govern(profiles.values())
         self.queue.reconfigure(self._hints_of(profiles), self._gates_of(profiles), settings.queue, now)
         self.handlers.reconfigure(profiles.keys(), settings.counts_foreign_nominations, now)
         return True
@@ -228,6 +251,7 @@ class Engine:
         if info.is_terminating or self.cache.is_assumed(info.uid):
             return self._skip(info)
         info = self._as_nominated(info)
+        self.removals.forget_old(now)
         attempt = Attempt(
             pod=info.key,
             uid=info.uid,
@@ -267,8 +291,13 @@ class Engine:
         commands: list[Command] = []
         nomination = outcome.nomination
         victims = getattr(attempt.preemption, "victims", ())
-        if nomination.mode is NominationMode.SET and victims and self._is_pending(queued.info):
-            commands = self.removals.start(queued.info, nomination.node_name, victims, now)
+        if self._is_pending(queued.info):
+            self.policies.attempt_failed(queued.info, nomination, now)
+            if nomination.mode is NominationMode.SET and victims:
+                self.policies.started(queued.info, nomination.node_name, victims, now)
+                commands = self.removals.start(queued.info, nomination.node_name, victims, now)
+            elif getattr(attempt.preemption, "is_put_off", False):
+                self.removals.wait(queued.info)
         return self.failures.attempt_failed(queued, attempt, outcome, now) + commands
 
     def _is_pending(self, info: PodInfo) -> bool:
@@ -300,6 +329,7 @@ class Engine:
 
     def _bound(self, binding: Binding, now: Now) -> list[Command]:
         self.failures.forget(binding.pod.uid)
+        self.policies.placed(binding.pod.uid)
         return []
 
     def _binding_failed(self, binding: Binding, failure: NotPlaced, now: Now) -> list[Command]:
@@ -313,6 +343,8 @@ class Engine:
         if isinstance(obj, Pod):
             self._forget_what_was_said(obj)
             obj = self.removals.as_leaving(obj)
+        elif stimulus.kind is Kind.POD_DISRUPTION_BUDGET:
+            self.removals.budget_seen(obj.metadata.namespace)
         return self._apply_observed(stimulus.kind, obj, now)
 
     def _forget_what_was_said(self, pod: Pod) -> None:
@@ -321,6 +353,9 @@ class Engine:
         if known is not None and known.uid != pod.metadata.uid:
             self.failures.forget(known.uid)
             self.removals.gone(known.uid)
+            self.policies.gone(known.uid)
+        if pod.status.phase == "Failed":
+            self.policies.ended_in_failure(pod.metadata.uid)
         if pod.node_name or pod.is_finished:
             self.failures.forget(pod.metadata.uid)
 
@@ -335,6 +370,7 @@ class Engine:
         if stimulus.kind is Kind.POD:
             self.failures.forget(stimulus.object.metadata.uid)
             self.removals.gone(stimulus.object.metadata.uid)
+            self.policies.gone(stimulus.object.metadata.uid)
         if aftermath.reject_waiting:
             return self.bindings.reject_waiting(aftermath.reject_waiting, "", "removed", now)
         return []
@@ -354,6 +390,8 @@ class Engine:
                     commands += self.bindings.poll(uid, now)
                 case ("extender", int(ticket)):
                     commands += self._extender_answered(ExtenderAnswered(ticket, error="no answer in time"), now)
+                case _:
+                    self.policies.due(key, now)
         return commands
 
     def _write_finished(self, outcome: WriteFinished, now: Now) -> list[Command]:
@@ -384,6 +422,17 @@ class Engine:
 
     def _activate(self, keys: Iterable[str], now: Now) -> None:
         self.queue.activate(keys, now)
+
+    def _reconciled(self, stimulus: Reconciled, now: Now) -> list[Command]:
+        def is_busy(uid: str) -> bool:
+            return self.queue.is_in_flight(uid) or self.bindings.get(uid) is not None or self.cache.is_assumed(uid)
+
+        def is_ours(pod: Pod) -> bool:
+            return pod.spec.scheduler_name in self.profiles
+
+        reconciliation = Reconciliation(self.cache, self.known_pods, self.handlers, self.queue, is_busy)
+        repairs = reconciliation.mend(stimulus.nodes, stimulus.pods, is_ours, now)
+        return [ReportRepairs(repairs)] if repairs else []
 
     def _shutdown(self, _stimulus: ShutdownRequested, now: Now) -> list[Command]:
         """Nothing more is taken. Pods that wait in Permit or PreBind give up their room; binds are settled."""

@@ -32,9 +32,32 @@ MOST_NODES = 500
 """Nodes of a preview listed one by one."""
 
 
-def pod_page(engine: Engine, key: str, now: Now) -> dict[str, Any] | None:
-    """Everything known of one pod (``namespace/name``): its last attempt, its place in the queue, and what it would
-    meet now while it waits. None for a pod that is neither in the cluster nor remembered."""
+class PreemptionMemory:
+    """The last attempt of each pod that pushed others out: the attempts that follow at once would cover it up.
+
+    ``observe`` each attempt that is over; at most ``limit`` pods are remembered.
+    """
+
+    def __init__(self, limit: int = 1_000) -> None:
+        self._limit = limit
+        self._attempts: dict[str, Attempt] = {}
+
+    def observe(self, attempt: Attempt) -> None:
+        if not isinstance(attempt.preemption, PreemptionEvidence) or not attempt.preemption.victims:
+            return
+        self._attempts.pop(attempt.uid, None)
+        self._attempts[attempt.uid] = attempt
+        if len(self._attempts) > self._limit:
+            del self._attempts[next(iter(self._attempts))]
+
+    def of(self, uid: str) -> Attempt | None:
+        return self._attempts.get(uid)
+
+
+def pod_page(engine: Engine, key: str, now: Now, memory: PreemptionMemory | None = None) -> dict[str, Any] | None:
+    """Everything known of one pod (``namespace/name``): its last attempt, the preemption that made room for it, its
+    place in the queue, and what it would meet now while it waits. None for a pod that is neither in the cluster nor
+    remembered."""
     info = engine.known_pods.get(key)
     attempt = engine.attempt_of(key)
     if info is None and attempt is None:
@@ -50,6 +73,13 @@ def pod_page(engine: Engine, key: str, now: Now) -> dict[str, Any] | None:
         }
     if attempt is not None:
         page["attempt"] = attempt_page(engine, attempt)
+        made_room = memory.of(attempt.uid) if memory is not None else None
+        if made_room is not None:
+            page["madeRoom"] = {
+                "number": made_room.number,
+                "at": format_seconds(made_room.started_wall),
+                **preemption_page(made_room.preemption),
+            }
     for record, place in _waiting(engine):
         if record.key == key:
             page["queue"] = waiting_page(engine, record, place)

@@ -8,6 +8,13 @@ For each victim first the DisruptionTarget condition on its own status (nothing 
 UID as precondition, so that a successor of its name is never hit. A victim that is only assumed is not deleted: its
 binding is cancelled and it goes back to the queue. While a removal runs its preemptor is gated; the gate opens as soon
 as the last victim is seen to terminate, since its deletion may be the very event that the preemptor waits for.
+
+With strict budgets victims leave by eviction instead: the API server says no where a budget would be broken, and writes
+the DisruptionTarget condition itself, together with the deletion, so that a pod that stays never bears it.
+
+In synchronous mode nobody is scheduled while a removal runs, and the gate opens only when it has ended. Other than
+kube-scheduler's synchronous mode, which removes all victims side by side within the cycle, the order of the victims is
+the same as above.
 """
 
 from __future__ import annotations
@@ -20,6 +27,7 @@ import msgspec
 
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.config.tandem import PDBPolicy, PreemptionMode, PreemptionSettings
 from scheduler.engine.binding_cycle import BindingCycles
 from scheduler.engine.commands import Command, DeletePod, EvictPod, PatchPodStatus, WriteEvent
 from scheduler.engine.failure import reference
@@ -35,6 +43,11 @@ PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
 
 _MOST_FINISHED = 10_000
 
+BUDGET_SECONDS = 30.0
+"""After so long the status of a budget counts a victim as gone, also if no change of it was seen."""
+
+_NO_ANSWER = 0
+
 
 @dataclass(slots=True)
 class _Removal:
@@ -47,6 +60,8 @@ class _Removal:
     """Victims whose patch or deletion is not answered yet, by UID."""
     is_at_last: bool = False
     has_failed: bool = False
+    was_refused: bool = False
+    """The API server would not evict a victim."""
     started: float = 0.0
 
 
@@ -61,7 +76,10 @@ class RemovalOver:
 
 
 class Removals:
-    """All removals under way, by the preemptor's UID. ``is_strict``: victims leave by eviction, budgets decide."""
+    """All removals under way, by the preemptor's UID.
+
+    ``refused`` hears of a preemptor and node whose victims may not be evicted. ``limit``: how many may run at once.
+    """
 
     def __init__(
         self,
@@ -73,7 +91,9 @@ class Removals:
         activate: Callable[[PodInfo, Now], None],
         nominated: Callable[[str, str], None],
         learned: Callable[[Pod, Now], list[Command]],
-        is_strict: bool = False,
+        refused: Callable[[PodInfo, str, Now], None],
+        settings: PreemptionSettings,
+        limit: int,
     ) -> None:
         self._known_pods = known_pods
         self._nominator = nominator
@@ -84,14 +104,36 @@ class Removals:
         self._learned = learned
         self._leaving: dict[str, str] = {}
         """UID of each victim whose deletion was granted, until the watch shows that it is gone → when."""
-        self.is_strict = is_strict
+        self._refused = refused
+        self._limit = limit
+        self._waiting: dict[str, PodInfo] = {}
+        """By UID, pods that would preempt if fewer others did."""
+        self._uncounted: dict[str, tuple[float, PodInfo]] = {}
+        """UID of each victim whose deletion was granted, until the status of the budgets can be expected to tell → when
+        (monotonic), in that order."""
+        self.configure(settings)
         self._running: dict[str, _Removal] = {}
         self._tickets: dict[int, tuple[str, PodInfo, bool]] = {}
         """Ticket → preemptor UID, victim, and whether the answer is about the deletion (else the condition)."""
         self.finished: deque[RemovalOver] = deque(maxlen=_MOST_FINISHED)
 
+    def configure(self, settings: PreemptionSettings) -> None:
+        """From now on these settings hold, also for removals under way."""
+        self._is_strict = settings.pdb_policy is PDBPolicy.STRICT
+        self._is_synchronous = settings.mode is PreemptionMode.SYNC
+
     def __len__(self) -> int:
         return len(self._running)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further removal may begin."""
+        return len(self._running) >= self._limit
+
+    @property
+    def holds_up_scheduling(self) -> bool:
+        """Whether a removal must end before another pod is tried."""
+        return self._is_synchronous and bool(self._running)
 
     def knows(self, ticket: int) -> bool:
         return ticket in self._tickets
@@ -101,19 +143,36 @@ class Removals:
         removal = self._running.get(uid)
         if removal is None:
             return False
-        if not removal.is_at_last or removal.last is None:
+        if self._is_synchronous or not removal.is_at_last or removal.last is None:
             return True
         victim = self._known_pods.by_uid(removal.last.uid)
         return victim is not None and not victim.is_terminating
 
     def victims_in_flight(self) -> tuple[PodInfo, ...]:
-        """Victims whose deletion has been decided but not seen yet."""
-        victims: list[PodInfo] = []
+        """Victims whose removal is decided, but which the status of the budgets does not count as gone yet."""
+        victims = {uid: info for uid, (_, info) in self._uncounted.items()}
         for removal in self._running.values():
-            victims.extend(removal.outstanding.values())
+            victims |= removal.outstanding
             if removal.last is not None and not removal.is_at_last:
-                victims.append(removal.last)
-        return tuple(victims)
+                victims[removal.last.uid] = removal.last
+        return tuple(victims.values())
+
+    def budget_seen(self, namespace: str) -> None:
+        """The watch shows a budget: its status may have caught up with the victims of its namespace."""
+        for uid in [uid for uid, (_, info) in self._uncounted.items() if info.namespace == namespace]:
+            del self._uncounted[uid]
+
+    def forget_old(self, now: Now) -> None:
+        """Before each attempt: victims that went so long ago count no more."""
+        while self._uncounted:
+            uid, (since, _) = next(iter(self._uncounted.items()))
+            if now.monotonic - since < BUDGET_SECONDS:
+                return
+            del self._uncounted[uid]
+
+    def wait(self, preemptor: PodInfo) -> None:
+        """Try the pod again when a removal has ended: it could not preempt, since too many run."""
+        self._waiting[preemptor.uid] = preemptor
 
     def start(self, preemptor: PodInfo, node: str, victims: tuple[PodInfo, ...], now: Now) -> list[Command]:
         """Remove ``victims`` (most important first) from ``node`` for the sake of ``preemptor``.
@@ -144,6 +203,7 @@ class Removals:
         is_gone = self._is_gone(outcome, victim)
         if not outcome.is_done and not is_gone:
             removal.has_failed = True
+            removal.was_refused |= was_deletion and self._is_strict
             removal.outstanding.pop(victim.uid, None)
             return self._go_on(removal, now)
         if was_deletion or is_gone:
@@ -159,6 +219,7 @@ class Removals:
 
     def _granted(self, victim: PodInfo, now: Now) -> list[Command]:
         """The API server has taken the deletion: the pod terminates, though the watch is yet to show it."""
+        self._uncounted[victim.uid] = now.monotonic, victim
         known = self._known_pods.by_uid(victim.uid)
         if known is None or known.is_terminating:
             return []
@@ -175,6 +236,7 @@ class Removals:
     def gone(self, uid: str) -> None:
         """The watch shows that the pod is gone."""
         self._leaving.pop(uid, None)
+        self._waiting.pop(uid, None)
 
     def _is_wanted(self, removal: _Removal) -> bool:
         """The preemptor still waits for its room: no further victim falls for one that is gone or bound."""
@@ -184,11 +246,12 @@ class Removals:
     def _is_gone(self, outcome: WriteFinished, victim: PodInfo) -> bool:
         """The victim was not there any more, or another pod has its name: its UID went along with every write.
 
-        The API server refuses a foreign UID with 409 where it is a precondition, and in a status with 422.
+        The API server refuses a foreign UID with 409 where it is a precondition, and in a status with 422. Where no
+        answer came, what the watch has shown meanwhile decides.
         """
         if outcome.is_done:
             return False
-        if outcome.status not in (409, 422):
+        if outcome.status not in (_NO_ANSWER, 409, 422):
             return outcome.status == 404
         known = self._known_pods.get(victim.key)
         return (
@@ -210,6 +273,8 @@ class Removals:
         if known is None or known.is_terminating:
             removal.outstanding.pop(victim.uid, None)
             return []
+        if self._is_strict:
+            return [EvictPod(self._ticket(removal, victim, True), reference(victim))]
         present = known.pod.condition(DISRUPTION_TARGET)
         message = f"{removal.preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod"
         if (
@@ -234,8 +299,7 @@ class Removals:
         return [PatchPodStatus(self._ticket(removal, victim, False), reference(victim), condition)]
 
     def _delete(self, removal: _Removal, victim: PodInfo) -> Command:
-        ticket = self._ticket(removal, victim, True)
-        return EvictPod(ticket, reference(victim)) if self.is_strict else DeletePod(ticket, reference(victim))
+        return DeletePod(self._ticket(removal, victim, True), reference(victim))
 
     @staticmethod
     def _event(removal: _Removal, victim: PodInfo, suffix: str = "") -> Command:
@@ -270,7 +334,12 @@ class Removals:
         self.finished.append(
             RemovalOver(removal.preemptor.uid, removal.node, not removal.has_failed, now.monotonic - removal.started)
         )
+        if removal.was_refused:
+            self._refused(removal.preemptor, removal.node, now)
         self._activate(removal.preemptor, now)
+        # One for the place that is free; all with the last, since some may have found room in another way meanwhile.
+        for uid in list(self._waiting)[: 1 if self._running else None]:
+            self._activate(self._waiting.pop(uid), now)
         return []
 
     def _clear_lower_nominations(self, preemptor: PodInfo, node: str) -> list[Command]:

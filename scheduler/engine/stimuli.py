@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduler.framework.status import Refusal
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,15 @@ class PodsActivated:
 
 
 @dataclass(frozen=True, slots=True)
+class Reconciled:
+    """All nodes (by name) and all pods (by UID) that there are at this moment, to be compared with what is believed.
+    Answered with ReportRepairs where something differed."""
+
+    nodes: Mapping[str, Node]
+    pods: Mapping[str, Pod]
+
+
+@dataclass(frozen=True, slots=True)
 class ShutdownRequested:
     """No further pod is taken; what waits in Permit or PreBind is cancelled, binds under way are settled."""
 
@@ -103,5 +114,6 @@ Stimulus = (
     | ExtenderAnswered
     | PermitDecided
     | PodsActivated
+    | Reconciled
     | ShutdownRequested
 )

@@ -236,6 +236,8 @@ class PreFlight:
     """May run beside its neighbours that say so too."""
     writes: tuple[Any, ...] = ()
     wait_seconds: float | None = None
+    doing: str = ""
+    """What the wait is for, in the message of one that took too long."""
 
 
 class PreBindPlugin(Plugin):

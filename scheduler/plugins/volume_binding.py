@@ -166,7 +166,10 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         if reservation is None:
             return SKIP
         return PreFlight(
-            is_parallel=True, writes=tuple(writes_of(reservation)), wait_seconds=float(self.args.bind_timeout_seconds)
+            is_parallel=True,
+            writes=tuple(writes_of(reservation)),
+            wait_seconds=float(self.args.bind_timeout_seconds),
+            doing="binding volumes",
         )
 
     def pre_bind_progress(self, state: State | None, pod: PodInfo, view: View, node: str) -> bool | Refusal:

@@ -80,6 +80,9 @@ def usable_budgets(objects: Mapping[str, PodDisruptionBudget], victims_in_flight
     ``victims_in_flight``: pods on their way out that the status of the budgets does not count yet.
     """
     budgets: list[Budget] = []
+    leaving: dict[str, list[PodInfo]] = {}
+    for info in victims_in_flight:
+        leaving.setdefault(info.namespace, []).append(info)
     for written in objects.values():
         try:
             selector = parse_selector(written.spec.selector)
@@ -89,7 +92,7 @@ def usable_budgets(objects: Mapping[str, PodDisruptionBudget], victims_in_flight
             continue
         granted = written.status.disrupted_pods.keys()
         budget = Budget(written.namespace, selector, written.status.disruptions_allowed, granted)
-        unseen = sum(budget.covers(info) and info.name not in granted for info in victims_in_flight)
+        unseen = sum(budget.covers(info) and info.name not in granted for info in leaving.get(written.namespace, ()))
         if unseen:
             budget = Budget(budget.namespace, selector, budget.allowed - unseen, granted)
         budgets.append(budget)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.framework.status import Code
+from scheduler.framework.status import Code, Refusal, unresolvable
+from scheduler.preemption.policy import VICTIMS_REMAINED
 
 if TYPE_CHECKING:
     from scheduler.framework.post_filter import Chance, PostFilterContext
@@ -29,14 +30,17 @@ def potential_rows(context: PostFilterContext) -> npt.NDArray[np.int64]:
 
 def without_excluded(
     context: PostFilterContext, policy: PreemptionPolicy, rows: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], list[int]]:
-    """The rows that the policy leaves, and those that it excludes."""
-    names = policy.excluded_nodes | ({policy.given_up_node} if policy.given_up_node else set())
-    if not names:
-        return rows, []
-    found = (context.view.table.existing_row(name) for name in names)
-    excluded = np.isin(rows, [row for row in found if row is not None])
-    return rows[~excluded], rows[excluded].tolist()
+) -> tuple[npt.NDArray[np.int64], dict[int, Refusal]]:
+    """The rows that the policy leaves, and why it excludes the others."""
+    reasons = dict(policy.excluded_nodes)
+    if policy.given_up_node:
+        reasons.setdefault(policy.given_up_node, VICTIMS_REMAINED)
+    if not reasons:
+        return rows, {}
+    row_of = context.view.table.existing_row
+    refusals = {row: unresolvable(reason) for name, reason in reasons.items() if (row := row_of(name)) is not None}
+    excluded = np.isin(rows, list(refusals))
+    return rows[~excluded], {row: refusals[row] for row in rows[excluded].tolist()}
 
 
 def candidates_wanted(potential: int, percentage: int, absolute: int) -> int:

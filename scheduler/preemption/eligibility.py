@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scheduler.config.tandem import PDBPolicy
 from scheduler.framework.status import Code
 
 if TYPE_CHECKING:
@@ -13,9 +14,12 @@ if TYPE_CHECKING:
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 VICTIMS_STILL_DYING = "not eligible due to a terminating pod on the nominated node."
+TOO_MANY = "not eligible due to too many preemptions running."
 
 DISRUPTION_TARGET = "DisruptionTarget"
 PREEMPTED_BY_SCHEDULER = "PreemptionByScheduler"
+EVICTED = "EvictionByEvictionAPI"
+"""What the API server puts in its place where victims leave by eviction."""
 
 
 def why_not_eligible(context: PostFilterContext, policy: PreemptionPolicy) -> str:
@@ -27,6 +31,8 @@ def why_not_eligible(context: PostFilterContext, policy: PreemptionPolicy) -> st
     pod = context.pod
     if pod.pod.spec.preemption_policy == "Never":
         return NEVER
+    if policy.is_full:
+        return TOO_MANY
     nominated = pod.pod.nominated_node_name
     if not nominated or nominated == policy.given_up_node:
         return ""
@@ -36,13 +42,16 @@ def why_not_eligible(context: PostFilterContext, policy: PreemptionPolicy) -> st
     if row is None or status.code is Code.UNRESOLVABLE:
         return ""
     there = context.view.table.pods[row].values()
-    return VICTIMS_STILL_DYING if any(policy.allows(info, pod) and is_dying_victim(info) for info in there) else ""
+    is_strict = policy.pdb_policy is PDBPolicy.STRICT
+    is_waiting = any(policy.allows(info, pod) and is_dying_victim(info, is_strict) for info in there)
+    return VICTIMS_STILL_DYING if is_waiting else ""
 
 
-def is_dying_victim(info: PodInfo) -> bool:
+def is_dying_victim(info: PodInfo, was_evicted: bool = False) -> bool:
     """Whether the pod terminates because a scheduler preempted it, whoever did; drains and users' deletions don't
-    count."""
+    count. ``was_evicted``: victims leave by eviction, which looks like a drain."""
     if not info.is_terminating:
         return False
     condition = info.pod.condition(DISRUPTION_TARGET)
-    return condition is not None and condition.status == "True" and condition.reason == PREEMPTED_BY_SCHEDULER
+    reasons = (PREEMPTED_BY_SCHEDULER, EVICTED) if was_evicted else (PREEMPTED_BY_SCHEDULER,)
+    return condition is not None and condition.status == "True" and condition.reason in reasons

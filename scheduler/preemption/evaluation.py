@@ -16,7 +16,7 @@ from scheduler.framework.post_filter import CLEAR_NOMINATION, KEEP_NOMINATION, P
 from scheduler.framework.status import Code, Refusal, failure, unresolvable, unschedulable
 from scheduler.preemption.candidates import candidates_wanted, potential_rows, walk, without_excluded
 from scheduler.preemption.dry_run import Candidate, dry_run_node, trial_of
-from scheduler.preemption.eligibility import why_not_eligible
+from scheduler.preemption.eligibility import TOO_MANY, why_not_eligible
 from scheduler.preemption.policy import UPSTREAM_POLICY, PreemptionPolicy
 from scheduler.preemption.ranking import Criterion, choose
 from scheduler.preemption.wavefront import answers_in_turn
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _PREFIX = "preemption: "
 NOT_HELPFUL = unresolvable("Preemption is not helpful for scheduling")
-EXCLUDED = unresolvable("Preemption is suspended on the node, since it did not help before")
 NO_CANDIDATE_LEFT = "no candidate node for preemption"
 
 
@@ -57,6 +56,8 @@ class PreemptionEvidence:
     eligible: bool
     message: str = ""
     """What preemption adds to the fit error, "" if it chose a node."""
+    is_put_off: bool = False
+    """Only because too many other preemptions run: the pod is worth another try once one of them has ended."""
     candidates: tuple[Candidate, ...] = ()
     refusals: tuple[tuple[Refusal, tuple[str, ...]], ...] = ()
     """Why not the other nodes that were tried: each refusal with the names of its nodes."""
@@ -95,7 +96,7 @@ def begin(
     reason = why_not_eligible(context, policy)
     if reason:
         message = _PREFIX + reason
-        evidence = PreemptionEvidence(eligible=False, message=message)
+        evidence = PreemptionEvidence(eligible=False, message=message, is_put_off=reason == TOO_MANY)
         return PostFilterAnswer(unschedulable(message), KEEP_NOMINATION, evidence)
     candidates = dry_run_all(context, extent, policy, columns)
     return candidates if candidates.found else _nothing_found(context, candidates)
@@ -105,8 +106,7 @@ def dry_run_all(
     context: PostFilterContext, extent: Extent, policy: PreemptionPolicy, columns: PodColumns | None = None
 ) -> Candidates:
     """Try the nodes in turn from a random one on, until there are candidates enough."""
-    rows, excluded = without_excluded(context, policy, potential_rows(context))
-    refused: dict[int, Refusal] = dict.fromkeys(excluded, EXCLUDED)
+    rows, refused = without_excluded(context, policy, potential_rows(context))
     if not len(rows):
         return Candidates((), refused)
     wanted = candidates_wanted(len(rows), extent.percentage, extent.absolute)

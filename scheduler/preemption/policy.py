@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scheduler.config.tandem import PDBPolicy
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo
+
+
+_SUSPENDED = "Preemption is suspended on the node"
+TAKEN_AGAIN = f"{_SUSPENDED}: others took the room again and again"
+EVICTION_REFUSED = f"{_SUSPENDED}: an eviction was refused"
+VICTIMS_REMAINED = f"{_SUSPENDED}: its victims did not end in time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +28,16 @@ class PreemptionPolicy:
     """The scheduler names whose pods may be removed; None = anybody's."""
     prefer_other_than_daemon_sets: bool = False
     """Of candidates that nothing else tells apart, take one that removes the fewest pods of DaemonSets."""
-    excluded_nodes: frozenset[str] = frozenset()
-    """Nodes on which others took the room again and again."""
+    excluded_nodes: Mapping[str, str] = field(default_factory=dict)
+    """Nodes that are not tried, with the reason that is told."""
     given_up_node: str = ""
-    """The nominated node, if its victims have been dying for too long: the pod need not wait for them any more, and
-    looks elsewhere."""
+    """The nominated node, if there is nothing to wait for on it any more: the pod looks elsewhere, though victims may
+    still be dying there."""
     victims_in_flight: tuple[PodInfo, ...] = ()
     """Victims of ours, deleted or about to be, which the status of the budgets does not show yet: they are subtracted
     from what the budgets allow."""
+    is_full: bool = False
+    """So many preemptions are running that no further one may begin."""
 
     def allows(self, victim: PodInfo, preemptor: PodInfo) -> bool:
         """Whether ``preemptor`` may have ``victim`` removed: it is less important, and within reach."""

@@ -6,6 +6,7 @@ The scheduler is a process of its own, started with the command line that users 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import sys
@@ -70,14 +71,9 @@ async def _play(
     view.begin(scene.title)
     if view.scene > 1:
         scene.act(cluster.registry)
-    story: dict[str, Any] = {}
     end = time.monotonic() + scene.seconds
     while True:
         view.refresh(await shipped.queue())
-        explained = scene.explains(cluster.registry)
-        # A preemption is the better story than the binding that follows it.
-        if explained and not (story.get("attempt") or {}).get("victims"):
-            story = await shipped.why(explained) or story
         if scene.is_over(cluster.registry):
             break
         if time.monotonic() > end:
@@ -85,7 +81,8 @@ async def _play(
         if shipped.has_ended:
             raise DemoFailure("the scheduler has ended")
         await asyncio.sleep(LOOK_SECONDS)
-    view.end(story)
+    explained = scene.explains(cluster.registry)
+    view.end(await shipped.why(explained) if explained else {})
     rest = time.monotonic() + pause
     while time.monotonic() < rest:
         view.refresh(await shipped.queue())
@@ -101,7 +98,10 @@ async def _serve(console: Console, kubeconfig: Path, shipped: ShippedScheduler) 
         f"tandem why huge --server {shipped.url}",
     ):
         console.print(f"  {line}", highlight=False, soft_wrap=True)
-    await shipped.ended()
+    # Ctrl-C is how this is meant to end.
+    with contextlib.suppress(asyncio.CancelledError):
+        await shipped.ended()
+        console.print("The scheduler has ended.")
 
 
 class ShippedScheduler:
@@ -120,7 +120,12 @@ class ShippedScheduler:
         path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         with self._log.open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *command, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": path}
+                *command,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": path},
+                # Ctrl-C is for the demo, which then stops it in its own time.
+                start_new_session=True,
             )
         self._session = aiohttp.ClientSession(trust_env=False, timeout=aiohttp.ClientTimeout(total=5.0))
         try:
@@ -142,7 +147,12 @@ class ShippedScheduler:
 
     @property
     def has_ended(self) -> bool:
-        return self._process.returncode is not None
+        return self.exit_code is not None
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.returncode
 
     async def ended(self) -> None:
         await self._process.wait()

@@ -62,7 +62,7 @@ class DemoView:
         """A pod has its node, as far as the last look shows."""
 
     def end(self, page: Object) -> None:
-        """``page``: the story of the pod that the scene is about."""
+        """``page``: the story of the pod that the scene is about, {} if it is about none."""
 
     @property
     def clock(self) -> str:
@@ -78,8 +78,8 @@ class DemoView:
             if pod["status"].get("phase") in _OVER:
                 continue
             name = pod["metadata"]["name"]
-            page = await why(f"default/{name}")
-            table.add_row(name, pod["spec"].get("nodeName") or "[yellow]waits[/yellow]", escape(short_story(page)))
+            story = short_story(await why(f"default/{name}"))
+            table.add_row(name, pod["spec"].get("nodeName") or "[yellow]waits[/yellow]", escape(story))
         self._console.print(table)
         over = sum(pod["status"].get("phase") == "Succeeded" for pod in pods)
         self._console.print(
@@ -165,10 +165,10 @@ def short_story(page: Object) -> str:
     attempt = page.get("attempt") or {}
     if not attempt:
         return "not tried yet"
-    preemption = attempt.get("preemption") or {}
-    if preemption.get("nominatedNode"):
-        victims = ", ".join(victim["pod"] for victim in preemption["victims"])
-        return f"pushes out {victims} on {preemption['nominatedNode']}: {preemption['criterion']}"
+    if "madeRoom" in page:
+        made_room = page["madeRoom"]
+        victims = ", ".join(victim["pod"] for victim in made_room["victims"])
+        return f"pushed out {victims} on {made_room['nominatedNode']}: {made_room['criterion']}"
     if page.get("node"):
         text = f"{attempt['feasibleNodes']} of {attempt['nodes']} nodes fit"
         scores = attempt.get("scores")

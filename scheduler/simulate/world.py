@@ -254,14 +254,14 @@ class World:
                     done = PluginFinished(ticket, None)
                     self._later(self.trouble.write_seconds, partial(self._answer, done, self._life))
                 case _:
-                    self._send(command)
+                    self.send(command)
 
     def _answer(self, stimulus: Stimulus, life: int) -> None:
         """An earlier engine's answers reach nobody."""
         if life == self._life:
             self._feed(stimulus)
 
-    def _send(self, command: Command) -> None:
+    def send(self, command: Command) -> None:
         """A write: it arrives, is done or not, and is answered or not."""
         if isinstance(command, BindPod) and command.pod.uid in self._confirmed:
             raise InvariantViolation(f"pod {command.pod.key} is bound again, to {command.node}")

@@ -21,7 +21,7 @@ from scheduler.framework.plugin import (
 from scheduler.framework.status import Refusal
 from scheduler.testing.clusters import Cluster, World, usual_clusters
 from scheduler.testing.hints import check_hints
-from scheduler.testing.questions import filter_answers, pre_filter_answer, score_answers
+from scheduler.testing.questions import columns_of, filter_answers, pre_filter_answer, score_answers
 from scheduler.testing.sharing import check_sharing
 from scheduler.testing.violations import ContractViolation, asked
 from scheduler.testing.with_pod import check_with_pod
@@ -95,23 +95,7 @@ def _all_answers(plugin: Plugin, pod: PodInfo, view: View) -> tuple[Any, ...]:
 def _picture(view: View) -> tuple[Any, ...]:
     """Everything of the table that a plugin could write to, as bytes and identities."""
     table = view.table
-    columns = (
-        "allocatable_cpu",
-        "allocatable_memory",
-        "allocatable_storage",
-        "allocatable_pods",
-        "requested_cpu",
-        "requested_memory",
-        "requested_storage",
-        "non_zero_cpu",
-        "non_zero_memory",
-        "pod_count",
-        "exists",
-        "unschedulable",
-        "taint_set",
-        "feature_set",
-    )
-    held: list[Any] = [getattr(table, column).tobytes() for column in columns]
+    held: list[Any] = [column.tobytes() for column in columns_of(table).values()]
     held.append([sorted(pods) for pods in table.pods])
     held.append([msgspec.json.encode(node, order="sorted") if node is not None else b"" for node in table.nodes])
     held.append(view.ordered_rows.tobytes())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
 from scheduler.framework.plugin import (
     EMPTY_STATE,
@@ -24,6 +25,28 @@ from scheduler.framework.plugin import (
 from scheduler.framework.status import Refusal, Skip
 from scheduler.testing.violations import ContractViolation, asked
 from scheduler.user_plugins import answers
+
+_COLUMNS: Final = (
+    "allocatable_cpu",
+    "allocatable_memory",
+    "allocatable_storage",
+    "allocatable_pods",
+    "requested_cpu",
+    "requested_memory",
+    "requested_storage",
+    "non_zero_cpu",
+    "non_zero_memory",
+    "pod_count",
+    "exists",
+    "unschedulable",
+    "taint_set",
+    "feature_set",
+)
+
+
+def columns_of(table: NodeTable) -> dict[str, npt.NDArray[Any]]:
+    """The columns that every table has, as they are: not copies."""
+    return {name: getattr(table, name) for name in _COLUMNS}
 
 
 def pre_filter_answer(plugin: Any, pod: PodInfo, view: View) -> State | Skip | Refusal:
@@ -126,12 +149,15 @@ def _refusals(plugin: FilterPlugin, state: State, pod: PodInfo, view: View, rows
 
 def _scores(plugin: ScorePlugin, state: State, pod: PodInfo, view: View, rows: Rows) -> npt.NDArray[np.int64]:
     count = answers.row_count(rows, view.table.size)
-    return asked(
+    scores = asked(
         plugin,
         f"score of pod {pod.name}",
         lambda: plugin.score(state, pod, view, rows),
         lambda answer: answers.check_scores(answer, count),
     )
+    if any(np.may_share_memory(scores, column) for column in columns_of(view.table).values()):
+        raise ContractViolation(plugin.name, "inputs", "score answered a column of the table itself; answer a copy")
+    return scores
 
 
 def _score_of_row(plugin: ScorePlugin, state: State, pod: PodInfo, view: View, row: int) -> int:

@@ -28,7 +28,10 @@ def check_with_pod(plugin: Plugin, cluster: Cluster, rng: Random) -> None:
             continue
         base = refusal_of_row(plugin, state, pod, world.view, row)
         other = world.place(rng.choice(world.pending), world.view.table.names[row])
-        _check_added(plugin, world, state, pod, other, row, base)
+        used = world.view.table.ports[row] or {}
+        if not any(port in used for port in other.ports):
+            # Two pods with one host port never meet on a node; ports are counted as a set.
+            _check_added(plugin, world, state, pod, other, row, base)
         placed = list(world.view.table.pods[row].values())
         if placed:
             _check_removed(plugin, world, state, pod, rng.choice(placed), row)

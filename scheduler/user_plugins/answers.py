@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.cluster.volumes_reserved import EFFECT
 from scheduler.framework.events import EventRegistration
 from scheduler.framework.plugin import (
     Effect,
@@ -92,6 +93,9 @@ def check_effects(answer: Any) -> None:
     """Of ``unreserve``, and of a ``reserve`` that does not refuse."""
     if not isinstance(answer, tuple) or not all(isinstance(effect, Effect) for effect in answer):
         raise TypeError(f"answered {_shown(answer)}; a tuple of Effects is wanted")
+    for effect in answer:
+        if effect.kind != EFFECT:
+            raise ValueError(f'answered an effect of kind "{effect.kind}"; nobody applies it')
 
 
 def check_reserve(answer: Any) -> None:

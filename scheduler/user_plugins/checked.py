@@ -77,6 +77,8 @@ def checked(plugin_type: type[Plugin], name: str, path: str) -> type[Plugin]:
     for base, method, check in _CHECKS:
         if defines(plugin_type, base, method):
             members[method] = _checking(getattr(plugin_type, method), check)
+    if defines(plugin_type, ScorePlugin, "score"):
+        members["score"] = _owning(members["score"])
     for base, method, check in _FAILING:
         if defines(plugin_type, base, method):
             members[method] = _failing(getattr(plugin_type, method), check)
@@ -121,6 +123,16 @@ def _checking(method: Callable[..., Any], check: Check) -> Callable[..., Any]:
             raise RuntimeError(f"SystemExit: {error}") from error
         check(answer, asked)
         return answer
+
+    return call
+
+
+def _owning(score: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(score)
+    def call(self: Plugin, *asked: Any) -> Any:
+        scores = score(self, *asked)
+        # A view may be one of the table's columns: it would change under the class cache that keeps it.
+        return scores if scores.base is None else scores.copy()
 
     return call
 

@@ -10,13 +10,17 @@ from rich.console import Console
 
 from scheduler.cli import main
 from scheduler.cli_pages import print_queue, print_why
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.compose import build_engine
 from scheduler.config.loading import load
 from scheduler.engine import explain
+from scheduler.engine.attempt import Attempt
+from scheduler.engine.commands import RecordAttempt
 from scheduler.engine.engine import Engine
 from scheduler.engine.stimuli import ObjectObserved, Synced
 from scheduler.framework.now import Now
 from scheduler.objects.kinds import Kind
+from scheduler.preemption.evaluation import PreemptionEvidence
 from tests.builders import node, pod
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -148,6 +152,33 @@ def test_the_page_of_a_gated_pod_names_its_gate() -> None:
     assert page is not None
     assert page["queue"]["gatedBy"] == "SchedulingGates"
     assert "example.com/wait" in printed(print_why, page)
+
+
+def test_the_page_of_a_preemptor_keeps_whom_it_pushed_out_when_later_attempts_follow() -> None:
+    memory = explain.PreemptionMemory()
+    engine = build_engine(load(), started=NOW, seed=1, stopwatch=lambda: 0.0)
+    engine.handle(Synced(), NOW)
+    engine.handle(ObjectObserved(Kind.NODE, node("n1", cpu="1")), NOW)
+    engine.handle(ObjectObserved(Kind.POD, pod("low", cpu="1", node="n1", priority=0)), NOW)
+    engine.handle(ObjectObserved(Kind.POD, pod("high", cpu="1", priority=10)), NOW)
+    for command in engine.schedule_one(NOW) or ():
+        if isinstance(command, RecordAttempt):
+            memory.observe(command.attempt)
+    page = explain.pod_page(engine, "default/high", NOW, memory)
+    assert page is not None
+    assert page["madeRoom"]["victims"] == [{"pod": "default/low", "priority": 0}]
+    assert page["madeRoom"]["criterion"] == "the only candidate"
+    assert "room is made on n1" in printed(print_why, page)
+
+
+def test_of_many_preemptors_the_oldest_are_forgotten() -> None:
+    memory = explain.PreemptionMemory(limit=2)
+    victim = PodInfo(pod("low", node="n1"))
+    for number in range(3):
+        attempt = Attempt(f"default/{number}", str(number), "tandem-scheduler", 1, NOW.wall)
+        attempt.preemption = PreemptionEvidence(eligible=True, nominated_node="n1", victims=(victim,))
+        memory.observe(attempt)
+    assert [memory.of(str(number)) is not None for number in range(3)] == [False, True, True]
 
 
 def test_a_pod_that_nobody_knows_has_no_page() -> None:

@@ -18,10 +18,12 @@ import yaml
 from e2e.controlplane.versions import KUBERNETES
 from scheduler import cli
 from scheduler.cli_flags import FLAGS, read_flags
+from scheduler.cli_reload import AT_START_ONLY
 from scheduler.config import tandem
 from scheduler.config.feature_gates import GATES
 from scheduler.config.loading import load
 from scheduler.config.tandem import Limits, TandemConfiguration, configuration_document
+from scheduler.simulate.demo_workload import scenes
 from tests.queue.vectors import DIFFERENCES
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +32,7 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 PAGES = {"README.md": README, "CONTRIBUTING.md": CONTRIBUTING}
 VECTORS = ROOT / "tests" / "conformance" / "data"
 
-_FOLDERS = "scheduler|tests|e2e|manifests|docs"
+_FOLDERS = "scheduler|tests|e2e|manifests|docs|examples"
 _PATH = re.compile(rf"(?<![\w/.-])(?:\.ci/run|(?:{_FOLDERS})/[\w./-]*|[A-Z][\w.-]*\.md|Dockerfile|Makefile)(?![\w*])")
 _COMMANDS: dict[str, Any] = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
 
@@ -49,7 +51,9 @@ def _own_calls() -> list[list[str]]:
     """The words after ``tandem``, or ``python -m scheduler``, of every command line in a block."""
     found = []
     for line in _shell_lines():
-        words = shlex.split(line.replace(".venv/bin/python -m scheduler", "tandem").replace(".venv/bin/tandem", "tandem"))
+        words = shlex.split(
+            line.replace(".venv/bin/python -m scheduler", "tandem").replace(".venv/bin/tandem", "tandem")
+        )
         if "tandem" in words:
             found.append(words[words.index("tandem") + 1 :])
     return found
@@ -60,7 +64,7 @@ def _section(title: str) -> str:
 
 
 def _table(text: str) -> list[list[str]]:
-    """The cells of a page's first table, without its head."""
+    """The cells of the only table of a text, without its head."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
@@ -76,7 +80,9 @@ def test_every_path_that_is_named_exists(page: str) -> None:
 
 
 def test_every_package_and_top_module_of_the_scheduler_is_named_in_the_code_map() -> None:
-    entries = [path for path in (ROOT / "scheduler").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
+    entries = [
+        path for path in (ROOT / "scheduler").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    ]
     names = [path.name for path in entries if path.name != "__init__.py"]
     code_map = CONTRIBUTING.partition("\n## Code map\n")[2].partition("\n## ")[0]
     assert len(names) > 10
@@ -103,10 +109,9 @@ def test_every_command_of_tandem_that_is_shown_is_understood() -> None:
 def test_every_flag_in_the_text_exists() -> None:
     known = {f"--{flag.name}" for flag in FLAGS}
     known |= {option for command in _COMMANDS.values() for each in command.params for option in each.opts}
-    others = {"--help", "--rounds", "--out", "--scenario"}
     named = set(re.findall(r"`(--[a-z][a-z-]+)", README))
     assert named
-    assert not named - known - others
+    assert not named - known
 
 
 def test_every_page_that_is_named_is_served() -> None:
@@ -128,6 +133,14 @@ def test_links_between_the_pages_lead_to_a_heading_that_is_there() -> None:
             assert anchor in headings
 
 
+def test_the_scenes_of_the_demo_that_are_shown_are_in_the_demo() -> None:
+    titles = [scene.title for scene in scenes()]
+    shown = re.findall(r"^\[ +[\d.]+ s\] (\d+)/(\d+) (.*)$", _section("Try it"), re.MULTILINE)
+    assert len(shown) > 3
+    for number, total, title in shown:
+        assert (titles[int(number) - 1], len(titles)) == (title, int(total))
+
+
 # --- configuration ----------------------------------------------------------------------------------------------------
 
 
@@ -138,9 +151,9 @@ def test_the_configuration_that_is_shown_loads() -> None:
 
 
 def test_the_table_of_settings_is_that_of_the_code() -> None:
-    told = [tuple(cells[:3]) for cells in _table(_section("Configuration"))]
+    told = [tuple(cells[:3]) for cells in _table(_settings_section())]
     assert told == list(_settings(TandemConfiguration, configuration_document(TandemConfiguration())))
-    assert all(cells[3] for cells in _table(_section("Configuration")))
+    assert all(cells[3] for cells in _table(_settings_section()))
 
 
 def test_the_settings_that_are_said_to_change_nothing_are_those_that_nobody_reads() -> None:
@@ -149,11 +162,18 @@ def test_the_settings_that_are_said_to_change_nothing_are_those_that_nobody_read
         file.read_text() for file in sorted((ROOT / "scheduler").rglob("*.py")) if file.parent.name != "config"
     )
     unread = set()
-    for path in (setting for setting, *_ in _settings(TandemConfiguration, configuration_document(TandemConfiguration()))):
+    for path in (
+        setting for setting, *_ in _settings(TandemConfiguration, configuration_document(TandemConfiguration()))
+    ):
         name = re.sub(r"([A-Z]+)", r"_\1", path.strip("`").rpartition(".")[2]).lower()
-        if not re.search(rf"\b(tandem|preemption|limits|breaker)\.{name}\b", source):
+        if not re.search(rf"\b(tandem|preemption|limits|breaker|_?settings)\.{name}\b", source):
             unread.add(path.strip("`"))
     assert told == unread
+
+
+def test_the_settings_that_wait_for_the_next_start_are_named() -> None:
+    sentence = _section("Configuration").partition("Changes of ")[2].partition("wait for the next start")[0]
+    assert set(re.findall(r"`(\w+)`", sentence)) == {name for name, _part in AT_START_ONLY}
 
 
 def test_the_gate_that_is_said_to_be_the_only_one_is() -> None:
@@ -161,6 +181,10 @@ def test_the_gate_that_is_said_to_be_the_only_one_is() -> None:
     assert set(re.findall(r'\.enabled\("(\w+)"\)', source)) == {"NodeDeclaredFeatures"}
     gates = set(re.findall(r"`(\w+)`", _marked("gates")))
     assert {"NodeDeclaredFeatures", "StorageCapacityScoring", "GangScheduling"} <= gates <= GATES.keys()
+
+
+def _settings_section() -> str:
+    return _section("Configuration").partition("### TandemConfiguration")[2]
 
 
 def _marked(name: str) -> str:
@@ -190,7 +214,11 @@ def _values(kind: type[Any], field: msgspec.structs.FieldInfo) -> str:
     if kind is Limits:
         low, high = tandem._LIMIT_RANGES[field.name]
         return f"{low:,} to {high:,}"
-    for word, types in {"yes or no": (bool,), "a number": (tandem.Count,), "a list": (tuple[tandem.UserPlugin, ...],)}.items():
+    for word, types in {
+        "yes or no": (bool,),
+        "a number": (tandem.Count,),
+        "a list": (tuple[tandem.UserPlugin, ...],),
+    }.items():
         if field.type in types:
             return word
     return "a duration"
@@ -199,6 +227,8 @@ def _values(kind: type[Any], field: msgspec.structs.FieldInfo) -> str:
 def _shown(default: Any) -> str:
     if isinstance(default, bool):
         return str(default).lower()
+    if default is None:
+        return "[]"
     return f"{default:,}" if isinstance(default, int) else str(default)
 
 
@@ -208,7 +238,7 @@ def _shown(default: Any) -> str:
 def test_the_numbers_of_vectors_are_those_of_the_data() -> None:
     lines = {file.name: _line_count(file) for file in VECTORS.glob("*.jsonl.gz")}
     sequences = lines.pop("queue.jsonl.gz")
-    exactness = _section("Exactness")
+    exactness = " ".join(_section("Exactness").split())
     assert f"{sum(lines.values()):,} decisions" in exactness
     assert f"{sequences} queue sequences" in exactness
     assert f"{sequences - len(DIFFERENCES)} of them to the end" in exactness
@@ -230,6 +260,15 @@ def test_the_messages_that_are_quoted_are_those_that_pods_get() -> None:
     quoted = re.findall(r"`(dynamic resource allocation is [^`]*)`", " ".join(README.split()))
     assert quoted
     assert all(text in source for text in quoted)
+
+
+def test_the_log_lines_that_are_quoted_are_logged() -> None:
+    source = "".join(file.read_text() for file in (ROOT / "scheduler/controller").glob("*.py"))
+    quoted = re.findall(r"the log: (.*?) \|", _section("Troubleshooting"))
+    assert len(quoted) == 1
+    texts = re.findall(r"`([^`]+)`", quoted[0])
+    assert len(texts) == 2
+    assert all(f'"{text}' in source for text in texts)
 
 
 def test_there_is_one_place_for_measured_figures() -> None:

@@ -98,9 +98,7 @@ class Cluster:
             documents.append({"apiVersion": "tandem.scheduling/v1alpha1", "kind": "TandemConfiguration", **tandem})
         loaded = load("\n---\n".join(msgspec.json.encode(document).decode() for document in documents))
         self.profiles = build_profiles(loaded, registry(plugins))
-        self.engine = build_engine(
-            loaded, started=self.now, seed=seed, stopwatch=lambda: 0.0, profiles=self.profiles
-        )
+        self.engine = build_engine(loaded, started=self.now, seed=seed, stopwatch=lambda: 0.0, profiles=self.profiles)
         self.feed(Synced())
 
     # --- what is there ------------------------------------------------------------------------------------------------
@@ -375,4 +373,3 @@ def _pod_name(command: Any) -> str:
 
 def _key(name: str) -> str:
     return name if "/" in name else f"default/{name}"
-

@@ -12,13 +12,20 @@ from scheduler.cli_run import prepare
 from scheduler.compose import build_engine
 from scheduler.controller.engine_gauges import GaugesOfEngine
 from scheduler.controller.parts import Parts
+from scheduler.controller.reload import NewConfiguration
 from scheduler.controller.run import Shell
 from scheduler.engine.attempt import SCHEDULED, UNSCHEDULABLE, Attempt
+from scheduler.errors import ConfigurationError
 from scheduler.framework.now import Now
 from tests.manifests.documents import deployed_flags
 
 _SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? ", re.MULTILINE)
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="')
+
+
+def refuse(_: bytes) -> NewConfiguration:
+    """No configuration is offered here."""
+    raise ConfigurationError(())
 
 
 @pytest.fixture
@@ -30,7 +37,8 @@ async def series() -> dict[str, frozenset[str]]:
     )
     engine.facts.incoming[("active", "UnschedulablePodAdd")] = 2
     engine.facts.unschedulable_pods[("NodeResourcesFit", "tandem-scheduler")] = 1
-    shell = Shell(prepared.settings, Parts(engine, GaugesOfEngine(engine)), {})
+    parts = Parts(engine, GaugesOfEngine(engine), prepare=refuse)
+    shell = Shell(prepared.settings, parts, {})
     for result in (SCHEDULED, UNSCHEDULABLE):
         attempt = Attempt("default/a", "1", "tandem-scheduler", 1, 1, result=result)
         attempt.durations.update({"Filter": 0.001, "PostFilter": 0.001})

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import tomllib
 
-from scheduler.cli_run import prepare
+from scheduler.cli_run import own_pod, prepare
 from scheduler.config.loading import load
 from scheduler.config.tandem import Nominations
 from scheduler.controller.run import EVENT_SETTLE_SECONDS, LEASE_OVERDUE_SECONDS
+from scheduler.engine.commands import PodReference
 from tests.manifests.documents import CONFIGURATION, ROOT, container, deployed_flags, pod_spec, the
 
 
@@ -76,6 +77,15 @@ def test_it_is_confined_as_the_restricted_standard_asks() -> None:
     assert inner["capabilities"] == {"drop": ["ALL"]}
     assert not pod_spec().keys() & {"hostNetwork", "hostPID", "hostIPC"}
     assert all("hostPath" not in volume for volume in pod_spec()["volumes"])
+
+
+def test_it_knows_its_own_pod() -> None:
+    fields = {entry["name"]: entry["valueFrom"]["fieldRef"]["fieldPath"] for entry in container()["env"]}
+    assert own_pod(fields) == PodReference("metadata.namespace", "metadata.name", "metadata.uid")
+
+
+def test_a_changed_configuration_file_is_noticed() -> None:
+    assert prepare(deployed_flags()).settings.configuration_file == str(CONFIGURATION)
 
 
 def test_it_is_never_scheduled_by_itself() -> None:

@@ -75,6 +75,14 @@ def test_everybody_who_names_an_object_names_one_that_is_there() -> None:
             assert the(patch["target"]["kind"])["metadata"]["name"] == patch["target"]["name"]
 
 
+def test_the_configuration_keeps_its_name_and_reaches_a_running_scheduler() -> None:
+    """A file mounted by ``subPath`` is never renewed; under another name it would be a new one."""
+    (made,) = kustomization(BASE)["configMapGenerator"]
+    assert made["options"] == {"disableNameSuffixHash": True}
+    (container,) = pod_spec()["containers"]
+    assert all("subPath" not in mount for mount in container["volumeMounts"])
+
+
 def test_ports_that_are_called_by_name_have_that_name() -> None:
     (container,) = pod_spec()["containers"]
     ports = {port["name"] for port in container["ports"]}

@@ -70,7 +70,7 @@ def test_the_policy_is_asked_for_each_preemptor() -> None:
 
     def policy_of(preemptor: PodInfo) -> PreemptionPolicy:
         asked.append(preemptor.name)
-        return PreemptionPolicy(excluded_nodes=frozenset({"n1"}))
+        return PreemptionPolicy(excluded_nodes={"n1": "not here"})
 
     plugin.policy_of = policy_of
     answer = plugin.post_filter(situation.attempt(pod("mine", cpu="3", priority=9)))

@@ -11,7 +11,7 @@ from scheduler.framework.status import Code, Refusal, unresolvable, unschedulabl
 from scheduler.objects.pod import Pod
 from scheduler.preemption.evaluation import Candidates, Extent, conclude, evaluate
 from scheduler.preemption.pod_columns import PodColumns
-from scheduler.preemption.policy import UPSTREAM_POLICY, PreemptionPolicy
+from scheduler.preemption.policy import TAKEN_AGAIN, UPSTREAM_POLICY, PreemptionPolicy
 from scheduler.preemption.ranking import Criterion
 from tests.builders import budget, node, pod
 from tests.preemption.situations import Situation, victims_by_node
@@ -126,11 +126,11 @@ def test_excluded_and_given_up_nodes_are_not_tried_and_say_so() -> None:
     situation = Situation(
         [node(name) for name in ("n1", "n2", "n3")], [low(f"v-{name}", name) for name in ("n1", "n2", "n3")]
     )
-    policy = PreemptionPolicy(excluded_nodes=frozenset({"n1", "unknown"}), given_up_node="n2")
+    policy = PreemptionPolicy(excluded_nodes={"n1": "not here", "unknown": "nor here"}, given_up_node="n2")
     evidence = evaluate(situation.attempt(pod(cpu="3", priority=9)), ALL, policy).evidence
     assert evidence.nominated_node == "n3"
     assert set(evidence.node_statuses) == {"n1", "n2"}
-    nowhere = PreemptionPolicy(excluded_nodes=frozenset({"n1", "n2", "n3"}))
+    nowhere = PreemptionPolicy(excluded_nodes=dict.fromkeys(("n1", "n2", "n3"), TAKEN_AGAIN))
     answer = evaluate(situation.attempt(pod(cpu="3", priority=9)), ALL, nowhere)
     assert answer.status is not None
-    assert "3 Preemption is suspended on the node, since it did not help before" in answer.status.message
+    assert "3 Preemption is suspended on the node: others took the room again and again" in answer.status.message

@@ -1,4 +1,4 @@
-"""``python -m tests.simulation SEED [STEPS]`` replays a seed and prints its journal; ``--until N`` tries all up to N."""
+"""``python -m tests.simulation SEED [STEPS]`` replays it and prints its journal; ``--until N`` tries all below N."""
 
 import sys
 

@@ -26,9 +26,9 @@ def world(seed: int = 1, trouble: Trouble = CALM) -> World:
     return World(seed, engines(), trouble)
 
 
-def whole_run(seed: int, steps: int) -> World:
+def whole_run(seed: int, steps: int, configuration: Configuration | None = None) -> World:
     """Invariants are checked all along. Raises whatever breaks."""
-    made = world(seed, ROUGH)
+    made = World(seed, engines(configuration), ROUGH)
     workload = RandomWorkload(made)
     for number in range(steps):
         workload.step()

@@ -16,5 +16,5 @@ async def test_the_demo_shows_all_its_scenes_and_ends_well() -> None:
     assert "trainer -> node-gpu" in told
     assert "huge -> node-big" in told
     assert "3 Insufficient cpu" in told
-    assert "pushes out default/filler-" in told
+    assert "pushed out default/filler-" in told
     assert "What was bound where, and why" in told

@@ -2,6 +2,7 @@
 
 import pytest
 
+from scheduler.config.loading import load
 from scheduler.engine.outcome import Placed
 from scheduler.objects.kinds import Kind
 from scheduler.objects.pod import Pod
@@ -11,6 +12,16 @@ from tests.simulation.runs import whole_run
 
 STEPS = 300
 
+KUBE = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+TANDEM = "---\napiVersion: tandem.scheduling/v1alpha1\nkind: TandemConfiguration\n"
+CONFIGURATIONS = {
+    "sampling": KUBE + "percentageOfNodesToScore: 0\n",
+    "short back-off": KUBE + "podMaxBackoffSeconds: 1\n",
+    "budgets kept": KUBE + TANDEM + "preemption: {pdbPolicy: strict}\n",
+    "all nominations": KUBE + TANDEM + "nominations: all\n",
+    "an extender that is down": KUBE + "extenders: [{urlPrefix: 'http://e', filterVerb: f, ignorable: true}]\n",
+}
+
 
 @pytest.mark.parametrize("seed", range(20))
 def test_in_the_end_every_pod_that_fits_is_bound(seed: int) -> None:
@@ -19,6 +30,12 @@ def test_in_the_end_every_pod_that_fits_is_bound(seed: int) -> None:
     for key in run.pending():
         pod = build(Pod, run.facts.get(Kind.POD, key) or {})
         assert not isinstance(run.engine.preview(pod, run.now)[1], Placed), key
+
+
+@pytest.mark.parametrize("seed", range(100, 103))
+@pytest.mark.parametrize("text", CONFIGURATIONS.values(), ids=CONFIGURATIONS.keys())
+def test_so_it_is_however_the_scheduler_is_configured(seed: int, text: str) -> None:
+    assert plain_pods_that_fit(whole_run(seed, 150, load(text))) == []
 
 
 def test_the_same_seed_gives_the_same_journal() -> None:

@@ -111,7 +111,7 @@ def test_a_second_binding_of_a_pod_is_noticed() -> None:
     made.run_until(lambda: phase_of(made, key) == "Running")
     again = BindPod(99, PodReference("default", "a", uid_of(made, key)), "n1")
     with pytest.raises(InvariantViolation, match="bound again"):
-        made._send(again)
+        made.send(again)
 
 
 def test_the_facts_refuse_a_binding_of_a_pod_that_has_a_node() -> None:

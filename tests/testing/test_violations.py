@@ -115,6 +115,16 @@ class Writing(Honest):
         view.table.pod_count[0] = 77
 
 
+class Lending(ScorePlugin):
+    """Its scores are a column of the table, not a copy."""
+
+    name = "Lending"
+
+    def score(self, state: State, pod: Any, view: Any, rows: Rows) -> Scores:
+        column: Scores = view.table.pod_count[rows]
+        return column
+
+
 class WritingScores(NormalizePlugin):
     name = "WritingScores"
 
@@ -274,6 +284,7 @@ VIOLATIONS: list[tuple[type[Plugin], str]] = [
     (LooksAtFeasibleRows, "reads"),
     (Remembering, "repeatable"),
     (Writing, "inputs"),
+    (Lending, "inputs"),
     (WritingScores, "inputs"),
     (Unfair, "normalize"),
     (Crowded, "normalize"),

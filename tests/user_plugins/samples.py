@@ -30,7 +30,6 @@ from scheduler.framework.plugin import (
     ScorePlugin,
     Scores,
     State,
-    Verdicts,
 )
 from scheduler.framework.status import SKIP, Refusal, Skip, unschedulable
 from scheduler.objects.node import Node
@@ -172,6 +171,23 @@ class Guess(PerNodeScore):
         return float("nan")  # type: ignore[return-value]
 
 
+class Lending(NormalizePlugin):
+    """Prefers crowded nodes; its raw scores are the table's own column."""
+
+    name = "Lending"
+    reads = Reads.USAGE
+
+    def fragment(self, pod: Any, view: Any) -> int:
+        return 0
+
+    def score(self, state: State, pod: Any, view: Any, rows: Any) -> Scores:
+        column: Scores = view.table.pod_count[rows]
+        return column
+
+    def normalize(self, state: State, scores: Scores, view: Any, rows: Any) -> Scores:
+        return scores * 100 // max(int(scores.max()), 1)
+
+
 class Tickets(PreBindPlugin, BindPlugin, PostBindPlugin):
     """Runs in the shell; a pod's label ``does`` says what."""
 
@@ -212,4 +228,3 @@ class Tickets(PreBindPlugin, BindPlugin, PostBindPlugin):
 
 
 USELESS_EFFECTS = (Effect("unheard of", None),)
-TOO_LONG = Verdicts(np.zeros(99, np.int16), ())

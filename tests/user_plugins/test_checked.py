@@ -186,6 +186,25 @@ def test_events_that_are_none_are_a_fault_of_the_configuration() -> None:
         checked(Deaf, "Deaf", "plugins[0]")()
 
 
+def test_an_effect_that_nobody_applies_is_told_in_the_plugin_s_name() -> None:
+    note = event_of(reserve=samples.USELESS_EFFECTS)
+    assert (
+        note == 'running Reserve plugin "Mine": ValueError: answered an effect of kind "unheard of"; nobody applies it'
+    )
+
+
+def test_scores_that_are_the_table_s_own_column_are_copied() -> None:
+    engine = engine_with("Lending")
+    commands = commands_for(engine, *(pod(f"p{number}") for number in range(4)))
+    bound = [command.node for command in commands if isinstance(command, BindPod)]
+    view = engine.cache.view
+    scores = engine.profiles["tandem-scheduler"].score_plugins
+    (lending,) = [plugin for plugin, _ in scores if plugin.name == "Mine"]
+    assert sum(view.table.pod_count[view.rows].tolist()) == len(bound) == 4
+    answer = lending.score(None, None, view, view.rows)  # type: ignore[arg-type]
+    assert not np.may_share_memory(answer, view.table.pod_count)
+
+
 def test_built_in_plugins_are_not_wrapped() -> None:
     built_in = engine_with("Answering").profiles["tandem-scheduler"].plugins
     assert [plugin.name for plugin in built_in if is_checked(plugin)] == ["Mine"]

@@ -1,0 +1,1 @@
+"""Plugins for Tandem; see README.md."""

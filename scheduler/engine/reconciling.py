@@ -1,0 +1,81 @@
+"""Compares what the engine believes with what the API server lists, and mends what differs.
+
+Nothing should ever differ: each repair is a bug found, here or in a watch, and is counted and told. Pods and nodes that
+were missed go through the same handlers as any event, so that the queue hears of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.events import UNSCHEDULABLE_TIMEOUT
+from scheduler.framework.now import Now
+from scheduler.objects.kinds import Kind
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+from scheduler.queue.handlers import EventHandlers
+from scheduler.queue.known_pods import KnownPods
+from scheduler.queue.scheduling_queue import SchedulingQueue
+
+Repair = tuple[Kind, str]
+"""What was wrong, in words."""
+
+
+class Reconciliation:
+    """``is_busy``: whether a pod (by UID) is being tried, bound or assumed, so that it need not be in the queue."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        known_pods: KnownPods,
+        handlers: EventHandlers,
+        queue: SchedulingQueue,
+        is_busy: Callable[[str], bool],
+    ) -> None:
+        self._cache = cache
+        self._known_pods = known_pods
+        self._handlers = handlers
+        self._queue = queue
+        self._is_busy = is_busy
+
+    def mend(
+        self, nodes: Mapping[str, Node], pods: Mapping[str, Pod], is_ours: Callable[[Pod], bool], now: Now
+    ) -> tuple[Repair, ...]:
+        """``nodes`` by name and ``pods`` by UID, as they are at this moment; pods that have ended are left out."""
+        repairs = self._mend_pods(pods, now)
+        repairs += self._mend_queue(pods, is_ours, now)
+        placed = {uid: self._info_of(pod) for uid, pod in pods.items() if pod.spec.node_name}
+        deeper = self._cache.reconcile(nodes, placed)
+        repairs += [(Kind.NODE if line.startswith("node ") else Kind.POD, line) for line in deeper]
+        if deeper:
+            # Whatever room there is now, nobody was told of it.
+            self._queue.move_all(UNSCHEDULABLE_TIMEOUT, None, None, now)
+        return tuple(repairs)
+
+    def _mend_pods(self, pods: Mapping[str, Pod], now: Now) -> list[Repair]:
+        repairs: list[Repair] = []
+        for info in [info for info in self._known_pods if info.uid not in pods]:
+            self._handlers.on_deleted(Kind.POD, info.pod, True, now)
+            repairs.append((Kind.POD, f"pod {info.key} no longer exists"))
+        for uid, pod in pods.items():
+            if self._known_pods.by_uid(uid) is None:
+                self._handlers.on_observed(Kind.POD, pod, now)
+                repairs.append((Kind.POD, f"pod {pod.key} was unknown"))
+        return repairs
+
+    def _mend_queue(self, pods: Mapping[str, Pod], is_ours: Callable[[Pod], bool], now: Now) -> list[Repair]:
+        repairs: list[Repair] = []
+        for uid, pod in pods.items():
+            known = self._known_pods.by_uid(uid)
+            if known is None or known.node_name or known.is_terminating or not is_ours(pod):
+                continue
+            if self._queue.find(known.key) is None and not self._is_busy(uid):
+                self._queue.add(known, now)
+                repairs.append((Kind.POD, f"pod {known.key} waited in no queue"))
+        return repairs
+
+    def _info_of(self, pod: Pod) -> PodInfo:
+        known = self._known_pods.by_uid(pod.uid)
+        return known if known is not None and known.node_name == pod.spec.node_name else PodInfo(pod)

@@ -1,0 +1,214 @@
+"""A configuration that changes while the scheduler runs: taken up whole between two cycles, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler.cli_flags import read_flags
+from scheduler.cli_run import parts_of, prepare
+from scheduler.compose import build_engine
+from scheduler.controller.instruments import Counter
+from scheduler.controller.loop import read_clock
+from scheduler.controller.reload import ConfigurationReloader, NewConfiguration
+from scheduler.engine.engine import Engine
+from scheduler.engine.stimuli import ObjectObserved, Synced
+from scheduler.errors import ConfigurationError, Fault
+from scheduler.framework.now import Now
+from scheduler.objects.kinds import Kind
+from scheduler.objects.pod import Pod
+from tests import builders
+from tests.controller.conftest import until
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+LEASE = "leaderElection: {resourceName: tandem-scheduler}\n"
+
+
+class Target:
+    """Takes texts that begin with ``good``; keeps what is in force."""
+
+    def __init__(self) -> None:
+        self.in_force = ""
+        self.refused: list[str] = []
+        self.is_busy = False
+        self.counter = Counter("reloads", "", ("result",))
+
+    def prepare(self, text: bytes) -> NewConfiguration:
+        if not text.startswith(b"good"):
+            raise ConfigurationError([Fault("profiles", "Required value")])
+
+        def swap(_: Now) -> bool:
+            if not self.is_busy:
+                self.in_force = text.decode()
+            return not self.is_busy
+
+        return NewConfiguration(swap, {}, {})
+
+    def counts(self) -> dict[str, float]:
+        return {result: self.counter.child(result).value for result in ("applied", "rejected", "unchanged")}
+
+
+@asynccontextmanager
+async def reloading(target: Target) -> AsyncIterator[ConfigurationReloader]:
+    reloader = ConfigurationReloader(
+        target.prepare, target.counter, read_clock, current=b"good 0", refused=target.refused.append
+    )
+    running = asyncio.create_task(reloader.run())
+    try:
+        yield reloader
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_wrong_configuration_is_told_and_the_last_good_one_stays(log_lines: list[dict[str, Any]]) -> None:
+    target = Target()
+    async with reloading(target) as reloader:
+        reloader.offer(b"good 1", "file")
+        await until(lambda: target.in_force == "good 1")
+        reloader.offer(b"bad", "file")
+        await until(lambda: target.refused == ["profiles: Required value"])
+        assert target.in_force == "good 1"
+        assert not reloader.is_well
+        reloader.offer(b"good 1", "file")
+        await until(lambda: reloader.is_well)
+        assert target.counts() == {"applied": 1.0, "rejected": 1.0, "unchanged": 1.0}
+    assert "New configuration is wrong, the last good one stays" in [line["event"] for line in log_lines]
+
+
+async def test_while_a_cycle_is_under_way_a_newer_configuration_overtakes_the_one_that_waits() -> None:
+    target = Target()
+    target.is_busy = True
+    async with reloading(target) as reloader:
+        reloader.offer(b"good 1", "file")
+        await asyncio.sleep(0)
+        reloader.offer(b"good 2", "file")
+        await asyncio.sleep(0)
+        target.is_busy = False
+        await until(lambda: target.in_force != "")
+        assert target.in_force == "good 2"
+        assert target.counts()["applied"] == 1.0
+
+
+async def test_a_mounted_file_is_followed_through_its_links(tmp_path: Path) -> None:
+    """As kubelets mount a ConfigMap: the file is a link into a folder that is swapped by another link."""
+
+    def publish(number: int) -> None:
+        folder = tmp_path / f"version-{number}"
+        folder.mkdir()
+        (folder / "config.yaml").write_text(f"good {number}")
+        fresh = tmp_path / "fresh"
+        fresh.symlink_to(folder)
+        fresh.rename(tmp_path / "data")
+
+    publish(0)
+    mounted = tmp_path / "config.yaml"
+    mounted.symlink_to(tmp_path / "data" / "config.yaml")
+    target = Target()
+    async with reloading(target) as reloader:
+        watching = asyncio.create_task(reloader.watch(str(mounted), 0.005))
+        await asyncio.sleep(0)
+        publish(1)
+        await until(lambda: target.in_force == "good 1")
+        mounted.unlink()
+        publish(2)
+        mounted.symlink_to(tmp_path / "data" / "config.yaml")
+        await until(lambda: target.in_force == "good 2")
+        watching.cancel()
+
+
+async def test_a_config_map_is_read_by_its_key_and_nothing_follows_from_its_deletion() -> None:
+    target = Target()
+    async with reloading(target) as reloader:
+        reloader.offer_data({"a": "bad", "b": "good b"}, "b", "ConfigMap x/y")
+        await until(lambda: target.in_force == "good b")
+        reloader.offer_data({"only": "good only"}, "", "ConfigMap x/y")
+        await until(lambda: target.in_force == "good only")
+        reloader.offer_data(None, "", "ConfigMap x/y")
+        reloader.offer_data({"a": "good", "b": "good"}, "", "ConfigMap x/y")
+        assert target.refused == ["the ConfigMap has 2 keys where one is wanted"]
+        assert target.in_force == "good only"
+
+
+# --- the shipped engine -----------------------------------------------------------------------------------------------
+
+
+class Running:
+    """The shipped engine as ``tandem run`` makes it, and what its configuration's reload is given."""
+
+    def __init__(self, tmp_path: Path, text: str) -> None:
+        file = tmp_path / "config.yaml"
+        file.write_text(HEAD + LEASE + text)
+        flags = read_flags([f"--config={file}", "--secure-port=0"])
+        prepared = prepare(flags)
+        self.engine: Engine = build_engine(
+            prepared.configuration, started=read_clock(), seed=1, profiles=prepared.profiles
+        )
+        checker = parts_of(self.engine, prepared, flags).prepare
+        assert checker is not None
+        self.prepare = checker
+        self.engine.handle(Synced(), read_clock())
+
+    def reload(self, text: str, head: str = HEAD + LEASE) -> NewConfiguration:
+        new = self.prepare((head + text).encode())
+        assert new.swap(read_clock())
+        self.engine.check()
+        return new
+
+    def observe(self, pod: Pod) -> None:
+        self.engine.handle(ObjectObserved(Kind.POD, pod), read_clock())
+
+    def waiting(self) -> dict[str, str]:
+        return {story.pod: story.place.value for story in self.engine.queue.describe()}
+
+
+def pending(name: str, scheduler_name: str, **more: Any) -> Pod:
+    return builders.pod(name, scheduler=scheduler_name, **more)
+
+
+async def test_pods_of_a_new_profile_are_queued_and_those_of_a_dropped_one_leave(tmp_path: Path) -> None:
+    running = Running(tmp_path, "profiles: [{schedulerName: one}]")
+    running.observe(pending("a", "one"))
+    running.observe(pending("b", "two"))
+    assert list(running.waiting()) == ["default/a"]
+    running.reload("profiles: [{schedulerName: two}]")
+    assert list(running.waiting()) == ["default/b"]
+    running.observe(pending("c", "one"))
+    running.observe(pending("d", "two"))
+    assert list(running.waiting()) == ["default/b", "default/d"]
+
+
+async def test_pods_that_fitted_nowhere_are_tried_again_by_the_new_plugins(tmp_path: Path) -> None:
+    running = Running(tmp_path, "profiles: [{schedulerName: one}]")
+    running.engine.handle(ObjectObserved(Kind.NODE, builders.node("n", cpu="1")), read_clock())
+    running.observe(pending("big", "one", cpu="2"))
+    running.engine.schedule_one(read_clock())
+    assert running.waiting() == {"default/big": "unschedulable"}
+    disabled = "plugins: {filter: {disabled: [{name: NodeResourcesFit}]}}"
+    running.reload(f"profiles: [{{schedulerName: one, {disabled}}}]")
+    assert running.waiting() == {"default/big": "active"}
+    running.engine.schedule_one(read_clock())
+    attempt = running.engine.attempt_of("default/big")
+    assert attempt is not None
+    assert attempt.node == "n"
+
+
+async def test_what_only_a_start_can_change_is_named_and_what_can_not_wait_is_refused(tmp_path: Path) -> None:
+    running = Running(tmp_path, "profiles: [{schedulerName: one}]")
+    new = running.reload(
+        "leaderElection: {resourceName: another}\npodInitialBackoffSeconds: 7\nprofiles: [{schedulerName: one}]", HEAD
+    )
+    assert new.warnings == ("leaderElection takes effect at the next start",)
+    assert running.engine.settings.queue.initial_backoff == 7.0
+    before = running.engine.profiles
+    with pytest.raises(ConfigurationError) as caught:
+        running.reload("profiles: [{schedulerName: one}]\nextenders: [{urlPrefix: 'http://e', filterVerb: f}]")
+    assert str(caught.value) == "extenders: can't change while running: start again"
+    with pytest.raises(ConfigurationError):
+        running.reload("profiles: [{schedulerName: one, plugins: {filter: {enabled: [{name: Nobody}]}}}]")
+    assert running.engine.profiles is before

@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import pytest
+
+from scheduler.engine.commands import DeletePod, EvictPod, PatchPodStatus
+from scheduler.engine.stimuli import WriteFinished
+from tests.engine.driver import Cluster
+
+TOLD = "Preempted by pod pod-high on node n"
+
+
+def preempting(*victims: str, strict: bool = False) -> Cluster:
+    """``high`` needs the whole node, which the victims fill; it has been tried once."""
+    cluster = Cluster(tandem={"preemption": {"pdbPolicy": "strict"}} if strict else None)
+    cluster.node("n", cpu=str(len(victims)))
+    for number, name in enumerate(victims):
+        cluster.pod(name, cpu="1", node="n", priority=10 - number)
+    cluster.pod("high", cpu=str(len(victims)), priority=100)
+    cluster.schedule()
+    return cluster
+
+
+def own_status(cluster: Cluster) -> None:
+    """The preemptor's own condition and nomination arrive."""
+    for patch in cluster.writes(PatchPodStatus, "high"):
+        cluster.succeed(patch)
+
+
+def test_a_victim_is_told_before_it_is_deleted() -> None:
+    cluster = preempting("low")
+    patch = cluster.write(PatchPodStatus, "low")
+    assert patch.condition is not None
+    assert (patch.condition.type, patch.condition.status) == ("DisruptionTarget", "True")
+    assert patch.condition.reason == "PreemptionByScheduler"
+    assert patch.condition.message == "tandem-scheduler: preempting to accommodate a higher priority pod"
+    assert patch.nominated_node_name is None
+    assert cluster.writes(DeletePod) == []
+    cluster.succeed(patch)
+    delete = cluster.write(DeletePod, "low")
+    assert delete.pod.uid == "pod-low"
+    assert cluster.said("low", "Preempted") == []
+    cluster.succeed(delete)
+    assert cluster.said("low", "Preempted") == [TOLD]
+
+
+def test_the_least_important_victim_goes_last_and_alone() -> None:
+    cluster = preempting("first", "second", "last")
+    assert {patch.pod.name for patch in cluster.writes(PatchPodStatus)} == {"high", "first", "second"}
+    for name in ("first", "second"):
+        cluster.succeed(cluster.write(PatchPodStatus, name))
+    cluster.succeed(cluster.write(DeletePod, "first"))
+    assert cluster.writes(PatchPodStatus, "last") == []
+    cluster.succeed(cluster.write(DeletePod, "second"))
+    cluster.succeed(cluster.write(PatchPodStatus, "last"))
+    cluster.succeed(cluster.write(DeletePod, "last"))
+    cluster.settle()
+    assert cluster.pods["default/high"].node_name == "n"
+
+
+def test_a_victim_whose_condition_says_so_already_is_deleted_without_another_patch() -> None:
+    cluster = preempting("low")
+    cluster.succeed(cluster.write(PatchPodStatus, "low"))
+    cluster.fail(cluster.write(DeletePod, "low"))
+    own_status(cluster)
+    cluster.schedule()
+    assert cluster.writes(PatchPodStatus, "low") == []
+    assert cluster.write(DeletePod, "low")
+
+
+def test_a_victim_that_terminates_already_is_left_alone_and_nothing_is_waited_for() -> None:
+    cluster = Cluster()
+    cluster.node("n", cpu="1")
+    cluster.pod("low", cpu="1", node="n", priority=1, deleted="2027-01-01T00:00:00Z")
+    cluster.pod("high", cpu="1", priority=100)
+    cluster.schedule()
+    assert [patch.pod.name for patch in cluster.writes(PatchPodStatus)] == ["high"]
+    assert cluster.nominated("high") == "n"
+    assert len(cluster.engine.removals) == 0
+    cluster.delete("low")
+    cluster.settle()
+    assert cluster.pods["default/high"].node_name == "n"
+
+
+def test_while_victims_are_removed_the_preemptor_is_held_back() -> None:
+    cluster = preempting("low")
+    cluster.engine.queue.activate(["default/high"], cluster.now)
+    assert cluster.place("high") == "gated"
+    assert cluster.schedule() is None
+    cluster.succeed(cluster.write(PatchPodStatus, "low"))
+    delete = cluster.write(DeletePod, "low")
+    cluster.take_effect(delete)
+    cluster._watch_if_there(delete)
+    assert cluster.place("high") in ("active", "backoff"), "the deletion was seen before its answer"
+    cluster.schedule()
+    assert cluster.node_of("high") == "n"
+
+
+@pytest.mark.parametrize("status", [404, 409, 422])
+@pytest.mark.parametrize("at", ["condition", "deletion"])
+def test_a_victim_that_is_gone_or_replaced_is_as_good_as_removed(status: int, at: str) -> None:
+    cluster = preempting("low")
+    own_status(cluster)
+    if at == "deletion":
+        cluster.succeed(cluster.write(PatchPodStatus, "low"))
+    write = cluster.write(PatchPodStatus if at == "condition" else DeletePod, "low")
+    cluster.delete("low")
+    if status != 404:
+        cluster.pod("low", cpu="1", node="elsewhere", uid="pod-low2")
+    cluster.fail(write, status, "refused")
+    assert cluster.writes(DeletePod) == []
+    assert cluster.said("low", "Preempted") == []
+    assert [over.succeeded for over in cluster.engine.removals.finished] == [True]
+    cluster.schedule()
+    assert cluster.node_of("high") == "n"
+
+
+@pytest.mark.parametrize(
+    ("at", "status", "message"),
+    [
+        ("deletion", 409, "Precondition failed: UID in precondition: pod-low, UID in object meta: pod-low2"),
+        ("condition", 422, 'Pod "low" is invalid: metadata.uid: Invalid value: "pod-low": field is immutable'),
+    ],
+)
+def test_a_foreign_uid_tells_that_the_victim_is_gone_before_the_watch_does(at: str, status: int, message: str) -> None:
+    cluster = preempting("low")
+    own_status(cluster)
+    if at == "deletion":
+        cluster.succeed(cluster.write(PatchPodStatus, "low"))
+    cluster.fail(cluster.write(PatchPodStatus if at == "condition" else DeletePod, "low"), status, message)
+    assert [over.succeeded for over in cluster.engine.removals.finished] == [True]
+    assert cluster.writes(DeletePod) == []
+
+
+@pytest.mark.parametrize("status", [403, 409, 422, 500, 0])
+def test_after_a_failure_the_last_victim_is_spared_and_the_preemptor_tried_again(status: int) -> None:
+    cluster = preempting("first", "last")
+    own_status(cluster)
+    cluster.fail(cluster.write(PatchPodStatus, "first"), status, "refused")
+    assert cluster.writes(PatchPodStatus, "last") == []
+    assert [over.succeeded for over in cluster.engine.removals.finished] == [False]
+    assert cluster.place("high") == "active"
+    cluster.settle()
+    assert cluster.pods["default/high"].node_name == "n"
+
+
+def test_after_one_failure_no_other_victim_is_deleted_any_more() -> None:
+    cluster = preempting("first", "second", "last")
+    cluster.fail(cluster.write(PatchPodStatus, "first"))
+    cluster.succeed(cluster.write(PatchPodStatus, "second"))
+    assert cluster.writes(DeletePod) == []
+    assert len(cluster.engine.removals) == 0
+
+
+def test_when_the_preemptor_is_gone_the_victims_that_are_left_live() -> None:
+    cluster = preempting("first", "last")
+    cluster.succeed(cluster.write(PatchPodStatus, "first"))
+    cluster.delete("high")
+    cluster.succeed(cluster.write(DeletePod, "first"))
+    assert cluster.writes(PatchPodStatus, "last") == []
+    assert len(cluster.engine.removals) == 0
+    assert cluster.nominated("high") == ""
+
+
+def test_a_victim_that_went_by_itself_meanwhile_needs_no_writes() -> None:
+    cluster = preempting("first", "last")
+    own_status(cluster)
+    cluster.succeed(cluster.write(PatchPodStatus, "first"))
+    cluster.delete("last")
+    cluster.succeed(cluster.write(DeletePod, "first"))
+    assert cluster.unanswered == []
+    assert cluster.schedule() is not None
+    assert cluster.node_of("high") == "n"
+
+
+def test_a_victim_whose_deletion_was_granted_counts_as_terminating_before_the_watch_says_so() -> None:
+    cluster = preempting("low")
+    cluster.lingering = {"low"}
+    own_status(cluster)
+    cluster.succeed(cluster.write(PatchPodStatus, "low"))
+    delete = cluster.write(DeletePod, "low")
+    cluster.unanswered.remove(delete)
+    cluster.feed(WriteFinished(delete.ticket, True, 200))
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert "not eligible due to a terminating pod" in attempt.message
+    cluster.watch("low")
+    known = cluster.engine.known_pods.get("default/low")
+    assert known is not None and known.is_terminating, "an older event must not bring it back"
+    cluster.delete("low")
+    cluster.settle()
+    assert cluster.pods["default/high"].node_name == "n"
+    assert cluster.engine.removals._leaving == {}
+
+
+def test_strictly_victims_leave_by_eviction_and_a_refusal_is_a_failure() -> None:
+    cluster = preempting("low", strict=True)
+    cluster.succeed(cluster.write(PatchPodStatus, "low"))
+    eviction = cluster.write(EvictPod, "low")
+    assert eviction.pod.uid == "pod-low"
+    cluster.fail(eviction, 429, "Cannot evict pod as it would violate the pod's disruption budget.", "TooManyRequests")
+    assert [over.succeeded for over in cluster.engine.removals.finished] == [False]
+    assert cluster.place("high") == "active"
+    assert cluster.said("low", "Preempted") == []
+
+
+def test_answers_nobody_waits_for_are_dropped() -> None:
+    cluster = preempting("first", "last")
+    patch = cluster.write(PatchPodStatus, "first")
+    cluster.fail(patch)
+    cluster.unanswered.append(patch)
+    cluster.succeed(patch)
+    assert cluster.writes(DeletePod) == []

@@ -1,0 +1,85 @@
+"""The page for operators: what it names is there."""
+
+from __future__ import annotations
+
+import re
+
+import typer
+
+from scheduler.cli import app
+from scheduler.cli_flags import FLAGS
+from scheduler.cli_reload import AT_START_ONLY
+from scheduler.config.tandem import Limits
+from scheduler.controller.run import EVENT_SETTLE_SECONDS, LEASE_OVERDUE_SECONDS
+from scheduler.controller.settings import LeaderElectionSettings, ShellSettings, WriterSettings
+from tests.manifests.documents import BASE, MANIFESTS, ROOT, pod_spec, the
+
+TEXT = (ROOT / "docs" / "operations.md").read_text()
+
+
+def commands() -> set[str]:
+    """Every command of ours that a line of code or a span of it runs."""
+    return set(re.findall(r"(?:^|`)tandem ([a-z][a-z-]+)", TEXT, re.MULTILINE))
+
+
+def test_each_command_exists() -> None:
+    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    assert commands() and commands() <= known.keys()
+
+
+def test_each_flag_of_ours_exists() -> None:
+    known = {flag.name for flag in FLAGS if not flag.no_meaning} | {"json"}
+    ours = set(re.findall(r"`--([a-z-]+)[` ]", TEXT)) - {"previous"}
+    assert ours and ours <= known
+
+
+def test_each_path_and_each_file_of_the_base_exists() -> None:
+    for path in re.findall(r"\bmanifests/[a-z./-]*[a-z]", TEXT):
+        assert (ROOT / path).exists(), path
+    for name in re.findall(r"`([a-z-]+\.(?:yaml|json))`", TEXT):
+        assert (BASE / name).exists() or (MANIFESTS / "overlays" / "monitoring" / name).exists(), name
+
+
+def test_each_link_within_the_page_leads_to_a_heading() -> None:
+    anchors = {heading.lower().replace(" ", "-") for heading in re.findall(r"^##+ (.+)$", TEXT, re.MULTILINE)}
+    targets = set(re.findall(r"\]\(#([^)]+)\)", TEXT))
+    assert targets and targets <= anchors
+
+
+def test_each_link_into_the_readme_leads_to_a_heading() -> None:
+    readme = (ROOT / "README.md").read_text()
+    anchors = {heading.lower().replace(" ", "-") for heading in re.findall(r"^##+ (.+)$", readme, re.MULTILINE)}
+    targets = set(re.findall(r"\]\(\.\./README\.md#([^)]+)\)", TEXT))
+    assert targets and targets <= anchors
+
+
+async def test_each_series_that_is_named_is_on_the_metrics_page(series: dict[str, frozenset[str]]) -> None:
+    named = set(re.findall(r"`((?:scheduler|tandem|process)_[a-z_]+)", TEXT))
+    bases = {re.sub(r"_(?:bucket|sum|count)$", "", name) for name in series}
+    assert named and named <= series.keys() | bases
+
+
+def test_every_alert_has_its_advice() -> None:
+    folder = MANIFESTS / "overlays" / "monitoring"
+    alerts = {rule["alert"] for group in the("PrometheusRule", folder)["spec"]["groups"] for rule in group["rules"]}
+    assert set(re.findall(r"^\| `(Tandem\w+)` \|", TEXT, re.MULTILINE)) == alerts
+
+
+def test_what_only_a_start_can_change_is_named() -> None:
+    for name, _ in AT_START_ONLY:
+        assert f"`{name}`" in TEXT
+
+
+def test_numbers_are_those_of_the_code() -> None:
+    election, settings, limits, writer = LeaderElectionSettings(), ShellSettings("host"), Limits(), WriterSettings()
+    for told in (
+        f"retry period ({election.retry_period:g} s)",
+        f"has run out: {election.lease_duration:g} s",
+        f"renewed for {LEASE_OVERDUE_SECONDS:g} s",
+        f"{settings.settle_seconds:g} s for bindings, {EVENT_SETTLE_SECONDS:g} s for events",
+        f"allows {pod_spec()['terminationGracePeriodSeconds']} s",
+        f"`limits.bindsInFlight` ({limits.binds_in_flight}), and {writer.binds_queued}:",
+        f"`limits.journalEntries` ({limits.journal_entries:,})",
+        f"{writer.events_queued:,}; warnings at {writer.warnings_per_second:g} a second, {writer.warnings_burst} at",
+    ):
+        assert told in TEXT, told

@@ -1,0 +1,261 @@
+"""The class cache against an evaluation from nothing: whatever happens in the cluster, both answer alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.nominator import Nominator
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.compose import build_profiles
+from scheduler.config.loading import load
+from scheduler.errors import PluginError
+from scheduler.framework.classes import ClassCache, PodClass
+from scheduler.framework.nominated_overlay import NominatedOverlay
+from scheduler.framework.per_node import PerNodeFilter, PerNodeScore
+from scheduler.framework.plugin import Reads
+from scheduler.framework.profile import Profile
+from scheduler.framework.status import unschedulable
+from scheduler.plugins.registry import registry
+from tests import builders
+
+ZONES = ("east", "west")
+APPS = ("web", "db")
+
+
+class LabelOfPods(PerNodeFilter, PerNodeScore):
+    """Declared: looks at the labels of the pods on a node, as a plugin of a user may."""
+
+    name = "LabelOfPods"
+    reads = Reads.USAGE | Reads.NODE
+
+    def fragment(self, pod: PodInfo, view: Any) -> Any:
+        return pod.labels.get("app", "")
+
+    def filter_one(self, state: Any, pod: PodInfo, node: Any, node_view: Any) -> Any:
+        noisy = sum(other.labels.get("noisy") == "yes" for other in node_view.pods)
+        return unschedulable(f"{noisy} noisy pods") if noisy > 1 else None
+
+    def score_one(self, state: Any, pod: PodInfo, node: Any, node_view: Any) -> int:
+        return min(100, 10 * sum(other.labels.get("app") == pod.labels.get("app") for other in node_view.pods))
+
+
+class ByName(PerNodeFilter):
+    """Declared: goes by the pod's own name, which no template tells."""
+
+    name = "ByName"
+    reads = Reads.NODE
+
+    def fragment(self, pod: PodInfo, view: Any) -> Any:
+        return pod.name[-1]
+
+    def filter_one(self, state: Any, pod: PodInfo, node: Any, node_view: Any) -> Any:
+        return unschedulable("not for this name") if pod.name[-1] == node.metadata.name[-1] else None
+
+
+class Secretive(PerNodeFilter, PerNodeScore):
+    """Declares nothing, so it is asked afresh each time: its answers depend on the pod's name and on all nodes."""
+
+    name = "Secretive"
+
+    def filter_one(self, state: Any, pod: PodInfo, node: Any, node_view: Any) -> Any:
+        odd = (len(pod.name) + node_view.view.total_nodes + node_view.row) % 5
+        return unschedulable("odd") if odd == 0 else None
+
+    def score_one(self, state: Any, pod: PodInfo, node: Any, node_view: Any) -> int:
+        return (7 * len(pod.name) + node_view.view.total_nodes) % 100
+
+
+ADDED = (LabelOfPods, ByName, Secretive)
+
+
+def profile_of(*added: type) -> Profile:
+    enabled = ", ".join(f"{{name: {plugin.name}}}" for plugin in added)
+    text = f"""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: tandem-scheduler
+  plugins: {{multiPoint: {{enabled: [{enabled}]}}}}
+"""
+    return build_profiles(load(text), registry(added))["tandem-scheduler"]
+
+
+PLAIN, WITH_USERS = profile_of(), profile_of(*ADDED)
+
+
+def pending(kind: int, name: str, priority: int = 0) -> PodInfo:
+    """One of a few very different pods."""
+    app = APPS[kind % 2]
+    spread = [builders.spread_json("topology.kubernetes.io/zone", {"app": app}, soft=kind == 3)]
+    anti = builders.affinity_json(anti_required=[builders.pod_term({"app": app})])
+    prefers = builders.affinity_json(preferred=[(10, builders.pod_term({"app": "web"}, "topology.kubernetes.io/zone"))])
+    ssd = builders.affinity_json(node_preferred=[(5, builders.node_term("disk In ssd"))])
+    fields: dict[int, dict[str, Any]] = {
+        0: {"cpu": "500m"},
+        1: {"cpu": "1", "ports": [8080], "tolerations": ["dedicated=db:NoSchedule"]},
+        2: {"spread": spread, "cpu": "250m"},
+        3: {"spread": spread},
+        4: {"affinity": anti},
+        5: {"affinity": prefers, "image": "registry.test/big:v1"},
+        6: {"affinity": ssd, "node_selector": {"topology.kubernetes.io/zone": "east"}},
+        7: {"requests": {"example.com/gpu": "1"}},
+    }
+    return PodInfo(builders.pod(name, labels={"app": app}, priority=priority, **fields[kind]))
+
+
+KINDS = st.integers(0, 7)
+NODES = st.integers(0, 5)
+Answers = dict[str, Any]
+
+
+class Comparison(RuleBasedStateMachine):
+    """Nodes and pods come, change and go; after each step a pod of some kind is asked about twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = ClusterCache()
+        self.classes = ClassCache()
+        self.pods: dict[str, PodInfo] = {}
+        self.waiting: dict[str, PodInfo] = {}
+        self.nominator = Nominator(lambda key: self.waiting.get(key), self.cache.affinity_terms)
+        self.serial = 0
+        self.version = 0
+
+    @initialize(count=st.integers(1, 4))
+    def begin(self, count: int) -> None:
+        for number in range(count):
+            self.put_node(number, 0, 0)
+
+    @rule(number=NODES, shape=st.integers(0, 5), zone=st.integers(0, 1))
+    def put_node(self, number: int, shape: int, zone: int) -> None:
+        self.version += 1
+        self.cache.observe_node(
+            builders.node(
+                f"n{number}",
+                cpu=("2", "4", "1")[shape % 3],
+                zone=ZONES[zone],
+                labels={"disk": "ssd"} if shape % 2 else {},
+                taints=["dedicated=db:NoSchedule"] if shape == 4 else [],
+                unschedulable=shape == 5,
+                images={"registry.test/big:v1": 500 * 2**20} if shape in (1, 2) else None,
+                allocatable={"example.com/gpu": "2"} if shape in (0, 3) else None,
+                resource_version=str(self.version),
+            )
+        )
+
+    @rule(number=NODES)
+    def remove_node(self, number: int) -> None:
+        self.cache.remove_node(f"n{number}")
+
+    @rule(kind=KINDS, number=NODES, noisy=st.booleans())
+    def place_pod(self, kind: int, number: int, noisy: bool) -> None:
+        self.serial += 1
+        info = pending(kind, f"p{self.serial}").on_node(f"n{number}")
+        if noisy:
+            info = self._labelled(info, {"app": "web", "noisy": "yes"})
+        self.pods[info.uid] = info
+        if self.serial % 2:
+            self.cache.assume(info)
+        else:
+            self.cache.observe_pod(info)
+
+    @rule(data=st.data(), noisy=st.booleans(), terminating=st.booleans())
+    def change_pod(self, data: st.DataObject, noisy: bool, terminating: bool) -> None:
+        if not self.pods:
+            return
+        info = self.pods[data.draw(st.sampled_from(sorted(self.pods)))]
+        labels = dict(info.labels) | ({"noisy": "yes"} if noisy else {"noisy": "no"})
+        changed = self._labelled(info, labels, deleted="2026-02-01T00:00:00Z" if terminating else None)
+        self.pods[info.uid] = changed
+        self.cache.observe_pod(changed)
+
+    @rule(data=st.data())
+    def remove_pod(self, data: st.DataObject) -> None:
+        if self.pods:
+            uid = data.draw(st.sampled_from(sorted(self.pods)))
+            del self.pods[uid]
+            self.cache.remove_pod(uid)
+
+    @rule(kind=KINDS, number=NODES, priority=st.integers(0, 2), name=st.integers(0, 2))
+    def nominate(self, kind: int, number: int, priority: int, name: int) -> None:
+        info = pending(kind, f"w{name}", priority)
+        self.waiting[info.key] = info
+        self.nominator.nominate(info, f"n{number}")
+
+    @rule(name=st.integers(0, 2))
+    def withdraw(self, name: int) -> None:
+        self.waiting.pop(f"default/w{name}", None)
+        self.nominator.delete(f"pod-w{name}")
+
+    @rule(kind=KINDS, name=st.sampled_from(["x", "yy", "a1", "b2", "w1"]), priority=st.integers(0, 2), users=st.booleans())
+    def ask(self, kind: int, name: str, priority: int, users: bool) -> None:
+        profile = WITH_USERS if users else PLAIN
+        pod = self.waiting.get(f"default/{name}") or pending(kind, name, priority)
+        pod_class, fragments = self.classes.find(profile, pod, self.cache.view)
+        kept = self._answers(pod_class, fragments, pod)
+        fresh_pod = PodInfo(pod.pod)
+        fresh_class, fresh_fragments = ClassCache().find(profile, fresh_pod, self.cache.view)
+        fresh = self._answers(fresh_class, fresh_fragments, fresh_pod)
+        assert kept == fresh
+
+    @rule()
+    def much_happens(self) -> None:
+        """More than is looked at row by row."""
+        for number in range(40):
+            self.cache.observe_node(builders.node(f"m{number}", cpu="1", zone=ZONES[number % 2]))
+        for number in range(3, 40):
+            self.cache.remove_node(f"m{number}")
+
+    @invariant()
+    def the_cache_is_consistent(self) -> None:
+        self.cache.check()
+
+    def _answers(self, pod_class: PodClass, fragments: Any, pod: PodInfo) -> Answers:
+        view, journal = self.cache.view, self.cache.journal
+        table = view.table
+        names = table.names
+        filters = pod_class.filters
+        filters.refresh_pre_filters(pod, fragments, view)
+        if filters.pre_refusal is not None:
+            return {"refused": (filters.pre_refusal, filters.pre_rejectors)}
+        filters.refresh_rows(pod, view, journal)
+        rows = range(table.size)
+        answers: Answers = {
+            "refusals": {names[row]: filters.refusals[filters.codes[row]] for row in rows if filters.codes[row] > 0},
+            "fits": {names[row] for row in filters.feasible_rows.tolist()},
+            "count": filters.feasible_count,
+            "only": filters.only,
+        }
+        overlay = pod_class.overlays.setdefault(pod.priority, NominatedOverlay(pod_class.filters._profile.filter_plugins))
+        beside = overlay.refusals(pod, filters, view, journal, self.nominator)
+        answers["beside"] = {names[row]: refusal for row, refusal in beside.items()}
+        if filters.feasible_count:
+            try:
+                pod_class.scores.refresh(pod, fragments, view, journal, filters)
+            except PluginError as error:
+                return {**answers, "error": str(error)}
+            ranks = pod_class.scores.ranks
+            answers["ranks"] = {names[row]: int(ranks[row]) for row in filters.feasible_rows.tolist()}
+            assert set(np.flatnonzero(ranks >= 0).tolist()) == set(filters.feasible_rows.tolist())
+            some = filters.feasible_rows[::2].copy()
+            totals, shares = pod_class.scores.rank(pod, view, some)
+            answers["some"] = dict(zip([names[row] for row in some.tolist()], totals.tolist(), strict=True))
+            answers["shares"] = {plugin: share.tolist() for plugin, share in shares.items()} if len(some) else {}
+        return answers
+
+    @staticmethod
+    def _labelled(info: PodInfo, labels: dict[str, str], deleted: str | None = None) -> PodInfo:
+        import msgspec
+
+        metadata = msgspec.structs.replace(info.pod.metadata, labels=labels, deletion_timestamp=deleted)
+        return PodInfo(msgspec.structs.replace(info.pod, metadata=metadata), node_name=info.node_name)
+
+
+TestClassCache = Comparison.TestCase
+TestClassCache.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
