@@ -176,10 +176,10 @@ def _deny_a_binding(room: Room) -> None:
 
 def _preempt(room: Room, node: str) -> None:
     victim, winner = f"victim-on-{node}", f"winner-on-{node}"
-    where = {"nodeSelector": {"kubernetes.io/hostname": node}}
-    room.add_pods(builders.pod(victim, room.name, cpu="3", priorityClassName=LOW, **where))
+    where = {"kubernetes.io/hostname": node}
+    room.add_pods(builders.pod(victim, room.name, cpu="3", priorityClassName=LOW, nodeSelector=where))
     room.wait_placed(victim, node)
-    room.add_pods(builders.pod(winner, room.name, cpu="3", priorityClassName=HIGH, **where))
+    room.add_pods(builders.pod(winner, room.name, cpu="3", priorityClassName=HIGH, nodeSelector=where))
     room.wait_placed(winner, node)
     room.client.delete("Pod", winner, room.name)
 

@@ -206,6 +206,21 @@ FLAGS: Final[tuple[Flag, ...]] = (
         "the place of --config, which is read at the start only.",
         section=_OURS,
     ),
+    Flag(
+        "shadow",
+        Type.SWITCH,
+        "Decide and record but write nothing (the Lease apart), and compare with where the other scheduler puts the "
+        "pods; a profile may then have its name.",
+        "false",
+        _OURS,
+    ),
+    Flag(
+        "cache-reconcile-period",
+        Type.DURATION,
+        "How often the cache is compared with the API server; 0 for never.",
+        "5m0s",
+        _OURS,
+    ),
     Flag("journal", Type.FILE, "Append every decision to this file, a JSON line each.", section=_OURS),
     Flag("seed", Type.INTEGER, "Seed of ties and offsets: the same inputs give the same decisions.", "drawn", _OURS),
     Flag("help", Type.SWITCH, "Show this and exit.", section=_OURS, short="h"),

@@ -270,7 +270,6 @@ def _shell_settings(
     kube, limits = configuration.kube, configuration.tandem.limits
     connection = kube.client_connection
     journal = flags.get("journal")
-    defaults = WriterSettings()
     return ShellSettings(
         hostname=gethostname(),
         connection=ConnectionSettings(
@@ -283,13 +282,15 @@ def _shell_settings(
         serving=serving,
         writer=WriterSettings(
             binds_in_flight=limits.binds_in_flight,
-            binds_queued=min(defaults.binds_queued, limits.queued_writes),
+            binds_queued=limits.queued_writes,
         ),
         logs=logs,
         delay_cache_until_active=kube.delay_cache_until_active,
         journal=Path(journal) if journal else None,
         component_config=configuration_document(kube, with_keys=False),
         configuration_file=_watched_file(flags),
+        is_shadow=flags.get("shadow", False),
+        reconcile_seconds=_seconds(flags.get("cache-reconcile-period"), ShellSettings.reconcile_seconds),
         own_pod=own_pod(os.environ),
     )
 
@@ -365,19 +366,18 @@ def _certificate(flags: StatedFlags, faults: list[Fault]) -> ServingCertificate 
 def _access(flags: StatedFlags) -> AccessSettings:
     """Plain HTTP on the loopback asks nobody; everywhere else a page is shown to those whom the cluster allows it."""
     defaults = AccessSettings()
-
-    def life(flag: str, default: float) -> float:
-        stated: Duration | None = flags.get(flag)
-        return default if stated is None else stated.seconds
-
     paths = flags.get("authorization-always-allow-paths")
     return AccessSettings(
         open_paths=defaults.open_paths if paths is None else _listed(paths),
-        token_life=life("authentication-token-webhook-cache-ttl", defaults.token_life),
-        allowed_life=life("authorization-webhook-cache-authorized-ttl", defaults.allowed_life),
-        refused_life=life("authorization-webhook-cache-unauthorized-ttl", defaults.refused_life),
+        token_life=_seconds(flags.get("authentication-token-webhook-cache-ttl"), defaults.token_life),
+        allowed_life=_seconds(flags.get("authorization-webhook-cache-authorized-ttl"), defaults.allowed_life),
+        refused_life=_seconds(flags.get("authorization-webhook-cache-unauthorized-ttl"), defaults.refused_life),
         skips_lookup=flags.get("authentication-skip-lookup", False),
     )
+
+
+def _seconds(stated: Duration | None, default: float) -> float:
+    return default if stated is None else stated.seconds
 
 
 def _listed(values: Iterable[str]) -> tuple[str, ...]:

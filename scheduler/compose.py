@@ -106,4 +106,6 @@ def engine_settings(configuration: Configuration) -> EngineSettings:
         preemption=tandem.preemption,
         running_preemptions=tandem.limits.running_preemptions,
         attempts_kept=tandem.limits.journal_entries,
+        cached_classes=tandem.limits.cached_classes,
+        cached_selectors=tandem.limits.cached_selectors,
     )

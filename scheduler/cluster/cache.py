@@ -51,12 +51,13 @@ class Confirmation(Enum):
 class ClusterCache:
     """All nodes and all placed pods, whoever placed them."""
 
-    def __init__(self) -> None:
+    def __init__(self, selector_limit: int = 1024) -> None:
+        """``selector_limit``: of how many selectors the matching pods are counted at most."""
         self.table = NodeTable()
         self.objects = ObjectStore()
         self.images = ImageIndex()
         self.journal = RowJournal()
-        self.pod_counts = PodCounts(self.table)
+        self.pod_counts = PodCounts(self.table, selector_limit)
         self.affinity_terms = AffinityTerms(self.table)
         self.volumes = Volumes(self.table, self.objects)
         self._tallies: tuple[Tally, ...] = (self.pod_counts, self.affinity_terms, self.volumes)

@@ -63,7 +63,7 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     switch this off.
     """
 
-    rounds: Count = 5
+    rounds: Count = 0
     window: Duration = Duration(10 * MINUTE)
 
 
@@ -94,14 +94,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     binds_in_flight: Count = 24
     """Bindings sent to the API server and not yet answered."""
-    queued_writes: Count = 10_000
-    """API writes that wait for their turn; beyond, scheduling pauses."""
-    write_retries: Count = 5
-    """Attempts at one API write after the first."""
+    queued_writes: Count = 256
+    """Bindings that wait for their turn; beyond, scheduling pauses."""
     running_preemptions: Count = 1_000
     """Preemptions whose victims are being removed."""
-    waits: Count = 10_000
-    """Pods that wait in Permit or PreBind."""
     journal_entries: Count = 10_000
     """Attempts kept for explaining."""
     cached_classes: Count = 1_000
@@ -125,12 +121,10 @@ class TandemConfiguration(msgspec.Struct, frozen=True, kw_only=True, rename="cam
 # Lowest and highest of each limit.
 _LIMIT_RANGES: Final = {
     "binds_in_flight": (1, 256),
-    "queued_writes": (1, 1_000_000),
-    "write_retries": (0, 100),
+    "queued_writes": (1, 100_000),
     "running_preemptions": (1, 100_000),
-    "waits": (1, 1_000_000),
     "journal_entries": (0, 10_000_000),
-    "cached_classes": (0, 1_000_000),
+    "cached_classes": (1, 1_000_000),
     "cached_selectors": (1, 1_000_000),
 }
 

@@ -9,6 +9,7 @@ import structlog
 from scheduler.controller.events import EventRecorder
 from scheduler.controller.extender_calls import ExtenderCalls
 from scheduler.controller.plugin_calls import PluginCalls
+from scheduler.controller.shadow import ShadowWriter
 from scheduler.controller.writer import Writer
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.commands import CallExtender, Command, RecordAttempt, ReportRepairs, RunPlugin, WriteEvent
@@ -18,11 +19,12 @@ log = structlog.get_logger()
 
 class Dispatcher:
     """``dispatch`` never raises and never awaits. ``recorders`` are told of each attempt that is over,
-    ``report`` of repairs."""
+    ``report`` of repairs. With a ``shadow`` all that writes goes there, and no event is written.
+    """
 
     def __init__(
         self,
-        writer: Writer,
+        writer: Writer | ShadowWriter,
         events: EventRecorder,
         extenders: ExtenderCalls,
         plugins: PluginCalls,
@@ -30,6 +32,7 @@ class Dispatcher:
         report: Callable[[ReportRepairs], None] = lambda _: None,
     ) -> None:
         self._writer = writer
+        self._shadow = writer if isinstance(writer, ShadowWriter) else None
         self._events = events
         self._extenders = extenders
         self._plugins = plugins
@@ -40,11 +43,18 @@ class Dispatcher:
         if isinstance(command, RecordAttempt):
             self._record(command.attempt)
         elif isinstance(command, WriteEvent):
-            self._events.record(command)
+            if self._shadow is None:
+                self._events.record(command)
         elif isinstance(command, CallExtender):
-            self._extenders.submit(command)
+            if self._shadow is not None and command.binds is not None:
+                self._shadow.call_binder(command)
+            else:
+                self._extenders.submit(command)
         elif isinstance(command, RunPlugin):
-            self._plugins.submit(command)
+            if self._shadow is not None:
+                self._shadow.run_plugin(command)
+            else:
+                self._plugins.submit(command)
         elif isinstance(command, ReportRepairs):
             self._report(command)
         else:

@@ -45,22 +45,27 @@ class _Review(msgspec.Struct, frozen=True):
     status: _ReviewStatus = _ReviewStatus()
 
 
+WRITES = (
+    Right("", "pods", "get"),
+    Right("", "pods", "delete"),
+    Right("", "pods/binding", "create"),
+    Right("", "pods/status", "patch"),
+    Right("events.k8s.io", "events", "create", is_optional=True),
+    Right("events.k8s.io", "events", "patch", is_optional=True),
+    Right("", "persistentvolumes", "patch", is_optional=True),
+    Right("", "persistentvolumeclaims", "patch", is_optional=True),
+    Right("", "pods/eviction", "create", is_optional=True),
+)
+"""What carrying out decisions takes."""
+
+
 def rights_needed(settings: ShellSettings) -> list[Right]:
     """Everything that the shipped ClusterRole gives (reference cycle.md §19)."""
     rights = [
         Right(KINDS[kind].group, KINDS[kind].plural, verb) for kind in settings.kinds for verb in ("list", "watch")
     ]
-    rights += [
-        Right("", "pods", "get"),
-        Right("", "pods", "delete"),
-        Right("", "pods/binding", "create"),
-        Right("", "pods/status", "patch"),
-        Right("events.k8s.io", "events", "create", is_optional=True),
-        Right("events.k8s.io", "events", "patch", is_optional=True),
-        Right("", "persistentvolumes", "patch", is_optional=True),
-        Right("", "persistentvolumeclaims", "patch", is_optional=True),
-        Right("", "pods/eviction", "create", is_optional=True),
-    ]
+    if not settings.is_shadow:
+        rights += WRITES
     election = settings.leader_election
     if election.leader_elect:
         group, namespace, name = "coordination.k8s.io", election.resource_namespace, election.resource_name

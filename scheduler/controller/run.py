@@ -14,7 +14,7 @@ import importlib
 import random
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -37,12 +37,13 @@ from scheduler.controller.operator import KopfOperator, Proofs
 from scheduler.controller.parts import EngineFactory, Parts
 from scheduler.controller.plugin_calls import PluginCalls
 from scheduler.controller.reconcile import Reconciler
-from scheduler.controller.reflector import Reflector
+from scheduler.controller.reflector import Reflector, Sink
 from scheduler.controller.reload import ConfigurationReloader, NewConfiguration, Prepare
 from scheduler.controller.request_limiter import RequestLimiter
 from scheduler.controller.rights import report_missing_rights
 from scheduler.controller.serving import HealthServer
 from scheduler.controller.settings import ShellSettings
+from scheduler.controller.shadow import ShadowWriter
 from scheduler.controller.shell_metrics import watch_shell
 from scheduler.controller.side_loop import SideLoop
 from scheduler.controller.signals import StopSignals
@@ -50,10 +51,12 @@ from scheduler.controller.telemetry import SchedulerMetrics
 from scheduler.controller.tls import REFRESH_SECONDS, ServingCertificate
 from scheduler.controller.write_requests import WriteRequests
 from scheduler.controller.writer import Writer
-from scheduler.engine.attempt import Attempt
-from scheduler.engine.commands import ReportRepairs, WriteEvent
-from scheduler.engine.stimuli import Synced
+from scheduler.engine.attempt import SCHEDULED, Attempt
+from scheduler.engine.commands import PodReference, ReportRepairs, WriteEvent
+from scheduler.engine.stimuli import Stimulus, Synced
 from scheduler.errors import ApiError, ConfigurationError
+from scheduler.objects.kinds import Kind
+from scheduler.objects.pod import Pod
 from scheduler.objects.timestamps import format_seconds
 
 EXIT_STOPPED = 0
@@ -116,13 +119,7 @@ class Shell:
         )
         self.metrics = SchedulerMetrics()
         self.journal = Journal(settings.journal) if settings.journal is not None else None
-        self.writer = Writer(
-            WriteRequests(self.client, settings.writer, lambda: format_seconds(time.time_ns())),
-            leadership,
-            lambda finished: self.loop.feed_one(finished),
-            settings.writer,
-            random.Random().random,
-        )
+        self.writer = self._shadow_writer() if settings.is_shadow else self._writer()
         self.events = EventRecorder(self.client, leadership, settings.hostname, settings.writer)
         self.extenders = ExtenderCalls(lambda answer: self.loop.feed_one(answer), parts.extender_ssl)
         self.plugins = PluginCalls(lambda finished: self.loop.feed_one(finished), parts.plugin_calls)
@@ -133,7 +130,7 @@ class Shell:
             self._may_pop,
             after_slice=self._after_slice,
         )
-        self.reflectors = [Reflector(kind, self.client, self.loop.feed) for kind in settings.kinds]
+        self.reflectors = [Reflector(kind, self.client, self._sink_of(kind)) for kind in settings.kinds]
         self.reconciler = Reconciler(self.reflectors, self.client, self.loop.feed_one, self.metrics.repairs)
         self.server = self._server()
         self.reloader = self._reloader(parts.prepare) if parts.prepare is not None else None
@@ -150,6 +147,8 @@ class Shell:
             await self.server.start()
             signals.install()
             log.info("Starting", server=credentials.server, credentials=credentials.source)
+            if self._settings.is_shadow:
+                log.warning("Shadow mode: nothing is written but the Lease")
             self._start()
             return await self._until_the_end(signals)
         finally:
@@ -351,14 +350,51 @@ class Shell:
     def _may_pop(self) -> bool:
         return self._is_synced and self.writer.has_room and self._leadership.is_held()
 
+    def _writer(self) -> Writer:
+        return Writer(
+            WriteRequests(self.client, self._settings.writer, lambda: format_seconds(time.time_ns())),
+            self._leadership,
+            lambda finished: self.loop.feed_one(finished),
+            self._settings.writer,
+            random.Random().random,
+        )
+
+    def _shadow_writer(self) -> ShadowWriter:
+        def node_of(pod: PodReference) -> str | None:
+            for reflector in self.reflectors:
+                if reflector.kind is Kind.POD:
+                    found = reflector.known.get(pod.key)
+                    if isinstance(found, Pod) and found.uid == pod.uid:
+                        return found.spec.node_name
+            return None
+
+        return ShadowWriter(lambda stimulus: self.loop.feed_one(stimulus), node_of, self.metrics.shadow_decisions)
+
+    def _sink_of(self, kind: Kind) -> Sink:
+        shadow = self.writer if isinstance(self.writer, ShadowWriter) else None
+        if shadow is None or kind is not Kind.POD:
+            return self.loop.feed
+        see = shadow.see
+
+        def feed(stimuli: Sequence[Stimulus]) -> None:
+            self.loop.feed(stimuli)
+            see(stimuli)
+
+        return feed
+
     def _report(self, repairs: ReportRepairs) -> None:
         self.reconciler.report(repairs)
 
     def _recorders(self) -> tuple[Callable[[Attempt], None], ...]:
         recorders: list[Callable[[Attempt], None]] = [
             self.metrics.observe,
-            AttemptLog(self._settings.logs.verbosity).write,
         ]
+        attempts = AttemptLog(self._settings.logs.verbosity)
+        if self._settings.is_shadow:
+            # Nothing is bound: what comes of a placement is told by the shadow.
+            recorders.append(lambda attempt: attempts.write(attempt) if attempt.result != SCHEDULED else None)
+        else:
+            recorders.append(attempts.write)
         if self.journal is not None:
             recorders.append(self.journal.write)
         return (*recorders, *self._parts.observers)

@@ -172,6 +172,8 @@ class ShellSettings:
     """How long binds under way may take to end after SIGTERM."""
     reconcile_seconds: float = 300.0
     """How often the cache is compared with the API server; 0 for never."""
+    is_shadow: bool = False
+    """Nothing is written but the Lease: decisions are compared with those of the scheduler that places the pods."""
     component_config: Mapping[str, Any] = field(default_factory=dict)
     configuration_file: str = ""
     """Read again when it changes; "" for none."""

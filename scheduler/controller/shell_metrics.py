@@ -9,6 +9,7 @@ from scheduler.controller.events import EventRecorder
 from scheduler.controller.loop import SchedulingLoop
 from scheduler.controller.parts import Parts
 from scheduler.controller.reflector import Reflector
+from scheduler.controller.shadow import ShadowWriter
 from scheduler.controller.telemetry import SchedulerMetrics
 from scheduler.controller.writer import Writer
 
@@ -17,7 +18,7 @@ class ShellNumbers(Protocol):
     """The parts that have something to count."""
 
     @property
-    def writer(self) -> Writer: ...
+    def writer(self) -> Writer | ShadowWriter: ...
 
     @property
     def events(self) -> EventRecorder: ...

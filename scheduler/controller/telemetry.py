@@ -102,6 +102,8 @@ class SchedulerMetrics:
         self.reloads = made.counter("tandem_config_reloads", text, ("result",))
         text = "What the cache had missed and was mended, by kind. Each is a bug."
         self.repairs = made.counter("tandem_cache_repairs", text, ("kind",))
+        text = "Decisions compared with where the other scheduler put the pod; unknown: it has not, in time."
+        self.shadow_decisions = made.counter("tandem_shadow_decisions", text, ("agrees",))
         self._by_profile: dict[tuple[str, str], _ProfileChildren] = {}
         self._point_children: dict[tuple[str, str, str], HistogramChild] = {}
         self.registry.register(made)

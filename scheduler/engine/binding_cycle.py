@@ -297,7 +297,9 @@ class BindingCycles:
             ticket = self._ticket(binding, binder.name)
             # The call ends by its own time-out; should that be lost too, the deadline ends it.
             self._deadlines.set(("extender", ticket), now.monotonic + binder.timeout_seconds + ANSWER_GRACE_SECONDS)
-            return [CallExtender(ticket, binder.number, verb, binder.url(verb), body, binder.timeout_seconds)]
+            binds = (binding.reference, pod.node_name)
+            seconds = binder.timeout_seconds
+            return [CallExtender(ticket, binder.number, verb, binder.url(verb), body, seconds, binds)]
         ticket = self._ticket(binding, binder)
         if binder == "DefaultBinder":
             return [BindPod(ticket, binding.reference, pod.node_name)]

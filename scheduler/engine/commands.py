@@ -116,6 +116,8 @@ class CallExtender:
     url: str
     body: bytes
     timeout_seconds: float
+    binds: tuple[PodReference, str] | None = None
+    """The pod and the node, where the extender is asked to bind."""
 
 
 @dataclass(frozen=True, slots=True)

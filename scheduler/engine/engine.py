@@ -84,6 +84,8 @@ class EngineSettings:
     preemption: PreemptionSettings = PreemptionSettings()  # noqa: RUF009 - frozen
     running_preemptions: int = 1_000
     class_cache_bytes: int = 48 * 2**20
+    cached_classes: int = 1_000
+    cached_selectors: int = 10_000
     attempts_kept: int = 10_000
 
 
@@ -102,12 +104,12 @@ class Engine:
     ) -> None:
         self.profiles = profiles
         self.settings = settings
-        self.cache = ClusterCache()
+        self.cache = ClusterCache(settings.cached_selectors)
         self.known_pods = KnownPods()
         self.nominator = Nominator(self.known_pods.get, self.cache.affinity_terms)
         self.facts = QueueFacts()
         self.deadlines = Deadlines()
-        self.classes = ClassCache(settings.class_cache_bytes)
+        self.classes = ClassCache(settings.class_cache_bytes, settings.cached_classes)
         self.is_synced = False
         self.is_stopping = False
         self._new_ticket = count(1).__next__

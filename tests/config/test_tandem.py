@@ -38,11 +38,11 @@ preemption:
   victimScope: own
   nominationTimeout: 5m
   mode: sync
-  breaker: {rounds: 0, window: 1h}
+  breaker: {rounds: 3, window: 1h}
   preferOtherThanDaemonSets: true
 plugins:
 - {name: Mine, path: "my.plugins:Mine"}
-limits: {bindsInFlight: 32, waits: 5}
+limits: {bindsInFlight: 32, queuedWrites: 5}
 podMaxInUnschedulablePodsDuration: 30s
 """
     ).tandem
@@ -51,10 +51,10 @@ podMaxInUnschedulablePodsDuration: 30s
     assert settings.preemption.victim_scope is VictimScope.OWN
     assert settings.preemption.nomination_timeout == Duration.of_seconds(300)
     assert settings.preemption.mode is PreemptionMode.SYNC
-    assert (settings.preemption.breaker.rounds, str(settings.preemption.breaker.window)) == (0, "1h0m0s")
+    assert (settings.preemption.breaker.rounds, str(settings.preemption.breaker.window)) == (3, "1h0m0s")
     assert settings.preemption.prefer_other_than_daemon_sets
     assert settings.plugins == (UserPlugin("Mine", "my.plugins:Mine"),)
-    assert (settings.limits.binds_in_flight, settings.limits.waits) == (32, 5)
+    assert (settings.limits.binds_in_flight, settings.limits.queued_writes) == (32, 5)
     assert settings.pod_max_in_unschedulable_pods_duration == Duration.of_seconds(30)
 
 
@@ -75,7 +75,7 @@ plugins:
 - {name: Mine, path: nothing}
 - {name: Mine, path: "a.b:C.D"}
 - {}
-limits: {bindsInFlight: 0, waits: "5"}
+limits: {bindsInFlight: 0, queuedWrites: "5"}
 podMaxInUnschedulablePodsDuration: 0s
 """
     assert faults(text) == [
@@ -83,7 +83,7 @@ podMaxInUnschedulablePodsDuration: 0s
         'nominations: Unsupported value: "mine": supported values: "ours", "all"',
         'preemption.pdbPolicy: Unsupported value: "loose": supported values: "bestEffort", "strict"',
         'preemption.nominationTimeout: Invalid value: 5: expected a duration such as "1m30s", got an integer',
-        'limits.waits: Invalid value: "5": expected an integer, got a string',
+        'limits.queuedWrites: Invalid value: "5": expected an integer, got a string',
         "preemption.breaker.rounds: Invalid value: -1: must be non-negative",
         "preemption.breaker.window: Invalid value: 0s: must be greater than zero",
         'plugins[0].name: Invalid value: "DefaultBinder": is the name of a built-in plugin',

@@ -206,7 +206,9 @@ def test_two_preemptors_on_one_node_both_get_their_room() -> None:
     first, second = cluster.schedule(), cluster.schedule()
     assert first is not None and second is not None
     assert len(first.victims) == 2
-    assert set(second.victims) == {f"default/low{number}" for number in range(4)}, "beside the nominated one nobody fits"
+    assert set(second.victims) == {f"default/low{number}" for number in range(4)}, (
+        "beside the nominated one nobody fits"
+    )
     cluster.settle()
     assert (bound(cluster, "high"), bound(cluster, "mid")) == ("n", "n")
 

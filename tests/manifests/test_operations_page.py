@@ -83,3 +83,11 @@ def test_numbers_are_those_of_the_code() -> None:
         f"{writer.events_queued:,}; warnings at {writer.warnings_per_second:g} a second, {writer.warnings_burst} at",
     ):
         assert told in TEXT, told
+
+
+def test_log_lines_that_are_quoted_are_written_by_the_scheduler() -> None:
+    source = "".join(file.read_text() for file in (ROOT / "scheduler").rglob("*.py"))
+    quoted = re.findall(r"`((?:[A-Z][a-z]+|certificate)(?: [a-z]+){1,6})`", TEXT)
+    assert {"Missing rights", "Leaderelection lost"} <= set(quoted)
+    for line in quoted:
+        assert line in source, line
