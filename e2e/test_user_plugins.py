@@ -36,7 +36,7 @@ def configuration(folder: Path, plugins: dict[str, str]) -> Path:
 
 @pytest.fixture
 def tandem(new_tandem: Callable[..., Tandem], cluster: Cluster, tmp_path: Path) -> Iterator[Tandem]:
-    # As the cluster's administrator: these plugins read ConfigMaps and label pods, which the shipped rules do not allow.
+    # As the administrator: these plugins read ConfigMaps and label pods, which the shipped rules do not allow.
     options = [f"--config={configuration(tmp_path, PLUGINS)}"]
     with new_tandem(options=options, kubeconfig=cluster.kubeconfig) as tandem:
         yield tandem

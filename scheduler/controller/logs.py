@@ -23,6 +23,7 @@ ATTEMPT_VERBOSITY = 2
 DEBUG_VERBOSITY = 4
 NOISY = ("kopf", "aiohttp", "kubernetes_asyncio", "asyncio")
 
+
 def configure_logs(settings: LogSettings, stream: TextIO = sys.stderr) -> None:
     """Set up structlog and the standard library's root logger. Call once, first of all."""
     as_json = settings.format == "json" or (settings.format == "auto" and not stream.isatty())

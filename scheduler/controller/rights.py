@@ -76,6 +76,9 @@ def rights_needed(settings: ShellSettings) -> list[Right]:
             Right("authentication.k8s.io", "tokenreviews", "create", is_optional=True),
             Right("authorization.k8s.io", "subjectaccessreviews", "create", is_optional=True),
         ]
+        if not settings.serving.access.skips_lookup:
+            name = "extension-apiserver-authentication"
+            rights.append(Right("", "configmaps", "get", "kube-system", name, is_optional=True))
     options = settings.operator
     if options.enabled:
         rights += [Right("scheduling.k8s.io", "priorityclasses", verb, is_optional=True) for verb in ("list", "watch")]

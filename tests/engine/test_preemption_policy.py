@@ -180,7 +180,8 @@ def test_with_no_other_node_the_nomination_is_given_up_and_renewed_later() -> No
     cluster.advance(60)
     assert "1 Preemption is suspended on the node: its victims did not end in time" in try_high(cluster)
     assert cluster.nominated("high") == ""
-    cluster.succeed(cluster.write(PatchPodStatus, "high"))
+    for patch in cluster.writes(PatchPodStatus, "high"):
+        cluster.succeed(patch)
     cluster.advance(60)
     assert try_high(cluster) == "a"
 

@@ -1,4 +1,4 @@
-"""What a PromQL expression asks for: names of series, and labels. As far as our dashboard and alerts use the language."""
+"""What a PromQL expression asks for: series and labels. As far as our dashboard and alerts use the language."""
 
 from __future__ import annotations
 

@@ -94,15 +94,17 @@ ADDED = (LabelOfPods, ByName, Stamped, Secretive)
 
 
 def profile_of(*added: type) -> Profile:
+    """A profile with a name of its own: the cache goes by the names."""
+    name = f"with-{len(added)}-added"
     enabled = ", ".join(f"{{name: {plugin.name}}}" for plugin in added)
     text = f"""
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles:
-- schedulerName: tandem-scheduler
+- schedulerName: {name}
   plugins: {{multiPoint: {{enabled: [{enabled}]}}}}
 """
-    return build_profiles(load(text), registry(added))["tandem-scheduler"]
+    return build_profiles(load(text), registry(added))[name]
 
 
 PROFILES = (profile_of(), profile_of(LabelOfPods, ByName, Stamped), profile_of(*ADDED))
