@@ -1,8 +1,9 @@
 """``--shadow``: decide, show and record, but write nothing, beside the scheduler that does place the pods.
 
-It stands in the writer's place. A binding waits here, its pod assumed on our node as ever, until the watch shows where
-the other scheduler has put it (then the two are compared, and the engine's cache has the truth by the same event), until
-the pod is gone, or until the other has taken too long: then the assumption is dropped and the pod tried again. Removals of victims wait likewise for the victims to go. Nothing that we would have done is ever believed.
+It stands in the writer's place. A binding waits here, its pod assumed on our node as ever, until the watch shows
+where the other scheduler has put it (then the two are compared, and the engine's cache has the truth by the same
+event), until the pod is gone, or until the other has taken too long: then the assumption is dropped and the pod tried
+again. Removals of victims wait likewise for the victims to go. Nothing that we would have done is ever believed.
 """
 
 from __future__ import annotations
