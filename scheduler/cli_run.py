@@ -290,7 +290,7 @@ def _shell_settings(
         component_config=configuration_document(kube, with_keys=False),
         configuration_file=_watched_file(flags),
         is_shadow=flags.get("shadow", False),
-        reconcile_seconds=_seconds(flags.get("cache-reconcile-period"), ShellSettings.reconcile_seconds),
+        reconcile_seconds=_seconds(flags.get("cache-reconcile-period"), ShellSettings().reconcile_seconds),
         own_pod=own_pod(os.environ),
     )
 
