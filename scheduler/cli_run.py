@@ -39,6 +39,7 @@ from scheduler.controller.parts import Parts
 from scheduler.controller.reload import NewConfiguration
 from scheduler.controller.run import run_blocking
 from scheduler.controller.settings import (
+    RECONCILE_SECONDS,
     AccessSettings,
     ConnectionSettings,
     LeaderElectionSettings,
@@ -290,7 +291,7 @@ def _shell_settings(
         component_config=configuration_document(kube, with_keys=False),
         configuration_file=_watched_file(flags),
         is_shadow=flags.get("shadow", False),
-        reconcile_seconds=_seconds(flags.get("cache-reconcile-period"), ShellSettings().reconcile_seconds),
+        reconcile_seconds=_seconds(flags.get("cache-reconcile-period"), RECONCILE_SECONDS),
         own_pod=own_pod(os.environ),
     )
 

@@ -32,6 +32,8 @@ READ_KINDS: tuple[Kind, ...] = (
 )
 """Every kind that a decision reads; each has a reflector, and scheduling waits for all of them."""
 
+RECONCILE_SECONDS = 300.0
+
 KUBE_SCHEDULER_LEASE = ("kube-system", "kube-scheduler")
 
 
@@ -170,7 +172,7 @@ class ShellSettings:
     journal: Path | None = None
     settle_seconds: float = 10.0
     """How long binds under way may take to end after SIGTERM."""
-    reconcile_seconds: float = 300.0
+    reconcile_seconds: float = RECONCILE_SECONDS
     """How often the cache is compared with the API server; 0 for never."""
     is_shadow: bool = False
     """Nothing is written but the Lease: decisions are compared with those of the scheduler that places the pods."""
