@@ -103,14 +103,14 @@ def _say_why_the_subject_is_another(request: pytest.FixtureRequest) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", action="store_true", help="also the tests that take many minutes")
+    parser.addoption("--long", action="store_true", help="only the tests that take many minutes, else never run")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--long"):
-        for item in items:
-            if item.get_closest_marker("long"):
-                item.add_marker(pytest.mark.skip(reason="takes many minutes: --long"))
+    is_long = config.getoption("--long")
+    left_out = [item for item in items if (item.get_closest_marker("long") is not None) != is_long]
+    items[:] = [item for item in items if item not in set(left_out)]
+    config.hook.pytest_deselected(items=left_out)
 
 
 def pytest_configure(config: pytest.Config) -> None:

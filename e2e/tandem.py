@@ -15,7 +15,7 @@ from e2e.subject import Scheduler
 
 
 class Tandem(Scheduler):
-    """`config` becomes a file for ``--config``; without it the scheduler's own defaults hold."""
+    """`config` becomes a file for ``--config``, a list one of several documents; without it the defaults hold."""
 
     kind = "tandem"
     scheme = "http"
@@ -25,7 +25,7 @@ class Tandem(Scheduler):
         kubeconfig: Path,
         folder: Path,
         scheduler_name: str = SCHEDULER,
-        config: dict[str, Any] | None = None,
+        config: dict[str, Any] | list[dict[str, Any]] | None = None,
         options: Sequence[str] = (),
         journal: bool = True,
     ) -> None:
@@ -48,7 +48,8 @@ class Tandem(Scheduler):
             command.append(f"--journal={self.journal}")
         if self._config is not None:
             file = self.folder / f"{self.scheduler_name}.yaml"
-            file.write_text(yaml.safe_dump(self._config))
+            documents = self._config if isinstance(self._config, list) else [self._config]
+            file.write_text(yaml.safe_dump_all(documents))
             command.append(f"--config={file}")
         return [*command, *self._options]
 

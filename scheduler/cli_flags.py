@@ -221,6 +221,13 @@ FLAGS: Final[tuple[Flag, ...]] = (
         "5m0s",
         _OURS,
     ),
+    Flag(
+        "tracing",
+        Type.SWITCH,
+        "Export an OpenTelemetry trace of each pod by OTLP over HTTP, as the OTEL_ variables say (extra: tracing).",
+        "false",
+        _OURS,
+    ),
     Flag("journal", Type.FILE, "Append every decision to this file, a JSON line each.", section=_OURS),
     Flag("seed", Type.INTEGER, "Seed of ties and offsets: the same inputs give the same decisions.", "drawn", _OURS),
     Flag("help", Type.SWITCH, "Show this and exit.", section=_OURS, short="h"),

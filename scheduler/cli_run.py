@@ -54,6 +54,7 @@ from scheduler.engine.commands import PodReference
 from scheduler.engine.engine import Engine
 from scheduler.engine.explain import PreemptionMemory
 from scheduler.errors import ConfigurationError, Fault
+from scheduler.extenders.documents import kinds_sent_whole
 from scheduler.framework.now import Now
 from scheduler.framework.profile import Profile
 from scheduler.user_plugins.calls import plugin_calls
@@ -121,6 +122,7 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
         gauges=GaugesOfEngine(engine),
         plugin_calls=plugin_calls(prepared.profiles, client_for_plugins),
         extender_ssl=prepared.extender_ssl,
+        kinds_sent_whole=kinds_sent_whole(prepared.configuration.kube.extenders),
         routes=debugging.routes(engine, lambda: Now(time.monotonic(), time.time_ns()), memory),
         observers=(memory.observe,),
     )
@@ -291,6 +293,7 @@ def _shell_settings(
         component_config=configuration_document(kube, with_keys=False),
         configuration_file=_watched_file(flags),
         is_shadow=flags.get("shadow", False),
+        is_tracing=flags.get("tracing", False),
         reconcile_seconds=_seconds(flags.get("cache-reconcile-period"), RECONCILE_SECONDS),
         own_pod=own_pod(os.environ),
     )

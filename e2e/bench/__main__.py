@@ -82,6 +82,7 @@ async def _measure(
         told=times.told,
         cpu_seconds=after.cpu_seconds - before.cpu_seconds,
         peak_rss=after.peak_rss_bytes,
+        victims=len(times.removed),
     )
 
 

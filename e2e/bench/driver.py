@@ -22,6 +22,7 @@ IN_FLIGHT = 32
 class _Name(msgspec.Struct, frozen=True):
     name: str = ""
     resourceVersion: str = ""
+    deletionTimestamp: str = ""
 
 
 class _Spec(msgspec.Struct, frozen=True):
@@ -55,12 +56,19 @@ class Times:
         self.created: dict[str, float] = {}
         self.bound: dict[str, float] = {}
         self.told: dict[str, float] = {}
+        self.removed: set[str] = set()
+        """Pods that were there before and had to go."""
         self.all_bound = asyncio.Event()
         self.all_told = asyncio.Event()
 
     def saw_pod(self, line: _Line) -> None:
         name = line.object.metadata.name
-        if name not in self.names or line.type == "DELETED":
+        is_going = line.type == "DELETED" or bool(line.object.metadata.deletionTimestamp)
+        if name not in self.names:
+            if is_going:
+                self.removed.add(name)
+            return
+        if line.type == "DELETED":
             return
         now = time.monotonic()
         self.created.setdefault(name, now)

@@ -26,6 +26,8 @@ class Result:
     cpu_per_pod: float
     peak_rss: int
     faults: tuple[str, ...] = field(default=())
+    victims: int = 0
+    """Pods that were there before and had to go."""
 
     @property
     def counts(self) -> bool:
@@ -47,6 +49,7 @@ def measure(
     told: Mapping[str, float],
     cpu_seconds: float,
     peak_rss: int,
+    victims: int = 0,
 ) -> Result:
     """The result of a run from the moments (seconds, one clock) at which each pod was created, bound and told of."""
     waits = sorted(bound[name] - created[name] for name in names if name in bound)
@@ -64,6 +67,7 @@ def measure(
         cpu_per_pod=cpu_seconds / len(bound) if bound else 0.0,
         peak_rss=peak_rss,
         faults=tuple(_faults(names, bound, told)),
+        victims=victims,
     )
 
 

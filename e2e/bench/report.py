@@ -17,7 +17,10 @@ from rich.table import Table
 from e2e.bench.measurement import Result, ratios
 from e2e.controlplane.versions import ETCD, KUBERNETES
 
-COLUMNS = ("scenario", "contender", "nodes", "pods", "pods/s", "p50 ms", "p99 ms", "CPU µs/pod", "RSS MiB", "counts")
+COLUMNS = (
+    *("scenario", "contender", "nodes", "pods", "seconds", "pods/s", "p50 ms", "p99 ms", "CPU µs/pod", "RSS MiB"),
+    *("victims", "counts"),
+)
 
 
 def row(result: Result) -> tuple[str, ...]:
@@ -27,11 +30,13 @@ def row(result: Result) -> tuple[str, ...]:
         result.contender,
         str(result.nodes),
         f"{result.bound}/{result.pods}" if result.bound < result.pods else str(result.pods),
+        f"{result.seconds:.1f}",
         f"{result.pods_per_second:.0f}",
         f"{result.p50 * 1e3:.1f}",
         f"{result.p99 * 1e3:.1f}",
         f"{result.cpu_per_pod * 1e6:.0f}",
         f"{result.peak_rss / 2**20:.0f}",
+        str(result.victims),
         "yes" if result.counts else "no: " + "; ".join(result.faults),
     )
 

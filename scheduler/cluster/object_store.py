@@ -11,23 +11,27 @@ from scheduler.objects.kinds import Kind
 class ObjectStore:
     """Kind → key → object. ``version(kind)`` grows with each change of the kind, so that answers can be kept."""
 
-    __slots__ = ("_objects", "_versions")
+    __slots__ = ("_objects", "_versions", "changes")
 
     def __init__(self) -> None:
         self._objects: dict[Kind, dict[str, Any]] = {kind: {} for kind in Kind}
         self._versions: dict[Kind, int] = dict.fromkeys(Kind, 0)
+        self.changes = 0
+        """Grows with each change of any kind."""
 
     def put(self, kind: Kind, key: str, value: Any) -> Any:
         """Keep the newest object; the one it replaces is returned, or None."""
         old = self._objects[kind].get(key)
         self._objects[kind][key] = value
         self._versions[kind] += 1
+        self.changes += 1
         return old
 
     def drop(self, kind: Kind, key: str) -> Any:
         old = self._objects[kind].pop(key, None)
         if old is not None:
             self._versions[kind] += 1
+            self.changes += 1
         return old
 
     def get(self, kind: Kind, key: str) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from typing import Final
 
 from scheduler.objects.pod import Pod
 from scheduler.objects.ports import HostPort, host_ports
@@ -13,6 +14,8 @@ from scheduler.objects.resources import (
     requests_of,
     score_requests_of,
 )
+
+NOT_WORKED_OUT: Final = object()
 
 
 class PodInfo:
@@ -34,6 +37,7 @@ class PodInfo:
         "node_name",
         "pod",
         "priority",
+        "template",
         "uid",
     )
 
@@ -52,6 +56,8 @@ class PodInfo:
         self._charged: ResourceVector | None = None
         self._non_zero: tuple[int, int] | None = None
         self._ports: tuple[HostPort, ...] | None = None
+        self.template: Hashable | None = NOT_WORKED_OUT
+        """For ``pod_template.template_key``."""
 
     def on_node(self, node_name: str) -> PodInfo:
         """The same pod, assumed to run there."""
@@ -64,6 +70,19 @@ class PodInfo:
         other = self._copy()
         other.pod = self.pod.nominated_to(node_name)
         return other
+
+    def share_arithmetic(self, other: PodInfo) -> None:
+        """Take over what was worked out about a pod of the same template, unless one of them has a status that counts
+        (a resize in place)."""
+        if self.pod.status.container_statuses or other.pod.status.container_statuses:
+            return
+        if self.pod.status.resources is not None or other.pod.status.resources is not None:
+            return
+        self._requests = other.requests
+        self._score_requests = other.score_requests
+        self._charged = other.charged
+        self._non_zero = other.non_zero
+        self._ports = other.ports
 
     def _copy(self) -> PodInfo:
         other = PodInfo.__new__(PodInfo)
@@ -80,6 +99,7 @@ class PodInfo:
         other._charged = self._charged
         other._non_zero = self._non_zero
         other._ports = self._ports
+        other.template = NOT_WORKED_OUT
         return other
 
     @property

@@ -18,7 +18,7 @@ from collections.abc import Hashable
 
 import msgspec
 
-from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.pod_info import NOT_WORKED_OUT, PodInfo
 from scheduler.objects.meta import controller_of
 
 _ENCODER = msgspec.json.Encoder(order="sorted")
@@ -26,6 +26,12 @@ _ENCODER = msgspec.json.Encoder(order="sorted")
 
 def template_key(info: PodInfo) -> Hashable | None:
     """Equal for pods that differ in nothing but name, UID and status; None for a pod like no other."""
+    if info.template is NOT_WORKED_OUT:
+        info.template = _worked_out(info)
+    return info.template
+
+
+def _worked_out(info: PodInfo) -> Hashable | None:
     spec = info.pod.spec
     if any(volume.ephemeral is not None for volume in spec.volumes):
         return None

@@ -68,6 +68,19 @@ class View:
     def all(self, kind: Kind) -> Mapping[str, Any]:
         return self.objects.all(kind)
 
+    @property
+    def epoch(self) -> tuple[int, ...]:
+        """Equal epochs of one cache promise equal versions of everything: only pods came to rows or left them."""
+        return (
+            self.table.node_version,
+            self.table.size,
+            self.objects.changes,
+            self.pod_counts.changes,
+            self.affinity_terms.version,
+            self.images.version,
+            self.volumes.version,
+        )
+
     def version(self, kind: Kind) -> int:
         """Grows with each change of the kind's objects."""
         return self.objects.version(kind)

@@ -56,7 +56,8 @@ class Volumes:
     ) -> None:
         self._table = table
         self._objects = objects
-        self._users: Counter[str] = Counter()
+        self._users: dict[str, Counter[int]] = {}
+        """Claim → row → pods there that use it."""
         self.version = 0
         """Grows whenever the users of any claim change."""
         self._seen: dict[Kind, int] = dict.fromkeys(STORAGE_KINDS, 0)
@@ -75,7 +76,7 @@ class Volumes:
         if not info.pod.spec.volumes:
             return
         for claim in _claims_of(info):
-            self._users[claim] += 1
+            self._users.setdefault(claim, Counter())[row] += 1
             self.version += 1
         self._attached.add(info, row)
         self._disks.add(info, row)
@@ -84,8 +85,11 @@ class Volumes:
         if not info.pod.spec.volumes:
             return
         for claim in _claims_of(info):
-            self._users[claim] -= 1
-            if not self._users[claim]:
+            rows = self._users[claim]
+            rows[row] -= 1
+            if not rows[row]:
+                del rows[row]
+            if not rows:
                 del self._users[claim]
             self.version += 1
         self._attached.remove(info, row)
@@ -99,8 +103,10 @@ class Volumes:
             self.add(info, row)
 
     def users(self, claim: str) -> int:
-        """How many placed pods use a claim (``namespace/name``) by their PersistentVolumeClaim volumes."""
-        return self._users.get(claim, 0)
+        """How many pods on nodes that exist use a claim (``namespace/name``) by their PersistentVolumeClaim volumes.
+        What ran on a node that is gone uses nothing, as kube-scheduler 1.36 sees it."""
+        nodes = self._table.nodes
+        return sum(count for row, count in self._users.get(claim, {}).items() if nodes[row] is not None)
 
     def rows_with_disks(self, disks: Iterable[Disk]) -> Collection[int]:
         """Rows where some pod has a disk that may be one of these."""

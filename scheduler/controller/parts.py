@@ -14,6 +14,7 @@ from scheduler.controller.plugin_calls import PluginCall
 from scheduler.controller.reload import Prepare
 from scheduler.controller.telemetry import EngineGauges
 from scheduler.engine.attempt import Attempt
+from scheduler.objects.kinds import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class Parts:
     gauges: EngineGauges | None = None
     plugin_calls: Mapping[tuple[str, str, str], PluginCall] = field(default_factory=dict)
     extender_ssl: Mapping[int, ssl.SSLContext] = field(default_factory=dict)
+    kinds_sent_whole: frozenset[Kind] = frozenset()
+    """The kinds of which extenders are sent objects as they are."""
     routes: tuple[web.RouteDef, ...] = ()
     observers: tuple[Callable[[Attempt], None], ...] = ()
     on_slice: Callable[[], None] | None = None

@@ -34,7 +34,9 @@ log = structlog.get_logger()
 
 
 class Reconciler:
-    """``run`` as a task, once everything is synced. ``feed`` takes stimuli for the engine."""
+    """``run`` as a task, once everything is synced. ``feed`` takes stimuli for the engine; ``dressed`` is a node as the
+    engine is shown it.
+    """
 
     def __init__(
         self,
@@ -45,6 +47,7 @@ class Reconciler:
         *,
         page_size: int = PAGE_SIZE,
         catch_up_seconds: float = CATCH_UP_SECONDS,
+        dressed: Callable[[Node], Node] = lambda node: node,
     ) -> None:
         self._reflectors = reflectors
         self._client = client
@@ -52,6 +55,7 @@ class Reconciler:
         self._counter = counter
         self._page_size = page_size
         self._catch_up_seconds = catch_up_seconds
+        self._dressed = dressed
 
     async def run(self, period: float) -> None:
         """Every ``period`` seconds, until cancelled."""
@@ -134,7 +138,7 @@ class Reconciler:
         for reflector in self._reflectors:
             for one in reflector.known.values():
                 if isinstance(one, Node):
-                    nodes[one.metadata.name] = one
+                    nodes[one.metadata.name] = self._dressed(one)
                 elif isinstance(one, Pod) and not one.is_finished:
                     pods[one.uid] = one
         return Reconciled(nodes, pods)

@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from itertools import repeat
 
 import structlog
 
@@ -58,7 +59,10 @@ class _ListAgain(Exception):
 
 
 class Reflector:
-    """``run`` until cancelled. ``synced`` is set once everything that the first list held has been handed over."""
+    """``run`` until cancelled. ``synced`` is set once everything that the first list held has been handed over.
+
+    ``with_documents``: objects are handed over with their JSON, for extenders.
+    """
 
     def __init__(
         self,
@@ -67,6 +71,7 @@ class Reflector:
         sink: Sink,
         *,
         page_size: int = PAGE_SIZE,
+        with_documents: bool = False,
         idle_seconds: float = IDLE_SECONDS,
         backoff: Backoff | None = None,
         rng: random.Random | None = None,
@@ -80,6 +85,7 @@ class Reflector:
         self._client = client
         self._sink = sink
         self._page_size = page_size
+        self._with_documents = with_documents
         self._idle_seconds = idle_seconds
         self._backoff = backoff or Backoff()
         self._rng = rng or random.Random()
@@ -162,11 +168,11 @@ class Reflector:
                 if token and error.is_gone:
                     raise _ListAgain("the list went stale between two pages") from error
                 raise
-            page = decode_list(self.kind, answer.body)
+            page = decode_list(self.kind, answer.body, with_documents=self._with_documents)
             for fault in page.faults:
                 self._reject(fault)
             version = page.resource_version or version
-            self._hand_over_page(page.objects)
+            self._hand_over_page(page.objects, page.documents or repeat(b""))
             token = page.continue_token
             if not token:
                 break
@@ -180,14 +186,14 @@ class Reflector:
         self._seen = set()
         self.synced.set()
 
-    def _hand_over_page(self, objects: Sequence[ApiObject]) -> None:
+    def _hand_over_page(self, objects: Sequence[ApiObject], documents: Iterable[bytes]) -> None:
         stimuli: list[Stimulus] = []
-        for read in objects:
+        for read, document in zip(objects, documents, strict=False):
             key = read.key
             self._seen.add(key)
             known = self._known.get(key)
             if known is None or known.metadata.resource_version != read.metadata.resource_version:
-                self._observe(key, known, read, stimuli)
+                self._observe(key, known, read, stimuli, document)
         if stimuli:
             self._sink(stimuli)
 
@@ -229,7 +235,8 @@ class Reflector:
         try:
             for line in data.splitlines():
                 if line:
-                    self._take_event(decode_watch_line(self.kind, line), stimuli)
+                    event = decode_watch_line(self.kind, line, with_document=self._with_documents)
+                    self._take_event(event, stimuli)
         finally:
             if stimuli:
                 self._sink(stimuli)
@@ -245,16 +252,16 @@ class Reflector:
             if known is not None:
                 stimuli.append(ObjectDeleted(self.kind, known, is_stale=True))
         elif event.object is not None and event.type != BOOKMARK:
-            self._take_object(event.type, event.object, stimuli)
+            self._take_object(event.type, event.object, stimuli, event.document)
         self.resource_version = event.resource_version or self.resource_version
 
-    def _take_object(self, type_: str, read: ApiObject, stimuli: list[Stimulus]) -> None:
+    def _take_object(self, type_: str, read: ApiObject, stimuli: list[Stimulus], document: bytes) -> None:
         key = read.key
         known = self._known.get(key)
         if type_ != DELETED:
             # The same version again is nothing new, and would only try its pod again (trap 80).
             if known is None or known.metadata.resource_version != read.metadata.resource_version:
-                self._observe(key, known, read, stimuli)
+                self._observe(key, known, read, stimuli, document)
         elif known is not None:
             del self._known[key]
             if self._deleted is not None:
@@ -262,11 +269,13 @@ class Reflector:
             is_same = known.metadata.uid == read.metadata.uid
             stimuli.append(ObjectDeleted(self.kind, read if is_same else known, is_stale=not is_same))
 
-    def _observe(self, key: str, known: ApiObject | None, read: ApiObject, stimuli: list[Stimulus]) -> None:
+    def _observe(
+        self, key: str, known: ApiObject | None, read: ApiObject, stimuli: list[Stimulus], document: bytes = b""
+    ) -> None:
         if known is not None and known.metadata.uid != read.metadata.uid:
             stimuli.append(ObjectDeleted(self.kind, known, is_stale=True))
         self._known[key] = read
-        stimuli.append(ObjectObserved(self.kind, read))
+        stimuli.append(ObjectObserved(self.kind, read, document))
 
     # --- trouble -----------------------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from scheduler.controller.dispatch import Dispatcher
 from scheduler.controller.events import EventRecorder
 from scheduler.controller.extender_calls import ExtenderCalls
 from scheduler.controller.journal import Journal
+from scheduler.controller.kubelet_refusals import KubeletRefusals
 from scheduler.controller.leadership import AlwaysHeld, LeaseToken
 from scheduler.controller.lease import LeaseElector
 from scheduler.controller.logs import AttemptLog, configure_logs
@@ -49,6 +50,7 @@ from scheduler.controller.side_loop import SideLoop
 from scheduler.controller.signals import StopSignals
 from scheduler.controller.telemetry import SchedulerMetrics
 from scheduler.controller.tls import REFRESH_SECONDS, ServingCertificate
+from scheduler.controller.tracing import start_tracing
 from scheduler.controller.write_requests import WriteRequests
 from scheduler.controller.writer import Writer
 from scheduler.engine.attempt import SCHEDULED, Attempt
@@ -56,6 +58,8 @@ from scheduler.engine.commands import PodReference, ReportRepairs, WriteEvent
 from scheduler.engine.stimuli import Stimulus, Synced
 from scheduler.errors import ApiError, ConfigurationError
 from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
+from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.objects.timestamps import format_seconds
 
@@ -123,6 +127,10 @@ class Shell:
         self.events = EventRecorder(self.client, leadership, settings.hostname, settings.writer)
         self.extenders = ExtenderCalls(lambda answer: self.loop.feed_one(answer), parts.extender_ssl)
         self.plugins = PluginCalls(lambda finished: self.loop.feed_one(finished), parts.plugin_calls)
+        self.refusals = KubeletRefusals(
+            self.client, lambda stimuli: self.loop.feed(stimuli), self._node_named, self.metrics.kubelet_refusals
+        )
+        self.tracing = start_tracing(environment, self._creation_of) if settings.is_tracing else None
         dispatcher = Dispatcher(self.writer, self.events, self.extenders, self.plugins, self._recorders(), self._report)
         self.loop = SchedulingLoop(
             parts.engine,
@@ -130,8 +138,17 @@ class Shell:
             self._may_pop,
             after_slice=self._after_slice,
         )
-        self.reflectors = [Reflector(kind, self.client, self._sink_of(kind)) for kind in settings.kinds]
-        self.reconciler = Reconciler(self.reflectors, self.client, self.loop.feed_one, self.metrics.repairs)
+        self.reflectors = [
+            Reflector(kind, self.client, self._sink_of(kind), with_documents=kind in parts.kinds_sent_whole)
+            for kind in settings.kinds
+        ]
+        self.reconciler = Reconciler(
+            self.reflectors,
+            self.client,
+            self.loop.feed_one,
+            self.metrics.repairs,
+            dressed=self.refusals.dressed,
+        )
         self.server = self._server()
         self.reloader = self._reloader(parts.prepare) if parts.prepare is not None else None
         self._tasks: list[asyncio.Task[None]] = []
@@ -162,6 +179,7 @@ class Shell:
         self.events.start()
         self._spawn(self.loop.run(), "scheduling loop")
         self._spawn(self._check_rights(), "rights", is_vital=False)
+        self._spawn(self.refusals.run(), "kubelets' refusals", is_vital=False)
         if self._settings.serving.port and self._settings.serving.certificate is not None:
             self._spawn(self._keep_certificate(self._settings.serving.certificate), "certificate", is_vital=False)
         if not (self._settings.delay_cache_until_active and self.token is not None):
@@ -336,6 +354,8 @@ class Shell:
             await self._operator.stop()
         await self.server.close()
         await self.client.close()
+        if self.tracing is not None:
+            await asyncio.to_thread(self.tracing.close)
         if self.journal is not None:
             self.journal.close()
 
@@ -361,20 +381,32 @@ class Shell:
 
     def _shadow_writer(self) -> ShadowWriter:
         def node_of(pod: PodReference) -> str | None:
-            for reflector in self.reflectors:
-                if reflector.kind is Kind.POD:
-                    found = reflector.known.get(pod.key)
-                    if isinstance(found, Pod) and found.uid == pod.uid:
-                        return found.spec.node_name
-            return None
+            found = self._known(Kind.POD, pod.key)
+            return found.spec.node_name if isinstance(found, Pod) and found.uid == pod.uid else None
 
         return ShadowWriter(lambda stimulus: self.loop.feed_one(stimulus), node_of, self.metrics.shadow_decisions)
 
+    def _known(self, kind: Kind, key: str) -> ApiObject | None:
+        """As the API server has it, by the watch."""
+        for reflector in self.reflectors:
+            if reflector.kind is kind:
+                return reflector.known.get(key)
+        return None
+
+    def _node_named(self, name: str) -> Node | None:
+        found = self._known(Kind.NODE, name)
+        return found if isinstance(found, Node) else None
+
+    def _creation_of(self, pod: str) -> str | None:
+        found = self._known(Kind.POD, pod)
+        return found.metadata.creation_timestamp if found is not None else None
+
     def _sink_of(self, kind: Kind) -> Sink:
-        shadow = self.writer if isinstance(self.writer, ShadowWriter) else None
-        if shadow is None or kind is not Kind.POD:
+        if kind is Kind.NODE:
+            return lambda stimuli: self.loop.feed(self.refusals.dress(stimuli))
+        if kind is not Kind.POD:
             return self.loop.feed
-        see = shadow.see
+        see = self.writer.see if isinstance(self.writer, ShadowWriter) else self.refusals.see
 
         def feed(stimuli: Sequence[Stimulus]) -> None:
             self.loop.feed(stimuli)
@@ -394,7 +426,9 @@ class Shell:
             # Nothing is bound: what comes of a placement is told by the shadow.
             recorders.append(lambda attempt: attempts.write(attempt) if attempt.result != SCHEDULED else None)
         else:
-            recorders.append(attempts.write)
+            recorders += [attempts.write, self.refusals.placed]
+        if self.tracing is not None:
+            recorders.append(self.tracing.observe)
         if self.journal is not None:
             recorders.append(self.journal.write)
         return (*recorders, *self._parts.observers)

@@ -176,6 +176,8 @@ class ShellSettings:
     """How often the cache is compared with the API server; 0 for never."""
     is_shadow: bool = False
     """Nothing is written but the Lease: decisions are compared with those of the scheduler that places the pods."""
+    is_tracing: bool = False
+    """One OpenTelemetry trace a pod is exported, as the ``OTEL_`` variables say."""
     component_config: Mapping[str, Any] = field(default_factory=dict)
     configuration_file: str = ""
     """Read again when it changes; "" for none."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from scheduler.controller.events import EventRecorder
+from scheduler.controller.kubelet_refusals import KubeletRefusals
 from scheduler.controller.loop import SchedulingLoop
 from scheduler.controller.parts import Parts
 from scheduler.controller.reflector import Reflector
@@ -29,12 +30,15 @@ class ShellNumbers(Protocol):
     @property
     def reflectors(self) -> Sequence[Reflector]: ...
 
+    @property
+    def refusals(self) -> KubeletRefusals: ...
+
 
 def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | None = None) -> None:
     """Add them to the page; each is read when the page is."""
     if parts is not None and parts.gauges is not None:
         metrics.watch_engine(parts.gauges)
-    writer, events, loop = shell.writer, shell.events, shell.loop
+    writer, events, loop, refusals = shell.writer, shell.events, shell.loop, shell.refusals
     metrics.watch_numbers(
         "scheduler_goroutines",
         "Number of running operations split by the work they do such as binding.",
@@ -57,6 +61,12 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
         ("tandem_events_aggregated", "Events counted in a series.", lambda: events.counts.aggregated, count),
         ("tandem_events_dropped", "Events dropped under load.", lambda: events.counts.dropped, count),
         ("tandem_events_queued", "Events waiting to be written.", lambda: events.queued, gauge),
+        (
+            "tandem_nodes_left_alone",
+            "Nodes on which nothing is placed for a while, since their kubelet refused a pod of ours.",
+            lambda: len(refusals.backed_off),
+            gauge,
+        ),
         ("tandem_loop_errors", "Errors of the scheduling loop.", lambda: loop.counts.errors, count),
         ("tandem_slow_steps", "Scheduling steps longer than 100 ms.", lambda: loop.counts.slow_steps, count),
         (

@@ -104,6 +104,8 @@ class SchedulerMetrics:
         self.repairs = made.counter("tandem_cache_repairs", text, ("kind",))
         text = "Decisions compared with where the other scheduler put the pod; unknown: it has not, in time."
         self.shadow_decisions = made.counter("tandem_shadow_decisions", text, ("agrees",))
+        text = "Pods that we bound and that the kubelet refused, by its reason."
+        self.kubelet_refusals = made.counter("tandem_kubelet_refusals", text, ("reason",))
         self._by_profile: dict[tuple[str, str], _ProfileChildren] = {}
         self._point_children: dict[tuple[str, str, str], HistogramChild] = {}
         self.registry.register(made)

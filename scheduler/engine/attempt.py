@@ -7,6 +7,7 @@ from typing import Any
 
 from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.post_filter import NominationMode
+from scheduler.preemption.summary import RefusedNodes
 
 SCHEDULED = "scheduled"
 UNSCHEDULABLE = "unschedulable"
@@ -15,7 +16,7 @@ ERROR = "error"
 
 @dataclass(slots=True)
 class Attempt:
-    """Filled in by the cycle as it goes, then handed on and never changed again.
+    """Filled in by the cycle as it goes, then handed on; later only its evidence is cut down (``attempt_memory``).
 
     Durations are seconds from the injected stopwatch; they feed no decision.
     """
@@ -40,17 +41,22 @@ class Attempt:
     """Answers were shared with a pod that looks alike."""
     diagnosis: Diagnosis | None = None
     """Why nodes were refused; of an attempt that found a node only where everything was asked for."""
+    refused: tuple[RefusedNodes, ...] = ()
+    """What is left of the diagnosis of an attempt of long ago."""
     only_nodes: frozenset[str] | None = None
     """The only nodes that PreFilter plugins left to look at; None = all."""
     scores: dict[str, dict[str, int]] = field(default_factory=dict)
     """Plugin → node → weighted final score, for the leading nodes (all of them when asked for in full)."""
     total: dict[str, int] = field(default_factory=dict)
+    shares: dict[str, int] | None = None
+    """Plugin → weighted final score of the chosen node, where ``scores`` was not asked for."""
     nominated_node: str = ""
     """The node, where ``nomination_mode`` is SET."""
     victims: tuple[str, ...] = ()
     """namespace/name, most important first."""
     preemption: Any = None
-    """The evidence of the PostFilter plugin that decided: candidates, budgets, the criterion."""
+    """The evidence of the PostFilter plugin that decided: candidates, budgets, the criterion. Of DefaultPreemption a
+    ``PreemptionEvidence``, of an attempt of long ago a ``PreemptionSummary``."""
     nomination_mode: NominationMode = NominationMode.KEEP
     rejectors: tuple[str, ...] = ()
     durations: dict[str, float] = field(default_factory=dict)

@@ -278,10 +278,9 @@ class BindingCycles:
 
     def _bind(self, binding: Binding, now: Now) -> list[Command]:
         binding.state = BindingState.BINDING
-        binding.binders = [
-            *(extender for extender in self._binders if extender.is_interested(binding.pod.pod)),
-            *(plugin.name for plugin in binding.profile.bind_plugins),
-        ]
+        binding.binders = [plugin.name for plugin in binding.profile.bind_plugins]
+        if self._binders:
+            binding.binders[:0] = [each for each in self._binders if each.is_interested(binding.pod.pod)]
         return self._next_binder(binding, now)
 
     def _next_binder(self, binding: Binding, now: Now) -> list[Command]:

@@ -6,7 +6,6 @@ to: ``scheduling_cycle.py`` first.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -18,6 +17,7 @@ from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.tandem import PreemptionSettings
 from scheduler.engine.attempt import Attempt
+from scheduler.engine.attempt_memory import AttemptMemory
 from scheduler.engine.binding_cycle import ANSWER_GRACE_SECONDS, Binding, BindingCycles, BindingState
 from scheduler.engine.commands import CallExtender, Command, ReportRepairs, WriteEvent
 from scheduler.engine.deadlines import Deadlines
@@ -43,6 +43,7 @@ from scheduler.engine.stimuli import (
     WriteFinished,
 )
 from scheduler.errors import InvariantViolation
+from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
 from scheduler.framework.classes import ClassCache
 from scheduler.framework.now import Now
@@ -110,6 +111,7 @@ class Engine:
         self.facts = QueueFacts()
         self.deadlines = Deadlines()
         self.classes = ClassCache(settings.class_cache_bytes, settings.cached_classes)
+        self.documents = Documents()
         self.is_synced = False
         self.is_stopping = False
         self._new_ticket = count(1).__next__
@@ -123,6 +125,7 @@ class Engine:
             apply_effects=self._apply_effects,
             new_ticket=self._new_ticket,
             report=self.facts.problem,
+            documents=self.documents,
             percentage_of_nodes_to_score=settings.percentage_of_nodes_to_score,
         )
         self.queue = SchedulingQueue(
@@ -178,8 +181,7 @@ class Engine:
         )
         self.policies.govern(profiles.values())
         self._paused: _Paused | None = None
-        self._attempts: dict[str, Attempt] = {}
-        self._attempt_order: deque[str] = deque()
+        self.attempts = AttemptMemory(settings.attempts_kept, lambda: self.cache.table.names)
         self._handlers: dict[type, Callable[[Any, Now], list[Command]]] = {
             ObjectObserved: self._object_observed,
             ObjectDeleted: self._object_deleted,
@@ -287,7 +289,7 @@ class Engine:
     def _decided(
         self, outcome: CycleOutcome, queued: QueuedPod, profile: Profile, attempt: Attempt, now: Now
     ) -> list[Command]:
-        self._remember(attempt)
+        self.attempts.remember(attempt)
         if isinstance(outcome, Placed):
             return self.bindings.start(queued, profile, attempt, outcome, now)
         commands: list[Command] = []
@@ -342,6 +344,7 @@ class Engine:
 
     def _object_observed(self, stimulus: ObjectObserved, now: Now) -> list[Command]:
         obj = stimulus.object
+        self.documents.put(stimulus.kind, obj, stimulus.document)
         if isinstance(obj, Pod):
             self._forget_what_was_said(obj)
             obj = self.removals.as_leaving(obj)
@@ -368,6 +371,7 @@ class Engine:
         return []
 
     def _object_deleted(self, stimulus: ObjectDeleted, now: Now) -> list[Command]:
+        self.documents.remove(stimulus.kind, stimulus.object)
         aftermath = self.handlers.on_deleted(stimulus.kind, stimulus.object, stimulus.is_stale, now)
         if stimulus.kind is Kind.POD:
             self.failures.forget(stimulus.object.metadata.uid)
@@ -478,6 +482,7 @@ class Engine:
             apply_effects=lambda effects: None,
             new_ticket=self._new_ticket,
             report=lambda message: None,
+            documents=self.documents,
             percentage_of_nodes_to_score=self._context.percentage_of_nodes_to_score,
             next_start=self._context.next_start,
         )
@@ -485,7 +490,7 @@ class Engine:
 
     def attempt_of(self, key: str) -> Attempt | None:
         """The last attempt at a pod (``namespace/name``), while it is remembered."""
-        return self._attempts.get(key)
+        return self.attempts.of(key)
 
     def lookup(self, kind: Kind, key: str) -> Any:
         """For PreEnqueue plugins: an object by kind and key, or None."""
@@ -511,10 +516,3 @@ class Engine:
     def _waits_for_permit(self, uid: str) -> bool:
         binding = self.bindings.get(uid)
         return binding is not None and binding.state is BindingState.PERMIT_WAIT
-
-    def _remember(self, attempt: Attempt) -> None:
-        if attempt.pod not in self._attempts:
-            self._attempt_order.append(attempt.pod)
-            if len(self._attempt_order) > self.settings.attempts_kept:
-                self._attempts.pop(self._attempt_order.popleft(), None)
-        self._attempts[attempt.pod] = attempt

@@ -7,27 +7,27 @@ same cycle. Names are camel case, times RFC 3339.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from scheduler.engine.attempt import Attempt
+from scheduler.engine.attempt_memory import MOST_CANDIDATES, MOST_NAMES, refused_nodes
 from scheduler.engine.engine import Engine
 from scheduler.engine.outcome import Placed
 from scheduler.engine.scheduling_cycle import Depth
-from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.events import Action
 from scheduler.framework.now import Now
 from scheduler.framework.status import Refusal
 from scheduler.objects.pod import Pod
 from scheduler.objects.timestamps import format_seconds
 from scheduler.preemption.evaluation import PreemptionEvidence
+from scheduler.preemption.summary import PreemptionSummary, RefusedNodes, VictimSummary, summary_of
 from scheduler.queue.hints import EXTENDER, registrations_of
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.story import Place
 
-MOST_NAMES = 50
-"""Nodes or candidates listed by name in one entry; the count beside them is complete."""
+MOST_LISTED = 50
+"""Candidates listed one by one; the count beside them is complete."""
 MOST_NODES = 500
 """Nodes of a preview listed one by one."""
 
@@ -46,7 +46,8 @@ class PreemptionMemory:
         if not isinstance(attempt.preemption, PreemptionEvidence) or not attempt.preemption.victims:
             return
         self._attempts.pop(attempt.uid, None)
-        self._attempts[attempt.uid] = attempt
+        summary = summary_of(attempt.preemption, MOST_CANDIDATES, most_names=0)
+        self._attempts[attempt.uid] = replace(attempt, diagnosis=None, preemption=summary)
         if len(self._attempts) > self._limit:
             del self._attempts[next(iter(self._attempts))]
 
@@ -110,15 +111,18 @@ def attempt_page(engine: Engine, attempt: Attempt) -> dict[str, Any]:
         "queuedSeconds": attempt.queued_seconds,
         "microseconds": {point: round(seconds * 1e6) for point, seconds in attempt.durations.items()},
     }
+    refused = attempt.refused
     if attempt.diagnosis is not None:
-        page["refusals"] = _refusals(engine, attempt.diagnosis, attempt.total_nodes)
+        refused = refused_nodes(attempt.diagnosis, engine.cache.table.names, attempt.total_nodes)
+    if refused:
+        page["refusals"] = [_refused_nodes(entry) for entry in refused]
     if attempt.total:
         page["scores"] = _scores(attempt, attempt.total)
     if attempt.nominated_node:
         page["nominatedNode"] = attempt.nominated_node
     if attempt.victims:
         page["victims"] = list(attempt.victims)
-    if isinstance(attempt.preemption, PreemptionEvidence):
+    if isinstance(attempt.preemption, PreemptionEvidence | PreemptionSummary):
         page["preemption"] = preemption_page(attempt.preemption)
     return page
 
@@ -150,27 +154,26 @@ def preview_page(engine: Engine, pod: Pod, now: Now) -> dict[str, Any]:
     return page
 
 
-def preemption_page(evidence: PreemptionEvidence) -> dict[str, Any]:
+def preemption_page(evidence: PreemptionEvidence | PreemptionSummary) -> dict[str, Any]:
     """Whether preemption was allowed, what it found, whom it removes, and the criterion that decided."""
+    if isinstance(evidence, PreemptionEvidence):
+        evidence = summary_of(evidence, MOST_LISTED, MOST_NAMES)
     return {
         "eligible": evidence.eligible,
         "message": evidence.message,
         "nominatedNode": evidence.nominated_node,
-        "victims": [_victim(info) for info in evidence.victims],
-        "criterion": evidence.criterion.value if evidence.criterion is not None else "",
-        "candidateCount": len(evidence.candidates),
+        "victims": [_victim(one) for one in evidence.victims],
+        "criterion": evidence.criterion,
+        "candidateCount": evidence.candidate_count,
         "candidates": [
             {
                 "node": candidate.node_name,
-                "victims": [_victim(info) for info in candidate.victims],
+                "victims": [_victim(one) for one in candidate.victims],
                 "violatedBudgets": candidate.pdb_violations,
             }
-            for candidate in evidence.candidates[:MOST_NAMES]
+            for candidate in evidence.candidates
         ],
-        "refusals": [
-            {**_refusal(refusal), "count": len(names), "nodes": list(names[:MOST_NAMES])}
-            for refusal, names in evidence.refusals
-        ],
+        "refusals": [_refused_nodes(entry) for entry in evidence.refusals],
     }
 
 
@@ -237,21 +240,8 @@ def _actions(action: Action) -> str:
     return ", ".join(words + names)
 
 
-def _refusals(engine: Engine, diagnosis: Diagnosis, total_nodes: int) -> list[dict[str, Any]]:
-    """Each reason with its nodes, the most frequent first."""
-    if diagnosis.pre_filter is not None:
-        return [{**_refusal(diagnosis.pre_filter), "count": total_nodes, "nodes": []}]
-    names = engine.cache.table.names
-    entries = []
-    for number, refusal in enumerate(diagnosis.refusals, start=1):
-        rows = np.flatnonzero(diagnosis.codes == number).tolist()
-        if rows:
-            known = [name for row in rows if (name := names[row])]
-            entries.append({**_refusal(refusal), "count": len(rows), "nodes": known[:MOST_NAMES]})
-    others = total_nodes - diagnosis.explicit_count
-    if others > 0 and diagnosis.absent.reasons:
-        entries.append({**_refusal(diagnosis.absent), "count": others, "nodes": []})
-    return sorted(entries, key=lambda entry: -entry["count"])
+def _refused_nodes(entry: RefusedNodes) -> dict[str, Any]:
+    return {**_refusal(entry.refusal), "count": entry.count, "nodes": list(entry.names)}
 
 
 def _refusal(refusal: Refusal) -> dict[str, Any]:
@@ -265,8 +255,10 @@ def _scores(attempt: Attempt, nodes: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def _scores_of(attempt: Attempt, node: str) -> dict[str, int]:
+    if attempt.shares is not None:
+        return dict(attempt.shares) if node in attempt.total else {}
     return {plugin: scores[node] for plugin, scores in attempt.scores.items() if node in scores}
 
 
-def _victim(info: Any) -> dict[str, Any]:
-    return {"pod": info.key, "priority": info.priority}
+def _victim(victim: VictimSummary) -> dict[str, Any]:
+    return {"pod": victim.key, "priority": victim.priority}

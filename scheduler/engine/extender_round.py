@@ -13,9 +13,10 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.engine.commands import CallExtender
 from scheduler.engine.stimuli import ExtenderAnswered
+from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender, ExtenderError
 from scheduler.framework.status import unresolvable, unschedulable
-from scheduler.objects.kinds import encode
+from scheduler.objects.kinds import Kind
 
 if TYPE_CHECKING:
     from scheduler.engine.scheduling_cycle import Feasible
@@ -31,13 +32,16 @@ Calls = tuple[CallExtender, ...]
 class ExtenderRound:
     """The extenders that one pod concerns."""
 
-    def __init__(self, extenders: Sequence[Extender], pod: PodInfo, new_ticket: Callable[[], int]) -> None:
+    def __init__(
+        self, extenders: Sequence[Extender], pod: PodInfo, new_ticket: Callable[[], int], documents: Documents
+    ) -> None:
         concerned = [extender for extender in extenders if extender.is_interested(pod.pod)] if extenders else []
         self.filters = [extender for extender in concerned if extender.has_filter]
         self.scorers = [extender for extender in concerned if extender.has_prioritize]
         self.preempters = [extender for extender in concerned if extender.has_preempt]
         self._pod = pod
         self._new_ticket = new_ticket
+        self.documents = documents
         self._raw_pod: msgspec.Raw | None = None
         self._raw_nodes: dict[str, msgspec.Raw] = {}
 
@@ -109,7 +113,7 @@ class ExtenderRound:
     @property
     def raw_pod(self) -> msgspec.Raw:
         if self._raw_pod is None:
-            self._raw_pod = msgspec.Raw(encode(self._pod.pod))
+            self._raw_pod = self.documents.of(Kind.POD, self._pod.pod)
         return self._raw_pod
 
     def _nodes_call(self, extender: Extender, verb: str, view: View, names: Sequence[str]) -> CallExtender:
@@ -121,7 +125,7 @@ class ExtenderRound:
                 row = table.existing_row(name)
                 node = table.nodes[row] if row is not None else None
                 if node is not None and name not in nodes:
-                    nodes[name] = msgspec.Raw(encode(node))
+                    nodes[name] = self.documents.of(Kind.NODE, node)
         return self.call(extender, verb, extender.nodes_body(self.raw_pod, names, nodes))
 
 

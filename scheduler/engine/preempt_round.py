@@ -13,10 +13,11 @@ import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.extender_round import Answers, Calls, ExtenderRound, body_of
+from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender, ExtenderError, VictimsAnswer
 from scheduler.framework.post_filter import KEEP_NOMINATION, PostFilterAnswer, PostFilterContext
 from scheduler.framework.status import failure
-from scheduler.objects.kinds import encode
+from scheduler.objects.kinds import Kind
 from scheduler.preemption.dry_run import Candidate
 from scheduler.preemption.evaluation import Candidates
 from scheduler.preemption.importance import most_important_first
@@ -41,7 +42,7 @@ def ask_about_victims(
     for extender in extenders.preempters:
         if not found:
             break
-        body = extender.preempt_body(extenders.raw_pod, _as_sent(found))
+        body = extender.preempt_body(extenders.raw_pod, _as_sent(found, extenders.documents))
         (answered,) = yield (extenders.call(extender, extender.configuration.preempt_verb, body),)
         try:
             found = _as_answered(extender, extender.read_victims(body_of(answered)), found, context)
@@ -51,10 +52,12 @@ def ask_about_victims(
     return plugin.conclude(context, Candidates(found, begun.refused))
 
 
-def _as_sent(found: tuple[Candidate, ...]) -> Mapping[str, tuple[list[tuple[str, msgspec.Raw]], int]]:
+def _as_sent(
+    found: tuple[Candidate, ...], documents: Documents
+) -> Mapping[str, tuple[list[tuple[str, msgspec.Raw]], int]]:
     return {
         candidate.node_name: (
-            [(victim.uid, msgspec.Raw(encode(victim.pod))) for victim in candidate.victims],
+            [(victim.uid, documents.of(Kind.POD, victim.pod)) for victim in candidate.victims],
             candidate.pdb_violations,
         )
         for candidate in found

@@ -40,6 +40,7 @@ from scheduler.engine.post_filter_round import run_post_filters
 from scheduler.engine.reservation import assume_and_reserve
 from scheduler.engine.sampling import nodes_to_find, take_sample
 from scheduler.errors import PluginError
+from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
 from scheduler.framework.class_filters import FITS, OUTSIDE, ClassFilters
 from scheduler.framework.classes import ClassCache, Fragments, PodClass
@@ -68,6 +69,7 @@ class CycleContext:
     new_ticket: Callable[[], int]
     report: Callable[[str], None]
     """Takes what somebody should log."""
+    documents: Documents
     percentage_of_nodes_to_score: int | None = None
     next_start: int = 0
     """Where sampling goes on, as a place in the order of nodes; shared by all profiles."""
@@ -121,11 +123,11 @@ def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
         return NotPlaced(NO_NODES)
 
     clock = _Laps(context.stopwatch, attempt)
-    extenders = ExtenderRound(context.extenders, pod, context.new_ticket)
+    extenders = ExtenderRound(context.extenders, pod, context.new_ticket, context.documents)
     pod_class, fragments = context.classes.find(profile, pod, view)
     if extenders.is_needed:
         # Answers are awaited while the live state goes on: this cycle keeps to one picture, and to answers of its own.
-        view, journal, pod_class = view.frozen(), RowJournal(), PodClass(profile)
+        view, journal, pod_class = view.frozen(), RowJournal(), PodClass(profile, pod_class.unconcerned)
     attempt.was_class_known = pod_class.uses > 1
     filters = pod_class.filters
     filters.refresh_pre_filters(pod, fragments, view)
@@ -156,7 +158,8 @@ def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
     attempt.feasible_nodes = len(feasible.rows)
 
     if not len(feasible.rows):
-        diagnosis = _diagnose(filters, feasible)
+        tried_first = _refused_where_nominated(context, profile, pod, view, filters)
+        diagnosis = _diagnose(filters, feasible, tried_first)
         return (yield from _no_fit(context, profile, pod, view, diagnosis, filters, extenders, attempt, now, clock))
     if depth is Depth.EXPLAIN:
         attempt.diagnosis = _diagnose(filters, feasible)
@@ -217,6 +220,26 @@ def _nominated_node(
             return None
     attempt.evaluated_nodes = 1
     return feasible
+
+
+def _refused_where_nominated(
+    context: CycleContext, profile: Profile, pod: PodInfo, view: View, filters: ClassFilters
+) -> tuple[int, Refusal] | None:
+    """What the diagnosis of a narrowed search has from the nominated node: its row, and why the pod does not fit there.
+
+    kube-scheduler 1.36 keeps the refusal of the first look even of a node that the search then leaves out, and names
+    the plugin behind it among those that the nodes left out do not satisfy.
+    """
+    name = pod.pod.status.nominated_node_name
+    row = view.table.existing_row(name) if name and filters.subset_plugins else None
+    if row is None:
+        return None
+    beside = rivals(pod, context.nominator.pods_for_node(name))
+    try:
+        refusal = filter_with_nominated(profile.filter_plugins, filters.states, pod, view, row, beside)
+    except PluginError:
+        return None
+    return None if refusal is None or refusal.code is Code.ERROR else (row, refusal)
 
 
 # --- 4. and 5. the rows that fit --------------------------------------------------------------------------------------
@@ -289,12 +312,13 @@ def _refused_as_a_whole(filters: ClassFilters, view: View) -> Diagnosis:
     )
 
 
-def _diagnose(filters: ClassFilters, feasible: Feasible) -> Diagnosis:
-    """Why no row is left: the class's refusals, under those of this pod alone."""
+def _diagnose(filters: ClassFilters, feasible: Feasible, tried_first: tuple[int, Refusal] | None = None) -> Diagnosis:
+    """Why no row is left: the refusals of the class, under those of this pod. ``tried_first``: of the nominated node."""
     codes = np.maximum(filters.codes, FITS).astype(np.int32)
     refusals = list(filters.refusals[1:])
     numbers: dict[Refusal, int] = {}
-    for row, refusal in feasible.refusals.items():
+    own = feasible.refusals if tried_first is None else dict([tried_first]) | feasible.refusals
+    for row, refusal in own.items():
         number = numbers.get(refusal)
         if number is None:
             refusals.append(refusal)
@@ -308,10 +332,11 @@ def _diagnose(filters: ClassFilters, feasible: Feasible) -> Diagnosis:
         if count and refusal.code is Code.PENDING
     }
     narrowed = frozenset(filters.subset_plugins)
+    unsatisfied = narrowed | {tried_first[1].plugin} if tried_first is not None else narrowed
     return Diagnosis(
         codes=codes,
         refusals=tuple(refusals),
-        absent=outside_node_set(narrowed) if narrowed else NOT_LOOKED_AT,
+        absent=outside_node_set(unsatisfied) if narrowed else NOT_LOOKED_AT,
         unschedulable_plugins=frozenset(rejectors) | narrowed | feasible.rejectors,
         pending_plugins=frozenset(pending),
     )
@@ -368,10 +393,9 @@ def _choose(
     scores.refresh(pod, fragments, view, journal, pod_class.filters)
     if feasible.is_whole_class and not extenders.scorers and depth is not Depth.EXPLAIN:
         best, leaders = scores.leaders()
-        row = leaders[0] if len(leaders) == 1 else leaders[context.rng.randrange(len(leaders))]
-        name = view.table.names[row]
-        attempt.scores = {plugin: {name: share} for plugin, share in scores.shares_of(row).items()}
-        attempt.total = {name: best}
+        row = leaders[0] if len(leaders) == 1 else leaders[int(context.rng.random() * len(leaders))]
+        attempt.shares = scores.shares_of(row)
+        attempt.total = {view.table.names[row]: best}
         return row
     rows = feasible.rows
     totals, shares = scores.rank(pod, view, rows)

@@ -14,10 +14,14 @@ from scheduler.objects.pod import Pod
 
 @dataclass(frozen=True, slots=True)
 class ObjectObserved:
-    """The watch (or a list) shows an object, new or changed. The engine knows which."""
+    """The watch (or a list) shows an object, new or changed. The engine knows which.
+
+    ``document``: its JSON, where an extender is sent objects of the kind as they are.
+    """
 
     kind: Kind
     object: ApiObject
+    document: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

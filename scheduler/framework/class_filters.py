@@ -74,20 +74,24 @@ class _Slot:
         self.state: State | Skip | None = None
         self.codes: npt.NDArray[np.int16] | None = None
 
+    def holds_for(self, state: State | Skip) -> bool:
+        """Whether the answers for rows that have not changed are still the plugin's, with this state."""
+        return self.state is state and self.is_declared and not self.is_stale
+
 
 class _PreSlot:
     """One PreFilter plugin's answer, and what it stands on."""
 
     __slots__ = ("answer", "has_stamp", "is_declared", "name", "plugin", "stamp")
 
-    def __init__(self, plugin: PreFilterPlugin) -> None:
+    def __init__(self, plugin: PreFilterPlugin, is_concerned: bool) -> None:
         self.plugin = plugin
         self.name = plugin.name
         traits = traits_of(plugin)
-        self.is_declared = traits.is_declared
+        self.is_declared = traits.is_declared or not is_concerned
         self.has_stamp = traits.has_stamp
-        self.stamp: Hashable = None
-        self.answer: State | Skip | Refusal | None = None
+        self.stamp: Hashable = None if is_concerned else ()
+        self.answer: State | Skip | Refusal | None = None if is_concerned else SKIP
 
     def refresh(self, pod: PodInfo, fragments: Mapping[str, Hashable], view: View) -> bool:
         """Ask the plugin unless its answer still holds. Whether there is another answer now."""
@@ -107,13 +111,18 @@ class _PreSlot:
 class ClassFilters:
     """The PreFilter and Filter answers of one class. After ``refresh`` read the attributes; do not change them."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, unconcerned: frozenset[str]) -> None:
         self._profile = profile
         self._slots = [_Slot(index, plugin) for index, plugin in enumerate(profile.filter_plugins)]
         self._asked_slots = self._slots
-        self._pre_slots = [_PreSlot(plugin) for plugin in profile.pre_filter_plugins]
+        self._pre_slots = [_PreSlot(plugin, plugin.name not in unconcerned) for plugin in profile.pre_filter_plugins]
         self._moving_pre_slots = [slot for slot in self._pre_slots if slot.has_stamp or not slot.is_declared]
         self._is_pre_filtered = False
+        self._epoch: tuple[int, ...] = ()
+        """Of the view when all stamps were looked at last."""
+        self._goes_by_stamps = all(slot.is_declared for slot in self._pre_slots)
+        self._moved_by: dict[int, list[_Slot]] = {}
+        """Flags of the row journal → who must look at such rows, as long as nothing else changes."""
         self._stamped_slots = [slot for slot in self._slots if slot.has_own_stamp]
         self._slot_of = {slot.name: slot for slot in self._slots}
         self.stamps_version = 0
@@ -176,7 +185,10 @@ class ClassFilters:
         self._node_version = table.node_version
         recombine = is_full
         touched = {row for row, flags in rows.items() if flags & NODE_CHANGED}
-        for slot in self._slots if is_full else self._asked_slots:
+        changed_flags = 0
+        for flags in rows.values():
+            changed_flags |= flags
+        for slot in self._slots if is_full else self._moved_slots(changed_flags):
             try:
                 recombine = self._refresh_slot(slot, pod, view, rows, touched, is_full) or recombine
             except Exception as error:
@@ -187,12 +199,25 @@ class ClassFilters:
         elif touched:
             self._combine_rows(view, touched)
 
+    def _moved_slots(self, flags: int) -> list[_Slot]:
+        slots = self._moved_by.get(flags)
+        if slots is None:
+            states = self.states
+            slots = [
+                slot
+                for slot in self._asked_slots
+                if flags & slot.flags or not slot.holds_for(states.get(slot.name, EMPTY_STATE))
+            ]
+            if all(slot.holds_for(states.get(slot.name, EMPTY_STATE)) for slot in slots):
+                self._moved_by[flags] = slots
+        return slots
+
     def _refresh_slot(
         self, slot: _Slot, pod: PodInfo, view: View, rows: Mapping[int, int], touched: set[int], is_full: bool
     ) -> bool:
         """Whether the first refusals must be made anew for all rows."""
         state = self.states.get(slot.name, EMPTY_STATE)
-        is_same = slot.state is state and slot.is_declared and not slot.is_stale
+        is_same = slot.holds_for(state)
         slot.state = state
         slot.is_stale = True
         had_refusals = slot.codes is not None
@@ -210,6 +235,9 @@ class ClassFilters:
 
     def refresh_pre_filters(self, pod: PodInfo, fragments: Mapping[str, Hashable], view: View) -> None:
         """Bring ``states`` and ``pre_refusal`` up to date. Raises PluginError naming a plugin that raised."""
+        epoch = view.epoch
+        if self._is_pre_filtered and self._goes_by_stamps and epoch == self._epoch:
+            return
         for stamped in self._stamped_slots:
             self._look_at_stamp(stamped, fragments, view)
         slots = self._moving_pre_slots if self._is_pre_filtered else self._pre_slots
@@ -224,6 +252,7 @@ class ClassFilters:
                 self._take_answers(slot)
                 return
         self._is_pre_filtered = True
+        self._epoch = epoch
         if is_other:
             self._take_answers(None)
 
@@ -239,6 +268,7 @@ class ClassFilters:
     def _mark_stale(self, slot: _Slot | None) -> None:
         if slot is not None:
             slot.is_stale = True
+            self._moved_by.clear()
             self.stamps_version += 1
 
     def _take_answers(self, last: _PreSlot | None) -> None:
@@ -268,6 +298,7 @@ class ClassFilters:
             if slot is last:
                 break
         self.states = states
+        self._moved_by.clear()
         self.subset_plugins = tuple(sorted(restricting))
         if only != self._only or self.pre_refusal is not None:
             # Nothing reads the rows of a pod that is refused as a whole; they are answered afresh when it no longer is.

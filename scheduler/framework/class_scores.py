@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Hashable, Mapping
+from array import array
+from bisect import bisect_left, insort
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 INFEASIBLE = -1
 """Rank of a row that does not fit: below every total, which are never negative."""
 
+MOST_LEVELS = 4
+"""Ranks whose rows are kept: the best one goes down and up again by a few steps as a class fills the nodes."""
+
 _MOST_IN_INT16 = 2**15 - 1
 
 
@@ -59,7 +63,6 @@ class _Slot:
         "flags",
         "has_stamp",
         "is_declared",
-        "is_steady",
         "name",
         "normalizer",
         "plugin",
@@ -80,7 +83,6 @@ class _Slot:
         self.flags = traits.flags
         self.answer_is_kept = traits.is_declared and not traits.looks_at_feasible_rows
         """Its raw scores depend on the row alone: they outlive a change of the feasible rows."""
-        self.is_steady = self.answer_is_kept and not self.has_stamp
         self.stamp: Hashable = None
         self.state: State | Skip | None = None
         self.raw: Scores | None = None
@@ -93,10 +95,14 @@ class _Slot:
     def is_flat(self) -> bool:
         return self.contribution is None or isinstance(self.contribution, int)
 
+    def holds(self, is_same_epoch: bool) -> bool:
+        """Whether the answers for rows that have not changed are still the plugin's."""
+        return self.state is not None and self.is_declared and (is_same_epoch or not self.has_stamp)
+
     def is_unmoved_by(self, flags: int, is_other_set: bool) -> bool:
-        """Whether what changed on the rows, and on which rows fit, can't have changed any of the answers."""
-        if not self.is_steady or self.state is None:
-            return False
+        """Of one that holds: whether what changed on the rows, and on which rows fit, changes none of its answers."""
+        if not self.answer_is_kept:
+            return not is_other_set and not flags & self.flags
         if self.state is SKIP:
             return True
         return not flags & self.flags and not (is_other_set and self.normalizer is not None and not self.is_flat)
@@ -105,20 +111,27 @@ class _Slot:
 class ClassScores:
     """The PreScore, Score and Normalize answers of one class, and their sum."""
 
-    def __init__(self, profile: Profile) -> None:
-        self._slots = [_Slot(plugin, weight) for plugin, weight in profile.score_plugins]
+    def __init__(self, profile: Profile, unconcerned: frozenset[str]) -> None:
+        concerned = [each for each in profile.score_plugins if each[0].name not in unconcerned]
+        self._slots = [_Slot(plugin, weight) for plugin, weight in concerned]
         self._position = -1
         self._feasibility_version = -1
         self.ranks: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         """The total of each row, INFEASIBLE where the class does not fit."""
+        self._epoch: tuple[int, ...] = ()
+        """Of the view at the last refresh."""
+        self._moved_by: dict[int, list[_Slot]] = {}
+        """Flags of the row journal → who must look at such rows, as long as nothing else changes."""
         self._best = INFEASIBLE
-        self._leaders: list[int] = []
-        """Rows of the best rank, kept while single rows change: looking for them anew takes a pass over all."""
+        self._levels: dict[int, array[int]] = {}
+        """Rank → rows, ascending, for ranks that were the best of late, kept up to date while single rows change:
+        looking for them anew takes a pass over all rows."""
 
     @property
     def nbytes(self) -> int:
         kept = [slot.raw for slot in self._slots] + [slot.contribution for slot in self._slots]
-        return self.ranks.nbytes + sum(array.nbytes for array in kept if isinstance(array, np.ndarray))
+        levels = sum(len(rows) * rows.itemsize for rows in self._levels.values())
+        return self.ranks.nbytes + levels + sum(column.nbytes for column in kept if isinstance(column, np.ndarray))
 
     # --- the class's own feasible rows --------------------------------------------------------------------------------
 
@@ -136,32 +149,55 @@ class ClassScores:
         is_full = changed is None or len(self.ranks) != size or len(changed) > MOST_SINGLE_ROWS
         rows = {} if changed is None or is_full else changed
         is_other_set = filters.feasibility_version != self._feasibility_version
+        epoch = view.epoch
+        is_same_epoch = epoch == self._epoch
         self._position = -1
         add_up = is_full or filters.changed_feasibility is None
-        touched: set[int] = set() if filters.changed_feasibility is None else filters.changed_feasibility
+        appeared: set[int] = set() if filters.changed_feasibility is None else filters.changed_feasibility
+        gains: dict[int, int] = {}
         changed_flags = 0
         for flags in rows.values():
             changed_flags |= flags
-        for slot in self._slots:
-            if not is_full and slot.is_unmoved_by(changed_flags, is_other_set):
+        if is_full or is_other_set or not is_same_epoch:
+            self._moved_by.clear()
+            slots = self._slots
+        else:
+            slots = self._moved_slots(changed_flags)
+        for slot in slots:
+            holds = not is_full and slot.holds(is_same_epoch)
+            if holds and slot.is_unmoved_by(changed_flags, is_other_set):
                 continue
             try:
-                add_up = (
-                    self._refresh_slot(slot, pod, fragments, view, filters, rows, touched, is_full, is_other_set)
-                    or add_up
-                )
+                if holds and slot.answer_is_kept:
+                    is_other = self._refresh_rows(slot, pod, view, filters, rows, gains, is_other_set)
+                else:
+                    is_other = self._refresh_slot(
+                        slot, pod, fragments, view, filters, rows, gains, is_full, is_other_set
+                    )
             except PluginError:
                 raise
             except Exception as error:
                 raise PluginError(slot.plugin.name, "Score", error) from error
+            add_up = is_other or add_up
         if add_up:
             self._add_up(filters, size)
         else:
-            for row in touched:
+            for row, gain in gains.items():
+                if gain and row not in appeared and filters.codes[row] == 0:
+                    self._rank_row(row, self.ranks.item(row) + gain)
+            for row in appeared:
                 self._rank_row(row, self._total_of(row) if filters.codes[row] == 0 else INFEASIBLE)
         filters.changed_feasibility = set()
         self._position = journal.position
         self._feasibility_version = filters.feasibility_version
+        self._epoch = epoch
+
+    def _moved_slots(self, flags: int) -> list[_Slot]:
+        slots = self._moved_by.get(flags)
+        if slots is None:
+            slots = [slot for slot in self._slots if not (slot.holds(True) and slot.is_unmoved_by(flags, False))]
+            self._moved_by[flags] = slots
+        return slots
 
     def _refresh_slot(
         self,
@@ -171,7 +207,7 @@ class ClassScores:
         view: View,
         filters: ClassFilters,
         rows: Mapping[int, int],
-        touched: set[int],
+        gains: dict[int, int],
         is_full: bool,
         is_other_set: bool,
     ) -> bool:
@@ -197,7 +233,7 @@ class ClassScores:
             return True
         if slot.state is SKIP or not slot.answer_is_kept or not (rows or is_other_set):
             return False
-        return self._refresh_rows(slot, pod, view, filters, rows, touched, is_other_set)
+        return self._refresh_rows(slot, pod, view, filters, rows, gains, is_other_set)
 
     def _refresh_rows(
         self,
@@ -206,10 +242,10 @@ class ClassScores:
         view: View,
         filters: ClassFilters,
         rows: Mapping[int, int],
-        touched: set[int],
+        gains: dict[int, int],
         is_other_set: bool,
     ) -> bool:
-        """The rows that changed, for a plugin whose answers depend on the row alone."""
+        """The changed rows, for a plugin whose answers depend on the row alone. ``gains``: row → change of its sum."""
         is_raw_changed = False
         for row, flags in rows.items():
             if not flags & slot.flags:
@@ -220,17 +256,20 @@ class ClassScores:
                     slot.raw[row] = score
                     is_raw_changed = True
             else:
-                touched.add(row)
-                if filters.codes[row] == 0:
-                    _check_range(slot.plugin, score, score)
-                elif not 0 <= score <= MAX_NODE_SCORE:
+                if not 0 <= score <= MAX_NODE_SCORE:
+                    if filters.codes[row] == 0:
+                        raise InvalidScore(slot.name, score)
                     # Nobody looks at it, but the column may be too narrow for it.
                     score = 0
-                if isinstance(slot.contribution, int):
-                    if slot.contribution == score * slot.weight:
-                        continue
-                    slot.contribution = np.full(view.table.size, slot.contribution, _dtype(slot.weight))
-                slot.contribution[row] = score * slot.weight  # type: ignore[index]
+                share = score * slot.weight
+                column = slot.contribution
+                before = column if isinstance(column, int) else column.item(row)  # type: ignore[union-attr]
+                if share == before:
+                    continue
+                gains[row] = gains.get(row, 0) + share - before
+                if isinstance(column, int):
+                    column = slot.contribution = np.full(view.table.size, column, _dtype(slot.weight))
+                column[row] = share  # type: ignore[index]
         if is_raw_changed or (is_other_set and slot.normalizer is not None and not slot.is_flat):
             self._contribute(slot, view, filters)
             return True
@@ -274,28 +313,38 @@ class ClassScores:
         if filters.feasible_count != size:
             ranks[filters.codes != 0] = INFEASIBLE
         self.ranks = ranks
-        self._leaders = []
+        self._levels = {}
 
     def _rank_row(self, row: int, rank: int) -> None:
+        before = self.ranks.item(row)
+        if rank == before:
+            return
         self.ranks[row] = rank
-        if not self._leaders:
+        levels = self._levels
+        if not levels:
             return
-        if rank > self._best:
-            self._leaders = []
-            return
-        place = bisect_left(self._leaders, row)
-        is_leader = place < len(self._leaders) and self._leaders[place] == row
-        if is_leader and rank < self._best:
-            del self._leaders[place]
-        elif not is_leader and rank == self._best:
-            self._leaders.insert(place, row)
+        left = levels.get(before)
+        if left is not None:
+            del left[bisect_left(left, row)]
+        joined = levels.get(rank)
+        if joined is not None:
+            insort(joined, row)
+        elif rank > self._best:
+            levels[rank] = array("i", (row,))
+        self._best = max(self._best, rank)
 
-    def leaders(self) -> tuple[int, list[int]]:
-        """The best rank and the rows that have it, ascending. Do not change the list."""
-        if not self._leaders:
-            self._best = int(self.ranks.max())
-            self._leaders = (self.ranks == self._best).nonzero()[0].tolist()
-        return self._best, self._leaders
+    def leaders(self) -> tuple[int, Sequence[int]]:
+        """The best rank and the rows that have it, ascending. Do not change them."""
+        found = self._levels.get(self._best)
+        if not found:
+            self._best = best = int(np.maximum.reduce(self.ranks))
+            found = self._levels.get(best)
+            if found is None:
+                if len(self._levels) >= MOST_LEVELS:
+                    self._levels.clear()
+                rows = (self.ranks == best).nonzero()[0]
+                found = self._levels[best] = array("i", rows.astype(np.int32).tobytes())
+        return self._best, found
 
     def _total_of(self, row: int) -> int:
         total = 0

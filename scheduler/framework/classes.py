@@ -7,7 +7,8 @@
 3.  When the next pod of the class comes, only what changed is asked again: the rows in the cache's journal, by each
     plugin that declared that it reads what changed there; and a plugin whose *stamp* (the versions of the counters and
     kinds it reads) is another one, for all rows.
-4.  A plugin that declares nothing is asked afresh each time; the others' answers are still shared.
+4.  A plugin that declares nothing is asked afresh each time, unless it says that such pods do not concern it; the
+    others' answers are still shared.
 
 What differs between pods of a class is never in here: nominations are an overlay of the cycle.
 The cache is bounded in bytes; the class used longest ago leaves first.
@@ -42,11 +43,13 @@ Fragments = dict[str, Hashable]
 class PodClass:
     """The shared answers of one class in one profile."""
 
-    __slots__ = ("filters", "overlays", "scores", "uses")
+    __slots__ = ("filters", "overlays", "scores", "unconcerned", "uses")
 
-    def __init__(self, profile: Profile) -> None:
-        self.filters = ClassFilters(profile)
-        self.scores = ClassScores(profile)
+    def __init__(self, profile: Profile, unconcerned: frozenset[str] = frozenset()) -> None:
+        self.unconcerned = unconcerned
+        """Plugins that have nothing to say about pods of the class."""
+        self.filters = ClassFilters(profile, unconcerned)
+        self.scores = ClassScores(profile, unconcerned)
         self.overlays: dict[int, NominatedOverlay] = {}
         """Priority → where pods of the class and that priority do not fit beside nominated ones."""
         self.uses = 0
@@ -56,13 +59,18 @@ class PodClass:
         return self.filters.nbytes + self.scores.nbytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Template:
     """What is known of pods made from one template."""
 
     number: int
     """Of the fragments that depend on the pod alone."""
+    epoch: tuple[int, ...]
+    """Of the view for which the stamps held last; () where a plugin promises nothing."""
     stamps: tuple[Hashable, ...]
+    model: PodInfo
+    """A pod made from it, which has worked out what it requests."""
+    unconcerned: frozenset[str]
     key: Hashable
     fragments: Fragments
 
@@ -86,11 +94,11 @@ class ClassCache:
 
     def find(self, profile: Profile, pod: PodInfo, view: View) -> tuple[PodClass, Fragments]:
         """The class of a pod, made if it is new, and the pod's fragments. Raises PluginError."""
-        key, fragments = self._key_of(profile, pod, view)
+        key, fragments, unconcerned = self._key_of(profile, pod, view)
         found = self._classes.get(key)
         if found is None:
             self._make_room()
-            found = self._classes[key] = PodClass(profile)
+            found = self._classes[key] = PodClass(profile, unconcerned)
             self._sizes[key] = 0
             self._newest = key
         else:
@@ -100,18 +108,25 @@ class ClassCache:
             self._weigh(key, found)
         return found, fragments
 
-    def _key_of(self, profile: Profile, pod: PodInfo, view: View) -> tuple[Hashable, Fragments]:
+    def _key_of(self, profile: Profile, pod: PodInfo, view: View) -> tuple[Hashable, Fragments, frozenset[str]]:
         """Worked out once a template, and again where a fragment that depends on the cluster may be another one."""
         template = template_key(pod)
-        stamps = tuple([plugin.fragment_stamp(view) for plugin in profile.cluster_fragment_plugins])
         kept = self._templates.get((profile.scheduler_name, template)) if template is not None else None
+        epoch = view.epoch
+        if kept is not None and kept.epoch == epoch:
+            pod.share_arithmetic(kept.model)
+            return kept.key, kept.fragments, kept.unconcerned
+        stamps = tuple([plugin.fragment_stamp(view) for plugin in profile.cluster_fragment_plugins])
+        promised_epoch = () if None in stamps else epoch
         if kept is not None and kept.stamps == stamps and None not in stamps:
-            return kept.key, kept.fragments
+            kept.epoch = epoch
+            return kept.key, kept.fragments, kept.unconcerned
         if kept is not None:
-            number, fragments = kept.number, dict(kept.fragments)
+            number, fragments, unconcerned = kept.number, dict(kept.fragments), kept.unconcerned
         else:
             fragments = {plugin.name: _fragment(plugin, pod, view) for plugin in profile.static_fragment_plugins}
-            number = self._number_of(profile, fragments)
+            unconcerned = frozenset([plugin.name for plugin in profile.choosy_plugins if not plugin.concerns(pod)])
+            number = self._number_of(profile, fragments, unconcerned)
         moving = []
         for plugin in profile.cluster_fragment_plugins:
             fragments[plugin.name] = fragment = _fragment(plugin, pod, view)
@@ -120,15 +135,17 @@ class ClassCache:
         if template is not None:
             if len(self._templates) >= MOST_TEMPLATES:
                 self._templates.clear()
-            self._templates[profile.scheduler_name, template] = _Template(number, stamps, key, fragments)
-        return key, fragments
+            self._templates[profile.scheduler_name, template] = _Template(
+                number, promised_epoch, stamps, pod, unconcerned, key, fragments
+            )
+        return key, fragments, unconcerned
 
-    def _number_of(self, profile: Profile, fragments: Fragments) -> int:
+    def _number_of(self, profile: Profile, fragments: Fragments, unconcerned: frozenset[str]) -> int:
         """One small number for a combination of fragments, so that the long ones are hashed once."""
         if len(self._static_keys) > 64 * self.limit_classes:
             self.clear()
         try:
-            return self._static_keys.intern((profile.scheduler_name, *fragments.values()))
+            return self._static_keys.intern((profile.scheduler_name, unconcerned, *fragments.values()))
         except TypeError as error:
             culprit = next((name for name, fragment in fragments.items() if not _is_hashable(fragment)), "")
             raise PluginError(culprit, "Fragment", error) from error

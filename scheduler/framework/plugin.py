@@ -117,6 +117,14 @@ class Plugin:
         """
         raise NotImplementedError
 
+    def concerns(self, pod: PodInfo) -> bool:
+        """Whether the plugin may have anything to say about the pod. False promises a Skip from PreFilter and PreScore.
+
+        For plugins that declare nothing: pods that they do not concern go without them. May look at what ``fragment``
+        may look at.
+        """
+        return True
+
     def fragment_stamp(self, view: View) -> Hashable | None:
         """For ``fragment_reads_cluster``: equal stamps promise equal fragments for pods of one template; None promises
         nothing."""
@@ -125,6 +133,7 @@ class Plugin:
     def stamp(self, fragment: Hashable, view: View) -> Hashable:
         """Equal stamps promise equal answers on unchanged rows: versions of the counters and kinds that are read.
 
+        A function of the fragment and of versions alone: it is not asked again while the view's ``epoch`` is the same.
         Covers ``pre_filter`` and ``pre_score`` too: one that looks at all nodes has ``view.table.node_version`` in it.
         """
         return ()

@@ -67,6 +67,8 @@ class Profile:
     post_bind_plugins: tuple[PostBindPlugin, ...]
     static_fragment_plugins: tuple[Plugin, ...]
     """Plugins whose fragment depends on the pod's template alone."""
+    choosy_plugins: tuple[Plugin, ...]
+    """Plugins that declare nothing, but say which pods concern them."""
     cluster_fragment_plugins: tuple[Plugin, ...]
     """Plugins whose fragment depends on more than that, asked anew for each attempt."""
 
@@ -122,6 +124,11 @@ def build_profile(configuration: ProfileConfiguration, registry: Registry, index
         bind_plugins=at(Point.BIND),  # type: ignore[arg-type]
         post_bind_plugins=at(Point.POST_BIND),  # type: ignore[arg-type]
         static_fragment_plugins=tuple(plugin for plugin in declared if _goes_by_template(plugin)),
+        choosy_plugins=tuple(
+            plugin
+            for plugin in deciding
+            if not declares_fragment(plugin) and type(plugin).concerns is not Plugin.concerns
+        ),
         cluster_fragment_plugins=tuple(plugin for plugin in declared if not _goes_by_template(plugin)),
     )
 

@@ -109,11 +109,13 @@ def requirement_faults(key: str, operator: Operator, values: tuple[str, ...], pa
     """What is wrong with a requirement on labels, in kube-scheduler 1.36's words. `path` leads to the expression."""
     at = f"{path}." if path else ""
     faults = [f'{at}key: Invalid value: "{key}": {fault}' for fault in qualified_name_faults(key)]
-    shown = "[" + ",".join(f'"{value}"' for value in values) + "]"
+    shown = "[" + ",".join(f'"{value}"' for value in values) + "]" if values else "null"
     match operator:
         case Operator.IN | Operator.NOT_IN:
             if not values:
-                faults.append(f"{at}values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty")
+                faults.append(
+                    f"{at}values: Invalid value: {shown}: for 'in', 'notin' operators, values set can't be empty"
+                )
         case Operator.EXISTS | Operator.ABSENT:
             if values:
                 faults.append(

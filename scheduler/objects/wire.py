@@ -38,12 +38,16 @@ class Status(ApiStruct, frozen=True):
 
 
 class ListPage(msgspec.Struct, frozen=True):
-    """A page of a list. `faults` are the objects that can't be read. `continue_token` is "" on the last page."""
+    """A page of a list. `faults` are the objects that can't be read. `continue_token` is "" on the last page.
+
+    `documents`: the JSON of each object, where it was asked for.
+    """
 
     resource_version: str
     continue_token: str
     objects: tuple[ApiObject, ...]
     faults: tuple[InvalidObject, ...] = ()
+    documents: tuple[bytes, ...] = ()
 
 
 class WatchEvent(msgspec.Struct, frozen=True):
@@ -51,6 +55,7 @@ class WatchEvent(msgspec.Struct, frozen=True):
 
     `object`: None for ERROR, which has an `error`, and for an object that can't be read, which has a `fault`; of a
     BOOKMARK only the resource version counts. `resource_version` is where a new watch may begin; "" for ERROR.
+    `document`: the object's JSON, where it was asked for.
     """
 
     type: str
@@ -58,6 +63,7 @@ class WatchEvent(msgspec.Struct, frozen=True):
     resource_version: str = ""
     fault: InvalidObject | None = None
     error: ApiError | None = None
+    document: bytes = b""
 
 
 class _Page(msgspec.Struct, Generic[Payload], frozen=True):
@@ -78,8 +84,10 @@ _STATUS = msgspec.json.Decoder(Status)
 _METADATA_ONLY = msgspec.json.Decoder(ApiObject)
 
 
-def decode_list(kind: Kind, data: bytes) -> ListPage:
+def decode_list(kind: Kind, data: bytes, *, with_documents: bool = False) -> ListPage:
     """A page of a list. Raises `InvalidObject` only if the page itself can't be read."""
+    if with_documents:
+        return _decode_list_one_by_one(kind, data, with_documents=True)
     try:
         page = cast("_Page[ApiObject]", _PAGES[kind].decode(data))
         return ListPage(page.metadata.resource_version, page.metadata.continue_token, page.items or ())
@@ -87,8 +95,10 @@ def decode_list(kind: Kind, data: bytes) -> ListPage:
         return _decode_list_one_by_one(kind, data)
 
 
-def decode_watch_line(kind: Kind, line: bytes) -> WatchEvent:
+def decode_watch_line(kind: Kind, line: bytes, *, with_document: bool = False) -> WatchEvent:
     """A line of a watch. Raises `InvalidObject` only if the line itself can't be read."""
+    if with_document:
+        return _decode_odd_line(kind, line, with_document=True)
     try:
         event = cast("_Line[ApiObject]", _LINES[kind].decode(line))
     except msgspec.DecodeError:
@@ -106,22 +116,26 @@ def decode_status(data: bytes) -> Status | None:
         return None
 
 
-def _decode_list_one_by_one(kind: Kind, data: bytes) -> ListPage:
+def _decode_list_one_by_one(kind: Kind, data: bytes, *, with_documents: bool = False) -> ListPage:
     try:
         page = _RAW_PAGE.decode(data)
     except msgspec.DecodeError as error:
         raise InvalidObject(f"{KINDS[kind].name}List", "", str(error)) from error
     objects: list[ApiObject] = []
+    documents: list[bytes] = []
     faults: list[InvalidObject] = []
     for item in page.items or ():
         try:
             objects.append(decode(kind, item))
+            if with_documents:
+                documents.append(bytes(item))
         except InvalidObject as fault:
             faults.append(fault)
-    return ListPage(page.metadata.resource_version, page.metadata.continue_token, tuple(objects), tuple(faults))
+    place = page.metadata
+    return ListPage(place.resource_version, place.continue_token, tuple(objects), tuple(faults), tuple(documents))
 
 
-def _decode_odd_line(kind: Kind, line: bytes) -> WatchEvent:
+def _decode_odd_line(kind: Kind, line: bytes, *, with_document: bool = False) -> WatchEvent:
     try:
         event = _RAW_LINE.decode(line)
     except msgspec.DecodeError as error:
@@ -133,7 +147,8 @@ def _decode_odd_line(kind: Kind, line: bytes) -> WatchEvent:
         decoded = decode(kind, event.object)
     except InvalidObject as fault:
         return WatchEvent(event.type, None, _resource_version(event.object), fault)
-    return WatchEvent(event.type, decoded, decoded.metadata.resource_version)
+    document = bytes(event.object) if with_document else b""
+    return WatchEvent(event.type, decoded, decoded.metadata.resource_version, document=document)
 
 
 def _resource_version(data: msgspec.Raw) -> str:

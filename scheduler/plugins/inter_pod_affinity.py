@@ -39,7 +39,7 @@ from scheduler.framework.plugin import (
 from scheduler.framework.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
 from scheduler.objects.selectors import Selector
-from scheduler.plugins.inter_pod_affinity_hints import node_changed, pod_changed
+from scheduler.plugins.inter_pod_affinity_hints import facet_of_pod, node_changed, pod_changed
 from scheduler.plugins.inter_pod_affinity_state import AffinityFilterState, AffinityScoreState
 from scheduler.plugins.inter_pod_affinity_terms import OwnTerm, namespace_labels, resolve
 
@@ -55,7 +55,9 @@ REFUSALS = (
 )
 
 _EVENTS = (
-    EventRegistration(ClusterEvent(Resource.POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE), pod_changed),
+    EventRegistration(
+        ClusterEvent(Resource.POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE), pod_changed, facet_of_pod
+    ),
     EventRegistration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL), node_changed),
 )
 

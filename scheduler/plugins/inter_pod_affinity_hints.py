@@ -6,8 +6,10 @@ are missed, and the pod waits for another event.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from scheduler.cluster.affinity_terms import AffinityTerm, terms_of
 from scheduler.framework.events import Hint
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from scheduler.objects.node import Node
 
 _NO_LABELS: Mapping[str, str] = {}
+_ENCODER = msgspec.json.Encoder(order="sorted")
 
 
 def pod_changed(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
@@ -39,6 +42,13 @@ def pod_changed(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
         if theirs.faults or _matches_all(own.anti_affinity, old) or _matches_all(theirs.anti_affinity, pod):
             return Hint.QUEUE
     return Hint.SKIP
+
+
+def facet_of_pod(other: PodInfo) -> Hashable:
+    """What ``pod_changed`` looks at in a pod that is not the waiting one."""
+    affinity = other.pod.spec.affinity if other.has_affinity else None
+    terms = _ENCODER.encode((affinity.pod_affinity, affinity.pod_anti_affinity)) if affinity is not None else b""
+    return other.namespace, frozenset(other.labels.items()), _has_place(other), terms
 
 
 def node_changed(pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
@@ -64,7 +74,7 @@ def node_changed(pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
 
 
 def _has_place(other: PodInfo) -> bool:
-    return bool(other.node_name or other.pod.nominated_node_name)
+    return other.node_name != "" or other.pod.nominated_node_name != ""
 
 
 def _matches_all(terms: tuple[AffinityTerm, ...], other: PodInfo) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, only_itself
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, Reads, Rows, State, Verdicts
 from scheduler.framework.status import SKIP, Refusal, Skip, unresolvable
 
@@ -96,5 +96,5 @@ _EVENTS = (
         ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE),
         _features_changed,
     ),
-    EventRegistration(ClusterEvent(Resource.POD, Action.UPDATE), _own_needs_changed),
+    EventRegistration(ClusterEvent(Resource.POD, Action.UPDATE), _own_needs_changed, only_itself),
 )

@@ -8,6 +8,7 @@ arguments.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,7 +63,11 @@ def _ports_were_freed(pod: PodInfo, old: PodInfo | None, _new: PodInfo | None) -
     return Hint.QUEUE if old.ports and any_port_conflicts(pod.ports, old.ports) else Hint.SKIP
 
 
+def _facet_of_pod(other: PodInfo) -> Hashable:
+    return bool(other.node_name or other.pod.status.nominated_node_name), other.ports
+
+
 _EVENTS = (
-    EventRegistration(ClusterEvent(Resource.POD, Action.DELETE), _ports_were_freed),
+    EventRegistration(ClusterEvent(Resource.POD, Action.DELETE), _ports_were_freed, _facet_of_pod),
     EventRegistration(ClusterEvent(Resource.NODE, Action.ADD)),
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, only_itself
 from scheduler.framework.plugin import FilterPlugin, Reads, Rows, State, Verdicts
 from scheduler.framework.status import Refusal, unresolvable
 from scheduler.objects.taints import UNSCHEDULABLE_TAINT, tolerated
@@ -71,5 +71,6 @@ _EVENTS = (
     EventRegistration(
         ClusterEvent(Resource.POD, Action.UPDATE_POD_TOLERATION),
         _own_pod_tolerates_now,
+        only_itself,
     ),
 )

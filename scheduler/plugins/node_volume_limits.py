@@ -43,6 +43,9 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
 
     name = "NodeVolumeLimits"
 
+    def concerns(self, pod: PodInfo) -> bool:
+        return needs_attaching(pod)
+
     def pre_filter(self, pod: PodInfo, view: View) -> State | Skip | Refusal:
         if not needs_attaching(pod):
             return SKIP
@@ -121,9 +124,11 @@ def _limit_grew(_pod: PodInfo, old: CSINode | None, new: CSINode | None) -> Hint
 
 
 def _attached_pod_left(_pod: PodInfo, old: PodInfo | None, _new: PodInfo | None) -> Hint:
-    if old is None or not (old.node_name or old.pod.status.nominated_node_name):
-        return Hint.SKIP
-    return Hint.QUEUE if needs_attaching(old) else Hint.SKIP
+    return Hint.QUEUE if old is not None and _frees_an_attachment(old) else Hint.SKIP
+
+
+def _frees_an_attachment(other: PodInfo) -> bool:
+    return bool(other.node_name or other.pod.status.nominated_node_name) and needs_attaching(other)
 
 
 def _detached(pod: PodInfo, old: VolumeAttachment | None, _new: VolumeAttachment | None) -> Hint:
@@ -140,7 +145,7 @@ def _detached(pod: PodInfo, old: VolumeAttachment | None, _new: VolumeAttachment
 
 _EVENTS = (
     EventRegistration(ClusterEvent(Resource.CSI_NODE, Action.ADD | Action.UPDATE), _limit_grew),
-    EventRegistration(ClusterEvent(Resource.POD, Action.DELETE), _attached_pod_left),
+    EventRegistration(ClusterEvent(Resource.POD, Action.DELETE), _attached_pod_left, _frees_an_attachment),
     EventRegistration(ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD), its_claim_changed),
     EventRegistration(ClusterEvent(Resource.VOLUME_ATTACHMENT, Action.DELETE), _detached),
 )

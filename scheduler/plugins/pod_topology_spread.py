@@ -46,7 +46,7 @@ from scheduler.plugins.pod_topology_spread_constraints import (
     own_constraints,
     rows_with_all_keys,
 )
-from scheduler.plugins.pod_topology_spread_hints import SpreadHints
+from scheduler.plugins.pod_topology_spread_hints import SpreadHints, facet_of_pod
 from scheduler.plugins.pod_topology_spread_owners import SELECTING_KINDS
 from scheduler.plugins.pod_topology_spread_state import (
     SpreadFilterState,
@@ -102,7 +102,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, Normalize
     def events(self) -> tuple[EventRegistration, ...]:
         hints = SpreadHints(tuple(one for one in self._defaults if one.when_unsatisfiable == DO_NOT_SCHEDULE))
         return (
-            EventRegistration(ClusterEvent(Resource.POD, _POD_ACTIONS), hints.pod_changed),
+            EventRegistration(ClusterEvent(Resource.POD, _POD_ACTIONS), hints.pod_changed, facet_of_pod),
             EventRegistration(ClusterEvent(Resource.NODE, _NODE_ACTIONS), hints.node_changed),
         )
 

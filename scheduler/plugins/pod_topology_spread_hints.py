@@ -6,7 +6,7 @@ own, every pod of its namespace is taken to match hard defaults.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,10 +71,19 @@ class SpreadHints:
         return Hint.QUEUE if counts_now and is_other else Hint.SKIP
 
 
+def facet_of_pod(other: PodInfo) -> Hashable:
+    """What ``pod_changed`` looks at in a pod that is not the waiting one."""
+    return other.namespace, frozenset(other.labels.items()), _has_place(other)
+
+
+def _has_place(other: PodInfo) -> bool:
+    return other.node_name != "" or other.pod.nominated_node_name != ""
+
+
 def _is_involved(other: PodInfo, pod: PodInfo) -> bool:
     if other.uid == pod.uid:
         return True
-    return other.namespace == pod.namespace and bool(other.node_name or other.pod.nominated_node_name)
+    return other.namespace == pod.namespace and _has_place(other)
 
 
 def _tolerations_changed(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, only_itself
 from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin, Reads
 from scheduler.framework.status import Refusal, unresolvable
 
@@ -40,5 +40,6 @@ _EVENTS = (
     EventRegistration(
         ClusterEvent(Resource.POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED),
         _own_gates_are_gone,
+        only_itself,
     ),
 )

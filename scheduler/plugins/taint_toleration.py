@@ -14,7 +14,7 @@ import numpy as np
 
 from scheduler.cluster.interning import ABSENT
 from scheduler.cluster.node_matching import tolerated_taint_sets
-from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, only_itself
 from scheduler.framework.plugin import (
     FilterPlugin,
     NormalizePlugin,
@@ -129,5 +129,5 @@ def _own_tolerations_changed(pod: PodInfo, _old: PodInfo | None, new: PodInfo | 
 
 _EVENTS = (
     EventRegistration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT), _node_became_tolerable),
-    EventRegistration(ClusterEvent(Resource.POD, Action.UPDATE_POD_TOLERATION), _own_tolerations_changed),
+    EventRegistration(ClusterEvent(Resource.POD, Action.UPDATE_POD_TOLERATION), _own_tolerations_changed, only_itself),
 )

@@ -113,6 +113,12 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
 
     # --- filter -------------------------------------------------------------------------------------------------------
 
+    def concerns(self, pod: PodInfo) -> bool:
+        return any(
+            volume.persistent_volume_claim is not None or volume.ephemeral is not None
+            for volume in pod.pod.spec.volumes
+        )
+
     def pre_filter(self, pod: PodInfo, view: View) -> State | Skip | Refusal:
         if not pod.pod.spec.volumes:
             return SKIP

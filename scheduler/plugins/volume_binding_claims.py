@@ -20,17 +20,18 @@ UNBOUND = unresolvable("pod has unbound immediate PersistentVolumeClaims")
 
 @dataclass(frozen=True, slots=True)
 class PodClaims:
-    """In the order of the pod's volumes; a claim that several of them use is here once."""
+    """In the order of the pod's volumes."""
 
     bound: tuple[PersistentVolumeClaim, ...]
-    """Claims that have their volume."""
+    """Claims that have their volume, each of them once."""
     delayed: tuple[PersistentVolumeClaim, ...]
-    """Claims that get a volume once a node is chosen."""
+    """Claims that get a volume once a node is chosen, once for each of the pod's volumes that names the claim: as in
+    kube-scheduler 1.36 each of these needs one to itself."""
 
 
 def sort_claims(pod: PodInfo, view: View) -> PodClaims | Skip | Refusal:
     """SKIP for a pod without claims; a Refusal where a claim is not fit for use, or nobody waits for its volume."""
-    claims: dict[str, PersistentVolumeClaim] = {}
+    claims: list[PersistentVolumeClaim] = []
     for volume in pod.pod.spec.volumes:
         key = claim_key(pod, volume)
         if key is None:
@@ -38,15 +39,15 @@ def sort_claims(pod: PodInfo, view: View) -> PodClaims | Skip | Refusal:
         found = _usable(pod, volume, key, view)
         if isinstance(found, Refusal):
             return found
-        claims[key] = found
+        claims.append(found)
     if not claims:
         return SKIP
-    bound: list[PersistentVolumeClaim] = []
+    bound: dict[str, PersistentVolumeClaim] = {}
     delayed: list[PersistentVolumeClaim] = []
     is_any_immediate = False
-    for claim in claims.values():
+    for claim in claims:
         if claim.is_fully_bound:
-            bound.append(claim)
+            bound[claim.key] = claim
             continue
         waits = _waits_for_a_node(claim, view)
         if isinstance(waits, Refusal):
@@ -55,7 +56,7 @@ def sort_claims(pod: PodInfo, view: View) -> PodClaims | Skip | Refusal:
             delayed.append(claim)
         else:
             is_any_immediate = True
-    return UNBOUND if is_any_immediate else PodClaims(tuple(bound), tuple(delayed))
+    return UNBOUND if is_any_immediate else PodClaims(tuple(bound.values()), tuple(delayed))
 
 
 def _usable(pod: PodInfo, volume: Volume, key: str, view: View) -> PersistentVolumeClaim | Refusal:

@@ -71,7 +71,7 @@ class _Claim:
 
     def match(self, labels: Mapping[str, str], taken: set[str]) -> PersistentVolume | None:
         """The volume that this claim gets on a node with these labels, but those ``taken`` by other claims."""
-        if self.set_aside is not None:
+        if self.set_aside is not None and self.set_aside.metadata.name not in taken:
             return self.set_aside if reaches(self.set_aside, labels) else None
         return self.pool.smallest(self.size, labels, taken, self.accepts)
 
@@ -103,7 +103,10 @@ class DelayedClaims:
         """Labels that the answers depend on."""
 
     def sources(self, labels: Mapping[str, str]) -> Sources:
-        """The answer of a node with these labels that no other selected node forbids."""
+        """The answer of a node with these labels that no other selected node forbids.
+
+        A claim that several volumes of the pod name needs a source for each of them, and takes the first.
+        """
         taken: set[str] = set()
         bindings: list[tuple[PersistentVolume, PersistentVolumeClaim]] = []
         to_make = list(self._to_make)
@@ -118,7 +121,9 @@ class DelayedClaims:
             refused = each.can_be_made(labels)
             if refused is not None:
                 return refused
-        return Sources(bindings=tuple(bindings), provisions=tuple(each.claim for each in to_make))
+        bound = {claim.key: (volume, claim) for volume, claim in reversed(bindings)}
+        made = {each.claim.key: each.claim for each in to_make if each.claim.key not in bound}
+        return Sources(bindings=tuple(reversed(bound.values())), provisions=tuple(made.values()))
 
     def sources_on(self, node_name: str, labels: Mapping[str, str]) -> Sources:
         """The answer of the node of this name."""

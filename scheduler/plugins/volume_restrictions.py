@@ -64,6 +64,9 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
 
     name = "VolumeRestrictions"
 
+    def concerns(self, pod: PodInfo) -> bool:
+        return any(volume.persistent_volume_claim is not None for volume in pod.pod.spec.volumes) or bool(disks_of(pod))
+
     def pre_filter(self, pod: PodInfo, view: View) -> State | Skip | Refusal:
         if not pod.pod.spec.volumes:
             return SKIP

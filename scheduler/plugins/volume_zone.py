@@ -51,6 +51,9 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
 
     name = "VolumeZone"
 
+    def concerns(self, pod: PodInfo) -> bool:
+        return any(volume.persistent_volume_claim is not None for volume in pod.pod.spec.volumes)
+
     def pre_filter(self, pod: PodInfo, view: View) -> State | Skip | Refusal:
         required: dict[ZoneRequirement, None] = {}
         for volume in pod.pod.spec.volumes:

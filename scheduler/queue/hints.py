@@ -7,7 +7,8 @@ everything else as the object itself, None where absent). Pods that are alike bu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -17,6 +18,7 @@ from scheduler.framework.events import (
     Action,
     ClusterEvent,
     EventRegistration,
+    Facet,
     Hint,
     HintFunction,
     Resource,
@@ -36,8 +38,31 @@ from scheduler.queue.queued_pod import QueuedPod
 EXTENDER = "Extender"
 """The pseudo plugin that stands for all extenders among a pod's rejectors."""
 
-Interest = Mapping[str, tuple[HintFunction, ...]]
-"""Plugin → its hints for one event."""
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """What one plugin registered for one event. ``facets``: None if some hint has none."""
+
+    hints: tuple[HintFunction, ...]
+    facets: tuple[Facet, ...] | None
+
+    def look_of(self, old: Any, new: Any) -> Hashable | None:
+        """Events of equal looks get equal answers, if they are not about the waiting pod itself. None: like no other.
+
+        A facet that raises, or that is nothing to look up by, leaves it to the hint.
+        """
+        if self.facets is None:
+            return None
+        try:
+            look = tuple([(old is not None and facet(old), new is not None and facet(new)) for facet in self.facets])
+            hash(look)
+        except Exception:  # noqa: BLE001 - a plugin's; without a look its hint is asked, which is always right
+            return None
+        return look
+
+
+Interest = Mapping[str, Listener]
+"""Plugin → what it registered for one event."""
 
 _NO_INTEREST: Interest = {}
 _NODE_ADD = ClusterEvent(Resource.NODE, Action.ADD)
@@ -94,16 +119,16 @@ class HintMap:
         self._interests: dict[tuple[Resource, Action], dict[str, Interest]] = {}
 
     def interest(self, event: ClusterEvent) -> Mapping[str, Interest]:
-        """Profile → plugin → hints for this event; profiles and plugins that don't care are absent."""
+        """Profile → plugin → what it registered for this event; profiles and plugins that don't care are absent."""
         known = self._interests.get((event.resource, event.action))
         if known is None:
             known = {}
             for profile, plugins in self._profiles.items():
                 wanted = {
-                    plugin: tuple(one.hint for one in registrations if one.event.matches(event))
+                    plugin: _listener([one for one in registrations if one.event.matches(event)])
                     for plugin, registrations in plugins.items()
                 }
-                wanted = {plugin: hints for plugin, hints in wanted.items() if hints}
+                wanted = {plugin: listener for plugin, listener in wanted.items() if listener.hints}
                 if wanted:
                     known[profile] = wanted
             self._interests[event.resource, event.action] = known
@@ -136,10 +161,10 @@ class HintMap:
             return Strategy.AFTER_BACKOFF
         strategy = Strategy.SKIP
         pending = record.pending_plugins
-        for plugin, hints in self.interest(event).get(record.profile, _NO_INTEREST).items():
+        for plugin, listener in self.interest(event).get(record.profile, _NO_INTEREST).items():
             if plugin not in rejectors:
                 continue
-            for hint in hints:
+            for hint in listener.hints:
                 if self._ask(plugin, hint, record.info, event, old, new) is Hint.SKIP:
                     continue
                 if plugin in pending:
@@ -148,6 +173,12 @@ class HintMap:
                     return Strategy.AFTER_BACKOFF
                 strategy = Strategy.AFTER_BACKOFF
         return strategy
+
+    def would_wake(
+        self, plugin: str, listener: Listener, pod: PodInfo, event: ClusterEvent, old: Any, new: Any
+    ) -> bool:
+        """Whether this plugin, were it the only rejector, would have the pod tried again."""
+        return any(self._ask(plugin, hint, pod, event, old, new) is not Hint.SKIP for hint in listener.hints)
 
     def _ask(self, plugin: str, hint: HintFunction, pod: PodInfo, event: ClusterEvent, old: Any, new: Any) -> Hint:
         """One plugin's opinion. A hint that raises counts as Queue: better one attempt too many than a lost pod."""
@@ -162,3 +193,10 @@ class HintMap:
         if stopwatch is not None:
             self._facts.hint_took(plugin, event.label, outcome, stopwatch() - begun)
         return answer
+
+
+def _listener(registrations: Sequence[EventRegistration]) -> Listener:
+    facets = [one.facet for one in registrations if one.facet is not None]
+    return Listener(
+        tuple([one.hint for one in registrations]), tuple(facets) if len(facets) == len(registrations) else None
+    )

@@ -6,16 +6,20 @@ that every hint treats alike (``pod_template.py``) lie together in one group, fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.errors import InvariantViolation
 from scheduler.queue.queued_pod import QueuedPod
+from scheduler.queue.rejector_index import RejectorIndex
 
 ClassKey = Callable[[PodInfo], Hashable | None]
 """Equal keys promise equal answers of all hints; None: like no other pod."""
 
 _GroupKey = tuple[str, frozenset[str], frozenset[str], str, Hashable]
+
+
+_NO_PLUGINS: dict[str, RejectorIndex] = {}
 
 
 class PoolGroup:
@@ -30,6 +34,11 @@ class PoolGroup:
         self.gating_plugin = record.gating_plugin
         self.members: dict[str, QueuedPod] = {}
 
+    @property
+    def representative(self) -> QueuedPod:
+        """Whoever came first: what a hint says of it, it says of all (but of an event about one of them)."""
+        return next(iter(self.members.values()))
+
 
 class UnschedulablePool:
     """Keyed by ``namespace/name``. A record that lies here is changed only between ``remove`` and ``put``."""
@@ -41,7 +50,7 @@ class UnschedulablePool:
         self._records: dict[str, QueuedPod] = {}
         self._group_of: dict[str, PoolGroup] = {}
         self._groups: dict[_GroupKey, PoolGroup] = {}
-        self._by_rejector: dict[str, dict[str, dict[_GroupKey, PoolGroup]]] = {}
+        self._by_rejector: dict[str, dict[str, RejectorIndex]] = {}
         self._gated = 0
 
     def put(self, record: QueuedPod) -> None:
@@ -51,7 +60,10 @@ class UnschedulablePool:
             group = self._groups[key] = PoolGroup(key, record)
             by_plugin = self._by_rejector.setdefault(record.profile, {})
             for plugin in record.rejectors:
-                by_plugin.setdefault(plugin, {})[key] = group
+                index = by_plugin.get(plugin)
+                if index is None:
+                    index = by_plugin[plugin] = RejectorIndex()
+                index.add(group)
         group.members[record.key] = record
         self._group_of[record.key] = group
         self._records[record.key] = record
@@ -77,17 +89,12 @@ class UnschedulablePool:
     def get(self, key: str) -> QueuedPod | None:
         return self._records.get(key)
 
-    def groups_rejected_by(self, interest: Mapping[str, Iterable[str]]) -> list[PoolGroup]:
-        """The groups with a rejector among these plugins (profile → plugins), each once."""
-        found: dict[_GroupKey, PoolGroup] = {}
-        for profile, plugins in interest.items():
-            by_plugin = self._by_rejector.get(profile)
-            if by_plugin:
-                for plugin in plugins:
-                    groups = by_plugin.get(plugin)
-                    if groups:
-                        found.update(groups)
-        return list(found.values())
+    def group_of(self, key: str) -> PoolGroup | None:
+        return self._group_of.get(key)
+
+    def rejected_by(self, profile: str, plugin: str) -> RejectorIndex | None:
+        """The groups that this plugin is among the rejectors of; None if there are none."""
+        return self._by_rejector.get(profile, _NO_PLUGINS).get(plugin)
 
     @property
     def groups(self) -> list[PoolGroup]:
@@ -123,14 +130,16 @@ class UnschedulablePool:
             if group is None or group.members.get(key) is not record or self._group_key(record) != group.key:
                 raise InvariantViolation(f"pod {key} lies in the wrong group of the pool")
             by_plugin = self._by_rejector.get(record.profile, {})
-            if any(by_plugin.get(plugin, {}).get(group.key) is not group for plugin in record.rejectors):
+            if any(plugin not in by_plugin for plugin in record.rejectors) or any(
+                by_plugin[plugin].groups.get(group.key) is not group for plugin in record.rejectors
+            ):
                 raise InvariantViolation(f"pod {key} is not found by its rejectors")
         if sum(len(group.members) for group in self._groups.values()) != len(self._records):
             raise InvariantViolation("groups of the pool hold pods that the pool does not")
         if self._gated != sum(record.is_gated for record in self._records.values()):
             raise InvariantViolation("the count of gated pods is wrong")
         for plugins in self._by_rejector.values():
-            if any(not groups or any(key not in self._groups for key in groups) for groups in plugins.values()):
+            if any(not index.groups or not index.groups.keys() <= self._groups.keys() for index in plugins.values()):
                 raise InvariantViolation("the pool's index holds groups that are gone")
 
     def _group_key(self, record: QueuedPod) -> _GroupKey:
@@ -149,9 +158,9 @@ class UnschedulablePool:
         del self._groups[group.key]
         by_plugin = self._by_rejector[group.profile]
         for plugin in group.rejectors:
-            groups = by_plugin[plugin]
-            del groups[group.key]
-            if not groups:
+            index = by_plugin[plugin]
+            index.discard(group)
+            if not index.groups:
                 del by_plugin[plugin]
         if not by_plugin:
             del self._by_rejector[group.profile]

@@ -112,6 +112,8 @@ class SchedulingQueue:
 
     def add(self, info: PodInfo, now: Now) -> Place:
         """A pending pod of ours has appeared."""
+        # It is asked for in each attempt, and quicker to work out while the object is fresh.
+        template_key(info)
         return self._enter(info, PENDING_POD_ADD.label, self.clock.read(now))
 
     def update(self, old: PodInfo, new: PodInfo, now: Now) -> Place:

@@ -5,12 +5,12 @@ This is the one place where hints are asked for pods of the pool: once for each 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import ClusterEvent
-from scheduler.queue.hints import HintMap, Strategy
+from scheduler.queue.hints import HintMap, Listener, Strategy
 from scheduler.queue.in_flight import InFlight
 from scheduler.queue.pool import PoolGroup, UnschedulablePool
 from scheduler.queue.queued_pod import QueuedPod
@@ -28,42 +28,81 @@ def worth_moving(
     """
     moving: list[tuple[QueuedPod, Strategy]] = []
     interest = hints.interest(event)
-    for group in _groups(pool, hints, event):
+    own = _own_records(pool, old, new)
+    for group in _groups(pool, hints, event, old, new, own):
         if group.gating_plugin and group.gating_plugin not in interest.get(group.profile, ()):
             continue
-        members: Iterable[QueuedPod] = group.members.values()
-        if only is not None:
-            members = [record for record in members if only(record)]
-        moving.extend(_worth_moving_of(members, hints, event, old, new))
+        moving.extend(_worth_moving_of(group, hints, event, old, new, only, own))
     return moving
 
 
-def _groups(pool: UnschedulablePool, hints: HintMap, event: ClusterEvent) -> list[PoolGroup]:
+def _own_records(pool: UnschedulablePool, old: Any, new: Any) -> dict[str, QueuedPod]:
+    """The waiting pods that the event itself is about, by UID: hints may know them as such."""
+    found: dict[str, QueuedPod] = {}
+    for pod in (old, new):
+        if isinstance(pod, PodInfo):
+            record = pool.get(pod.key)
+            if record is not None and record.uid == pod.uid:
+                found[record.uid] = record
+    return found
+
+
+def _groups(
+    pool: UnschedulablePool, hints: HintMap, event: ClusterEvent, old: Any, new: Any, own: dict[str, QueuedPod]
+) -> Iterable[PoolGroup]:
+    """Those that have to be asked: with a rejector that hears of the event, and not known to sleep on."""
     if event.is_wildcard:
         return pool.groups
-    groups = pool.groups_rejected_by(hints.interest(event))
+    found: dict[Hashable, PoolGroup] = {}
+    for profile, interest in hints.interest(event).items():
+        for plugin, listener in interest.items():
+            index = pool.rejected_by(profile, plugin)
+            if index is None:
+                continue
+            look = None if own else listener.look_of(old, new)
+            if look is None:
+                found.update(index.groups)
+                continue
+
+            def would_wake(group: PoolGroup, plugin: str = plugin, listener: Listener = listener) -> bool:
+                return hints.would_wake(plugin, listener, group.representative.info, event, old, new)
+
+            for group in index.woken_by((event.resource, event.action, look), would_wake):
+                found[group.key] = group
     if not all(hints.knows(profile) for profile in pool.profiles):
-        groups += [group for group in pool.groups if not hints.knows(group.profile)]
-    return groups
+        found.update((group.key, group) for group in pool.groups if not hints.knows(group.profile))
+    return found.values()
 
 
 def _worth_moving_of(
-    members: Iterable[QueuedPod], hints: HintMap, event: ClusterEvent, old: Any, new: Any
+    group: PoolGroup,
+    hints: HintMap,
+    event: ClusterEvent,
+    old: Any,
+    new: Any,
+    only: Only | None,
+    own: dict[str, QueuedPod],
 ) -> Iterator[tuple[QueuedPod, Strategy]]:
-    """The event's own pod is asked for alone, since hints may know it by its UID; the others share one answer."""
-    own = {pod.uid for pod in (old, new) if isinstance(pod, PodInfo)}
-    shared: Strategy | None = None
-    for record in members:
-        if record.uid in own or event.is_wildcard:
-            strategy = hints.strategy(record, event, old, new)
-        else:
-            if shared is None:
-                shared = hints.strategy(record, event, old, new)
-            if shared is Strategy.SKIP and not own:
-                return
-            strategy = shared
+    """The event's own pods are asked for alone; the others share one answer."""
+    others: Iterable[QueuedPod] = group.members.values()
+    if only is not None:
+        others = [record for record in others if only(record)]
+    mine = [
+        record for record in own.values() if group.members.get(record.key) is record and (only is None or only(record))
+    ]
+    if mine:
+        others = [record for record in others if record.uid not in own]
+    asked = [*mine, *others] if event.is_wildcard else mine
+    for record in asked:
+        strategy = hints.strategy(record, event, old, new)
         if strategy is not Strategy.SKIP:
             yield record, strategy
+    first = None if event.is_wildcard else next(iter(others), None)
+    if first is None:
+        return
+    shared = hints.strategy(first, event, old, new)
+    if shared is not Strategy.SKIP:
+        yield from ((record, shared) for record in others)
 
 
 def strategy_after_attempt(record: QueuedPod, in_flight: InFlight, hints: HintMap) -> Strategy:

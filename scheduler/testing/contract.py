@@ -43,7 +43,8 @@ def check_contract(
     * ``with_pod``: a State with a pod added or taken away answers as a fresh one would if the pod were really there.
     * ``fragment``, ``reads``: pods with equal fragments have equal answers, and through ``changes`` random changes of
       the cluster the answers that the class cache keeps are those of a fresh evaluation.
-    * ``hints``: a queueing hint answers with a Hint, and alike for pods that differ in name and UID only.
+    * ``hints``: a queueing hint answers with a Hint, alike for pods that differ in name and UID only, and alike for
+      events of which its facet shows the same.
 
     ``clusters`` None: ``usual_clusters(seed)``. Give clusters of your own where the plugin looks at labels, taints or
     objects that those have not got: random changes draw on what a cluster holds.

@@ -1,16 +1,17 @@
 """Queueing hints: they answer with a Hint, never raise, and answer alike for pods that are alike.
 
 The queue asks once for all waiting pods that differ in nothing but their identity. So a hint may use a pod's name or
-UID for one thing only: to recognise the pod itself as the object of the event.
+UID for one thing only: to recognise the pod itself as the object of the event. And where a registration has a facet,
+the hint is not asked about events that look alike to it, so their answers must be alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.framework.events import Hint, Resource
+from scheduler.framework.events import Facet, Hint, Resource
 from scheduler.framework.plugin import Plugin
 from scheduler.objects.kinds import KINDS, kind_of
 from scheduler.testing.clusters import Cluster, World, twin
@@ -20,6 +21,7 @@ from scheduler.user_plugins import answers
 Change = tuple[Any, Any]
 """The event's object before and after; None where absent."""
 
+_PODS_PAIRED = 8
 _PODS = (Resource.POD, Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD)
 
 
@@ -29,11 +31,31 @@ def check_hints(plugin: Plugin, cluster: Cluster) -> None:
     for registration in registrations:
         for pod in world.pending:
             double = PodInfo(twin(pod.pod, f"{pod.name}-twin"))
+            known: dict[Hashable, Hint] = {}
             for old, new in _changes(registration.event.resource, world, cluster):
                 one = _hint(plugin, registration.hint, pod, old, new)
                 if one is not _hint(plugin, registration.hint, double, old, new):
                     message = f"the hint for {registration.event.label} depends on the name or UID of pod {pod.name}"
                     raise ContractViolation(plugin.name, "hints", message)
+                if registration.facet is not None:
+                    look = (
+                        old is None,
+                        _facet(plugin, registration.facet, old),
+                        _facet(plugin, registration.facet, new),
+                    )
+                    if known.setdefault((new is None, look), one) is not one:
+                        message = (
+                            f"the hint for {registration.event.label} about pod {pod.name} "
+                            f"depends on more than its facet shows: two events of the look {look} differ"
+                        )
+                        raise ContractViolation(plugin.name, "hints", message)
+
+
+def _facet(plugin: Plugin, facet: Facet, thing: Any) -> Hashable:
+    if thing is None:
+        return None
+    found: Hashable = asked(plugin, "a facet", lambda: facet(thing), answers.check_fragment)
+    return found
 
 
 def _hint(plugin: Plugin, hint: Any, pod: PodInfo, old: Any, new: Any) -> Hint:
@@ -55,7 +77,7 @@ def _changes(resource: Resource, world: World, cluster: Cluster) -> Iterator[Cha
         others: list[PodInfo] = [*world.cache.pods.values()]
         yield from ((None, other) for other in others)
         yield from ((other, None) for other in others)
-        yield from ((other, other) for other in others)
+        yield from ((old, new) for old in others[:_PODS_PAIRED] for new in others[:_PODS_PAIRED])
     named = resource.value.rpartition("/")[2]
     for thing in cluster.objects:
         if resource is Resource.ANY or KINDS[kind_of(thing)].name == named:

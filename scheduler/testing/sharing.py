@@ -127,6 +127,7 @@ def _profile_of(plugin: Any) -> Profile:
         pre_bind_plugins=(),
         bind_plugins=(),
         post_bind_plugins=(),
+        choosy_plugins=(),
         static_fragment_plugins=tuple(one for one in declared if not one.fragment_reads_cluster),
         cluster_fragment_plugins=tuple(one for one in declared if one.fragment_reads_cluster),
     )

@@ -150,6 +150,18 @@ def test_a_copy_stays_as_it_was() -> None:
     assert copy.is_of(table) and not copy.is_of(cache.table)
 
 
+def test_a_pod_whose_node_is_gone_uses_no_claim() -> None:
+    cache = small_cluster()
+    node = cache.table.nodes[0]
+    assert node is not None
+    assert cache.volumes.users("default/c") == 1
+    cache.remove_node(node.metadata.name)
+    assert cache.volumes.users("default/c") == 0
+    cache.check()
+    cache.observe_node(node)
+    assert cache.volumes.users("default/c") == 1
+
+
 # --- any history ------------------------------------------------------------------------------------------------------
 
 _names = st.sampled_from(("a", "b"))

@@ -45,11 +45,17 @@ class Seen:
 
 @asynccontextmanager
 async def running(
-    client: ApiClient, kind: Kind = Kind.POD, *, page_size: int = 500
+    client: ApiClient, kind: Kind = Kind.POD, *, page_size: int = 500, with_documents: bool = False
 ) -> AsyncIterator[tuple[Reflector, Seen]]:
     seen = Seen()
     reflector = Reflector(
-        kind, client, seen, page_size=page_size, backoff=Backoff(0.01, 0.02, random.Random(1)), rng=random.Random(1)
+        kind,
+        client,
+        seen,
+        page_size=page_size,
+        with_documents=with_documents,
+        backoff=Backoff(0.01, 0.02, random.Random(1)),
+        rng=random.Random(1),
     )
     task = asyncio.create_task(reflector.run())
     try:

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import msgspec
+
+from e2e.bench.driver import Times, _decode
 from e2e.bench.measurement import Result, measure, middle, percentile, ratios
+from e2e.bench.report import COLUMNS, row
 
 
 def run(contender: str = "tandem", **changes: object) -> Result:
@@ -70,3 +74,24 @@ def test_ratios_above_one_are_in_favour_of_tandem() -> None:
 
 def test_a_run_that_does_not_count_is_compared_with_nothing() -> None:
     assert ratios([run(), run("kube-scheduler", told={})]) == {}
+
+
+def test_pods_that_had_to_go_are_told_beside_the_times() -> None:
+    result = run(victims=3)
+    assert result.as_json()["victims"] == 3
+    assert row(result)[COLUMNS.index("victims")] == "3"
+    assert row(result)[COLUMNS.index("seconds")] == "1.0"
+    assert len(row(result)) == len(COLUMNS)
+
+
+def test_pods_that_go_count_once_and_the_measured_ones_not_at_all() -> None:
+    times = Times(["measured"])
+    for kind, name, deleted in (
+        ("ADDED", "there", ""),
+        ("MODIFIED", "victim", "2026-01-01T00:00:00Z"),
+        ("DELETED", "victim", "2026-01-01T00:00:00Z"),
+        ("DELETED", "measured", ""),
+    ):
+        metadata = {"name": name, **({"deletionTimestamp": deleted} if deleted else {})}
+        times.saw_pod(_decode(msgspec.json.encode({"type": kind, "object": {"metadata": metadata}})))
+    assert times.removed == {"victim"}

@@ -41,7 +41,7 @@ def test_the_best_total_wins() -> None:
     attempt = cluster.schedule()
     assert attempt is not None
     assert attempt.node == "n2"
-    assert attempt.scores["Likes"] == {"n2": 100}
+    assert attempt.shares and attempt.shares["Likes"] == 100
 
 
 def test_ties_are_broken_by_chance_and_one_seed_replays_one_run() -> None:
@@ -248,6 +248,32 @@ def test_the_pre_filters_node_set_is_not_asked_about_the_nominated_node() -> Non
     cluster.pod("a", nominated="n1")
     cluster.schedule()
     assert cluster.node_of("a") == "n1"
+
+
+def test_why_the_nominated_node_will_not_do_is_told_even_if_the_search_leaves_it_out() -> None:
+    cluster = Cluster(
+        scripted("One", pre_filter=lambda pod: NodeSubset(frozenset({"n0"}))),
+        scripted("No", filter=lambda pod, node: unresolvable(f"not {node}")),
+    )
+    cluster.nodes_like(4)
+    cluster.pod("a", nominated="n1")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert attempt.message.startswith(
+        "0/4 nodes are available: 1 not n0, 1 not n1, 2 node(s) didn't satisfy plugin(s) [No One]. "
+    )
+
+
+def test_a_nominated_node_that_is_gone_leaves_no_trace_in_the_message() -> None:
+    cluster = Cluster(
+        scripted("One", pre_filter=lambda pod: NodeSubset(frozenset({"n0"}))),
+        scripted("No", filter=lambda pod, node: unresolvable(f"not {node}")),
+    )
+    cluster.nodes_like(2)
+    cluster.pod("a", nominated="gone")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert attempt.message.startswith("0/2 nodes are available: 1 node(s) didn't satisfy plugin(s) [One], 1 not n0. ")
 
 
 def test_a_pod_leaves_room_for_those_nominated_that_are_as_important() -> None:

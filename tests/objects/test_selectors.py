@@ -89,7 +89,7 @@ def test_faults_are_told_in_the_words_of_kubernetes() -> None:
         '"Gt" is not a valid label selector operator'
     )
     assert fault_of(None, {"key": "a", "operator": "In"}) == (
-        "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
+        "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"
     )
     assert fault_of(None, {"key": "a", "operator": "Exists", "values": ["x"]}) == (
         'values: Invalid value: ["x"]: values set must be empty for exists and does not exist'

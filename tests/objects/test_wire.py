@@ -35,6 +35,16 @@ def test_one_bad_object_does_not_spoil_a_page() -> None:
     assert "$.spec.priority" in page.faults[0].reason
 
 
+def test_documents_come_along_where_they_are_asked_for() -> None:
+    items = b",".join((GOOD, BAD, NULLED))
+    page = decode_list(Kind.POD, b'{"metadata":{"resourceVersion":"9"},"items":[' + items + b"]}", with_documents=True)
+    assert [pod.key for pod in page.objects] == ["n/a", "n/c"]
+    assert page.documents == (GOOD, NULLED)
+    event = decode_watch_line(Kind.POD, line(b"ADDED", GOOD), with_document=True)
+    assert (event.type, event.resource_version, event.document) == ("ADDED", "7", GOOD)
+    assert decode_watch_line(Kind.POD, line(b"ADDED", GOOD)).document == b""
+
+
 def test_a_broken_page_is_refused() -> None:
     with pytest.raises(InvalidObject):
         decode_list(Kind.POD, b'{"metadata":{"resourceVersion":"9"},"items":[')

@@ -190,6 +190,22 @@ def test_two_claims_do_not_share_a_volume() -> None:
     }
 
 
+def test_a_claim_that_two_volumes_name_needs_a_volume_for_each() -> None:
+    objects = [no_provisioner(), delayed(), free("v", at=f"{ZONE} In a"), free("w", at=f"{ZONE} In b")]
+    assert found(*objects, claims=("c", "c")) == everywhere(BIND_CONFLICT)
+    assert found(*objects, free("x", at=f"{ZONE} In b"), claims=("c", "c")) == {
+        "a1": (BIND_CONFLICT,),
+        "a2": (BIND_CONFLICT,),
+    }
+
+
+def test_a_claim_that_two_volumes_name_and_that_has_one_set_aside_needs_another() -> None:
+    claim = delayed()
+    mine = free("mine", claimed_by=reference(claim))
+    assert found(no_provisioner(), claim, mine, claims=("c", "c")) == everywhere(BIND_CONFLICT)
+    assert found(no_provisioner(), claim, mine, free("other"), claims=("c", "c")) == {}
+
+
 def test_the_smallest_claim_chooses_first() -> None:
     """Otherwise the small claim, named first or last, would find only a volume that the large one needs."""
     objects = [no_provisioner(), delayed("large", "9Gi"), delayed("small", "1Gi"), free("v", "9Gi"), free("w", "1Gi")]

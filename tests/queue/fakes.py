@@ -11,6 +11,7 @@ from scheduler.framework.events import (
     Action,
     ClusterEvent,
     EventRegistration,
+    Facet,
     Hint,
     HintFunction,
     Resource,
@@ -36,8 +37,8 @@ ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
 GATES_GONE = ClusterEvent(Resource.POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
 
 
-def on(event: ClusterEvent, hint: HintFunction = always_queue) -> EventRegistration:
-    return EventRegistration(event, hint)
+def on(event: ClusterEvent, hint: HintFunction = always_queue, facet: Facet | None = None) -> EventRegistration:
+    return EventRegistration(event, hint, facet)
 
 
 def own_pod(record: PodInfo, _old: Any, new: Any) -> Hint:

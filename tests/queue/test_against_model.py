@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.framework.events import Action, ClusterEvent, Hint, Resource
+from scheduler.framework.events import Action, ClusterEvent, Hint, Resource, only_itself
 from scheduler.queue.in_flight import KeptEvent
 from scheduler.queue.queued_pod import QueuedPod
 from tests.builders import node, pod
@@ -30,8 +30,8 @@ def _is_another(pod_: PodInfo, old: PodInfo, _new: Any) -> Hint:
 
 
 REGISTRATIONS = {
-    "Fit": (on(NODE_ADD, _node_is_for), on(POD_DELETE)),
-    "Affinity": (on(POD_DELETE, _is_another),),
+    "Fit": (on(NODE_ADD, _node_is_for, lambda node_: node_.labels.get("for")), on(POD_DELETE)),
+    "Affinity": (on(POD_DELETE, _is_another, only_itself),),
     "Deaf": (),
     "Gate": (on(GATES_GONE, own_pod),),
 }

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
-from scheduler.framework.events import Hint
+from typing import Any
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.events import Hint, only_itself
 from scheduler.queue.scheduling_queue import QueueSettings
 from scheduler.queue.story import Place
 from tests.builders import node
@@ -124,6 +127,47 @@ def test_copies_of_a_pod_share_one_answer() -> None:
     assert bench.move(NODE_ADD, None, node("n")) == 6
     assert len(asked) == 2
     bench.queue.check()
+
+
+def test_events_that_look_alike_are_answered_once_for_as_long_as_the_same_pods_wait() -> None:
+    asked: list[str] = []
+
+    def hint(pod: PodInfo, _old: object, new: Any) -> Hint:
+        asked.append(pod.name)
+        return Hint.QUEUE if new.labels["for"] == pod.labels["app"] else Hint.SKIP
+
+    bench = Bench({"Fit": (on(NODE_ADD, hint, lambda node_: node_.labels["for"]),)})
+    for app in ("web", "db"):
+        bench.rejected(app, "Fit", labels={"app": app})
+    bench.at(20)
+    for name in ("n1", "n2", "n3"):
+        assert bench.move(NODE_ADD, None, node(name, labels={"for": "other"})) == 0
+    assert asked == ["web", "db"]
+    bench.rejected("late", "Fit", labels={"app": "late"})
+    bench.at(40)
+    assert bench.move(NODE_ADD, None, node("n4", labels={"for": "other"})) == 0
+    assert asked == ["web", "db", "late"], "those that have come since are asked"
+    assert bench.move(NODE_ADD, None, node("n5", labels={"for": "db"})) == 1
+    assert bench.names()["active"] == ["db"]
+    bench.queue.check()
+
+
+def test_an_answer_is_forgotten_with_the_pods_it_was_about() -> None:
+    bench = Bench({"Fit": (on(NODE_ADD, facet=only_itself),)})
+    for round_ in range(50):
+        bench.at(20.0 * round_)
+        bench.rejected(f"p{round_}", "Fit", labels={"round": str(round_)})
+        bench.at(20.0 * round_ + 10)
+        assert bench.move(NODE_ADD, None, node("n")) == 1
+        bench.queue.done(bench.pop().uid)
+        bench.queue.check()
+
+
+def test_a_facet_that_fails_leaves_it_to_the_hint() -> None:
+    for facet in (lambda node_: node_.nonsense, lambda node_: node_.labels):
+        bench = Bench({"Fit": (on(NODE_ADD, facet=facet),)})
+        bench.rejected("p", "Fit")
+        assert bench.move(NODE_ADD, None, node("n")) == 1
 
 
 def test_the_events_own_pod_is_asked_for_alone() -> None:

@@ -110,9 +110,9 @@ class ListeningQueue(SchedulingQueue):
         return super().add_unschedulable(record, now)
 
     def _listen(self, record: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> None:
-        for plugin, hints in self._every_hint.interest(event).get(PROFILE, {}).items():
+        for plugin, listener in self._every_hint.interest(event).get(PROFILE, {}).items():
             if plugin in record.rejectors:
-                is_wanted = any(hint(record.info, old, new) is Hint.QUEUE for hint in hints)
+                is_wanted = any(hint(record.info, old, new) is Hint.QUEUE for hint in listener.hints)
                 heard = self.answers.setdefault((event.label, record.uid, plugin), set())
                 heard.add("Queue" if is_wanted else "Skip")
 

@@ -270,6 +270,23 @@ class HintThatRaises(Honest):
         return (EventRegistration(ClusterEvent(Resource.NODE, Action.ALL), lambda pod, old, new: old.metadata),)
 
 
+class FacetTooSmall(Honest):
+    """Looks at the node's name and shows its taints only."""
+
+    def events(self) -> tuple[EventRegistration, ...]:
+        def hint(pod: Any, old: Any, new: Any) -> Hint:
+            return Hint.QUEUE if new is not None and new.metadata.name == "n1" else Hint.SKIP
+
+        changed = ClusterEvent(Resource.NODE, Action.ALL)
+        return (EventRegistration(changed, hint, lambda node: node.spec.taints),)
+
+
+class FacetNotHashable(Honest):
+    def events(self) -> tuple[EventRegistration, ...]:
+        added = ClusterEvent(Resource.NODE, Action.ADD)
+        return (EventRegistration(added, lambda pod, old, new: Hint.QUEUE, lambda node: node.metadata.labels),)
+
+
 VIOLATIONS: list[tuple[type[Plugin], str]] = [
     (NoFilter, "shape"),
     (DeclaresWithoutFragment, "shape"),
@@ -298,6 +315,8 @@ VIOLATIONS: list[tuple[type[Plugin], str]] = [
     (CountingInPlace, "with_pod"),
     (NameInHint, "hints"),
     (HintThatRaises, "raises"),
+    (FacetTooSmall, "hints"),
+    (FacetNotHashable, "answers"),
 ]
 
 

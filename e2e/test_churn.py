@@ -1,0 +1,77 @@
+"""Promise: through minutes of churn beside kube-scheduler every pod ends where the rules allow, and memory is flat.
+
+`E2E_CHURN_SECONDS` makes it shorter, `E2E_CHURN_SEED` another one.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable
+
+import pytest
+
+from e2e.builders import SCHEDULER
+from e2e.churn import PEER, Churn, Judge
+from e2e.client import Client, Seen, Watch
+from e2e.peer import KubeScheduler
+from e2e.room import Room, placements
+from e2e.tandem import Tandem, profile
+
+SECONDS = float(os.environ.get("E2E_CHURN_SECONDS", "600"))
+SEED = int(os.environ.get("E2E_CHURN_SEED", "1"))
+STEP_SECONDS = 0.5
+MEBIBYTE = 1 << 20
+STRICT = {
+    "apiVersion": "tandem.scheduling/v1alpha1",
+    "kind": "TandemConfiguration",
+    "preemption": {"pdbPolicy": "strict"},
+}
+
+
+def taken(*watches: Watch) -> list[Seen]:
+    """What the watches have recorded since the last time, by time; their records are emptied."""
+    events: list[Seen] = []
+    for watch in watches:
+        count = len(watch.history)
+        events += watch.history[:count]
+        del watch.history[:count]
+    return sorted(events, key=lambda seen: seen.at)
+
+
+@pytest.mark.long
+@pytest.mark.tandem_only
+def test_through_ten_minutes_of_churn_every_pod_ends_where_the_rules_allow_and_memory_stays_flat(
+    room: Room, new_tandem: Callable[..., Tandem], peer: KubeScheduler, client: Client
+) -> None:
+    priority = {"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "value": 1000}
+    room.add_cluster_object({**priority, "metadata": {"name": room.name}})
+    tandem = new_tandem(config=[profile(SCHEDULER), STRICT], journal=False)
+    churn, judge = Churn(room, client, room.name, SEED), Judge()
+    with tandem, client.watch("Node") as nodes:
+        churn.begin()
+        sizes: list[int] = []
+        end = time.monotonic() + SECONDS
+        while (now := time.monotonic()) < end:
+            churn.step()
+            judge.see(taken(nodes, room.pods))
+            assert not judge.faults, f"seed {SEED}: {judge.faults}"
+            sizes.append(tandem.usage().rss_bytes)
+            room.events.history.clear()
+            time.sleep(max(0.0, now + STEP_SECONDS - time.monotonic()))
+        churn.calm()
+        room.pods.wait_until(lambda state: len(placements(state)) == len(state), 90, "a node for every pod")
+        judge.see(taken(nodes, room.pods))
+        assert not judge.faults, f"seed {SEED}: {judge.faults}"
+        guarded = [pod for pod in room.pods.state.values() if pod["metadata"]["name"].startswith("guarded")]
+        assert len(guarded) == 20 and len(placements(room.pods.state)) > 20
+        assert not room.pods.gaps and not nodes.gaps
+        assert min(judge.placed[SCHEDULER], judge.placed[PEER]) > SECONDS
+        early, late = (statistics.median(part) for part in (sizes[len(sizes) // 3 :][:20], sizes[-20:]))
+        assert late - early < 16 * MEBIBYTE, f"grew from {early / MEBIBYTE:.0f} to {late / MEBIBYTE:.0f} MiB"
+        assert "Traceback" not in tandem.log()
+        page = tandem.get("/metrics")[1]
+        print(f"placed {judge.placed}, memory {early / MEBIBYTE:.0f} to {late / MEBIBYTE:.0f} MiB")
+        assert "tandem_loop_errors_total 0.0" in page
+        assert "tandem_cache_repairs_total{" not in page

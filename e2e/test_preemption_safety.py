@@ -1,0 +1,319 @@
+"""Promise: preemption never kills the wrong pod, nor one too many, whatever happens around it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e import builders
+from e2e.builders import Object
+from e2e.client import Client
+from e2e.peer import KubeScheduler
+from e2e.provider import Cluster
+from e2e.room import Room, most_pods_at_once, placements
+from e2e.subject import Scheduler
+from e2e.tandem import Tandem
+
+LOW, HIGH, HIGHEST = "safety-low", "safety-high", "safety-highest"
+HOST = "kubernetes.io/hostname"
+FINALIZER = "e2e.test/stays"
+
+NewTandem = Callable[..., Tandem]
+
+
+@pytest.fixture(autouse=True)
+def _priorities(client: Client) -> Iterator[None]:
+    kind = {"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1"}
+    values = {LOW: 10, HIGH: 1000, HIGHEST: 2000}
+    client.create_all({**kind, "metadata": {"name": name}, "value": value} for name, value in values.items())
+    yield
+    client.delete_all("PriorityClass", values)
+
+
+def _low(room: Room, name: str, node: str, cpu: str = "2", **spec: Any) -> Object:
+    spec = {"nodeSelector": {HOST: node}, "priorityClassName": LOW, "terminationGracePeriodSeconds": 5, **spec}
+    return builders.pod(name, room.name, cpu, labels={"app": "low"}, **spec)
+
+
+def _high(room: Room, name: str, cpu: str = "2", priority: str = HIGH, **spec: Any) -> Object:
+    return builders.pod(name, room.name, cpu, labels={"app": "high"}, priorityClassName=priority, **spec)
+
+
+def _sticky(pod: Object) -> Object:
+    """The pod terminates, but stays until ``_let_go``."""
+    pod["metadata"]["finalizers"] = [FINALIZER]
+    return pod
+
+
+def _let_go(room: Room, *names: str) -> None:
+    for name in names:
+        room.client.patch("Pod", name, room.name, {"metadata": {"finalizers": None}})
+
+
+def _dying(room: Room) -> set[str]:
+    return {pod["metadata"]["name"] for pod in room.pods.state.values() if "deletionTimestamp" in pod["metadata"]}
+
+
+def _wait_dying(room: Room, *names: str) -> None:
+    room.pods.wait_until(lambda _: _dying(room) >= set(names), 20, f"terminating pods {names}")
+
+
+def _wait_nominated(room: Room, name: str, node: str) -> None:
+    room.pods.wait_until(
+        lambda state: state[f"{room.name}/{name}"]["status"].get("nominatedNodeName") == node, 20, f"{name} nominated"
+    )
+
+
+def _seen(room: Room, name: str) -> list[Object]:
+    """Every version of a pod that the watch has shown, in order."""
+    return [seen.thing for seen in room.pods.history if seen.thing["metadata"]["name"] == name]
+
+
+def _condition(pod: Object, kind: str) -> Object | None:
+    found = [one for one in pod["status"].get("conditions", ()) if one["type"] == kind]
+    return found[0] if found else None
+
+
+def _deletions(cluster: Cluster, room: Room) -> Counter[str]:
+    """Pod → how many deletions and evictions schedulers asked for."""
+    assert cluster.controlplane is not None
+    return Counter(
+        entry["objectRef"]["name"]
+        for entry in cluster.controlplane.audit()
+        if entry["objectRef"].get("namespace") == room.name
+        and entry["user"]["username"].startswith("system:serviceaccount:")
+        and (entry["verb"] == "delete" or entry["objectRef"].get("subresource") == "eviction")
+    )
+
+
+def test_a_victim_is_told_first_and_nothing_else_in_its_status_changes(room: Room, scheduler: Scheduler) -> None:
+    """The victim is BestEffort, the preemptor Burstable: the quality of service class must stay the victim's."""
+    room.add_nodes(builders.node("a", pods=1))
+    container = {"name": "app", "image": builders.IMAGE}
+    room.add_pods(_low(room, "victim", "a", containers=[container], terminationGracePeriodSeconds=30))
+    room.wait_running(1)
+    (before,) = room.pods.state.values()
+    assert before["status"]["qosClass"] == "BestEffort"
+    room.add_pods(_high(room, "important"))
+    room.wait_placed("important", "a")
+    assert room.pod("important")["status"]["qosClass"] == "Burstable"
+    versions = _seen(room, "victim")
+    told = next(place for place, pod in enumerate(versions) if _condition(pod, "DisruptionTarget"))
+    dying = next(place for place, pod in enumerate(versions) if "deletionTimestamp" in pod["metadata"])
+    assert told < dying, "the reason comes before the end"
+    condition = _condition(versions[told], "DisruptionTarget")
+    assert condition is not None
+    assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
+    assert condition["message"] == f"{builders.SCHEDULER}: preempting to accommodate a higher priority pod"
+    assert "important" not in condition["message"]
+    others = [one for one in versions[told]["status"]["conditions"] if one["type"] != "DisruptionTarget"]
+    assert {**versions[told]["status"], "conditions": others} == versions[told - 1]["status"]
+    assert {pod["status"]["qosClass"] for pod in versions} == {"BestEffort"}
+
+
+@pytest.mark.tandem_only
+def test_strictly_no_budget_is_ever_broken_though_preemptors_compete(
+    room: Room, new_tandem: NewTandem, tmp_path: Path
+) -> None:
+    guard = {
+        "kind": "PodDisruptionBudget",
+        "apiVersion": "policy/v1",
+        "metadata": {"name": "guard", "namespace": room.name},
+        "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "low"}}},
+    }
+    with new_tandem(options=_configured(tmp_path, {"pdbPolicy": "strict"})):
+        room.add_nodes(*(builders.node(name, cpu="2") for name in ("a", "b", "c")))
+        room.add_pods(*(_low(room, f"web-{name}", name) for name in ("a", "b", "c")))
+        room.wait_running(3)
+        room.client.create(guard)
+        with room.client.watch("PodDisruptionBudget", room.name) as budgets:
+            budgets.wait_until(
+                lambda state: all(b["status"].get("disruptionsAllowed") == 1 for b in state.values()), 20
+            )
+        room.add_pods(*(_high(room, f"important-{number}") for number in range(3)))
+        room.pods.wait_until(lambda state: _placed_of(room, "important") == 1, 30, "one important pod")
+        assert room.pods.holds_for(lambda state: _placed_of(room, "important") == 1, 8)
+    alive = {f"web-{name}" for name in ("a", "b", "c")}
+    for seen in room.pods.history:
+        name = seen.thing["metadata"]["name"]
+        if name in alive and (seen.type == "DELETED" or "deletionTimestamp" in seen.thing["metadata"]):
+            alive.remove(name)
+    assert len(alive) == 2, "the budget allowed one disruption"
+    (evicted,) = {f"web-{name}" for name in ("a", "b", "c")} - alive
+    told = _condition(_seen(room, evicted)[-1], "DisruptionTarget")
+    assert told is not None and told["reason"] == "EvictionByEvictionAPI"
+    assert all(_condition(room.pod(name), "DisruptionTarget") is None for name in alive), "told, but spared"
+
+
+def test_the_preempted_pods_of_a_deployment_come_back_elsewhere(room: Room, scheduler: Scheduler) -> None:
+    room.add_nodes(builders.node("a", cpu="4"))
+    room.client.create(builders.deployment("web", room.name, 2, cpu="2", priorityClassName=LOW))
+    assert set(room.wait_running(2).values()) == {"a"}
+    room.add_nodes(builders.node("b", cpu="4"))
+    room.add_pods(_high(room, "important", cpu="4", nodeSelector={HOST: "a"}))
+    room.wait_placed("important", "a")
+    room.pods.wait_until(
+        lambda state: sorted(placements(state).values()) == ["a", "b", "b"] and not _dying(room), 30, "two pods on b"
+    )
+    assert len(room.wait_running(3)) == 3
+
+
+@pytest.mark.parametrize("cpu", ["2", "4"], ids=["both fit", "one fits"])
+def test_two_preemptors_for_one_node_cost_no_victim_twice(
+    room: Room, scheduler: Scheduler, cluster: Cluster, cpu: str
+) -> None:
+    room.add_nodes(builders.node("a", cpu="4"))
+    room.add_pods(*(_low(room, name, "a") for name in ("v1", "v2")))
+    room.wait_running(2)
+    room.add_pods(*(_high(room, f"important-{number}", cpu) for number in range(2)))
+    wanted = 2 if cpu == "2" else 1
+    room.pods.wait_until(lambda state: _placed_of(room, "important") == wanted, 30, f"{wanted} important pods")
+    assert room.pods.holds_for(lambda state: _placed_of(room, "important") == wanted, 3)
+    assert not [pod for pod in room.pods.state.values() if pod["metadata"]["labels"]["app"] == "low"]
+    assert max(most_pods_at_once(room.pods).values()) <= 2
+    if cluster.controlplane is not None:
+        assert set(_deletions(cluster, room)) == {"v1", "v2"}, "an important pod was taken for a victim"
+
+
+def test_when_the_preemptor_is_deleted_half_way_its_room_is_anybodys(room: Room, scheduler: Scheduler) -> None:
+    room.add_nodes(builders.node("a", cpu="4"))
+    room.add_pods(*(_sticky(_low(room, name, "a")) for name in ("v1", "v2")))
+    room.wait_running(2)
+    room.add_pods(_high(room, "important", cpu="4"))
+    _wait_dying(room, "v1", "v2")
+    _wait_nominated(room, "important", "a")
+    room.add_pods(_low(room, "late", "a"))
+    room.wait_refused("late")
+    room.client.delete("Pod", "important", room.name)
+    _let_go(room, "v1", "v2")
+    room.wait_placed("late", "a")
+
+
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+def test_a_scheduler_that_ends_half_way_goes_on_where_it_was(
+    room: Room, subject: Scheduler, cluster: Cluster, how: str
+) -> None:
+    """The second start finds victims that are terminating; it must not choose others on another node."""
+    subject.start().wait_ready()
+    room.add_nodes(builders.node("a", cpu="4"), builders.node("b", cpu="4"))
+    room.add_pods(*(_sticky(_low(room, f"{node}{number}", node)) for node in ("a", "b") for number in (1, 2)))
+    room.wait_running(4)
+    room.add_pods(_high(room, "important", cpu="4"))
+    room.pods.wait_until(lambda _: len(_dying(room)) == 2, 20, "two terminating victims")
+    victims = _dying(room)
+    (node,) = {name[0] for name in victims}
+    _wait_nominated(room, "important", node)
+    if how == "killed":
+        subject.kill()
+    else:
+        subject.stop()
+    subject.start().wait_ready()
+    assert room.pods.holds_for(lambda _: _dying(room) == victims, 3), "a second preemption for the same pod"
+    _let_go(room, *victims)
+    room.wait_placed("important", node)
+    assert len([pod for pod in room.pods.state.values() if pod["metadata"]["labels"]["app"] == "low"]) == 2
+    if cluster.controlplane is not None:
+        assert set(_deletions(cluster, room)) == victims
+    _let_go(room, *({"a1", "a2", "b1", "b2"} - victims))
+
+
+@pytest.mark.tandem_only
+def test_the_page_why_names_candidates_victims_and_what_decided(room: Room, scheduler: Scheduler) -> None:
+    room.add_nodes(builders.node("a", cpu="2"), builders.node("b", cpu="4"))
+    room.add_pods(_low(room, "a1", "a"), _low(room, "b1", "b"), _low(room, "b2", "b", priorityClassName=HIGH))
+    room.wait_running(3)
+    room.add_pods(_high(room, "important", priority=HIGHEST, cpu="4", nodeSelector={HOST: "b"}))
+    room.wait_placed("important", "b")
+    status, body = scheduler.get(f"/debug/why/{room.name}/important")
+    assert status == 200, body
+    for word in (f"{room.name}/b1", f"{room.name}/b2", "the only candidate"):
+        assert word in body
+
+
+@pytest.mark.long
+@pytest.mark.tandem_only
+def test_beside_kube_scheduler_nobody_pushes_anybody_to_and_fro(
+    room: Room, new_tandem: NewTandem, peer: KubeScheduler, tmp_path: Path
+) -> None:
+    """Five minutes on the same nodes. kube-scheduler has more small pods than fit and fills every gap at once; ours are
+    more important, and one of them is replaced every fifteen seconds."""
+    rounds, seconds, period = 3, 300.0, 15.0
+    settings = {"breaker": {"rounds": rounds, "window": "10m"}}
+    with new_tandem(options=_configured(tmp_path, settings)) as tandem:
+        room.add_nodes(*(builders.node(name, cpu="4") for name in ("a", "b", "c")))
+        filler = {"cpu": "1", "scheduler": "default-scheduler", "priorityClassName": LOW}
+        room.client.create(builders.deployment("filler", room.name, 16, **filler))
+        room.wait_running(12)
+        room.client.create(builders.deployment("important", room.name, 3, cpu="2", priorityClassName=HIGH))
+        _wait_important(room, 3)
+        began = time.monotonic()
+        while time.monotonic() - began < seconds:
+            oldest = min(_important(room), key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+            gone = oldest["metadata"]["uid"]
+            room.client.delete("Pod", oldest["metadata"]["name"], room.name)
+            room.pods.wait_until(
+                lambda _, gone=gone: gone not in {pod["metadata"]["uid"] for pod in _important(room)}, 20
+            )
+            _wait_important(room, 3)
+            room.pods.holds_for(lambda _: True, period)
+        assert tandem.process.alive
+        # With nobody coming or going, nobody is removed.
+        versions = {seen.thing["metadata"]["uid"] for seen in room.pods.history if seen.type == "DELETED"}
+        assert room.pods.holds_for(lambda _: _all_deleted(room) == versions, 20), "pods go though nothing changes"
+    preempted = _preemptions(room)
+    pods = {seen.thing["metadata"]["uid"] for seen in room.pods.history if _app(seen.thing) == "important"}
+    assert set(preempted) <= pods
+    # Two victims make room for one; more rounds than the breaker allows on three nodes would be ping-pong.
+    assert max(preempted.values(), default=0) <= 2 * rounds * 3
+    assert sum(preempted.values()) <= 2 * 2 * len(pods), preempted
+    assert all(pod["status"].get("phase") != "Failed" for pod in room.pods.state.values())
+
+
+def _configured(folder: Path, preemption: Object) -> tuple[str, ...]:
+    """The option that names a file with these settings of preemption."""
+    kube = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "profiles": [{"schedulerName": builders.SCHEDULER}],
+    }
+    ours = {"apiVersion": "tandem.scheduling/v1alpha1", "kind": "TandemConfiguration", "preemption": preemption}
+    file = folder / "configuration.yaml"
+    file.write_text(yaml.safe_dump_all([kube, ours]))
+    return (f"--config={file}",)
+
+
+def _placed_of(room: Room, prefix: str) -> int:
+    return sum(name.startswith(prefix) for name in placements(room.pods.state))
+
+
+def _app(pod: Object) -> str:
+    return str(pod["metadata"].get("labels", {}).get("app", ""))
+
+
+def _important(room: Room) -> list[Object]:
+    return [pod for pod in room.pods.state.values() if _app(pod) == "important"]
+
+
+def _wait_important(room: Room, count: int) -> None:
+    room.pods.wait_until(
+        lambda _: sum(pod["status"].get("phase") == "Running" for pod in _important(room)) == count,
+        60,
+        f"{count} running important pods",
+    )
+
+
+def _all_deleted(room: Room) -> set[str]:
+    return {seen.thing["metadata"]["uid"] for seen in list(room.pods.history) if seen.type == "DELETED"}
+
+
+def _preemptions(room: Room) -> Counter[str]:
+    """UID of the preemptor → how many pods were removed for it."""
+    notes = [event["note"] for event in room.events.state.values() if event["reason"] == "Preempted"]
+    return Counter(note.split()[3] for note in notes if note.startswith("Preempted by pod "))

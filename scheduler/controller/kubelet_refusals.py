@@ -1,0 +1,178 @@
+"""Pods that we bound and that the kubelet would not take: counted, and their node left alone for a while.
+
+Two schedulers may fill the last room of a node at the same moment; the kubelet then fails one of the pods (OutOfcpu,
+OutOfmemory and the like), and its owner makes another. Lest that one go the same way, the node is shown to the engine
+with one taint more, for half a minute and then longer each time. Nothing of it is written: other schedulers, and pods
+that tolerate everything, may go there.
+
+A pod that has ended leaves the watch as a deletion, with what was known of it before. So one of ours that has gone
+without ever having run, and that nobody has deleted, is looked up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+import structlog
+
+from scheduler.controller.client import ApiClient
+from scheduler.controller.instruments import Counter
+from scheduler.controller.write_requests import pod_path
+from scheduler.engine.attempt import SCHEDULED, Attempt
+from scheduler.engine.commands import PodReference
+from scheduler.engine.stimuli import ObjectDeleted, ObjectObserved, Stimulus
+from scheduler.errors import ApiError, InvalidObject
+from scheduler.objects.kinds import Kind, decode_as
+from scheduler.objects.node import Node, Taint
+from scheduler.objects.pod import Pod
+
+TAINT: Final = Taint("tandem.scheduling/refused-by-kubelet", "", "NoSchedule")
+BACKOFF_SECONDS: Final = 30.0
+LONGEST_BACKOFF_SECONDS: Final = 300.0
+MEMORY_SECONDS: Final = 600.0
+"""A node without a refusal for so long begins anew."""
+PLACEMENTS_KEPT: Final = 20_000
+MOST_LOOKUPS_WAITING: Final = 1_000
+LOOKUP_SECONDS: Final = 10.0
+
+_OTHER_REASONS: Final = frozenset(
+    {"NodeAffinity", "NodeName", "NodePorts", "TopologyAffinityError", "UnexpectedAdmissionError"}
+)
+
+log = structlog.get_logger()
+
+
+def is_refusal(reason: str) -> bool:
+    """Whether a failed pod's reason is that of a kubelet which did not admit it."""
+    return reason.startswith("OutOf") or reason in _OTHER_REASONS
+
+
+class KubeletRefusals:
+    """``placed`` hears of attempts, ``see`` of what the watch of pods tells; nodes go to the engine through ``dress``.
+
+    ``run`` as a task. ``feed`` takes stimuli for the engine; ``node_named`` is a node as the API server has it.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        feed: Callable[[Sequence[Stimulus]], None],
+        node_named: Callable[[str], Node | None],
+        counter: Counter,
+        *,
+        backoff_seconds: float = BACKOFF_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._feed = feed
+        self._node_named = node_named
+        self._counter = counter
+        self._backoff_seconds = backoff_seconds
+        self._clock = clock
+        self._placed: OrderedDict[str, str] = OrderedDict()
+        """UID of a pod that we bound → its node; the oldest go first."""
+        self._lookups: asyncio.Queue[tuple[PodReference, str]] = asyncio.Queue(MOST_LOOKUPS_WAITING)
+        self._ends: dict[str, asyncio.TimerHandle] = {}
+        self._history: dict[str, tuple[int, float]] = {}
+        """Node → refusals in a row, and when the last one was."""
+
+    @property
+    def backed_off(self) -> frozenset[str]:
+        """The nodes that are left alone now."""
+        return frozenset(self._ends)
+
+    def placed(self, attempt: Attempt) -> None:
+        if attempt.result == SCHEDULED:
+            self._placed[attempt.uid] = attempt.node
+            if len(self._placed) > PLACEMENTS_KEPT:
+                self._placed.popitem(last=False)
+
+    def see(self, stimuli: Sequence[Stimulus]) -> None:
+        for stimulus in stimuli:
+            if isinstance(stimulus, ObjectDeleted) and isinstance(stimulus.object, Pod):
+                self._pod_gone(stimulus.object)
+
+    def _pod_gone(self, pod: Pod) -> None:
+        node = self._placed.pop(pod.uid, "")
+        if not node or pod.is_terminating or pod.status.phase not in ("", "Pending", "Failed"):
+            return
+        if self._lookups.full():
+            log.warning("Too many pods ended at once, this one is not looked up", pod=pod.key)
+            return
+        self._lookups.put_nowait((PodReference(pod.metadata.namespace, pod.metadata.name, pod.uid), node))
+
+    def dress(self, stimuli: Sequence[Stimulus]) -> Sequence[Stimulus]:
+        """What the watch of nodes tells, as the engine shall see it."""
+        if not self._ends:
+            return stimuli
+        return [
+            ObjectObserved(Kind.NODE, self.dressed(stimulus.object), stimulus.document)
+            if isinstance(stimulus, ObjectObserved) and isinstance(stimulus.object, Node)
+            else stimulus
+            for stimulus in stimuli
+        ]
+
+    def dressed(self, node: Node) -> Node:
+        """The node with the taint, where it is to be left alone. Its version is one of its own, so that it is news."""
+        if node.metadata.name not in self._ends:
+            return node
+        version = f"{node.metadata.resource_version}+refused"
+        return msgspec.structs.replace(
+            node,
+            metadata=msgspec.structs.replace(node.metadata, resource_version=version),
+            spec=msgspec.structs.replace(node.spec, taints=(*node.spec.taints, TAINT)),
+        )
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        try:
+            while True:
+                pod, node = await self._lookups.get()
+                await self._look_up(pod, node)
+        finally:
+            for timer in self._ends.values():
+                timer.cancel()
+
+    async def _look_up(self, pod: PodReference, node: str) -> None:
+        try:
+            answer = await self._client.request("GET", pod_path(pod), timeout_seconds=LOOKUP_SECONDS)
+            found = decode_as(Pod, answer.body)
+        except (ApiError, InvalidObject) as error:
+            if not (isinstance(error, ApiError) and error.is_not_found):
+                log.info("Pod that ended early could not be looked up", pod=pod.key, error=str(error))
+            return
+        status = found.status
+        if found.uid == pod.uid and status.phase == "Failed" and is_refusal(status.reason):
+            self._counter.child(status.reason).add()
+            self._back_off(pod, node, status.reason)
+
+    def _back_off(self, pod: PodReference, name: str, reason: str) -> None:
+        now = self._clock()
+        self._history = {one: (times, at) for one, (times, at) in self._history.items() if at > now - MEMORY_SECONDS}
+        times = self._history.get(name, (0, now))[0] + 1
+        self._history[name] = (times, now)
+        seconds = min(self._backoff_seconds * 2 ** (times - 1), LONGEST_BACKOFF_SECONDS)
+        if timer := self._ends.get(name):
+            timer.cancel()
+        self._ends[name] = asyncio.get_running_loop().call_later(seconds, self._end, name)
+        log.warning(
+            "Kubelet refused a pod that we bound, its node is left alone",
+            pod=pod.key,
+            node=name,
+            reason=reason,
+            seconds=round(seconds),
+        )
+        node = self._node_named(name)
+        if node is not None:
+            self._feed([ObjectObserved(Kind.NODE, self.dressed(node))])
+
+    def _end(self, name: str) -> None:
+        del self._ends[name]
+        node = self._node_named(name)
+        if node is not None:
+            self._feed([ObjectObserved(Kind.NODE, node)])

@@ -1,0 +1,116 @@
+"""The last attempt of each pod, for ``why``: bounded in number and in bytes.
+
+An attempt that found no node holds an entry for every node, and preemption's evidence holds the pods that it looked at:
+60 KB at 5,000 nodes, so that ten thousand such attempts would fill 600 MB. Only the newest are kept so. Of the others
+the counts stay, with the names of the first nodes and candidates, which is all that is shown.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from scheduler.engine.attempt import Attempt
+from scheduler.framework.diagnosis import Diagnosis
+from scheduler.preemption.evaluation import PreemptionEvidence
+from scheduler.preemption.summary import PreemptionSummary, RefusedNodes, summary_of
+
+MOST_NAMES: Final = 50
+"""Nodes told by name for one refusal."""
+
+MOST_CANDIDATES: Final = 10
+"""Candidates kept with their victims once an attempt is not among the newest."""
+
+_WHOLE: Final = 64
+_MOST_BYTES: Final = 32 * 2**20
+
+
+class AttemptMemory:
+    """``remember`` each attempt when the cycle has ended; ``names`` are those of the node table's rows now.
+
+    At most ``most`` pods are known, and fewer where their attempts take more than ``most_bytes`` together: those whose
+    first attempt is the longest ago go first.
+    """
+
+    def __init__(self, most: int, names: Callable[[], Sequence[str]], most_bytes: int = _MOST_BYTES) -> None:
+        self._most = most
+        self._most_bytes = most_bytes
+        self._names = names
+        self._attempts: OrderedDict[str, Attempt] = OrderedDict()
+        self._whole: deque[Attempt] = deque()
+        self._bytes_of: dict[str, int] = {}
+        """Key of each pod whose attempt was cut down → what it takes."""
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._attempts)
+
+    def of(self, key: str) -> Attempt | None:
+        """``key`` is namespace/name."""
+        return self._attempts.get(key)
+
+    def remember(self, attempt: Attempt) -> None:
+        """The attempt takes the place of the pod's last one. Its outcome may still be filled in."""
+        if not self._most:
+            return
+        self.bytes -= self._bytes_of.pop(attempt.pod, 0)
+        self._attempts[attempt.pod] = attempt
+        if attempt.diagnosis is None and attempt.preemption is None:
+            self._weigh(attempt)
+        else:
+            self._whole.append(attempt)
+            if len(self._whole) > _WHOLE:
+                self._cut_down(self._whole.popleft())
+        self._make_room()
+
+    def _cut_down(self, attempt: Attempt) -> None:
+        if self._attempts.get(attempt.pod) is not attempt:
+            return
+        if attempt.diagnosis is not None:
+            attempt.refused = refused_nodes(attempt.diagnosis, self._names(), attempt.total_nodes)
+            attempt.diagnosis = None
+        if isinstance(attempt.preemption, PreemptionEvidence):
+            attempt.preemption = summary_of(attempt.preemption, MOST_CANDIDATES, MOST_NAMES)
+        self._weigh(attempt)
+
+    def _weigh(self, attempt: Attempt) -> None:
+        size = _size_of(attempt)
+        self._bytes_of[attempt.pod] = size
+        self.bytes += size
+
+    def _make_room(self) -> None:
+        while self._attempts and (len(self._attempts) > self._most or self.bytes > self._most_bytes):
+            key, _ = self._attempts.popitem(last=False)
+            self.bytes -= self._bytes_of.pop(key, 0)
+
+
+def refused_nodes(diagnosis: Diagnosis, names: Sequence[str], total_nodes: int) -> tuple[RefusedNodes, ...]:
+    """Each refusal with its nodes, the most frequent first; of those removed since only the number is known."""
+    if diagnosis.pre_filter is not None:
+        return (RefusedNodes(diagnosis.pre_filter, total_nodes),)
+    counts = np.bincount(diagnosis.codes, minlength=len(diagnosis.refusals) + 1).tolist()
+    entries: list[RefusedNodes] = []
+    for number, refusal in enumerate(diagnosis.refusals, start=1):
+        if counts[number]:
+            rows = np.flatnonzero(diagnosis.codes == number)[:MOST_NAMES].tolist()
+            entries.append(RefusedNodes(refusal, counts[number], tuple([name for row in rows if (name := names[row])])))
+    others = total_nodes - diagnosis.explicit_count
+    if others > 0 and diagnosis.absent.reasons:
+        entries.append(RefusedNodes(diagnosis.absent, others))
+    return tuple(sorted(entries, key=lambda entry: -entry.count))
+
+
+def _size_of(attempt: Attempt) -> int:
+    """About how many bytes an attempt takes that was cut down."""
+    size = 1200 + len(attempt.message) + 100 * len(attempt.total)
+    size += 80 * len(attempt.shares or ())
+    size += sum(200 + 80 * len(scores) for scores in attempt.scores.values())
+    size += sum(150 + 8 * len(entry.names) for entry in attempt.refused)
+    found = attempt.preemption
+    if isinstance(found, PreemptionSummary):
+        size += 300 + len(found.message) + sum(150 + 8 * len(entry.names) for entry in found.refusals)
+        size += sum(150 + 150 * len(one.victims) for one in found.candidates) + 150 * len(found.victims)
+    return size

@@ -1,0 +1,78 @@
+"""What is worth keeping of a preemption once it is over: whom it found, in words rather than in objects.
+
+The evidence of an attempt refers to the pods themselves, also to those that are gone since, and to every node that was
+tried. A summary refers to neither, so thousands of them can be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.framework.status import Refusal
+    from scheduler.preemption.evaluation import PreemptionEvidence
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedNodes:
+    """Nodes with one and the same refusal: how many, and the names of the first of them."""
+
+    refusal: Refusal
+    count: int
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VictimSummary:
+    key: str
+    """namespace/name"""
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateSummary:
+    node_name: str
+    victims: tuple[VictimSummary, ...]
+    """Most important first."""
+    pdb_violations: int
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionSummary:
+    """``PreemptionEvidence`` without its objects; ``candidates`` are the first of ``candidate_count``, and the node
+    that was chosen is always among them."""
+
+    eligible: bool
+    message: str
+    nominated_node: str
+    criterion: str
+    """What decided, "" where nothing was chosen."""
+    victims: tuple[VictimSummary, ...]
+    candidate_count: int
+    candidates: tuple[CandidateSummary, ...]
+    refusals: tuple[RefusedNodes, ...]
+
+
+def summary_of(evidence: PreemptionEvidence, most_candidates: int, most_names: int) -> PreemptionSummary:
+    """At most so many candidates, and names of nodes for each refusal."""
+    kept = list(evidence.candidates[:most_candidates])
+    chosen = [one for one in evidence.candidates[most_candidates:] if one.node_name == evidence.nominated_node]
+    if chosen and kept:
+        kept[-1] = chosen[0]
+    return PreemptionSummary(
+        eligible=evidence.eligible,
+        message=evidence.message,
+        nominated_node=evidence.nominated_node,
+        criterion=evidence.criterion.value if evidence.criterion is not None else "",
+        victims=_victims(evidence.victims),
+        candidate_count=len(evidence.candidates),
+        candidates=tuple([CandidateSummary(one.node_name, _victims(one.victims), one.pdb_violations) for one in kept]),
+        refusals=tuple([RefusedNodes(one, len(names), names[:most_names]) for one, names in evidence.refusals]),
+    )
+
+
+def _victims(infos: Iterable[PodInfo]) -> tuple[VictimSummary, ...]:
+    return tuple([VictimSummary(info.key, info.priority) for info in infos])

@@ -1,0 +1,101 @@
+"""One dry run at 5,000 nodes with 30 pods each: every node is tried, and the best of the candidates is chosen."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any
+
+from scheduler.engine.engine import Engine
+from scheduler.framework.plugin import PostFilterPlugin
+from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext
+from scheduler.objects.kinds import Kind
+from scheduler.plugins.default_preemption import DefaultPreemption
+from scheduler.preemption.evaluation import Candidates, Extent, conclude, dry_run_all
+from scheduler.preemption.pod_columns import PodColumns
+from scheduler.preemption.policy import UPSTREAM_POLICY
+from tests.benchmarks.clusters import PROFILE, engine_with, now, pending, show
+from tests.builders import affinity_json, pod_term
+
+NODES = 5_000
+PODS_A_NODE = 30
+ROUNDS = 15
+HOST = "kubernetes.io/hostname"
+
+
+class _Kept(PostFilterPlugin):
+    """In DefaultPreemption's place: keeps what it is asked, so that it can be asked again and again."""
+
+    name = "Kept"
+
+    def post_filter(self, context: PostFilterContext) -> PostFilterAnswer:
+        self.context = context
+        return DefaultPreemption().post_filter(context)
+
+
+def dry_runs() -> dict[str, float]:
+    """Milliseconds of the trial of all nodes and the choice, with the columns of the pods at hand."""
+    engine = full_engine()
+    found = {}
+    for label, preemptor in {
+        "plain": pending("plain", cpu="4"),
+        "required anti-affinity": _apart("apart"),
+    }.items():
+        preemptor["spec"]["priority"] = 1_000
+        found[label] = _median(_asked(engine, preemptor)) * 1e3
+    return found
+
+
+def first_candidates() -> dict[str, float]:
+    """Milliseconds of an attempt as configured: candidates from a tenth of the nodes end the search."""
+    engine = full_engine()
+    preemptor = pending("plain", cpu="4")
+    preemptor["spec"]["priority"] = 1_000
+    return {"plain": _median(_asked(engine, preemptor), Extent()) * 1e3}
+
+
+def full_engine(nodes: int = NODES) -> Engine:
+    """Each node of 32 CPUs is filled by thirty pods of several priorities; two of them carry the label of a group."""
+    engine = engine_with(nodes)
+    for number in range(nodes * PODS_A_NODE):
+        place = number // nodes
+        labels = {"app": "group"} if place % 15 == 0 else {"app": f"app-{number % 300}"}
+        there = pending(f"there-{number}", cpu="1060m", memory="1Gi", labels=labels)
+        there["spec"] |= {"nodeName": f"node-{number % nodes:05}", "priority": place % 7}
+        there["status"] = {"phase": "Running", "startTime": f"2026-01-01T00:00:{place:02}Z"}
+        show(engine, Kind.POD, there)
+    return engine
+
+
+def _apart(name: str) -> dict[str, Any]:
+    document = pending(name, labels={"app": "single"})
+    document["spec"]["affinity"] = affinity_json(anti_required=[pod_term({"app": "group"}, HOST)])
+    return document
+
+
+def _asked(engine: Engine, preemptor: dict[str, Any]) -> PostFilterContext:
+    """What PostFilter is asked for this pod, which fits nowhere."""
+    profile = engine.profiles[PROFILE]
+    kept = _Kept()
+    before = profile.post_filter_plugins
+    object.__setattr__(profile, "post_filter_plugins", (kept,))
+    show(engine, Kind.POD, preemptor)
+    engine.schedule_one(now())
+    object.__setattr__(profile, "post_filter_plugins", before)
+    return kept.context
+
+
+def _median(context: PostFilterContext, extent: Extent = Extent(100, 0)) -> float:
+    columns = PodColumns()
+    times = []
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        candidates = dry_run_all(context, extent, UPSTREAM_POLICY, columns)
+        _chosen(context, candidates)
+        times.append(time.perf_counter() - started)
+    return statistics.median(times[1:])
+
+
+def _chosen(context: PostFilterContext, candidates: Candidates) -> None:
+    if not conclude(context, candidates, UPSTREAM_POLICY).nomination.node_name:
+        raise AssertionError("no candidate: the measurement would be of nothing")

@@ -1,0 +1,109 @@
+"""Ten thousand pods that wait, of a hundred classes: what one event costs, and whom it wakes."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any
+
+import msgspec
+
+from scheduler.engine.engine import Engine
+from scheduler.engine.stimuli import ObjectObserved, Stimulus
+from scheduler.objects.kinds import Kind, decode
+from tests.benchmarks.clusters import engine_with, now, pending, show
+from tests.builders import node_json, pod_json
+
+NODES = 100
+CLASSES = 100
+PODS = 10_000
+EVENTS = 5_000
+BATCH = 100
+ZONE = "topology.kubernetes.io/zone"
+
+
+def waiting() -> dict[str, float]:
+    """Microseconds of CPU for each kind of event, all of the engine's work included; and how many pods a node woke."""
+    engine = _engine_with_waiting_pods()
+    measured = {f"{label}, µs each": _each(engine, stimuli) for label, stimuli in _events_of_others().items()}
+    woken_before = engine.queue.pending_counts()["unschedulable"]
+    arrival = _observed(Kind.NODE, node_json("for-one-class", cpu="32", labels={"class": "4"}))
+    started = time.process_time()
+    engine.handle(arrival, now())
+    spent = time.process_time() - started
+    woken = woken_before - engine.queue.pending_counts()["unschedulable"]
+    return measured | {"a node for one class, pods woken": float(woken), "a node for one class, µs": spent * 1e6}
+
+
+def _engine_with_waiting_pods() -> Engine:
+    """A quarter of the classes each is refused by node affinity, inter-pod affinity, spreading and its requests."""
+    engine = engine_with(NODES)
+    for number in range(PODS):
+        show(engine, Kind.POD, _hopeless(number, number % CLASSES))
+    while engine.schedule_one(now()):
+        pass
+    counts = engine.queue.pending_counts()
+    if counts["unschedulable"] != PODS:
+        raise AssertionError(f"not all pods wait: {counts}")
+    return engine
+
+
+def _hopeless(number: int, group: int) -> dict[str, Any]:
+    document = pending(f"hopeless-{number:05}", labels={"app": f"waits-{group}"})
+    spec = document["spec"]
+    match group % 4:
+        case 0:
+            spec["nodeSelector"] = {"class": str(group)}
+        case 1:
+            term = {"labelSelector": {"matchLabels": {"app": f"never-{group}"}}, "topologyKey": ZONE}
+            spec["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        case 2:
+            spec["topologySpreadConstraints"] = [
+                {
+                    "maxSkew": 1,
+                    "topologyKey": f"no-node-has-{group}",
+                    "whenUnsatisfiable": "DoNotSchedule",
+                    "labelSelector": {"matchLabels": {"app": f"waits-{group}"}},
+                }
+            ]
+        case _:
+            spec["containers"][0]["resources"]["requests"]["cpu"] = str(100 + group)
+    return document
+
+
+def _events_of_others() -> dict[str, list[Stimulus]]:
+    """What another scheduler's pods do all day, short of leaving: that may help whoever waits for room, rightly."""
+    waiting_pods = [pod_json(f"other-{number}", cpu="10m", labels={"app": "other"}) for number in range(EVENTS)]
+    for number, document in enumerate(waiting_pods):
+        document["metadata"] |= {"uid": f"uid-other-{number}", "resourceVersion": f"{number}"}
+        document["spec"]["schedulerName"] = "default-scheduler"
+    running = [msgspec.json.decode(msgspec.json.encode(document)) for document in waiting_pods]
+    for number, document in enumerate(running):
+        document["metadata"]["resourceVersion"] = f"{EVENTS + number}"
+        document["spec"]["nodeName"] = f"node-{number % NODES:05}"
+    ready = [msgspec.json.decode(msgspec.json.encode(document)) for document in running]
+    for number, document in enumerate(ready):
+        document["metadata"]["resourceVersion"] = f"{2 * EVENTS + number}"
+        document["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    return {
+        "a pod of others appears": [_observed(Kind.POD, document) for document in waiting_pods],
+        "a pod of others is bound": [_observed(Kind.POD, document) for document in running],
+        "a pod of others changes its status": [_observed(Kind.POD, document) for document in ready],
+    }
+
+
+def _observed(kind: Kind, document: dict[str, Any]) -> ObjectObserved:
+    return ObjectObserved(kind, decode(kind, msgspec.json.encode(document)))
+
+
+def _each(engine: Engine, stimuli: list[Stimulus]) -> float:
+    """The median over batches: whatever else the machine does falls into few of them."""
+    times = []
+    for start in range(0, len(stimuli), BATCH):
+        batch = stimuli[start : start + BATCH]
+        moment = now()
+        started = time.process_time()
+        for stimulus in batch:
+            engine.handle(stimulus, moment)
+        times.append((time.process_time() - started) / len(batch))
+    return statistics.median(times) * 1e6

@@ -1,0 +1,109 @@
+"""What is remembered of attempts, and that it has a limit."""
+
+from __future__ import annotations
+
+from scheduler.engine.attempt import Attempt
+from scheduler.engine.attempt_memory import MOST_CANDIDATES, MOST_NAMES, AttemptMemory
+from scheduler.engine.explain import attempt_page, pod_page
+from scheduler.framework.diagnosis import Diagnosis
+from scheduler.framework.status import unschedulable
+from scheduler.preemption.evaluation import PreemptionEvidence
+from scheduler.preemption.summary import PreemptionSummary
+from tests.engine.driver import Cluster
+
+NAMES = [f"n{row}" for row in range(200)]
+
+
+def attempt(pod: str, message: str = "no") -> Attempt:
+    made = Attempt(pod, pod, "tandem-scheduler", 1, 0, total_nodes=len(NAMES), message=message)
+    made.diagnosis = Diagnosis.of_rows({row: unschedulable("full").by("Fit") for row in range(200)}, 200)
+    return made
+
+
+def test_the_newest_attempts_stay_whole_and_older_ones_keep_counts_and_the_first_names() -> None:
+    memory = AttemptMemory(1_000, lambda: NAMES)
+    attempts = [attempt(f"default/{number}") for number in range(100)]
+    for each in attempts:
+        memory.remember(each)
+    assert attempts[-1].diagnosis is not None
+    old = memory.of("default/0")
+    assert old is not None and old.diagnosis is None
+    (entry,) = old.refused
+    assert (entry.refusal.plugin, entry.count, entry.names) == ("Fit", 200, tuple(NAMES[:MOST_NAMES]))
+
+
+def test_a_page_says_the_same_of_an_attempt_before_and_after_it_was_cut_down() -> None:
+    cluster = Cluster()
+    for number in range(MOST_CANDIDATES - 1):
+        cluster.node(f"n{number}", cpu="1")
+        cluster.pod(f"low{number}", cpu="1", priority=number, node=f"n{number}")
+    cluster.node("taken", cpu="1")
+    cluster.pod("there", cpu="1", priority=1000, node="taken")
+    cluster.pod("high", cpu="1", priority=100)
+    cluster.schedule()
+    made = cluster.engine.attempt_of("default/high")
+    assert made is not None and isinstance(made.preemption, PreemptionEvidence)
+    before = attempt_page(cluster.engine, made)
+    assert before["preemption"]["criterion"] == "lowest priority of the most important victim"
+    assert before["preemption"]["candidateCount"] == MOST_CANDIDATES - 1
+    for number in range(100):
+        cluster.pod(f"filler{number}", cpu="8")
+    cluster.schedule_all()
+    assert isinstance(made.preemption, PreemptionSummary)
+    page = pod_page(cluster.engine, "default/high", cluster.now)
+    assert page is not None
+    assert page["attempt"] == before
+
+
+def test_of_many_candidates_the_chosen_one_is_always_told() -> None:
+    cluster = Cluster()
+    for number in range(3 * MOST_CANDIDATES):
+        cluster.node(f"n{number}", cpu="1")
+        cluster.pod(f"low{number}", cpu="1", priority=90 - number, node=f"n{number}")
+    cluster.pod("high", cpu="1", priority=100)
+    cluster.schedule()
+    for number in range(100):
+        cluster.pod(f"filler{number}", cpu="8")
+    cluster.schedule_all()
+    page = pod_page(cluster.engine, "default/high", cluster.now)
+    assert page is not None
+    told = page["attempt"]["preemption"]
+    assert told["candidateCount"] == 3 * MOST_CANDIDATES
+    assert len(told["candidates"]) == MOST_CANDIDATES
+    assert told["nominatedNode"] == f"n{3 * MOST_CANDIDATES - 1}"
+    assert told["nominatedNode"] in {candidate["node"] for candidate in told["candidates"]}
+
+
+def test_no_more_than_the_stated_number_of_pods_is_known() -> None:
+    memory = AttemptMemory(3, lambda: NAMES)
+    for number in range(5):
+        memory.remember(attempt(f"default/{number}"))
+    assert [memory.of(f"default/{number}") is not None for number in range(5)] == [False, False, True, True, True]
+
+
+def test_no_attempt_is_kept_where_none_is_wanted() -> None:
+    memory = AttemptMemory(0, lambda: NAMES)
+    memory.remember(attempt("default/0"))
+    assert len(memory) == 0
+
+
+def test_attempts_that_take_more_bytes_than_allowed_push_the_oldest_out() -> None:
+    memory = AttemptMemory(10_000, lambda: NAMES, most_bytes=100_000)
+    for number in range(1_000):
+        memory.remember(attempt(f"default/{number}", message="x" * 4_000))
+    assert memory.bytes <= 100_000
+    assert len(memory) < 120
+    assert memory.of("default/999") is not None
+    assert memory.of("default/0") is None
+
+
+def test_a_later_attempt_takes_the_place_of_the_pods_last_one() -> None:
+    memory = AttemptMemory(10_000, lambda: NAMES)
+    for _ in range(3):
+        for number in range(100):
+            memory.remember(attempt(f"default/{number}"))
+    assert len(memory) == 100
+    once = AttemptMemory(10_000, lambda: NAMES)
+    for number in range(100):
+        once.remember(attempt(f"default/{number}"))
+    assert memory.bytes == once.bytes
