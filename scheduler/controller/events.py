@@ -28,15 +28,16 @@ from scheduler.controller.leadership import Leadership
 from scheduler.controller.request_limiter import RequestLimiter
 from scheduler.controller.settings import WriterSettings
 from scheduler.engine.commands import PodReference, WriteEvent
+from scheduler.engine.failure import cut_note
 from scheduler.errors import ApiError
 from scheduler.objects.timestamps import format_micros
 
 SERIES_SECONDS = 6 * 60.0
 SERIES_REFRESH_SECONDS = 30 * 60.0
 SWEEP_SECONDS = 60.0
-LONGEST_NOTE_BYTES = 1024
 LONGEST_NAME = 253
 EVENT_TIMEOUT_SECONDS = 10.0
+STUCK_SECONDS = 2.0
 EVENT_TRIES = 3
 
 EventKey = tuple[str, str, str, str, PodReference, PodReference | None]
@@ -79,8 +80,10 @@ class EventRecorder:
         *,
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], int] = time.time_ns,
+        on_room: Callable[[], None] = lambda: None,
     ) -> None:
         self.counts = EventCounts()
+        self._on_room = on_room
         self._client = client
         self._leadership = leadership
         self._hostname = hostname
@@ -95,6 +98,8 @@ class EventRecorder:
         self._limiter = RequestLimiter(settings.warnings_per_second, settings.warnings_burst, clock=monotonic)
         self._open_normal = 0
         """Queued or in flight."""
+        self._last_progress = monotonic()
+        """When a ``Normal`` event last left, or began to wait with no other before it."""
         self._normal_idle = asyncio.Event()
         self._normal_idle.set()
         self._has_normal = asyncio.Semaphore(0)
@@ -117,6 +122,15 @@ class EventRecorder:
     @property
     def queued(self) -> int:
         return len(self._normal) + self._warning_count
+
+    @property
+    def has_room(self) -> bool:
+        """False asks for no further decisions, so that what is told of them is not told much later. Events that do not
+        leave at all hold up nothing.
+        """
+        if self._open_normal < self._settings.events_open:
+            return True
+        return self._monotonic() - self._last_progress > STUCK_SECONDS
 
     async def settle(self, seconds: float) -> None:
         """Give the queued ``Normal`` events so long to leave: each tells of something that has been done."""
@@ -147,6 +161,8 @@ class EventRecorder:
         series.is_queued = True
         if series.event.type == "Normal":
             self._normal.append(series)
+            if self._open_normal == 0:
+                self._last_progress = self._monotonic()
             self._open_normal += 1
             self._normal_idle.clear()
             if len(self._normal) > self._settings.events_queued:
@@ -168,6 +184,9 @@ class EventRecorder:
 
     def _close_normal(self) -> None:
         self._open_normal -= 1
+        self._last_progress = self._monotonic()
+        if self._open_normal == self._settings.events_open - 1:
+            self._on_room()
         if self._open_normal == 0:
             self._normal_idle.set()
 
@@ -310,14 +329,6 @@ class EventRecorder:
         if event.related is not None:
             body["related"] = _reference(event.related)
         return body
-
-
-def cut_note(note: str) -> str:
-    """At most 1024 bytes: longer ones end in `` ...`` (a character is never cut in two)."""
-    data = note.encode()
-    if len(data) <= LONGEST_NOTE_BYTES:
-        return note
-    return data[: LONGEST_NOTE_BYTES - 4].decode(errors="ignore") + " ..."
 
 
 def _reference(pod: PodReference) -> dict[str, str]:

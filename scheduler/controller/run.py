@@ -124,7 +124,11 @@ class Shell:
         self.metrics = SchedulerMetrics()
         self.journal = Journal(settings.journal) if settings.journal is not None else None
         self.writer = self._shadow_writer() if settings.is_shadow else self._writer()
-        self.events = EventRecorder(self.client, leadership, settings.hostname, settings.writer)
+        if isinstance(writer := self.writer, Writer):
+            self.metrics.bind_seconds = lambda: writer.bind_seconds
+        self.events = EventRecorder(
+            self.client, leadership, settings.hostname, settings.writer, on_room=lambda: self.loop.wake()
+        )
         self.extenders = ExtenderCalls(lambda answer: self.loop.feed_one(answer), parts.extender_ssl)
         self.plugins = PluginCalls(lambda finished: self.loop.feed_one(finished), parts.plugin_calls)
         self.refusals = KubeletRefusals(
@@ -368,7 +372,7 @@ class Shell:
             self._parts.on_slice()
 
     def _may_pop(self) -> bool:
-        return self._is_synced and self.writer.has_room and self._leadership.is_held()
+        return self._is_synced and self.writer.has_room and self.events.has_room and self._leadership.is_held()
 
     def _writer(self) -> Writer:
         return Writer(

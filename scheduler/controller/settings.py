@@ -126,7 +126,9 @@ class WriterSettings:
     writes_in_flight: int = 8
     bind_timeout_seconds: float = 15.0
     write_timeout_seconds: float = 10.0
-    events_in_flight: int = 16
+    events_in_flight: int = 24
+    events_open: int = 256
+    """When so many events tell of decisions that were made, no further pod is taken from the queue."""
     events_queued: int = 20_000
     warnings_per_second: float = 100.0
     warnings_burst: int = 500

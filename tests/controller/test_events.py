@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from scheduler.controller.client import ApiClient
-from scheduler.controller.events import EventRecorder, cut_note
+from scheduler.controller.events import EventRecorder
 from scheduler.controller.leadership import AlwaysHeld
 from scheduler.controller.settings import WriterSettings
 from scheduler.engine.commands import PodReference, WriteEvent
@@ -155,9 +155,37 @@ async def test_an_event_that_was_stored_though_the_answer_was_lost_is_not_double
     assert len(await events(client)) == 1
 
 
-def test_a_note_is_cut_to_1024_bytes_and_never_inside_a_character() -> None:
-    assert cut_note("x" * 1024) == "x" * 1024
-    assert cut_note("x" * 1025) == "x" * 1020 + " ..."
-    long = cut_note("é" * 600)
-    assert len(long.encode()) <= 1024
-    assert long.endswith("é ...")
+async def test_when_many_decisions_are_still_to_be_told_of_no_more_are_asked_for(client: ApiClient) -> None:
+    calls: list[str] = []
+    clock = Clock()
+    recorder = EventRecorder(
+        client,
+        AlwaysHeld(),
+        "host",
+        WriterSettings(events_open=3),
+        monotonic=clock.monotonic,
+        wall=clock.wall,
+        on_room=lambda: calls.append("room"),
+    )
+    for name in "abc":
+        assert recorder.has_room
+        recorder.record(scheduled(name))
+    assert not recorder.has_room
+    recorder.start()
+    try:
+        await until(lambda: recorder.counts.written == 3)
+    finally:
+        await recorder.close()
+    assert recorder.has_room
+    assert calls == ["room"]
+
+
+async def test_events_that_can_not_leave_hold_up_nothing(client: ApiClient) -> None:
+    clock = Clock()
+    recorder = EventRecorder(
+        client, AlwaysHeld(), "host", WriterSettings(events_open=1), monotonic=clock.monotonic, wall=clock.wall
+    )
+    recorder.record(scheduled("a"))
+    assert not recorder.has_room
+    clock.seconds += 3
+    assert recorder.has_room
