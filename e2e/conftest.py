@@ -15,6 +15,7 @@ import pytest
 from e2e import provider
 from e2e.builders import SCHEDULER
 from e2e.client import Client
+from e2e.controlplane.cluster import WATCHED_USER
 from e2e.identities import REFERENCE_RULES, Identities, shipped_rules
 from e2e.peer import KubeScheduler
 from e2e.provider import Cluster
@@ -100,6 +101,19 @@ def new_tandem(cluster: Cluster, identities: Identities) -> Callable[..., Tandem
 def _say_why_the_subject_is_another(request: pytest.FixtureRequest) -> None:
     if request.node.get_closest_marker("tandem_only") and SUBJECT != "tandem":
         pytest.skip("a promise of Tandem alone")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_forbidden(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever a test makes the subject do, the rights in the manifests are enough for it."""
+    if "cluster" not in request.fixturenames or request.getfixturevalue("cluster").controlplane is None:
+        yield
+        return
+    controlplane = request.getfixturevalue("cluster").controlplane
+    begin = controlplane.audit_size()
+    yield
+    refused = controlplane.forbidden(WATCHED_USER, begin)
+    assert not {(entry["verb"], entry["requestURI"].partition("?")[0]) for entry in refused}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -75,9 +75,17 @@ class Identities:
         self._client = client
         self._admin = admin
         self._folder = folder
+        self._made: dict[str, tuple[tuple[Rule, ...], Path]] = {}
 
     def kubeconfig(self, name: str, rules: Sequence[Rule]) -> Path:
         """The path of a kubeconfig for a user of this name with just these rights, in all namespaces."""
+        known = self._made.get(name)
+        if known is None or known[0] != tuple(rules):
+            # Made once: whoever runs as this user must not lack its rights even for a moment.
+            known = self._made[name] = (tuple(rules), self._make(name, rules))
+        return known[1]
+
+    def _make(self, name: str, rules: Sequence[Rule]) -> Path:
         self._ensure({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": HOME}})
         self._ensure({"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": name, "namespace": HOME}})
         role, group = f"tandem-e2e:{name}", "rbac.authorization.k8s.io"

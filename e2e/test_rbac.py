@@ -103,7 +103,7 @@ def audit(controlplane: ControlPlane, admin: Client, tmp_path_factory: pytest.Te
         with _tandem(kubeconfig, folder / "strict", strict):
             _wait_until_it_leads(admin)
             _preempt(room, "b")
-    return controlplane.audit()
+    return controlplane.audit_entries()
 
 
 def test_nothing_that_the_scheduler_does_is_forbidden(audit: list[Object]) -> None:
@@ -131,13 +131,21 @@ def test_the_pods_of_the_deployment_are_admitted(controlplane: ControlPlane, adm
 
 
 def _place_and_refuse(room: Room) -> None:
-    """Bindings, events, and a refusal told twice, which makes a series of its event."""
+    """Bindings, events, and a refusal that comes back after another one, which makes a series of its event."""
     room.add_pods(*(builders.pod(f"plain-{number}", room.name) for number in range(3)))
     room.wait_bound(3)
     room.add_pods(builders.pod("picky", room.name, cpu="64", nodeSelector={"rbac": "yes"}))
     room.wait_refused("picky")
-    room.client.patch("Node", "b", None, {"metadata": {"labels": {"rbac": "yes"}}})
+    _change(room, "b", {"spec": {"unschedulable": True}})
+    _change(room, "b", {"metadata": {"labels": {"rbac": "yes"}}})
+    room.events.wait_until(lambda _: len(room.events_about("picky")) == 2, 30, "b fits but for being unschedulable")
+    _change(room, "b", {"metadata": {"labels": {"rbac": None}}})
+    _change(room, "b", {"spec": {"unschedulable": None}})
     room.events.wait_until(lambda _: any(event.get("series") for event in room.events_about("picky")), 30, "a series")
+
+
+def _change(room: Room, node: str, patch: Object) -> None:
+    room.client.patch("Node", node, None, patch)
 
 
 def _bind_volumes(room: Room) -> None:

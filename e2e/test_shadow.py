@@ -71,6 +71,9 @@ def test_a_shadow_compares_each_decision_with_where_kube_scheduler_put_the_pod(
             assert told[pod]["theirs"] == node
             assert told[pod]["agrees"] == ("true" if told[pod]["ours"] == node else "false")
         assert all(told[f"on-{name}"]["agrees"] == "true" for name in names), "only one node was possible"
+        page = json.loads(shadow.get("/debug/shadow")[1])
+        assert {one["pod"].rpartition("/")[2]: one["theirs"] for one in page["decisions"]} == placed
+        assert sum(page["agrees"].values()) == 24
         compared = sum(
             float(line.rpartition(" ")[2])
             for line in shadow.get("/metrics")[1].splitlines()

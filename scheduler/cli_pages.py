@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import urllib.error
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -14,6 +15,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from scheduler.cli_connection import fetch
+
+MOST_ROWS = 500
+"""Pods printed one by one."""
 
 _FITS, _DOES_NOT = "[green]fits[/green]", "[red]no[/red]"
 
@@ -157,11 +161,16 @@ def _print_story(story: dict[str, Any], console: Console) -> None:
     console.print(
         f"\nQueue: [bold]{story['place']}[/bold] since {story['since']}, {story['attempts']} attempt(s)"
         + (f", backs off until {story['backsOffUntil']}" if "backsOffUntil" in story else "")
+        + (", no event has woken it since its last attempt" if story["wasFlushed"] else "")
     )
     if story["gatedBy"]:
         console.print(f"  held back by {story['gatedBy']}: {escape(', '.join(story['gatingReasons']))}")
+    if "binding" in story:
+        console.print(f"  its binding to {escape(story['node'])} is under way: {story['binding']}")
     for wish in story.get("wokenBy", ()):
-        console.print(f"  {wish['plugin']} waits for  {escape('; '.join(wish['events']))}")
+        console.print(f"  {wish['plugin']} waits for  {escape('; '.join(_merged(wish['events'])))}")
+    if "nextTry" in story:
+        console.print(f"  without any of that it is tried again at {story['nextTry']}")
 
 
 # --- queue ------------------------------------------------------------------------------------------------------------
@@ -173,18 +182,34 @@ def print_queue(page: dict[str, Any], console: Console) -> None:
     if not page["pods"]:
         console.print("No pod waits.")
         return
-    table = _table("Pod", "Place", "Since", "Attempts", "Rejected by", "Woken by")
-    for story in page["pods"]:
-        rejected = [story["gatedBy"]] if story["gatedBy"] else [*story["rejectedBy"], *story["pendingOn"]]
+    table = _table("Pod", "Place", "Since, next try", "Tries", "Rejected by, woken by")
+    for story in page["pods"][:MOST_ROWS]:
+        rejected = [story["gatedBy"]] if story["gatedBy"] else sorted({*story["rejectedBy"], *story["pendingOn"]})
+        events = _merged(event for wish in story.get("wokenBy", ()) for event in wish["events"])
         table.add_row(
             escape(story["pod"]),
-            story["place"],
-            story["since"],
+            story["place"] + (f" ({story['binding']})" if "binding" in story else ""),
+            _short(story["since"]) + (f"\n{_short(story['nextTry'])}" if "nextTry" in story else ""),
             str(story["attempts"]),
-            ", ".join(rejected),
-            escape("; ".join(event for wish in story.get("wokenBy", ()) for event in wish["events"])),
+            escape(", ".join(rejected)) + (f"\n[dim]{escape('; '.join(events))}[/dim]" if events else ""),
         )
     console.print(table)
+    if len(page["pods"]) > MOST_ROWS:
+        console.print(f"  … and {len(page['pods']) - MOST_ROWS} more pods; --json lists all")
+
+
+def _short(time: str) -> str:
+    """``2026-11-21T15:17:55Z`` without its year: the table is wide enough."""
+    return time[5:19].replace("T", " ")
+
+
+def _merged(events: Iterable[str]) -> list[str]:
+    """``Node: Add`` and ``Node: Add, UpdateNodeTaint`` in one, kinds without their groups."""
+    wanted: dict[str, dict[str, None]] = {}
+    for event in events:
+        resource, _, actions = event.partition(": ")
+        wanted.setdefault(resource.rpartition("/")[2], {}).update(dict.fromkeys(actions.split(", ")))
+    return [f"{kind}: {', '.join(actions)}" for kind, actions in wanted.items()]
 
 
 def _table(*columns: str) -> Table:

@@ -100,6 +100,7 @@ def engine_settings(configuration: Configuration) -> EngineSettings:
             initial_backoff=kube.pod_initial_backoff_seconds,
             maximum_backoff=kube.pod_max_backoff_seconds,
             maximum_in_pool=tandem.pod_max_in_unschedulable_pods_duration.seconds,
+            pops_from_backoff=configuration.gates.enabled("SchedulerPopFromBackoffQ"),
         ),
         percentage_of_nodes_to_score=kube.percentage_of_nodes_to_score,
         counts_foreign_nominations=tandem.nominations is Nominations.ALL,

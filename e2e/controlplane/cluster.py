@@ -38,6 +38,8 @@ CONTROLLERS = (
 )
 ADMIN = "admin"
 TOKEN = "token-of-the-admin"
+WATCHED_USER = "system:serviceaccount:tandem-e2e-users:tandem"
+"""The audit log has every request of this one: the subject of the tests, with the rights that the manifests grant."""
 STAGES = Path(__file__).with_name("kwok.yaml")
 
 
@@ -124,14 +126,36 @@ class ControlPlane:
 
     def audit(self) -> list[dict[str, Any]]:
         """Every write to a pod or its subresources that was answered, oldest first, as audit.k8s.io events."""
-        lines = (self.folder / "audit.log").read_text().splitlines()
-        return [json.loads(line) for line in lines if line.endswith("}")]
+        return [entry for entry in self.audit_entries() if _is_pod_write(entry)]
+
+    def forbidden(self, user: str, since: int = 0) -> list[dict[str, Any]]:
+        """What this user asked for and may not, from this place of the audit log on; see `WATCHED_USER`."""
+        return [
+            entry
+            for entry in self.audit_entries(since)
+            if entry["user"].get("username") == user and entry.get("responseStatus", {}).get("code") == 403
+        ]
+
+    def audit_size(self) -> int:
+        """The place where the audit log ends now."""
+        log = self.folder / "audit.log"
+        return log.stat().st_size if log.exists() else 0
+
+    def audit_entries(self, since: int = 0) -> list[dict[str, Any]]:
+        """The whole log from this place on, as audit.k8s.io events."""
+        log = self.folder / "audit.log"
+        if not log.exists():
+            return []
+        with log.open("rb") as file:
+            file.seek(since)
+            return [json.loads(line) for line in file.read().splitlines() if line.endswith(b"}")]
 
     def _audit_options(self) -> tuple[str, ...]:
         policy = self.folder / "audit-policy.yaml"
         pods = {"group": "", "resources": ["pods", "pods/*"]}
         writes = {"level": "Metadata", "verbs": ["create", "update", "patch", "delete"], "resources": [pods]}
-        rules = {"omitStages": ["RequestReceived"], "rules": [writes, {"level": "None"}]}
+        watched = {"level": "Metadata", "users": [WATCHED_USER]}
+        rules = {"omitStages": ["RequestReceived"], "rules": [watched, writes, {"level": "None"}]}
         policy.write_text(yaml.safe_dump({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", **rules}))
         # Written before the answer is sent, so that a test finds in the file what it has seen on a watch.
         log = f"--audit-log-path={self.folder}/audit.log"
@@ -229,6 +253,12 @@ class ControlPlane:
             print(f"kept {self.folder}", file=sys.stderr)
         else:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _is_pod_write(entry: dict[str, Any]) -> bool:
+    asked = entry.get("objectRef", {})
+    is_pod = (asked.get("apiGroup", ""), asked.get("resource")) == ("", "pods")
+    return is_pod and entry["verb"] in ("create", "update", "patch", "delete")
 
 
 def _kubeconfig_text(url: str, authority: bytes) -> str:

@@ -39,8 +39,12 @@ class RowJournal:
         start = position - self._first
         if start < 0:
             return None
+        entries = self._entries[start:]
+        if len(entries) == 1:
+            # By far the most frequent: one pod was placed since.
+            return {entries[0] >> _FLAGS: entries[0] & (NODE_CHANGED | USAGE_CHANGED)}
         changed: dict[int, int] = {}
-        for entry in self._entries[start:]:
+        for entry in entries:
             row = entry >> _FLAGS
             changed[row] = changed.get(row, 0) | (entry & (NODE_CHANGED | USAGE_CHANGED))
         return changed

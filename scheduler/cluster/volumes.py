@@ -98,7 +98,7 @@ class Volumes:
 
     def replace(self, known: PodInfo, info: PodInfo, row: int) -> None:
         """Another version of a pod on its row."""
-        if known.pod.spec.volumes:
+        if known.pod.spec.volumes or info.pod.spec.volumes:
             self.remove(known, row)
             self.add(info, row)
 

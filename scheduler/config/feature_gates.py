@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -78,6 +78,9 @@ GATES: Final[Mapping[str, FeatureGate]] = MappingProxyType(
     }
 )
 
+HONOURED: Final = frozenset({"NodeDeclaredFeatures", "SchedulerPopFromBackoffQ"})
+"""Those that can be switched here. What the others stand for is as in 1.36 by default, whatever is set."""
+
 _WHOLE_STAGES: Final = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 # The spellings that Go reads as a boolean.
 _BOOLEANS: Final = dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True) | dict.fromkeys(
@@ -129,7 +132,21 @@ def parse_feature_gates(flags: str | Iterable[str]) -> FeatureGates:
         for name, value in explicit.items()
         if name in GATES and GATES[name].stage is Stage.STABLE
     )
-    return FeatureGates(MappingProxyType(explicit), warnings)
+    return FeatureGates(MappingProxyType(explicit), warnings + tuple(_without_effect(explicit)))
+
+
+def _without_effect(explicit: Mapping[str, bool]) -> Iterator[str]:
+    """A line for each setting that asks for something else than what is done anyway."""
+    for name, value in explicit.items():
+        setting = f"feature gate {name}={str(value).lower()}"
+        if name in _WHOLE_STAGES:
+            honoured = sorted(gate for gate in HONOURED if GATES[gate].stage is _WHOLE_STAGES[name])
+            if honoured:
+                yield f"{setting} switches {' and '.join(honoured)} only: no other can be switched in Tandem"
+            else:
+                yield f"{setting} has no effect: none of them can be switched in Tandem"
+        elif name not in HONOURED and GATES[name].default is not value:
+            yield f"{setting} has no effect: it can't be switched in Tandem"
 
 
 def _refusal(name: str, value: bool) -> Fault | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 
 from aiohttp import web
 
+from scheduler.controller.shadow import AGREES, DIFFERS, UNSEEN, ShadowWriter
 from scheduler.engine import explain
 from scheduler.engine.engine import Engine
 from scheduler.framework.now import Now
@@ -27,3 +29,14 @@ def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionM
         return web.json_response(page)
 
     return (web.get("/debug/queue", queue), web.get("/debug/why/{namespace}/{name}", why))
+
+
+def shadow_route(shadow: ShadowWriter) -> web.RouteDef:
+    """``/debug/shadow``: the newest decisions beside those of the other scheduler, and how many of them agree."""
+
+    async def page(_request: web.Request) -> web.Response:
+        newest = list(shadow.comparisons)
+        counts = {name: sum(one.agrees == name for one in newest) for name in (AGREES, DIFFERS, UNSEEN)}
+        return web.json_response({"agrees": counts, "decisions": [asdict(one) for one in newest]})
+
+    return web.get("/debug/shadow", page)

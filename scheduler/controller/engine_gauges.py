@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import structlog
 
 from scheduler.engine.engine import Engine
+from scheduler.engine.removal_times import RemovalTimes
+from scheduler.queue.facts import HintDurations
 
 log = structlog.get_logger()
 
@@ -30,6 +32,18 @@ class GaugesOfEngine:
 
     def incoming_counts(self) -> Mapping[tuple[str, str], int]:
         return self._engine.facts.incoming
+
+    def inflight_counts(self) -> Mapping[str, int]:
+        return self._engine.queue.in_flight.lengths()
+
+    def hint_durations(self) -> Mapping[tuple[str, str, str], HintDurations]:
+        return self._engine.facts.hint_durations
+
+    def removal_times(self) -> Mapping[str, RemovalTimes]:
+        return self._engine.removals.times
+
+    def suspension_counts(self) -> Mapping[str, int]:
+        return self._engine.policies.suspensions
 
     def log_problems(self) -> None:
         """What the queue found odd since the last time."""

@@ -1,8 +1,10 @@
 """Events about pods, as events.k8s.io/v1: repeated ones become a series, floods are paced, old ones dropped first.
 
-An event that repeats within six minutes (same controller, action, reason, type and objects; the note may differ) is
-one Event with a series, not many: the second occurrence patches it, later ones are only counted, and the count is
-written again when the series has been silent for six minutes or every thirty (reference cycle.md §13, KEP-383).
+An event that repeats within six minutes (same controller, action, reason, type, objects and note) is one Event with a
+series, not many: the second occurrence patches it, later ones are only counted, and the count is written again when the
+series has been silent for six minutes or every thirty (reference cycle.md §13, KEP-383). Another note is another Event:
+a series keeps its first note, so that ``kubectl describe`` would go on showing a reason that has passed. kube-scheduler
+1.36 comes to the same by the pod's resourceVersion, which the condition with the new reason has changed.
 
 Pacing: ``Normal`` events follow a placement or a preemption and leave at once. Warnings share one token bucket (100 a
 second, 500 at once by default) and take turns by namespace, so that 10,000 pods that fit nowhere neither drown the API
@@ -40,7 +42,7 @@ EVENT_TIMEOUT_SECONDS = 10.0
 STUCK_SECONDS = 2.0
 EVENT_TRIES = 3
 
-EventKey = tuple[str, str, str, str, PodReference, PodReference | None]
+EventKey = tuple[str, str, str, str, PodReference, PodReference | None, str]
 
 log = structlog.get_logger()
 
@@ -139,7 +141,7 @@ class EventRecorder:
                 await self._normal_idle.wait()
 
     def record(self, event: WriteEvent) -> None:
-        key = (event.reporting_controller, event.action, event.reason, event.type, event.regarding, event.related)
+        key = _key(event)
         now = self._monotonic()
         series = self._series.get(key)
         if series is None or now - series.last_seen > SERIES_SECONDS:
@@ -329,6 +331,11 @@ class EventRecorder:
         if event.related is not None:
             body["related"] = _reference(event.related)
         return body
+
+
+def _key(event: WriteEvent) -> EventKey:
+    source = (event.reporting_controller, event.action, event.reason, event.type)
+    return (*source, event.regarding, event.related, event.note)
 
 
 def _reference(pod: PodReference) -> dict[str, str]:

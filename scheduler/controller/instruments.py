@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Generic, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -141,7 +142,39 @@ class ReadCounter(Gauge):
         return family
 
 
-Instrument = Counter | Histogram | Gauge
+class ReadHistogram:
+    """A histogram that somebody else keeps: ``read`` yields (label values, count per bucket, sum)."""
+
+    def __init__(
+        self,
+        name: str,
+        text: str,
+        labels: Sequence[str],
+        bounds: Sequence[float],
+        read: Callable[[], Iterable[tuple[tuple[str, ...], Sequence[int], float]]],
+    ) -> None:
+        self.name = name
+        self.text = text
+        self._labels = tuple(labels)
+        self._bounds = tuple(bounds)
+        self._read = read
+
+    def reset(self) -> None:
+        """Not ours to reset."""
+
+    def collect(self) -> Metric:
+        family = HistogramMetricFamily(self.name, self.text, labels=self._labels)
+        for values, counts, total in self._read():
+            family.add_metric(values, _cumulated(self._bounds, counts), total)
+        return family
+
+
+def _cumulated(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:
+    texts = [*(repr(float(bound)) for bound in bounds), "+Inf"]
+    return list(zip(texts, map(float, accumulate(counts)), strict=True))
+
+
+Instrument = Counter | Histogram | Gauge | ReadHistogram
 
 
 class Instruments(Collector):
@@ -160,7 +193,7 @@ class Instruments(Collector):
         self._all.append(made)
         return made
 
-    def gauge(self, made: Gauge) -> None:
+    def gauge(self, made: Gauge | ReadHistogram) -> None:
         self._all.append(made)
 
     def reset(self) -> None:

@@ -6,22 +6,23 @@ with one taint more, for half a minute and then longer each time. Nothing of it 
 that tolerate everything, may go there.
 
 A pod that has ended leaves the watch as a deletion, with what was known of it before. So one of ours that has gone
-without ever having run, and that nobody has deleted, is looked up.
+although no kubelet had begun with it and nobody had deleted it is looked up; its node is left alone from that moment,
+since its owner may be quicker than the answer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
 import structlog
 
+from scheduler.controller import instruments
 from scheduler.controller.client import ApiClient
-from scheduler.controller.instruments import Counter
 from scheduler.controller.write_requests import pod_path
 from scheduler.engine.attempt import SCHEDULED, Attempt
 from scheduler.engine.commands import PodReference
@@ -63,7 +64,7 @@ class KubeletRefusals:
         client: ApiClient,
         feed: Callable[[Sequence[Stimulus]], None],
         node_named: Callable[[str], Node | None],
-        counter: Counter,
+        counter: instruments.Counter,
         *,
         backoff_seconds: float = BACKOFF_SECONDS,
         clock: Callable[[], float] = time.monotonic,
@@ -77,6 +78,8 @@ class KubeletRefusals:
         self._placed: OrderedDict[str, str] = OrderedDict()
         """UID of a pod that we bound → its node; the oldest go first."""
         self._lookups: asyncio.Queue[tuple[PodReference, str]] = asyncio.Queue(MOST_LOOKUPS_WAITING)
+        self._suspected: Counter[str] = Counter()
+        """Node → pods of it that are being looked up."""
         self._ends: dict[str, asyncio.TimerHandle] = {}
         self._history: dict[str, tuple[int, float]] = {}
         """Node → refusals in a row, and when the last one was."""
@@ -99,16 +102,18 @@ class KubeletRefusals:
 
     def _pod_gone(self, pod: Pod) -> None:
         node = self._placed.pop(pod.uid, "")
-        if not node or pod.is_terminating or pod.status.phase not in ("", "Pending", "Failed"):
+        if not node or pod.is_terminating or pod.status.start_time:
             return
         if self._lookups.full():
             log.warning("Too many pods ended at once, this one is not looked up", pod=pod.key)
             return
+        self._suspected[node] += 1
         self._lookups.put_nowait((PodReference(pod.metadata.namespace, pod.metadata.name, pod.uid), node))
+        self._show(node)
 
     def dress(self, stimuli: Sequence[Stimulus]) -> Sequence[Stimulus]:
         """What the watch of nodes tells, as the engine shall see it."""
-        if not self._ends:
+        if not self._ends and not self._suspected:
             return stimuli
         return [
             ObjectObserved(Kind.NODE, self.dressed(stimulus.object), stimulus.document)
@@ -119,7 +124,7 @@ class KubeletRefusals:
 
     def dressed(self, node: Node) -> Node:
         """The node with the taint, where it is to be left alone. Its version is one of its own, so that it is news."""
-        if node.metadata.name not in self._ends:
+        if node.metadata.name not in self._ends and not self._suspected[node.metadata.name]:
             return node
         version = f"{node.metadata.resource_version}+refused"
         return msgspec.structs.replace(
@@ -133,23 +138,28 @@ class KubeletRefusals:
         try:
             while True:
                 pod, node = await self._lookups.get()
-                await self._look_up(pod, node)
+                reason = await self._reason_of(pod)
+                self._suspected[node] -= 1
+                self._suspected = +self._suspected
+                if is_refusal(reason):
+                    self._counter.child(reason).add()
+                    self._back_off(pod, node, reason)
+                else:
+                    self._show(node)
         finally:
             for timer in self._ends.values():
                 timer.cancel()
 
-    async def _look_up(self, pod: PodReference, node: str) -> None:
+    async def _reason_of(self, pod: PodReference) -> str:
+        """Why the pod has failed; "" where it has not, or nobody can tell."""
         try:
             answer = await self._client.request("GET", pod_path(pod), timeout_seconds=LOOKUP_SECONDS)
             found = decode_as(Pod, answer.body)
         except (ApiError, InvalidObject) as error:
             if not (isinstance(error, ApiError) and error.is_not_found):
                 log.info("Pod that ended early could not be looked up", pod=pod.key, error=str(error))
-            return
-        status = found.status
-        if found.uid == pod.uid and status.phase == "Failed" and is_refusal(status.reason):
-            self._counter.child(status.reason).add()
-            self._back_off(pod, node, status.reason)
+            return ""
+        return found.status.reason if found.uid == pod.uid and found.status.phase == "Failed" else ""
 
     def _back_off(self, pod: PodReference, name: str, reason: str) -> None:
         now = self._clock()
@@ -167,12 +177,14 @@ class KubeletRefusals:
             reason=reason,
             seconds=round(seconds),
         )
-        node = self._node_named(name)
-        if node is not None:
-            self._feed([ObjectObserved(Kind.NODE, self.dressed(node))])
+        self._show(name)
 
     def _end(self, name: str) -> None:
         del self._ends[name]
+        self._show(name)
+
+    def _show(self, name: str) -> None:
+        """Let the engine see the node as it shall see it now."""
         node = self._node_named(name)
         if node is not None:
-            self._feed([ObjectObserved(Kind.NODE, node)])
+            self._feed([ObjectObserved(Kind.NODE, self.dressed(node))])

@@ -25,6 +25,7 @@ from scheduler.controller.authentication import Authenticator, cluster_client_au
 from scheduler.controller.authorization import Authorizer, OpenPaths, guard
 from scheduler.controller.client import ApiClient
 from scheduler.controller.credentials import CredentialSource
+from scheduler.controller.debugging import shadow_route
 from scheduler.controller.dispatch import Dispatcher
 from scheduler.controller.events import EventRecorder
 from scheduler.controller.extender_calls import ExtenderCalls
@@ -153,6 +154,9 @@ class Shell:
             self.metrics.repairs,
             dressed=self.refusals.dressed,
         )
+        for kind in settings.kinds:
+            # On the page from the start: a series that begins with its first repair has no increase.
+            self.metrics.repairs.child(kind.value)
         self.server = self._server()
         self.reloader = self._reloader(parts.prepare) if parts.prepare is not None else None
         self._tasks: list[asyncio.Task[None]] = []
@@ -442,6 +446,9 @@ class Shell:
             is_overdue = self.token is not None and self.token.overdue_seconds > LEASE_OVERDUE_SECONDS
             return "failed election to renew leadership on lease" if is_overdue else ""
 
+        routes = self._parts.routes
+        if isinstance(self.writer, ShadowWriter):
+            routes += (shadow_route(self.writer),)
         return HealthServer(
             self._settings.serving,
             self.metrics.registry,
@@ -453,7 +460,7 @@ class Shell:
             alive_checks={},
             component_config=self._settings.component_config,
             reset_metrics=self.metrics.instruments.reset,
-            routes=self._parts.routes,
+            routes=routes,
             guards=self._guards(),
         )
 

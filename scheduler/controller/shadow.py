@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -43,6 +44,7 @@ PATIENCE_SECONDS: Final = 60.0
 SWEEP_SECONDS: Final = 1.0
 MOST_WAITING: Final = 10_000
 """With so many decisions not yet compared, no further pod is tried."""
+COMPARISONS_KEPT: Final = 1_000
 AGREES, DIFFERS, UNSEEN = "true", "false", "unknown"
 
 log = structlog.get_logger()
@@ -57,6 +59,16 @@ class _Waiting:
     until: float
     end: Callable[[str], Stimulus]
     """From what is wrong, "" for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One decision beside the other scheduler's. ``theirs`` "": it has made none in time."""
+
+    pod: str
+    agrees: str
+    ours: str
+    theirs: str
 
 
 class ShadowWriter:
@@ -75,6 +87,8 @@ class ShadowWriter:
     ) -> None:
         self.counts = WriterCounts()
         self.binds_in_flight = 0
+        self.comparisons: deque[Comparison] = deque(maxlen=COMPARISONS_KEPT)
+        """The newest, in the order in which the others decided."""
         self._feed = feed
         self._node_of = node_of
         self._counter = counter
@@ -190,6 +204,7 @@ class ShadowWriter:
 
     def _tell(self, waiting: _Waiting, agrees: str, theirs: str) -> None:
         self._counter.child(agrees).add()
+        self.comparisons.append(Comparison(waiting.pod.key, agrees, waiting.node, theirs))
         log.info("Shadow decision", pod=waiting.pod.key, agrees=agrees, ours=waiting.node, theirs=theirs)
 
     async def _sweep_for_ever(self) -> None:

@@ -15,8 +15,18 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
-from scheduler.controller.instruments import CounterChild, Gauge, HistogramChild, Instruments, ReadCounter, exponential
+from scheduler.controller.instruments import (
+    CounterChild,
+    Gauge,
+    HistogramChild,
+    Instruments,
+    ReadCounter,
+    ReadHistogram,
+    exponential,
+)
 from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE, Attempt
+from scheduler.engine.removal_times import REMOVAL_BUCKETS, RemovalTimes
+from scheduler.queue.facts import HINT_BUCKETS, HintDurations
 
 MOST_ATTEMPTS_LABEL = 15
 """From here on the label ``attempts`` says ``15+``."""
@@ -41,6 +51,22 @@ class EngineGauges(Protocol):
 
     def incoming_counts(self) -> Mapping[tuple[str, str], int]:
         """(queue, event) → pods that entered it so far."""
+        ...
+
+    def inflight_counts(self) -> Mapping[str, int]:
+        """Event → how often it is kept for attempts under way."""
+        ...
+
+    def removal_times(self) -> Mapping[str, RemovalTimes]:
+        """``success`` and ``error`` → how long the removal of victims took."""
+        ...
+
+    def suspension_counts(self) -> Mapping[str, int]:
+        """Reason → how often a node was left out for a preemptor."""
+        ...
+
+    def hint_durations(self) -> Mapping[tuple[str, str, str], HintDurations]:
+        """(plugin, event, hint) → what asking took."""
         ...
 
 
@@ -106,6 +132,8 @@ class SchedulerMetrics:
         self.shadow_decisions = made.counter("tandem_shadow_decisions", text, ("agrees",))
         text = "Pods that we bound and that the kubelet refused, by its reason."
         self.kubelet_refusals = made.counter("tandem_kubelet_refusals", text, ("reason",))
+        self.bind_seconds: Callable[[], float | None] = lambda: None
+        """How long the binding took with which the attempt ends that is being observed."""
         self._by_profile: dict[tuple[str, str], _ProfileChildren] = {}
         self._point_children: dict[tuple[str, str, str], HistogramChild] = {}
         self.registry.register(made)
@@ -129,6 +157,9 @@ class SchedulerMetrics:
             if point in ALGORITHM_POINTS:
                 algorithm += seconds
             self._observe_point(point, result, profile, seconds)
+        bind_seconds = self.bind_seconds()
+        if bind_seconds is not None:
+            self._observe_point("Bind", result, profile, bind_seconds)
         children.duration.observe(spent)
         if attempt.was_class_known:
             self._shared.value += 1.0
@@ -139,7 +170,7 @@ class SchedulerMetrics:
             self._indicator.child(label).observe(attempt.queued_seconds + spent)
         if "PostFilter" in attempt.durations:
             self._preemption_attempts.value += 1.0
-            if attempt.victims:
+            if attempt.victims and not getattr(attempt.preemption, "is_only_waiting", False):
                 self._victims.observe(len(attempt.victims))
 
     def _observe_point(self, point: str, result: str, profile: str, seconds: float) -> None:
@@ -172,6 +203,48 @@ class SchedulerMetrics:
                 text,
                 ("queue", "event"),
                 lambda: ((key, float(count)) for key, count in engine.incoming_counts().items()),
+            )
+        )
+
+        text = "Number of events currently tracked in the scheduling queue."
+        add(Gauge("scheduler_inflight_events", text, ("event",), lambda: _by_one(engine.inflight_counts())))
+        text = "Latency for running a queueing hint function of a plugin."
+        add(
+            ReadHistogram(
+                "scheduler_queueing_hint_execution_duration_seconds",
+                text,
+                ("plugin", "event", "hint"),
+                HINT_BUCKETS,
+                lambda: ((key, one.buckets, one.seconds) for key, one in engine.hint_durations().items()),
+            )
+        )
+
+        text = "Duration of the removal of victims, by its result."
+        add(
+            ReadHistogram(
+                "scheduler_preemption_goroutines_duration_seconds",
+                text,
+                ("result",),
+                REMOVAL_BUCKETS,
+                lambda: (((key,), one.buckets, one.seconds) for key, one in engine.removal_times().items()),
+            )
+        )
+        text = "Number of removals of victims that have ended, by result."
+        add(
+            ReadCounter(
+                "scheduler_preemption_goroutines_execution",
+                text,
+                ("result",),
+                lambda: (((key,), float(one.count)) for key, one in engine.removal_times().items()),
+            )
+        )
+        text = "How often preemption left a node out for a pod, by the reason."
+        add(
+            ReadCounter(
+                "tandem_preemption_suspensions",
+                text,
+                ("reason",),
+                lambda: (((key,), float(count)) for key, count in engine.suspension_counts().items()),
             )
         )
 

@@ -7,11 +7,13 @@ The writes of one pod leave one after the other. The right to write is checked r
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
+import msgspec
 import structlog
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_base
@@ -79,6 +81,8 @@ class Writer:
         jitter: Callable[[], float],
     ) -> None:
         self.counts = WriterCounts()
+        self.bind_seconds: float | None = None
+        """What the binding took of which ``on_finished`` is being told; None outside of that, and for other writes."""
         self.binds_in_flight = 0
         self._requests = requests
         self._leadership = leadership
@@ -162,7 +166,7 @@ class Writer:
             return False
         condition = newer.condition if newer.condition is not None else older.condition
         nominated = newer.nominated_node_name if newer.nominated_node_name is not None else older.nominated_node_name
-        self._others[number] = replace(newer, condition=condition, nominated_node_name=nominated)
+        self._others[number] = msgspec.structs.replace(newer, condition=condition, nominated_node_name=nominated)
         self.counts.merged += 1
         return True
 
@@ -213,6 +217,7 @@ class Writer:
             self._finish_one()
         if command.ticket:
             self._on_finished(outcome)
+        self.bind_seconds = None
 
     # --- carrying out ------------------------------------------------------------------------------------------------
 
@@ -239,6 +244,7 @@ class Writer:
     async def _bind(self, command: BindPod) -> WriteFinished:
         ticket = command.ticket
         self.binds_in_flight += 1
+        began = time.perf_counter()
         try:
             self._check_leadership()
             await self._requests.bind(command)
@@ -248,6 +254,7 @@ class Writer:
             return await self._look_up_bind(command, error)
         finally:
             self.binds_in_flight -= 1
+            self.bind_seconds = time.perf_counter() - began
         return WriteFinished(ticket, True, 201)
 
     async def _look_up_bind(self, command: BindPod, error: ApiError) -> WriteFinished:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.post_filter import NominationMode
@@ -14,8 +15,7 @@ UNSCHEDULABLE = "unschedulable"
 ERROR = "error"
 
 
-@dataclass(slots=True)
-class Attempt:
+class Attempt(msgspec.Struct, eq=False):
     """Filled in by the cycle as it goes, then handed on; later only its evidence is cut down (``attempt_memory``).
 
     Durations are seconds from the injected stopwatch; they feed no decision.
@@ -45,9 +45,9 @@ class Attempt:
     """What is left of the diagnosis of an attempt of long ago."""
     only_nodes: frozenset[str] | None = None
     """The only nodes that PreFilter plugins left to look at; None = all."""
-    scores: dict[str, dict[str, int]] = field(default_factory=dict)
+    scores: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
     """Plugin → node → weighted final score, for the leading nodes (all of them when asked for in full)."""
-    total: dict[str, int] = field(default_factory=dict)
+    total: dict[str, int] = msgspec.field(default_factory=dict)
     shares: dict[str, int] | None = None
     """Plugin → weighted final score of the chosen node, where ``scores`` was not asked for."""
     nominated_node: str = ""
@@ -59,7 +59,7 @@ class Attempt:
     ``PreemptionEvidence``, of an attempt of long ago a ``PreemptionSummary``."""
     nomination_mode: NominationMode = NominationMode.KEEP
     rejectors: tuple[str, ...] = ()
-    durations: dict[str, float] = field(default_factory=dict)
+    durations: dict[str, float] = msgspec.field(default_factory=dict)
     """Extension point → seconds."""
     queued_seconds: float = 0.0
     """From when the pod was first ready to be tried until this attempt began."""

@@ -25,6 +25,8 @@ MOST_CANDIDATES: Final = 10
 """Candidates kept with their victims once an attempt is not among the newest."""
 
 _WHOLE: Final = 64
+_PLAIN_BYTES: Final = 2500
+"""About what an attempt takes that found its node."""
 _MOST_BYTES: Final = 32 * 2**20
 
 
@@ -58,8 +60,9 @@ class AttemptMemory:
             return
         self.bytes -= self._bytes_of.pop(attempt.pod, 0)
         self._attempts[attempt.pod] = attempt
-        if attempt.diagnosis is None and attempt.preemption is None:
-            self._weigh(attempt)
+        if attempt.diagnosis is None and attempt.preemption is None and not attempt.scores:
+            self._bytes_of[attempt.pod] = _PLAIN_BYTES
+            self.bytes += _PLAIN_BYTES
         else:
             self._whole.append(attempt)
             if len(self._whole) > _WHOLE:

@@ -11,9 +11,10 @@ binding holds at most a handful of tickets, and an outcome whose ticket is no lo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import SCHEDULED, Attempt
@@ -58,8 +59,7 @@ class BindingState(Enum):
     BINDING = "Binding"
 
 
-@dataclass(slots=True)
-class Binding:
+class Binding(msgspec.Struct, eq=False):
     """One pod on its way to its node."""
 
     queued: QueuedPod
@@ -68,19 +68,19 @@ class Binding:
     attempt: Attempt
     states: dict[str, State | Skip]
     state: BindingState = BindingState.BINDING
-    waits: dict[str, float] = field(default_factory=dict)
+    waits: dict[str, float] = msgspec.field(default_factory=dict)
     """Permit plugins still to be heard → seconds they asked for."""
-    work: list[tuple[PreBindPlugin, PreFlight]] = field(default_factory=list)
+    work: list[tuple[PreBindPlugin, PreFlight]] = msgspec.field(default_factory=list)
     """PreBind plugins still to be run, in order."""
-    running: dict[str, tuple[PreBindPlugin, PreFlight]] = field(default_factory=dict)
+    running: dict[str, tuple[PreBindPlugin, PreFlight]] = msgspec.field(default_factory=dict)
     """PreBind plugins at work, by name."""
-    tickets: dict[int, str] = field(default_factory=dict)
+    tickets: dict[int, str] = msgspec.field(default_factory=dict)
     """Outstanding answers → plugin name ("" for the Binding itself)."""
-    binders: list[Extender | str] = field(default_factory=list)
+    binders: list[Extender | str] = msgspec.field(default_factory=list)
     """Who is still to be asked to bind: extenders, then Bind plugins by name."""
     asked: Extender | None = None
     """The extender that is binding the pod."""
-    give_up_at: dict[str, float] = field(default_factory=dict)
+    give_up_at: dict[str, float] = msgspec.field(default_factory=dict)
     """PreBind plugin → monotonic second at which its wait ends."""
 
     @property

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import Condition
@@ -12,8 +13,7 @@ if TYPE_CHECKING:
     from scheduler.engine.attempt import Attempt
 
 
-@dataclass(frozen=True, slots=True)
-class PodReference:
+class PodReference(msgspec.Struct, frozen=True):
     """Which pod: a name can be used again, so the UID goes along as a precondition."""
 
     namespace: str
@@ -25,8 +25,7 @@ class PodReference:
         return f"{self.namespace}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class BindPod:
+class BindPod(msgspec.Struct, frozen=True):
     """POST the Binding (with the UID). Answered with WriteFinished."""
 
     ticket: int
@@ -34,8 +33,7 @@ class BindPod:
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class PatchPodStatus:
+class PatchPodStatus(msgspec.Struct, frozen=True):
     """PATCH ``pods/NAME/status`` (strategic merge) with one condition and, or, the nominated node.
 
     ``condition`` None leaves the conditions; ``nominated_node_name`` None leaves the nomination, "" clears it (null).
@@ -48,24 +46,21 @@ class PatchPodStatus:
     nominated_node_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeletePod:
+class DeletePod(msgspec.Struct, frozen=True):
     """DELETE with the pod's own grace period and its UID as precondition. Answered with WriteFinished."""
 
     ticket: int
     pod: PodReference
 
 
-@dataclass(frozen=True, slots=True)
-class EvictPod:
+class EvictPod(msgspec.Struct, frozen=True):
     """POST an Eviction (the API server keeps the budgets; 429 = refused). Answered with WriteFinished."""
 
     ticket: int
     pod: PodReference
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateObject:
+class UpdateObject(msgspec.Struct, frozen=True):
     """PATCH an object (merge), with the resourceVersion in it: a conflict is an answer. Answered with WriteFinished."""
 
     ticket: int
@@ -76,11 +71,10 @@ class UpdateObject:
 
     def with_ticket(self, ticket: int) -> UpdateObject:
         """The same write, to be answered under this ticket."""
-        return replace(self, ticket=ticket)
+        return msgspec.structs.replace(self, ticket=ticket)
 
 
-@dataclass(frozen=True, slots=True)
-class WriteEvent:
+class WriteEvent(msgspec.Struct, frozen=True):
     """An events.k8s.io/v1 Event, best effort."""
 
     regarding: PodReference
@@ -93,8 +87,7 @@ class WriteEvent:
     related: PodReference | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunPlugin:
+class RunPlugin(msgspec.Struct, frozen=True):
     """Run a user plugin's PreBind, Bind or PostBind in the shell. Answered with PluginFinished."""
 
     ticket: int
@@ -106,8 +99,7 @@ class RunPlugin:
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallExtender:
+class CallExtender(msgspec.Struct, frozen=True):
     """POST ``body`` (JSON) to the URL of extender number ``extender``. Answered with ExtenderAnswered."""
 
     ticket: int
@@ -120,15 +112,13 @@ class CallExtender:
     """The pod and the node, where the extender is asked to bind."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordAttempt:
+class RecordAttempt(msgspec.Struct, frozen=True):
     """An attempt is over: for logs, metrics, the decision journal and ``why``."""
 
     attempt: Attempt
 
 
-@dataclass(frozen=True, slots=True)
-class ReportRepairs:
+class ReportRepairs(msgspec.Struct, frozen=True):
     """The cache was not what the API server says: for logs and metrics. By kind, a line each."""
 
     repairs: tuple[tuple[Kind, str], ...]

@@ -200,7 +200,11 @@ class Engine:
 
     def handle(self, stimulus: Stimulus, now: Now) -> list[Command]:
         """Apply one stimulus; what is to be done about it comes back."""
-        return self._handlers[type(stimulus)](stimulus, now)
+        commands = self._handlers[type(stimulus)](stimulus, now)
+        if self.queue.holds_in_error:
+            for queued in self.queue.take_held():
+                commands += self.failures.held_back(queued, now)
+        return commands
 
     def schedule_one(self, now: Now) -> list[Command] | None:
         """Try the next pod. None: there is none, or the engine is not ready, stopping, or waits for an extender or for
@@ -242,7 +246,7 @@ class Engine:
     def _hints_of(self, profiles: Mapping[str, Profile]) -> HintMap:
         has_extenders = bool(self._context.extenders)
         registrations = {name: registrations_of(one.plugins, has_extenders) for name, one in profiles.items()}
-        return HintMap(registrations, self.facts)
+        return HintMap(registrations, self.facts, self._context.stopwatch)
 
     # --- one pod ------------------------------------------------------------------------------------------------------
 

@@ -7,8 +7,9 @@ same cycle. Names are camel case, times RFC 3339.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import MOST_CANDIDATES, MOST_NAMES, refused_nodes
@@ -25,6 +26,9 @@ from scheduler.preemption.summary import PreemptionSummary, RefusedNodes, Victim
 from scheduler.queue.hints import EXTENDER, registrations_of
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.story import Place
+
+Wishes = dict[tuple[str, str], list[str]]
+"""(profile, plugin) → what it wants to hear of, as text; filled while a page is made."""
 
 MOST_LISTED = 50
 """Candidates listed one by one; the count beside them is complete."""
@@ -47,7 +51,7 @@ class PreemptionMemory:
             return
         self._attempts.pop(attempt.uid, None)
         summary = summary_of(attempt.preemption, MOST_CANDIDATES, most_names=0)
-        self._attempts[attempt.uid] = replace(attempt, diagnosis=None, preemption=summary)
+        self._attempts[attempt.uid] = msgspec.structs.replace(attempt, diagnosis=None, preemption=summary)
         if len(self._attempts) > self._limit:
             del self._attempts[next(iter(self._attempts))]
 
@@ -81,19 +85,19 @@ def pod_page(engine: Engine, key: str, now: Now, memory: PreemptionMemory | None
                 "at": format_seconds(made_room.started_wall),
                 **preemption_page(made_room.preemption),
             }
-    for record, place in _waiting(engine):
-        if record.key == key:
-            page["queue"] = waiting_page(engine, record, place)
+    for record, place in _waiting_as(engine, key):
+        page["queue"] = waiting_page(engine, record, place, {})
+        if engine.bindings.get(record.uid) is None:
             page["preview"] = preview_page(engine, record.info.pod, now)
     return page
 
 
 def queue_page(engine: Engine) -> dict[str, Any]:
     """Every pod that waits, in the order in which the queue would take them, and how many wait where."""
-    return {
-        "counts": engine.queue.pending_counts(),
-        "pods": [waiting_page(engine, record, place) for record, place in _waiting(engine)],
-    }
+    wishes: Wishes = {}
+    pods = [waiting_page(engine, record, place, wishes) for record, place in _waiting(engine)]
+    waiting = engine.queue.pending_counts()
+    return {"counts": {**waiting, "in flight": len(pods) - sum(waiting.values())}, "pods": pods}
 
 
 def attempt_page(engine: Engine, attempt: Attempt) -> dict[str, Any]:
@@ -177,8 +181,8 @@ def preemption_page(evidence: PreemptionEvidence | PreemptionSummary) -> dict[st
     }
 
 
-def waiting_page(engine: Engine, record: QueuedPod, place: Place) -> dict[str, Any]:
-    """Where the queue keeps a pod, why, and what would wake it."""
+def waiting_page(engine: Engine, record: QueuedPod, place: Place, wishes: Wishes) -> dict[str, Any]:
+    """Where the queue keeps a pod, why, what would wake it, and when it is tried if nothing does."""
     clock = engine.queue.clock
     page: dict[str, Any] = {
         "pod": record.key,
@@ -198,12 +202,18 @@ def waiting_page(engine: Engine, record: QueuedPod, place: Place) -> dict[str, A
     }
     if place in (Place.BACKOFF, Place.ERROR_BACKOFF) and record.backoff_expiration is not None:
         page["backsOffUntil"] = format_seconds(clock.wall(record.backoff_expiration))
+    next_try = engine.queue.next_try(record, place)
+    if next_try is not None:
+        page["nextTry"] = format_seconds(next_try)
+    if place is Place.IN_FLIGHT and (binding := engine.bindings.get(record.uid)) is not None:
+        page["binding"] = binding.state.value
+        page["node"] = binding.pod.node_name
     if place in (Place.UNSCHEDULABLE, Place.GATED):
         plugins = (record.gating_plugin,) if record.is_gated else sorted(record.rejectors)
         page["wokenBy"] = [
             {"plugin": plugin, "events": events}
             for plugin in plugins
-            if (events := _events_wanted(engine, record.profile, plugin))
+            if (events := _events_wanted(engine, record.profile, plugin, wishes))
         ]
     return page
 
@@ -221,14 +231,33 @@ def _waiting(engine: Engine) -> Iterator[tuple[QueuedPod, Place]]:
     for entry in queue.in_flight.entries:
         if isinstance(entry, QueuedPod):
             yield entry, Place.IN_FLIGHT
+    yield from _being_bound(engine)
 
 
-def _events_wanted(engine: Engine, profile: str, plugin: str) -> list[str]:
-    """What a plugin wants to hear of, such as ``Node: Add, UpdateNodeAllocatable``."""
-    if profile not in engine.profiles:
-        return []
-    registered = registrations_of(engine.profiles[profile].plugins, has_extenders=plugin == EXTENDER)
-    return [f"{one.event.resource.value}: {_actions(one.event.action)}" for one in registered.get(plugin, ())]
+def _waiting_as(engine: Engine, key: str) -> Iterator[tuple[QueuedPod, Place]]:
+    """The pods of one name: more than one where a pod was made anew while its predecessor is being tried."""
+    waiting = engine.queue.find(key)
+    for record in (*((waiting,) if waiting is not None else ()), *engine.queue.in_flight.named(key)):
+        yield record, engine.queue.story(record).place
+    yield from ((record, place) for record, place in _being_bound(engine) if record.key == key)
+
+
+def _being_bound(engine: Engine) -> Iterator[tuple[QueuedPod, Place]]:
+    """Pods on the last stretch: for the queue their attempt is over, but it may still fail."""
+    for binding in engine.bindings.under_way:
+        if not engine.queue.is_in_flight(binding.queued.uid):
+            yield binding.queued, Place.IN_FLIGHT
+
+
+def _events_wanted(engine: Engine, profile: str, plugin: str, wishes: Wishes) -> list[str]:
+    """What a plugin wants to hear of, such as ``Node: Add, UpdateNodeAllocatable``. Looked up in ``wishes`` first."""
+    known = wishes.get((profile, plugin))
+    if known is None:
+        plugins = engine.profiles[profile].plugins if profile in engine.profiles else ()
+        registered = registrations_of(plugins, has_extenders=plugin == EXTENDER).get(plugin, ())
+        known = [f"{one.event.resource.value}: {_actions(one.event.action)}" for one in registered]
+        wishes[profile, plugin] = known
+    return known
 
 
 def _actions(action: Action) -> str:

@@ -35,10 +35,14 @@ class ExtenderRound:
     def __init__(
         self, extenders: Sequence[Extender], pod: PodInfo, new_ticket: Callable[[], int], documents: Documents
     ) -> None:
-        concerned = [extender for extender in extenders if extender.is_interested(pod.pod)] if extenders else []
-        self.filters = [extender for extender in concerned if extender.has_filter]
-        self.scorers = [extender for extender in concerned if extender.has_prioritize]
-        self.preempters = [extender for extender in concerned if extender.has_preempt]
+        self.filters: list[Extender] = []
+        self.scorers: list[Extender] = []
+        self.preempters: list[Extender] = []
+        for extender in extenders:
+            if extender.is_interested(pod.pod):
+                self.filters += [extender] if extender.has_filter else []
+                self.scorers += [extender] if extender.has_prioritize else []
+                self.preempters += [extender] if extender.has_preempt else []
         self._pod = pod
         self._new_ticket = new_ticket
         self.documents = documents

@@ -13,7 +13,7 @@ from scheduler.engine.attempt import ERROR, UNSCHEDULABLE, Attempt
 from scheduler.engine.commands import Command, PatchPodStatus, PodReference, RecordAttempt, WriteEvent
 from scheduler.engine.outcome import NotPlaced
 from scheduler.framework.now import Now
-from scheduler.framework.post_filter import Nomination, NominationMode
+from scheduler.framework.post_filter import KEEP_NOMINATION, Nomination, NominationMode
 from scheduler.objects.meta import Condition
 from scheduler.objects.timestamps import format_seconds
 from scheduler.queue.handlers import EventHandlers, Fate
@@ -57,6 +57,12 @@ class FailureHandling:
         attempt.node = ""
         return self._tell(queued, attempt, failure, fate, now)
 
+    def held_back(self, queued: QueuedPod, now: Now) -> list[Command]:
+        """A PreEnqueue plugin answered with an error: the pod is not even tried, and its users are told why."""
+        reasons = ", ".join(queued.gating_reasons)
+        message = f'running PreEnqueue plugin "{queued.gating_plugin}": {reasons}'
+        return self._told(queued.info, NotPlaced(message, is_error=True, nomination=KEEP_NOMINATION), now)
+
     def forget(self, uid: str) -> None:
         """The pod is gone or bound: nothing more will be said of it."""
         self._last_note.pop(uid, None)
@@ -79,7 +85,10 @@ class FailureHandling:
             # Gone, bound or replaced: a word about the failed attempt would land on the wrong pod, or on a bound one.
             self.forget(queued.uid)
             return commands
-        info = queued.info
+        return commands + self._told(queued.info, failure, now)
+
+    def _told(self, info: PodInfo, failure: NotPlaced, now: Now) -> list[Command]:
+        commands: list[Command] = []
         note = cut_note(failure.message)
         if self._is_news(info.uid, note, now):
             commands.append(

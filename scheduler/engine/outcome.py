@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.plugin import State
@@ -10,19 +10,17 @@ from scheduler.framework.post_filter import CLEAR_NOMINATION, Nomination
 from scheduler.framework.status import Skip
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(msgspec.Struct, frozen=True):
     """A node was found; the pod is assumed there and its plugins have set aside what it needs."""
 
     pod: PodInfo
     """With ``node_name`` set."""
     states: dict[str, State | Skip]
-    waits: dict[str, float] = field(default_factory=dict)
+    waits: dict[str, float] = msgspec.field(default_factory=dict)
     """Permit plugins that said "not yet" → seconds to wait at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotPlaced:
+class NotPlaced(msgspec.Struct, frozen=True):
     """No node, for now.
 
     ``is_error``: somebody's fault rather than a lack of room; the pod is retried after the error back-off whatever

@@ -19,7 +19,6 @@ the same as above.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -31,6 +30,7 @@ from scheduler.config.tandem import PDBPolicy, PreemptionMode, PreemptionSetting
 from scheduler.engine.binding_cycle import BindingCycles
 from scheduler.engine.commands import Command, DeletePod, EvictPod, PatchPodStatus, WriteEvent
 from scheduler.engine.failure import reference
+from scheduler.engine.removal_times import ERROR, SUCCESS, RemovalTimes
 from scheduler.engine.stimuli import WriteFinished
 from scheduler.framework.now import Now
 from scheduler.objects.meta import Condition
@@ -40,8 +40,6 @@ from scheduler.queue.known_pods import KnownPods
 
 DISRUPTION_TARGET = "DisruptionTarget"
 PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
-
-_MOST_FINISHED = 10_000
 
 BUDGET_SECONDS = 30.0
 """After so long the status of a budget counts a victim as gone, also if no change of it was seen."""
@@ -63,16 +61,6 @@ class _Removal:
     was_refused: bool = False
     """The API server would not evict a victim."""
     started: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class RemovalOver:
-    """For metrics and the breaker: how a removal ended, and how long it took (seconds)."""
-
-    preemptor: str
-    node: str
-    succeeded: bool
-    seconds: float
 
 
 class Removals:
@@ -115,7 +103,8 @@ class Removals:
         self._running: dict[str, _Removal] = {}
         self._tickets: dict[int, tuple[str, PodInfo, bool]] = {}
         """Ticket → preemptor UID, victim, and whether the answer is about the deletion (else the condition)."""
-        self.finished: deque[RemovalOver] = deque(maxlen=_MOST_FINISHED)
+        self.times = {SUCCESS: RemovalTimes(), ERROR: RemovalTimes()}
+        """How those took that have ended, by result."""
 
     def configure(self, settings: PreemptionSettings) -> None:
         """From now on these settings hold, also for removals under way."""
@@ -329,18 +318,26 @@ class Removals:
         return commands
 
     def _end(self, removal: _Removal, now: Now) -> list[Command]:
-        """However it ended, the preemptor is tried again: no event need come any more that would wake it."""
+        """However it ended, the preemptor is tried again: by the end of the last victim where that is still to come, and
+        at once otherwise, since no event need come any more that would wake it.
+
+        An attempt in between would find victims that terminate, and double the pod's back-off for nothing.
+        """
         del self._running[removal.preemptor.uid]
-        self.finished.append(
-            RemovalOver(removal.preemptor.uid, removal.node, not removal.has_failed, now.monotonic - removal.started)
-        )
+        self.times[ERROR if removal.has_failed else SUCCESS].observe(now.monotonic - removal.started)
         if removal.was_refused:
             self._refused(removal.preemptor, removal.node, now)
-        self._activate(removal.preemptor, now)
+        if removal.has_failed or not self._will_end(removal.last):
+            self._activate(removal.preemptor, now)
         # One for the place that is free; all with the last, since some may have found room in another way meanwhile.
         for uid in list(self._waiting)[: 1 if self._running else None]:
             self._activate(self._waiting.pop(uid), now)
         return []
+
+    def _will_end(self, victim: PodInfo | None) -> bool:
+        """The victim terminates, and the watch is yet to show that it is gone."""
+        known = None if victim is None else self._known_pods.by_uid(victim.uid)
+        return known is not None and known.is_terminating
 
     def _clear_lower_nominations(self, preemptor: PodInfo, node: str) -> list[Command]:
         """Less important pods that counted on this node must look again."""

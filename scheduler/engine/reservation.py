@@ -57,7 +57,8 @@ def _reserve(context: CycleContext, profile: Profile, assumed: PodInfo, states: 
         try:
             answer = plugin.reserve(state_of(states, plugin.name), assumed, context.cache.view, assumed.node_name)
             if not isinstance(answer, Refusal):
-                context.apply_effects(answer)
+                if answer:
+                    context.apply_effects(answer)
                 continue
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
             return NotPlaced(failed_at("Reserve", plugin.name, cause_of(error)), is_error=True)

@@ -20,10 +20,11 @@ call on it looks at a frozen view, since the live state goes on while the answer
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from random import Random
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -43,6 +44,7 @@ from scheduler.errors import PluginError
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
 from scheduler.framework.class_filters import FITS, OUTSIDE, ClassFilters
+from scheduler.framework.class_scores import run_pre_score_only
 from scheduler.framework.classes import ClassCache, Fragments, PodClass
 from scheduler.framework.diagnosis import NOT_LOOKED_AT, Diagnosis, fit_error_text, outside_node_set
 from scheduler.framework.node_filter import filter_with_nominated, rivals
@@ -86,14 +88,13 @@ class Depth(Enum):
     """A preview that looks at every node and scores all that fit, also where the decision needs neither."""
 
 
-@dataclass(slots=True)
-class Feasible:
+class Feasible(msgspec.Struct, eq=False):
     """The rows that are left, and how they came to be so few."""
 
     rows: npt.NDArray[np.int64]
     is_whole_class: bool
     """They are exactly the rows on which the class fits: its kept totals hold."""
-    refusals: dict[int, Refusal] = field(default_factory=dict)
+    refusals: dict[int, Refusal] = msgspec.field(default_factory=dict)
     """Signed refusals of this pod alone, by row: nominated pods, extenders. They come before the class's."""
     rejectors: frozenset[str] = frozenset()
 
@@ -166,7 +167,9 @@ def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
     if len(feasible.rows) == 1 and depth is not Depth.EXPLAIN:
         row = int(feasible.rows[0])
     else:
-        row = yield from _choose(context, pod, pod_class, fragments, view, journal, feasible, extenders, attempt, depth)
+        row = yield from _choose(
+            context, profile, pod, pod_class, fragments, view, journal, feasible, extenders, attempt, depth
+        )
         clock.lap("Score")
     node = view.table.names[row]
     if depth is not Depth.DECIDE:
@@ -313,7 +316,7 @@ def _refused_as_a_whole(filters: ClassFilters, view: View) -> Diagnosis:
 
 
 def _diagnose(filters: ClassFilters, feasible: Feasible, tried_first: tuple[int, Refusal] | None = None) -> Diagnosis:
-    """Why no row is left: the refusals of the class, under those of this pod. ``tried_first``: of the nominated node."""
+    """Why no row is left: the refusals of the class, under those of the pod. ``tried_first``: of the nominated node."""
     codes = np.maximum(filters.codes, FITS).astype(np.int32)
     refusals = list(filters.refusals[1:])
     numbers: dict[Refusal, int] = {}
@@ -379,6 +382,7 @@ def _no_fit(
 
 def _choose(
     context: CycleContext,
+    profile: Profile,
     pod: PodInfo,
     pod_class: PodClass,
     fragments: Fragments,
@@ -390,6 +394,7 @@ def _choose(
     depth: Depth,
 ) -> Generator[Calls, Answers, int]:
     scores = pod_class.scores
+    run_pre_score_only(profile, pod, view, feasible.rows)
     scores.refresh(pod, fragments, view, journal, pod_class.filters)
     if feasible.is_whole_class and not extenders.scorers and depth is not Depth.EXPLAIN:
         best, leaders = scores.leaders()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from scheduler.framework.status import Refusal
 from scheduler.objects.kinds import Kind
@@ -12,8 +13,7 @@ from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectObserved:
+class ObjectObserved(msgspec.Struct, frozen=True):
     """The watch (or a list) shows an object, new or changed. The engine knows which.
 
     ``document``: its JSON, where an extender is sent objects of the kind as they are.
@@ -24,8 +24,7 @@ class ObjectObserved:
     document: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectDeleted:
+class ObjectDeleted(msgspec.Struct, frozen=True):
     """An object is gone. ``object`` is its last version; with ``is_stale`` it is only the last that was seen, since
     the deletion itself was missed (kube-scheduler's tombstone)."""
 
@@ -34,18 +33,15 @@ class ObjectDeleted:
     is_stale: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Synced:
+class Synced(msgspec.Struct, frozen=True):
     """Every kind has been listed and every first stimulus applied: scheduling may begin."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(msgspec.Struct, frozen=True):
     """A deadline has come (or may have)."""
 
 
-@dataclass(frozen=True, slots=True)
-class WriteFinished:
+class WriteFinished(msgspec.Struct, frozen=True):
     """The outcome of a write command, by its ticket.
 
     ``status`` is the HTTP status, 0 where there was no answer at all. A bind without an answer has been looked up by
@@ -59,8 +55,7 @@ class WriteFinished:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PluginFinished:
+class PluginFinished(msgspec.Struct, frozen=True):
     """A plugin's PreBind, Bind or PostBind in the shell came back; ``refusal`` None is success."""
 
     ticket: int
@@ -68,8 +63,7 @@ class PluginFinished:
     is_skip: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ExtenderAnswered:
+class ExtenderAnswered(msgspec.Struct, frozen=True):
     """An extender's HTTP answer: the body of a 200, or what went wrong."""
 
     ticket: int
@@ -77,8 +71,7 @@ class ExtenderAnswered:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PermitDecided:
+class PermitDecided(msgspec.Struct, frozen=True):
     """A plugin allows or rejects a pod that waits for it."""
 
     uid: str
@@ -87,15 +80,13 @@ class PermitDecided:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PodsActivated:
+class PodsActivated(msgspec.Struct, frozen=True):
     """A plugin asks for these pods (``namespace/name``) to be tried at once."""
 
     keys: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Reconciled:
+class Reconciled(msgspec.Struct, frozen=True):
     """All nodes (by name) and all pods (by UID) that there are at this moment, to be compared with what is believed.
     Answered with ReportRepairs where something differed."""
 
@@ -103,8 +94,7 @@ class Reconciled:
     pods: Mapping[str, Pod]
 
 
-@dataclass(frozen=True, slots=True)
-class ShutdownRequested:
+class ShutdownRequested(msgspec.Struct, frozen=True):
     """No further pod is taken; what waits in Permit or PreBind is cancelled, binds under way are settled."""
 
 

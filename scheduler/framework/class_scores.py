@@ -120,6 +120,9 @@ class ClassScores:
         """The total of each row, INFEASIBLE where the class does not fit."""
         self._epoch: tuple[int, ...] = ()
         """Of the view at the last refresh."""
+        self._columns: list[_Slot] | None = None
+        """Whose contribution differs from row to row; None: to be looked at."""
+        self._flat_shares: dict[str, int] = {}
         self._moved_by: dict[int, list[_Slot]] = {}
         """Flags of the row journal → who must look at such rows, as long as nothing else changes."""
         self._best = INFEASIBLE
@@ -213,6 +216,7 @@ class ClassScores:
     ) -> bool:
         """Whether the sum must be made anew for all rows."""
         plugin = slot.plugin
+        self._columns = None
         stamp = slot.stamp_now(fragments, view)
         is_stale = is_full or not slot.is_declared or slot.state is None or stamp != slot.stamp
         if not slot.answer_is_kept:
@@ -268,6 +272,7 @@ class ClassScores:
                     continue
                 gains[row] = gains.get(row, 0) + share - before
                 if isinstance(column, int):
+                    self._columns = None
                     column = slot.contribution = np.full(view.table.size, column, _dtype(slot.weight))
                 column[row] = share  # type: ignore[index]
         if is_raw_changed or (is_other_set and slot.normalizer is not None and not slot.is_flat):
@@ -277,6 +282,7 @@ class ClassScores:
 
     def _contribute(self, slot: _Slot, view: View, filters: ClassFilters) -> None:
         """Normalise and weigh ``slot.raw``."""
+        self._columns = None
         raw = slot.raw
         assert raw is not None
         low, high = int(raw.min()), int(raw.max())
@@ -358,11 +364,15 @@ class ClassScores:
 
     def shares_of(self, row: int) -> dict[str, int]:
         """Plugin → weighted final score of one row; plugins that skipped are left out."""
-        return {
-            slot.plugin.name: slot.contribution if isinstance(slot.contribution, int) else int(slot.contribution[row])
-            for slot in self._slots
-            if slot.contribution is not None
-        }
+        if self._columns is None:
+            self._columns = [slot for slot in self._slots if isinstance(slot.contribution, np.ndarray)]
+            self._flat_shares = {
+                slot.name: slot.contribution for slot in self._slots if isinstance(slot.contribution, int)
+            }
+        shares = self._flat_shares.copy()
+        for slot in self._columns:
+            shares[slot.name] = slot.contribution.item(row)  # type: ignore[union-attr]
+        return shares
 
     # --- other feasible rows ------------------------------------------------------------------------------------------
 
@@ -409,13 +419,25 @@ class ClassScores:
         return finals * slot.weight
 
 
-def _pre_score(plugin: ScorePlugin, pod: PodInfo, view: View, rows: Rows) -> State | Skip:
+def _pre_score(plugin: ScorePlugin | PreScorePlugin, pod: PodInfo, view: View, rows: Rows) -> State | Skip:
     if not isinstance(plugin, PreScorePlugin):
         return EMPTY_STATE
     answer = plugin.pre_score(pod, view, rows)
     if isinstance(answer, Refusal):
         raise PluginError(plugin.name, "PreScore", ValueError(answer.message))
     return answer
+
+
+def run_pre_score_only(profile: Profile, pod: PodInfo, view: View, rows: Rows) -> None:
+    """Ask the PreScore plugins that do not score: kube-scheduler 1.36 does, and where one fails, so does the attempt.
+    Raises PluginError."""
+    for plugin in profile.pre_score_only_plugins if profile.score_plugins else ():
+        try:
+            _pre_score(plugin, pod, view, rows)
+        except PluginError:
+            raise
+        except Exception as error:
+            raise PluginError(plugin.name, "PreScore", error) from error
 
 
 def _check_range(plugin: ScorePlugin, low: int, high: int) -> None:

@@ -71,7 +71,11 @@ _ACTION_LABELS = {
 
 def _action_label(action: Action) -> str:
     known = _ACTION_LABELS.get(action)
-    return known if known is not None else "|".join(_ACTION_LABELS[single] for single in action)
+    if known is not None:
+        return known
+    whole = [Action.UPDATE] if Action.UPDATE in action else []
+    rest = [single for single in action if not whole or single not in Action.UPDATE]
+    return "|".join(_ACTION_LABELS[single] for single in (*rest, *whole))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ class ClusterEvent:
     def label(self) -> str:
         """The name used in metrics and logs, e.g. ``NodeAdd`` or ``AssignedPodUpdatePodScaleDown``.
 
-        A registration may be for several actions at once: ``PodDelete|UpdatePodScaleDown``.
+        A registration may be for several actions at once: ``PodDelete|UpdatePodScaleDown``, ``CSINodeAdd|Update``.
         """
         return self.custom_label or self.resource.value + _action_label(self.action)
 

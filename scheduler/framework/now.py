@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Now:
+class Now(msgspec.Struct, frozen=True):
     """``monotonic``: seconds, only ever compared with itself. ``wall``: nanoseconds since 1970."""
 
     monotonic: float

@@ -71,6 +71,8 @@ class Profile:
     """Plugins that declare nothing, but say which pods concern them."""
     cluster_fragment_plugins: tuple[Plugin, ...]
     """Plugins whose fragment depends on more than that, asked anew for each attempt."""
+    pre_score_only_plugins: tuple[PreScorePlugin, ...] = ()
+    """PreScore plugins that do not score here. Their states serve nobody, but they may fail."""
 
 
 def build_profile(configuration: ProfileConfiguration, registry: Registry, index: int = 0) -> Profile:
@@ -130,6 +132,7 @@ def build_profile(configuration: ProfileConfiguration, registry: Registry, index
             if not declares_fragment(plugin) and type(plugin).concerns is not Plugin.concerns
         ),
         cluster_fragment_plugins=tuple(plugin for plugin in declared if not _goes_by_template(plugin)),
+        pre_score_only_plugins=tuple(plugin for plugin in at(Point.PRE_SCORE) if plugin.name not in weights),  # type: ignore[misc]
     )
 
 

@@ -1,7 +1,7 @@
 """DynamicResources: keeps pods that need dynamic resource allocation from being placed as if they did not.
 
-Tandem does not allocate devices. A pod with ``spec.resourceClaims`` is held back before it is tried, with a message
-that says so; leave it to kube-scheduler. An extended resource that a DeviceClass stands for may also be given by a
+Tandem does not allocate devices. A pod with ``spec.resourceClaims`` is held back before it is tried, with an event and a
+condition (reason ``SchedulerError``) that say so; leave it to kube-scheduler. An extended resource that a DeviceClass stands for may also be given by a
 node itself; nodes that don't have it in their allocatable are refused with ``cannot allocate extended resource <name>
 through a DeviceClass: not supported``. All other pods are none of the plugin's business.
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo
     from scheduler.cluster.view import View
 
-CLAIMS_NOT_SUPPORTED = unresolvable(
+CLAIMS_NOT_SUPPORTED = failure(
     "dynamic resource allocation is not supported by Tandem: the pod has resource claims (spec.resourceClaims)"
 )
 NOTHING_TO_DEALLOCATE = unschedulable("no new claims to deallocate")

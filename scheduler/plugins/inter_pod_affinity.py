@@ -40,7 +40,7 @@ from scheduler.framework.status import SKIP, Refusal, Skip, failure, unresolvabl
 from scheduler.objects.kinds import Kind
 from scheduler.objects.selectors import Selector
 from scheduler.plugins.inter_pod_affinity_hints import facet_of_pod, node_changed, pod_changed
-from scheduler.plugins.inter_pod_affinity_state import AffinityFilterState, AffinityScoreState
+from scheduler.plugins.inter_pod_affinity_state import AffinityFilterState, AffinityRowState, AffinityScoreState
 from scheduler.plugins.inter_pod_affinity_terms import OwnTerm, namespace_labels, resolve
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
         return Verdicts(codes, REFUSALS) if codes.any() else None
 
     def filter_row(self, state: State, pod: PodInfo, view: View, row: int) -> Refusal | None:
-        assert isinstance(state, AffinityFilterState)
+        assert isinstance(state, AffinityFilterState | AffinityRowState)
         code = state.code(view.table, row)
         return REFUSALS[code - 1] if code else None
 

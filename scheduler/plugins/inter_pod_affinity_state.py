@@ -91,6 +91,14 @@ class AffinityFilterState(State):
         changed.may_be_first = self.may_be_first
         return changed
 
+    def for_row(self, view: View, row: int) -> AffinityFilterState | AffinityRowState:
+        """For this row, and for pods of this row that come and go, the same answers; but quick to change."""
+        if self.own.affinity:
+            # Whether the pod may start a domain depends on the pods of all rows.
+            return self
+        anti_affinity = _counts_at(self.anti_affinity, view.table, row)
+        return AffinityRowState(self, anti_affinity, _counts_at(self.existing, view.table, row))
+
     def ignores(self, other: PodInfo) -> bool:
         """Whether neither pod has a required term about the other: then ``with_pod`` changes nothing on any node."""
         own = self.own
@@ -151,6 +159,38 @@ class AffinityFilterState(State):
         return 0
 
 
+class AffinityRowState(State):
+    """What ``whole`` knows of the domains of one row: topology key -> count. A key that the node lacks is not there."""
+
+    __slots__ = ("anti_affinity", "existing", "whole")
+
+    def __init__(
+        self, whole: AffinityFilterState, anti_affinity: Mapping[str, int], existing: Mapping[str, int]
+    ) -> None:
+        self.whole = whole
+        self.anti_affinity = anti_affinity
+        self.existing = existing
+
+    def with_pod(self, view: View, row: int, other: PodInfo, sign: int) -> AffinityRowState:
+        whole = self.whole
+        existing, anti_affinity = self.existing, self.anti_affinity
+        for term in terms_of(other).anti_affinity:
+            if term.matches(whole.namespace, whole.labels, whole.namespace_labels):
+                existing = _changed_at(existing, term.topology_key, view.table, row, sign)
+        for own_term in whole.own.anti_affinity:
+            if own_term.matches(other.namespace, other.labels):
+                anti_affinity = _changed_at(anti_affinity, own_term.topology_key, view.table, row, sign)
+        if existing is self.existing and anti_affinity is self.anti_affinity:
+            return self
+        return AffinityRowState(whole, anti_affinity, existing)
+
+    def code(self, _table: NodeTable, _row: int) -> int:
+        """Code of refusal of the row, 0 = it fits."""
+        if any(count > 0 for count in self.anti_affinity.values()):
+            return ANTI_AFFINITY
+        return EXISTING_ANTI_AFFINITY if any(count > 0 for count in self.existing.values()) else 0
+
+
 class AffinityScoreState(State):
     """``sums``: topology key -> sum of the weights of all terms that hold in a domain, by value id; 0 for entry 0."""
 
@@ -189,3 +229,18 @@ def _changed(domains: Domains, key: str, table: NodeTable, row: int, sign: int) 
     changed = np.zeros(width, np.int64) if counts is None else widened(counts, table, key).copy()
     changed[value_id] += sign
     return {**domains, key: changed}
+
+
+def _counts_at(domains: Domains, table: NodeTable, row: int) -> dict[str, int]:
+    """Topology key -> the count in the row's domain, for the keys that the node has."""
+    ids = {key: int(table.label(key)[row]) for key in domains}
+    return {key: _at(domains, key, value_id) for key, value_id in ids.items() if value_id != ABSENT}
+
+
+def _changed_at(counts: Mapping[str, int], key: str, table: NodeTable, row: int, sign: int) -> Mapping[str, int]:
+    count = counts.get(key)
+    if count is None:
+        if int(table.label(key)[row]) == ABSENT:
+            return counts
+        count = 0
+    return {**counts, key: count + sign}

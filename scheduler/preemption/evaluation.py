@@ -70,6 +70,11 @@ class PreemptionEvidence:
     """Of the nominated node, most important first. Those that terminate already are among them."""
 
     @property
+    def is_only_waiting(self) -> bool:
+        """All victims terminate already: nobody is removed."""
+        return bool(self.victims) and all(info.is_terminating for info in self.victims)
+
+    @property
     def node_statuses(self) -> dict[str, Refusal]:
         """Node → why removing pods does not help there."""
         return {name: refusal for refusal, names in self.refusals for name in names}

@@ -76,7 +76,7 @@ class Wave:
             row = int(self.rows[position])
             infos = self.columns.infos[row]
             counted = {infos[place].uid for place in np.flatnonzero(self._counted[:, position]).tolist()}
-            states = tuple([one.state for one in self.filters.counting])
+            states = tuple([one.state_for_row(self.view, position) for one in self.filters.counting])
             # In the order in which the plain dry run takes them away, lest a plugin can tell.
             for info in table.pods[row].values():
                 if info.uid in counted:

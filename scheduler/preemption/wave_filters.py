@@ -12,6 +12,7 @@ from scheduler.framework.status import Skip
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.view import View
     from scheduler.preemption.dry_run import Trial
 
 Ignores = Callable[["PodInfo"], bool]
@@ -33,6 +34,14 @@ class AskedFilter:
     @property
     def reads_usage(self) -> bool:
         return Reads.USAGE in self.plugin.reads
+
+    def state_for_row(self, view: View, row: int) -> State:
+        """A state that answers as this one for the row, whichever of the row's pods come and go.
+
+        ``for_row`` of a State that counts pods may give one that is cheaper to change, for no other row.
+        """
+        narrow: Callable[[View, int], State] | None = getattr(self.state, "for_row", None)
+        return self.state if narrow is None else narrow(view, row)
 
     def counts(self, info: PodInfo) -> bool:
         """Whether this pod may change the state."""

@@ -29,7 +29,7 @@ from scheduler.framework.events import (
     ClusterEvent,
 )
 from scheduler.framework.now import Now
-from scheduler.framework.status import Refusal
+from scheduler.framework.status import Code, Refusal
 from scheduler.queue.active import ActiveQueue, QueueSort
 from scheduler.queue.backoff import BackoffQueues
 from scheduler.queue.clock import SECOND, QueueClock
@@ -94,6 +94,7 @@ class SchedulingQueue:
         self._pool = UnschedulablePool(class_key)
         self._in_flight = InFlight(settings.event_limit)
         self._maximum_in_pool = round(settings.maximum_in_pool * SECOND)
+        self._held: list[QueuedPod] = []
         self._flushed_until = self.clock.start
         """The pool's flush is through with all its dates up to here."""
 
@@ -263,6 +264,17 @@ class SchedulingQueue:
                     self._in_flight.append(FORCE_ACTIVATE, None, trying.info)
         return moved
 
+    @property
+    def holds_in_error(self) -> bool:
+        return bool(self._held)
+
+    def take_held(self) -> tuple[QueuedPod, ...]:
+        """The pods that have been gated by an error since the last call. Nobody else tells their users: of an ordinary
+        gate the API server does, and kube-scheduler 1.36 leaves it at a line in its own log."""
+        held = dict.fromkeys(one for one in self._held if one.is_gated and self._pool.get(one.key) is one)
+        self._held.clear()
+        return tuple(held)
+
     # --- time ---------------------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> float | None:
@@ -342,6 +354,8 @@ class SchedulingQueue:
         record.unschedulable_plugins |= {refusal.plugin}
         record.gating_plugin = refusal.plugin
         record.gating_reasons = refusal.reasons
+        if refusal.code is Code.ERROR:
+            self._held.append(record)
         return False
 
     def _update_in_pool(self, record: QueuedPod, old: PodInfo, new: PodInfo, time: int) -> Place:
@@ -435,18 +449,23 @@ class SchedulingQueue:
     def story(self, record: QueuedPod) -> PodStory:
         """What there is to say about one pod, in flight or waiting."""
         place = Place.IN_FLIGHT if self._in_flight.get(record.uid) is record else self._place_of(record)
-        next_try: int | None = None
-        if place in (Place.BACKOFF, Place.ERROR_BACKOFF):
-            next_try = self._backoff.release_of(record)
-        elif place in (Place.UNSCHEDULABLE, Place.GATED):
-            next_try = self._flush_of(record)
-        return story_of(record, place, next_try, self._hints, self.clock)
+        return story_of(record, place, self._next_try(record, place), self._hints, self.clock)
+
+    def next_try(self, record: QueuedPod, place: Place) -> int | None:
+        """When a pod is tried again without any event, nanoseconds since 1970; None: at once, or not known."""
+        time = self._next_try(record, place)
+        return None if time is None else self.clock.wall(time)
 
     def describe(self) -> tuple[PodStory, ...]:
         """Every pod: active ones in their order, then back-off, pool, and those in flight."""
         waiting = (*self.active_pods(), *self.backoff_pods(), *self.error_backoff_pods(), *self._pool)
         trying = tuple(record for record in self._in_flight.entries if isinstance(record, QueuedPod))
         return tuple(self.story(record) for record in (*waiting, *trying))
+
+    def _next_try(self, record: QueuedPod, place: Place) -> int | None:
+        if place in (Place.BACKOFF, Place.ERROR_BACKOFF):
+            return self._backoff.release_of(record)
+        return self._flush_of(record) if place in (Place.UNSCHEDULABLE, Place.GATED) else None
 
     def _flush_of(self, record: QueuedPod) -> int:
         """The first date of the pool's flush at which this pod is overdue."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from tests.benchmarks import cycle, queue, sync
+from tests.benchmarks import cycle, evidence, preemption, queue, sync
 
 BENCHMARKS = {
     "sync, 5,000 nodes, 50,000 pods": (sync.sync, ""),
     "queue, 10,000 waiting pods of 100 classes": (queue.waiting, ""),
     "cycle, plain pods, 5,000 nodes": (cycle.plain, "µs"),
     "cycle, spread and affinity, 5,000 nodes, 10,000 pods": (cycle.spread_and_affinity, "µs"),
+    "preemption, 5,000 nodes, 150,000 pods": (preemption.dry_runs, "ms"),
+    "memory of attempts, 5,000 nodes, 10,000 pods of as many kinds that fit nowhere": (evidence.unschedulable_pods, ""),
 }
 
 

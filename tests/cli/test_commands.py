@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from scheduler.cli import main
-from scheduler.cli_pages import print_queue, print_why
+from scheduler.cli_pages import MOST_ROWS, print_queue, print_why
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.compose import build_engine
 from scheduler.config.loading import load
@@ -139,12 +139,15 @@ def test_the_page_of_a_pod_that_waits_names_the_refusals_and_what_would_wake_it(
     assert "NodeResourcesFit waits for" in text
 
 
-def test_the_page_of_a_pod_that_was_placed_has_the_attempt_and_no_queue() -> None:
+def test_the_page_of_a_pod_that_was_placed_has_the_attempt_and_says_how_far_its_binding_is() -> None:
     page = explain.pod_page(tried_engine(), "default/fits", NOW)
     assert page is not None
     assert page["attempt"]["node"] == "n1"
-    assert "queue" not in page
-    assert "1 of 1 nodes fit" in printed(print_why, page)
+    assert (page["queue"]["place"], page["queue"]["binding"], page["queue"]["node"]) == ("in flight", "Binding", "n1")
+    assert "preview" not in page
+    text = printed(print_why, page)
+    assert "1 of 1 nodes fit" in text
+    assert "its binding to n1 is under way" in text
 
 
 def test_the_page_of_a_gated_pod_names_its_gate() -> None:
@@ -192,5 +195,24 @@ def test_the_page_of_the_queue_has_every_pod_that_waits() -> None:
     assert {story["pod"]: story["place"] for story in page["pods"]} == {
         "default/huge": "unschedulable",
         "default/gated": "gated",
+        "default/fits": "in flight",
     }
-    assert "default/huge" in printed(print_queue, page)
+    assert page["counts"]["in flight"] == 1
+    text = printed(print_queue, page)
+    assert "default/huge" in text
+    for story in page["pods"][:2]:
+        assert story["nextTry"] > story["since"], "the flush of the pool, if nothing wakes it before"
+    assert page["pods"][0]["nextTry"][11:19] in text
+
+
+def test_of_very_many_pods_the_page_prints_some_and_counts_the_rest() -> None:
+    page = explain.queue_page(tried_engine())
+    page["pods"] *= MOST_ROWS
+    assert f"and {2 * MOST_ROWS} more pods" in printed(print_queue, page)
+
+
+def test_what_several_plugins_wait_for_is_told_once_a_kind() -> None:
+    page = explain.queue_page(tried_engine())
+    story = next(story for story in page["pods"] if story["pod"] == "default/huge")
+    story["wokenBy"] = [{"plugin": "A", "events": ["Node: Add"]}, {"plugin": "B", "events": ["Node: Add, Delete"]}]
+    assert "Node: Add, Delete" in printed(print_queue, {**page, "pods": [story]})

@@ -109,3 +109,9 @@ def test_the_lease_goes_to_the_namespace_of_the_service_account(tmp_path: Path) 
     file.write_text("scheduling\n")
     assert own_namespace(file) == "scheduling"
     assert own_namespace(tmp_path / "absent") == "tandem-system"
+
+
+def test_traces_and_the_shadow_are_off_unless_they_are_asked_for() -> None:
+    assert (prepared().settings.is_tracing, prepared().settings.is_shadow) == (False, False)
+    settings = prepared("--tracing", "--shadow").settings
+    assert (settings.is_tracing, settings.is_shadow) == (True, True)

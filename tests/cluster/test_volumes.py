@@ -150,6 +150,16 @@ def test_a_copy_stays_as_it_was() -> None:
     assert copy.is_of(table) and not copy.is_of(cache.table)
 
 
+def test_a_version_of_a_pod_with_other_volumes_is_counted_by_its_own() -> None:
+    cache = small_cluster()
+    cache.observe_pod(PodInfo(builders.pod("plain", node="n")))
+    cache.observe_pod(PodInfo(builders.pod("plain", node="n", claims=["c"])))
+    assert cache.volumes.users("default/c") == 2
+    cache.check()
+    cache.remove_pod("pod-plain")
+    assert cache.volumes.users("default/c") == 1
+
+
 def test_a_pod_whose_node_is_gone_uses_no_claim() -> None:
     cache = small_cluster()
     node = cache.table.nodes[0]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.compose import engine_settings
 from scheduler.config.default_plugins import default_plugin_names
 from scheduler.config.feature_gates import FeatureGates, parse_feature_gates
+from scheduler.config.loading import load
 from scheduler.errors import ConfigurationError
 
 
@@ -48,6 +50,29 @@ def test_setting_a_stable_gate_warns() -> None:
     assert parse_feature_gates("SchedulerQueueingHints=true").warnings == (
         "Setting GA feature gate SchedulerQueueingHints=true. It will be removed in a future release.",
     )
+
+
+def test_a_gate_that_can_not_be_switched_here_warns_unless_it_is_set_to_what_is_done_anyway() -> None:
+    gates = parse_feature_gates("GangScheduling=true,OpportunisticBatching=true,DRAExtendedResource=false")
+    assert gates.warnings == (
+        "feature gate GangScheduling=true has no effect: it can't be switched in Tandem",
+        "feature gate DRAExtendedResource=false has no effect: it can't be switched in Tandem",
+    )
+    assert parse_feature_gates("NodeDeclaredFeatures=false,SchedulerPopFromBackoffQ=false").warnings == ()
+
+
+def test_a_whole_stage_warns_of_how_little_it_changes() -> None:
+    assert parse_feature_gates("AllAlpha=true,AllBeta=false").warnings == (
+        "feature gate AllAlpha=true has no effect: none of them can be switched in Tandem",
+        "feature gate AllBeta=false switches NodeDeclaredFeatures and SchedulerPopFromBackoffQ only: "
+        "no other can be switched in Tandem",
+    )
+
+
+def test_whether_pods_are_taken_early_from_the_back_off_is_a_gate() -> None:
+    assert engine_settings(load()).queue.pops_from_backoff
+    off = load(gates=parse_feature_gates("SchedulerPopFromBackoffQ=false"))
+    assert not engine_settings(off).queue.pops_from_backoff
 
 
 def test_a_plugin_behind_a_gate_that_is_off_is_no_default() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from scheduler.engine.attempt import SCHEDULED, UNSCHEDULABLE, Attempt
 from scheduler.engine.commands import BindPod, Command, PatchPodStatus, PodReference, RecordAttempt, WriteEvent
+from scheduler.engine.removal_times import RemovalTimes
 from scheduler.engine.stimuli import (
     ObjectDeleted,
     ObjectObserved,
@@ -20,6 +21,7 @@ from scheduler.framework.now import Now
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import Condition
 from scheduler.objects.pod import Pod
+from scheduler.queue.facts import HintDurations
 
 NAME = "tandem-scheduler"
 
@@ -86,6 +88,18 @@ class RoundRobinEngine:
 
     def incoming_counts(self) -> Mapping[tuple[str, str], int]:
         return {("active", "PodAdd"): len(self.known)}
+
+    def inflight_counts(self) -> Mapping[str, int]:
+        return {}
+
+    def hint_durations(self) -> Mapping[tuple[str, str, str], HintDurations]:
+        return {}
+
+    def removal_times(self) -> Mapping[str, RemovalTimes]:
+        return {}
+
+    def suspension_counts(self) -> Mapping[str, int]:
+        return {}
 
     def _take_object(self, stimulus: ObjectObserved | ObjectDeleted) -> None:
         seen = stimulus.object

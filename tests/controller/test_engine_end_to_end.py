@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from prometheus_client.exposition import generate_latest
+
 from scheduler.compose import build_engine
 from scheduler.config.loading import load
 from scheduler.controller.client import ApiClient
@@ -59,6 +61,8 @@ async def test_pods_get_nodes_conditions_and_events(connection: ConnectionSettin
         assert condition["message"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
         await until(lambda: gauges.cache_counts() == {"nodes": 2, "pods": 2, "assumed_pods": 0})
         assert shell.loop.counts.errors == 0
+        page = generate_latest(shell.metrics.registry).decode()
+        assert 'duration_seconds_count{extension_point="Bind",profile="tandem-scheduler",status="Success"} 2.0' in page
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -81,16 +81,15 @@ async def test_an_event_names_who_reports_what_about_whom(client: ApiClient) -> 
 
 async def test_an_event_that_repeats_becomes_a_series_that_is_patched_once(client: ApiClient) -> None:
     async with recording(client) as (recorder, clock):
-        recorder.record(failed(note="first"))
+        recorder.record(failed())
         await until(lambda: recorder.counts.written == 1)
-        for note in ("second", "third", "fourth"):
+        for _ in range(3):
             clock.seconds += 10
-            recorder.record(failed(note=note))
+            recorder.record(failed())
         await until(lambda: recorder.counts.written == 2)
-        recorder.record(failed(note="fifth"))
+        recorder.record(failed())
         assert recorder.queued == 0
         (stored,) = await events(client)
-        assert stored["note"] == "first"
         assert stored["series"]["count"] == 4
         # When the series has been silent for six minutes, its last count is written.
         clock.seconds += 361
@@ -98,6 +97,19 @@ async def test_an_event_that_repeats_becomes_a_series_that_is_patched_once(clien
         await until(lambda: recorder.counts.written == 3)
         (stored,) = await events(client)
         assert stored["series"]["count"] == 5
+
+
+async def test_a_reason_that_has_changed_is_an_event_of_its_own(client: ApiClient) -> None:
+    """A series shows its first note for ever: who asks why a pod waits would read what was true once."""
+    async with recording(client) as (recorder, clock):
+        recorder.record(failed(note="1 Insufficient cpu"))
+        await until(lambda: recorder.counts.written == 1)
+        clock.seconds += 10
+        recorder.record(failed(note="1 node(s) were unschedulable"))
+        await until(lambda: recorder.counts.written == 2)
+    stored = sorted(await events(client), key=lambda event: str(event["eventTime"]))
+    assert [event["note"] for event in stored] == ["1 Insufficient cpu", "1 node(s) were unschedulable"]
+    assert not any("series" in event for event in stored)
 
 
 async def test_after_six_silent_minutes_it_is_a_new_event(client: ApiClient) -> None:

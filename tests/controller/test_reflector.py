@@ -98,6 +98,18 @@ async def test_changes_arrive_through_the_watch(client: ApiClient) -> None:
         assert reflector.object_count == 0
 
 
+async def test_objects_come_with_their_json_where_extenders_are_sent_them(client: ApiClient) -> None:
+    await create(client, PODS, pod_document("a"))
+    async with running(client, with_documents=True) as (reflector, seen):
+        await until(lambda: reflector.health is Health.WATCHING)
+        await create(client, PODS, pod_document("b"))
+        await until(lambda: len(seen.told) == 2)
+        for stimulus in seen.stimuli:
+            assert isinstance(stimulus, ObjectObserved)
+            document = msgspec.json.decode(stimulus.document)
+            assert document["metadata"]["uid"] == stimulus.object.metadata.uid
+
+
 async def test_a_pod_that_has_ended_arrives_as_a_deletion(client: ApiClient) -> None:
     async with running(client) as (reflector, seen):
         await until(lambda: reflector.health is Health.WATCHING)

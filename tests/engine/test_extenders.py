@@ -230,7 +230,7 @@ def test_a_failed_bind_puts_the_pod_into_error_back_off() -> None:
     cluster.schedule()
     answer(cluster, {"Error": "taken"})
     assert cluster.place("a") == "error backoff"
-    assert cluster.said("a") == ["X"]
+    assert cluster.said("a") == ["binding by extender http://e1.test: taken"]
     assert cluster.node_of("a") == ""
 
 
@@ -305,14 +305,3 @@ def test_a_refusal_that_only_an_extender_knows_empties_no_node_and_is_no_error()
     answer(cluster, {"FailedNodes": {"n0": "no"}})
     assert cluster.attempt("high").result == UNSCHEDULABLE
     assert cluster.writes(DeletePod) == []
-
-
-def test_of_such_a_node_an_extender_with_the_preempt_verb_may_name_the_victims() -> None:
-    cluster = cluster_with(extender(1, filterVerb="filter", preemptVerb="preempt"), nodes=1)
-    cluster.pod("low", cpu="1", node="n0", priority=0)
-    cluster.pod("high", cpu="1", priority=10)
-    cluster.schedule()
-    answer(cluster, {"FailedNodes": {"n0": "no"}})
-    assert asked(cluster, "preempt")["NodeNameToMetaVictims"] == {"n0": {"Pods": [], "NumPDBViolations": 0}}
-    answer(cluster, {"NodeNameToMetaVictims": {"n0": {"Pods": [{"UID": cluster.uid("low")}]}}})
-    assert cluster.nominated("high") == "n0"

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.commands import BindPod, PatchPodStatus
 from scheduler.engine.failure import MAX_NOTE_BYTES, cut_note
+from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
 from scheduler.framework.status import failure, unschedulable
 from tests.engine.driver import Cluster
 from tests.engine.scripted import scripted, works
@@ -59,9 +61,12 @@ def test_a_long_note_is_cut_and_the_condition_is_not() -> None:
     assert reason in condition.message
 
 
-def test_a_note_of_just_the_limit_stays_whole() -> None:
+def test_a_note_is_cut_to_1024_bytes_and_never_inside_a_character() -> None:
     assert cut_note("x" * 1024) == "x" * 1024
     assert cut_note("x" * 1025) == "x" * 1020 + " ..."
+    long = cut_note("é" * 600)
+    assert len(long.encode()) <= 1024
+    assert long.endswith("é ...")
 
 
 def test_the_same_message_is_told_once_and_again_after_a_while() -> None:
@@ -243,3 +248,52 @@ def test_our_own_nomination_counts_before_it_comes_back_so_that_no_second_node_i
     assert cluster.unanswered[0] == own_patch
     assert len(cluster.said(victim, "Preempted")) == 1
     assert cluster.nominated("a") == nominated
+
+
+# --- pods that are not even tried -------------------------------------------------------------------------------------
+
+CLAIMING = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}
+HELD = (
+    'running PreEnqueue plugin "DynamicResources": dynamic resource allocation is not supported by Tandem: '
+    "the pod has resource claims (spec.resourceClaims)"
+)
+
+
+def test_a_pod_that_needs_what_is_not_supported_is_held_back_and_told_so_once() -> None:
+    cluster = Cluster()
+    cluster.node("n", cpu="4")
+    cluster.pod("a", spec=CLAIMING)
+    assert cluster.place("a") == "gated"
+    assert cluster.said("a") == [HELD]
+    condition = cluster.write(PatchPodStatus, "a").condition
+    assert condition is not None
+    assert (condition.status, condition.reason, condition.message) == ("False", "SchedulerError", HELD)
+    cluster.settle()
+    cluster.node("other", cpu="4")
+    cluster.settle()
+    assert (cluster.place("a"), cluster.said("a")) == ("gated", [HELD])
+
+
+def test_a_pod_behind_an_ordinary_gate_hears_nothing_from_us() -> None:
+    cluster = Cluster()
+    cluster.node("n", cpu="4")
+    cluster.pod("a", gates=["example.com/quota"])
+    assert cluster.place("a") == "gated"
+    assert cluster.sent == []
+
+
+def test_a_pre_enqueue_plugin_that_raises_is_named_to_its_pods_users_and_the_others_go_on() -> None:
+    class Broken(PreEnqueuePlugin):
+        name = "Broken"
+
+        def pre_enqueue(self, pod: PodInfo, context: EnqueueContext) -> None:
+            if pod.name == "a":
+                raise KeyError("team")
+
+    cluster = Cluster(Broken)
+    cluster.node("n", cpu="4")
+    cluster.pod("a")
+    cluster.pod("b")
+    assert cluster.said("a") == ["running PreEnqueue plugin \"Broken\": KeyError: 'team'"]
+    cluster.settle()
+    assert cluster.node_of("b") == "n"

@@ -70,6 +70,22 @@ def test_a_score_out_of_range_ends_the_attempt_with_kube_schedulers_words() -> N
     assert cluster.place("a") == "error backoff"
 
 
+def test_a_plugin_that_does_not_score_may_still_fail_before_scoring() -> None:
+    fails = scripted("Fails", pre_score=lambda pod: failure("unreadable"), score=lambda pod, node: 0)
+    without = {"plugins": {"score": {"disabled": [{"name": "Fails"}]}}}
+    cluster = Cluster(fails, profile=without)
+    cluster.nodes_like(2)
+    cluster.pod("a")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert (attempt.result, attempt.message) == (ERROR, 'running PreScore plugin "Fails": unreadable')
+    nobody_scores = Cluster(fails, profile={"plugins": {"score": {"disabled": [{"name": "*"}]}}})
+    nobody_scores.nodes_like(2)
+    nobody_scores.pod("a")
+    nobody_scores.schedule()
+    assert nobody_scores.node_of("a") in ("n0", "n1")
+
+
 def test_the_score_of_a_node_that_does_not_fit_may_be_anything() -> None:
     cluster = Cluster(
         scripted(

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.framework.per_node import NodeView, PerNodeFilter, PerNodeScore
-from scheduler.framework.plugin import State
+from scheduler.framework.plugin import FilterPlugin, Rows, ScorePlugin, Scores, State, Verdicts
 from scheduler.framework.status import Refusal, unschedulable
 from scheduler.objects.node import Node
 from tests.builders import node, pod
@@ -42,3 +47,47 @@ def test_a_node_view_reads_every_resource_by_its_name() -> None:
     names = ("cpu", "memory", "ephemeral-storage", "pods", GPU, "example.com/none")
     assert [node_view.allocatable(name) for name in names] == [2000, 5, 10, 110, 4, 0]
     assert [node_view.requested(name) for name in names] == [1000, 2, 3, 1, 4, 0]
+
+
+class BySize(PerNodeFilter, PerNodeScore):
+    """What a vector plugin would say by arithmetic, said node by node."""
+
+    name = "BySize"
+
+    def filter_one(self, state: State, pod: PodInfo, node: Node, node_view: NodeView) -> Refusal | None:
+        free = node_view.allocatable("cpu") - node_view.requested("cpu")
+        return None if free >= 1000 else unschedulable(f"{free}m free", "too small")
+
+    def score_one(self, state: State, pod: PodInfo, node: Node, node_view: NodeView) -> int:
+        return min(100, node_view.requested("cpu") // 100)
+
+
+class BySizeAtOnce(FilterPlugin, ScorePlugin):
+    """The same for all rows at once."""
+
+    name = "BySizeAtOnce"
+
+    def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
+        free = (view.table.allocatable_cpu - view.table.requested_cpu)[rows]
+        amounts, codes = np.unique(free, return_inverse=True)
+        refused = tuple(unschedulable(f"{amount}m free", "too small") for amount in amounts.tolist())
+        return Verdicts(np.where(free >= 1000, 0, codes.reshape(-1) + 1).astype(np.int16), refused)
+
+    def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
+        return np.minimum(100, view.table.requested_cpu[rows] // 100)
+
+
+sizes = st.lists(st.integers(1, 4), min_size=1, max_size=6)
+placed = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3000)), max_size=8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(sizes, placed)
+def test_node_by_node_a_plugin_answers_as_its_twin_does_for_all_at_once(
+    cpus: list[int], pods: list[tuple[int, int]]
+) -> None:
+    nodes = [node(f"n{number}", cpu=str(cpu)) for number, cpu in enumerate(cpus)]
+    running = [pod(f"p{number}", node=f"n{place}", cpu=f"{cpu}m") for number, (place, cpu) in enumerate(pods)]
+    view = cluster(nodes, running)
+    assert refusals(BySize(), info(), view) == refusals(BySizeAtOnce(), info(), view)
+    assert raw_scores(BySize(), info(), view) == raw_scores(BySizeAtOnce(), info(), view)

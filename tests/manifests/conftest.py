@@ -37,11 +37,19 @@ async def series() -> dict[str, frozenset[str]]:
     )
     engine.facts.incoming[("active", "UnschedulablePodAdd")] = 2
     engine.facts.unschedulable_pods[("NodeResourcesFit", "tandem-scheduler")] = 1
+    engine.facts.hint_took("NodeResourcesFit", "NodeAdd", "Queue", 0.00001)
     parts = Parts(engine, GaugesOfEngine(engine), prepare=refuse)
     shell = Shell(prepared.settings, parts, {})
     for result in (SCHEDULED, UNSCHEDULABLE):
         attempt = Attempt("default/a", "1", "tandem-scheduler", 1, 1, result=result)
         attempt.durations.update({"Filter": 0.001, "PostFilter": 0.001})
         shell.metrics.observe(attempt)
+    # Series that begin with the first of what they count.
+    for counter, label in (
+        (shell.metrics.kubelet_refusals, "OutOfcpu"),
+        (shell.metrics.repairs, "pods"),
+        (shell.metrics.shadow_decisions, "true"),
+    ):
+        counter.child(label).add()
     page = generate_latest(shell.metrics.registry).decode()
     return {name: frozenset(_LABEL.findall(labels or "")) for name, labels in _SAMPLE.findall(page)}

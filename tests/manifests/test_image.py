@@ -136,7 +136,8 @@ def test_the_images_pins_are_those_that_the_tests_run_with() -> None:
 
 def test_the_image_holds_every_dependency_and_no_test_tool() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = {_name(text) for text in (*project["dependencies"], *project["optional-dependencies"]["uvloop"])}
+    extras = project["optional-dependencies"]
+    wanted = {_name(text) for text in (*project["dependencies"], *extras["uvloop"], *extras["tracing"])}
     tools = {_name(text) for text in project["optional-dependencies"]["test"]}
     pinned = pins("requirements-runtime.txt").keys()
     assert wanted <= pinned

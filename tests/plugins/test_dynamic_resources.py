@@ -41,7 +41,7 @@ def context(states: Mapping[str, State | Skip]) -> PostFilterContext:
 def test_a_pod_with_claims_is_held_back_with_a_reason() -> None:
     refusal = DynamicResources().pre_enqueue(info(spec=CLAIMING), NOBODY)
     assert refusal is not None
-    assert refusal.code is Code.UNRESOLVABLE
+    assert refusal.code is Code.ERROR, "its users are told"
     assert "dynamic resource allocation is not supported by Tandem" in refusal.message
     assert DynamicResources().pre_filter(info(spec=CLAIMING), cluster([])) == refusal
 

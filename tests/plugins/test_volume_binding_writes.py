@@ -102,6 +102,15 @@ def test_a_volume_set_aside_for_the_claim_is_not_marked_as_bound_by_a_controller
     assert write.changes["spec"]["claimRef"]["uid"] == "claim-c"
 
 
+def test_a_claim_that_two_volumes_of_the_pod_name_is_bound_once() -> None:
+    world = World(no_provisioner(), delayed(), free("large", "99Gi"), free("small"), claims=("c", "c"))
+    world.reserve("a1")
+    assert [write.key for write in world.writes("a1")] == ["small"]
+    world = World(builders.storage_class("later"), delayed(), free("v"), claims=("c", "c"))
+    world.reserve("a1")
+    assert [write.key for write in world.writes("a1")] == ["v"]
+
+
 def test_volumes_are_written_in_the_order_of_their_names() -> None:
     objects = [no_provisioner(), delayed("c", "2Gi"), delayed("d", "1Gi"), free("a", "2Gi"), free("b", "1Gi")]
     world = World(*objects, claims=("c", "d"))

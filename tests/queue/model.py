@@ -77,6 +77,11 @@ class Model:
         else:
             self.pods[name].place = "in flight, deleted"
 
+    def update(self, name: str) -> None:
+        """A change that no plugin has registered. For pods in flight it is kept, if some plugin heard of such."""
+        if self.pods[name].place == "in flight":
+            self.keep(ModelEvent("update", {}))
+
     def pop(self) -> str | None:
         name = next(iter(self.active() or self.backoff()), None)
         if name is not None:
@@ -123,7 +128,7 @@ class Model:
         self.shut.discard(name)
         pod = self.pods[name]
         event = ModelEvent("own", {"Gate": lambda other: other is pod})
-        if pod.place == "in flight":
+        if pod.place.startswith("in flight"):
             self.keep(event)
         elif pod.place == "pool" and self.strategy(pod, event) != "skip":
             self.place(pod, self.strategy(pod, event))

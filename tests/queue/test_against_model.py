@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -75,11 +76,26 @@ class QueueAndModel(RuleBasedStateMachine):
         self.model.add(name, app, priority)
         self.infos[name] = self.bench.add(name, labels={"app": app}, priority=priority, gates=["g"] * is_gated)
 
-    @precondition(lambda self: self.has("active", "backoff", "errors", "pool"))
+    @precondition(lambda self: self.has("active", "backoff", "errors", "pool", "in flight"))
+    @rule(data=st.data(), priority=st.integers(0, 2))
+    def update(self, data: st.DataObject, priority: int) -> None:
+        """A change that no plugin has registered: it may change a pod's turn, and moves nobody."""
+        self.pass_time()
+        name = data.draw(st.sampled_from(self.names("active", "backoff", "errors", "pool", "in flight")))
+        self.model.pods[name].priority = priority
+        old = self.infos[name]
+        spec = msgspec.structs.replace(old.pod.spec, priority=priority)
+        new = self.infos[name] = PodInfo(msgspec.structs.replace(old.pod, spec=spec))
+        self.model.update(name)
+        self.bench.known.put(new)
+        self.bench.queue.update(old, new, self.bench.now)
+
+    @precondition(lambda self: self.has("active", "backoff", "errors", "pool", "in flight"))
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
+        """Of a pod in flight the queue takes no notice: its attempt ends by itself."""
         self.pass_time()
-        name = data.draw(st.sampled_from(self.names("active", "backoff", "errors", "pool")))
+        name = data.draw(st.sampled_from(self.names("active", "backoff", "errors", "pool", "in flight")))
         self.model.delete(name)
         self.bench.delete(self.infos[name])
 
@@ -100,11 +116,11 @@ class QueueAndModel(RuleBasedStateMachine):
         record.replace_pod(self.infos[name])
         self.bench.fail(record, *sorted(plugins), pending=sorted(pending))
 
-    @precondition(lambda self: self.has("in flight"))
+    @precondition(lambda self: self.has("in flight", "in flight, deleted"))
     @rule(data=st.data())
     def bind(self, data: st.DataObject) -> None:
         self.pass_time()
-        name = data.draw(st.sampled_from(self.names("in flight")))
+        name = data.draw(st.sampled_from(self.names("in flight", "in flight, deleted")))
         self.model.forget(name)
         self.bench.queue.done(self.infos[name].uid)
 
@@ -146,11 +162,11 @@ class QueueAndModel(RuleBasedStateMachine):
         self.model.shut.add(name)
         self.bench.gated.add(name)
 
-    @precondition(lambda self: bool(self.model.pods))
+    @precondition(lambda self: self.has("active", "backoff", "errors", "pool", "in flight"))
     @rule(data=st.data())
     def activate(self, data: st.DataObject) -> None:
         self.pass_time()
-        name = data.draw(st.sampled_from(sorted(self.model.pods)))
+        name = data.draw(st.sampled_from(self.names("active", "backoff", "errors", "pool", "in flight")))
         self.model.activate(name)
         self.bench.queue.activate([self.infos[name]], self.bench.now)
 

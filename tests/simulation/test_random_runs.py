@@ -18,6 +18,9 @@ CONFIGURATIONS = {
     "sampling": KUBE + "percentageOfNodesToScore: 0\n",
     "short back-off": KUBE + "podMaxBackoffSeconds: 1\n",
     "budgets kept": KUBE + TANDEM + "preemption: {pdbPolicy: strict}\n",
+    "no flush of the pool: events alone wake whom they help": KUBE
+    + TANDEM
+    + "podMaxInUnschedulablePodsDuration: 100h\n",
     "all nominations": KUBE + TANDEM + "nominations: all\n",
     "an extender that is down": KUBE + "extenders: [{urlPrefix: 'http://e', filterVerb: f, ignorable: true}]\n",
 }
