@@ -9,7 +9,7 @@ import pytest
 from e2e import builders
 from e2e.client import Client
 from e2e.provider import Cluster
-from e2e.room import Room
+from e2e.room import Room, placements
 from e2e.subject import Scheduler
 from e2e.tandem import Tandem, profile
 
@@ -62,7 +62,7 @@ def test_a_profile_with_a_node_scope_places_and_preempts_only_there(
     with new_tandem(scheduler_name=scoped, config=config):
         room.add_pods(builders.pod("theirs", room.name, cpu="2", nodeName="theirs"))
         room.add_pods(*(builders.pod(f"p{number}", room.name, cpu="1", scheduler=scoped) for number in range(3)))
-        room.pods.wait_until(lambda state: len([p for p in state.values() if p["spec"].get("nodeName")]) == 3)
+        room.pods.wait_until(lambda state: len(state) == 4 and len(placements(state)) == 3, 20, "two pods with a node")
         waiting = next(name for name in ("p0", "p1", "p2") if not room.pod(name)["spec"].get("nodeName"))
         message = room.wait_refused(waiting)["message"]
         assert "1 Insufficient cpu" in message

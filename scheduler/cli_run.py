@@ -7,7 +7,6 @@ before anything is started.
 from __future__ import annotations
 
 import os
-import ssl
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -33,7 +32,7 @@ from scheduler.controller import debugging
 from scheduler.controller.client import ApiClient
 from scheduler.controller.credentials import CredentialSource
 from scheduler.controller.engine_gauges import GaugesOfEngine
-from scheduler.controller.extender_tls import extender_contexts, is_unverified
+from scheduler.controller.extender_tls import ExtenderTLS, extender_contexts, is_unverified
 from scheduler.controller.logs import configure_logs
 from scheduler.controller.parts import Parts
 from scheduler.controller.reload import NewConfiguration
@@ -71,7 +70,7 @@ class Prepared:
     configuration: Configuration
     profiles: Mapping[str, Profile]
     settings: ShellSettings
-    extender_ssl: Mapping[int, ssl.SSLContext]
+    extender_ssl: Mapping[int, ExtenderTLS]
     warnings: tuple[str, ...]
 
 
@@ -176,10 +175,10 @@ def warnings_of(configuration: Configuration) -> tuple[str, ...]:
 
 def checked_parts(
     configuration: Configuration, faults: list[Fault]
-) -> tuple[dict[str, Profile], Mapping[int, ssl.SSLContext]]:
+) -> tuple[dict[str, Profile], Mapping[int, ExtenderTLS]]:
     """What only building shows: plugin args, the Lease, extenders' certificates. Adds to ``faults``."""
     profiles: dict[str, Profile] = {}
-    contexts: Mapping[int, ssl.SSLContext] = {}
+    contexts: Mapping[int, ExtenderTLS] = {}
     try:
         profiles = build_profiles(configuration)
     except ConfigurationError as error:

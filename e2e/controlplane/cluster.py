@@ -55,6 +55,7 @@ class ControlPlane:
         self._controllers = tuple(controllers)
         self._with_audit = audit
         self._processes: dict[str, Process] = {}
+        self.apiserver_starts = 0
 
     def __enter__(self) -> Self:
         self.programs = build.programs()
@@ -97,6 +98,7 @@ class ControlPlane:
 
     def start_apiserver(self) -> None:
         """Start the API server, after `stop_apiserver` on the same port with the same data, and wait for it."""
+        self.apiserver_starts += 1
         server = self._start(
             "kube-apiserver",
             f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import structlog
 
 from scheduler.engine.engine import Engine
+from scheduler.engine.preemption_policy import Suspension
 from scheduler.engine.removal_times import RemovalTimes
 from scheduler.queue.facts import HintDurations
 
@@ -43,7 +44,8 @@ class GaugesOfEngine:
         return self._engine.removals.times
 
     def suspension_counts(self) -> Mapping[str, int]:
-        return self._engine.policies.suspensions
+        counts = self._engine.policies.suspensions
+        return {reason.value: counts[reason.value] for reason in Suspension}
 
     def log_problems(self) -> None:
         """What the queue found odd since the last time."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable, Mapping
 
 import aiohttp
 import structlog
 
+from scheduler.controller.extender_tls import ExtenderTLS
 from scheduler.engine.commands import CallExtender
 from scheduler.engine.stimuli import ExtenderAnswered
 
@@ -18,13 +18,13 @@ log = structlog.get_logger()
 
 
 class ExtenderCalls:
-    """One session for all extenders. ``ssl_contexts`` by the extender's number; none: the system's authorities."""
+    """One session for all extenders. ``tls`` by the extender's number; none: the system's authorities."""
 
     def __init__(
-        self, on_answer: Callable[[ExtenderAnswered], None], ssl_contexts: Mapping[int, ssl.SSLContext] | None = None
+        self, on_answer: Callable[[ExtenderAnswered], None], tls: Mapping[int, ExtenderTLS] | None = None
     ) -> None:
         self._on_answer = on_answer
-        self._ssl_contexts = ssl_contexts or {}
+        self._tls = tls or {}
         self._session: aiohttp.ClientSession | None = None
         self._calls: set[asyncio.Task[None]] = set()
 
@@ -56,12 +56,14 @@ class ExtenderCalls:
     async def _ask(self, command: CallExtender) -> ExtenderAnswered:
         if self._session is None:
             self._session = aiohttp.ClientSession(trust_env=False, cookie_jar=aiohttp.DummyCookieJar())
+        tls = self._tls.get(command.extender)
         async with self._session.post(
             command.url,
             data=command.body,
             headers={"Content-Type": "application/json"},
             timeout=aiohttp.ClientTimeout(total=command.timeout_seconds),
-            ssl=self._ssl_contexts.get(command.extender, True),
+            ssl=tls.context if tls is not None else True,
+            server_hostname=tls.server_name or None if tls is not None else None,
             allow_redirects=False,
         ) as response:
             body = await response.content.read(LARGEST_ANSWER)

@@ -5,25 +5,40 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from scheduler.config.types import Extender, ExtenderTLSConfig
 from scheduler.errors import ConfigurationError, Fault
+from scheduler.extenders.extender import asking_order
 
 
-def extender_contexts(extenders: Iterable[Extender]) -> dict[int, ssl.SSLContext]:
-    """By the extender's number, for those that say something about TLS. Raises ConfigurationError with every fault."""
-    contexts: dict[int, ssl.SSLContext] = {}
+@dataclass(frozen=True, slots=True)
+class ExtenderTLS:
+    """``server_name`` "": the name in the extender's address is the one to be proven."""
+
+    context: ssl.SSLContext
+    server_name: str = ""
+
+
+def extender_contexts(extenders: Sequence[Extender]) -> dict[int, ExtenderTLS]:
+    """By the extender's number in the order in which they are asked, for those that say something about TLS.
+
+    Raises ConfigurationError with every fault, by the extender's place in the configuration.
+    """
+    contexts: dict[int, ExtenderTLS] = {}
     faults: list[Fault] = []
-    for number, extender in enumerate(extenders):
+    for number, place in enumerate(asking_order(extenders)):
+        extender = extenders[place]
         if extender.tls_config is None and not extender.enable_https:
             continue
         try:
-            contexts[number] = _context(extender.tls_config or ExtenderTLSConfig(), is_unverified(extender))
+            stated = extender.tls_config or ExtenderTLSConfig()
+            contexts[number] = ExtenderTLS(_context(stated, is_unverified(extender)), stated.server_name)
         except (OSError, ssl.SSLError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            faults.append(Fault(f"extenders[{number}].tlsConfig", f"can't be used: {reason}"))
+            faults.append(Fault(f"extenders[{place}].tlsConfig", f"can't be used: {reason}"))
     if faults:
         raise ConfigurationError(faults)
     return contexts

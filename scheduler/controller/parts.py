@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from scheduler.controller.extender_tls import ExtenderTLS
 from scheduler.controller.loop import EnginePort
 from scheduler.controller.operator import OperatorCallbacks
 from scheduler.controller.plugin_calls import PluginCall
@@ -24,7 +24,7 @@ class Parts:
     engine: EnginePort
     gauges: EngineGauges | None = None
     plugin_calls: Mapping[tuple[str, str, str], PluginCall] = field(default_factory=dict)
-    extender_ssl: Mapping[int, ssl.SSLContext] = field(default_factory=dict)
+    extender_ssl: Mapping[int, ExtenderTLS] = field(default_factory=dict)
     kinds_sent_whole: frozenset[Kind] = frozenset()
     """The kinds of which extenders are sent objects as they are."""
     routes: tuple[web.RouteDef, ...] = ()

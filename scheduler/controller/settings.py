@@ -126,6 +126,8 @@ class WriterSettings:
     writes_in_flight: int = 8
     bind_timeout_seconds: float = 15.0
     write_timeout_seconds: float = 10.0
+    lookup_seconds: float = 600.0
+    """How long it is tried to see what became of a bind without an answer."""
     events_in_flight: int = 24
     events_open: int = 256
     """When so many events tell of decisions that were made, no further pod is taken from the queue."""

@@ -15,13 +15,13 @@ from typing import TypeVar
 
 import msgspec
 import structlog
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, stop_after_delay
 from tenacity.wait import wait_base
 
 from scheduler.controller.leadership import Leadership, LeadershipLost
 from scheduler.controller.settings import WriterSettings
 from scheduler.controller.write_requests import WriteRequests
-from scheduler.engine.commands import BindPod, DeletePod, EvictPod, PatchPodStatus, UpdateObject
+from scheduler.engine.commands import BindPod, DeletePod, EvictPod, PatchPodStatus, PodReference, UpdateObject
 from scheduler.engine.stimuli import WriteFinished
 from scheduler.errors import ApiError
 
@@ -30,7 +30,7 @@ WriteCommand = BindPod | PatchPodStatus | DeletePod | EvictPod | UpdateObject
 STATUS_PATCH_TRIES = 4
 STATUS_PATCH_FIRST_SECONDS = 0.01
 STATUS_PATCH_FACTOR = 5.0
-LOOKUP_TRIES = 4
+LONGEST_WAIT_SECONDS = 1.0
 LONGEST_RETRY_AFTER_SECONDS = 5.0
 
 Outcome = TypeVar("Outcome")
@@ -39,13 +39,14 @@ log = structlog.get_logger()
 
 
 class _Waits(wait_base):
-    """10 ms, 50 ms, 250 ms, with a jitter of a tenth; or as long as the server asks, up to a limit."""
+    """10 ms, 50 ms, 250 ms, 1 s, with a jitter of a tenth; or as long as the server asks, up to a limit."""
 
     def __init__(self, jitter: Callable[[], float]) -> None:
         self._jitter = jitter
 
     def __call__(self, retry_state: RetryCallState) -> float:
-        wait = STATUS_PATCH_FIRST_SECONDS * STATUS_PATCH_FACTOR ** (retry_state.attempt_number - 1)
+        power = min(retry_state.attempt_number - 1, 9)
+        wait = min(STATUS_PATCH_FIRST_SECONDS * STATUS_PATCH_FACTOR**power, LONGEST_WAIT_SECONDS)
         error = retry_state.outcome.exception() if retry_state.outcome is not None else None
         asked = error.retry_after if isinstance(error, ApiError) else None
         if asked is not None:
@@ -55,6 +56,11 @@ class _Waits(wait_base):
 
 def _is_worth_retrying(error: BaseException) -> bool:
     return isinstance(error, ApiError) and (error.is_transient or error.is_conflict)
+
+
+def _is_worth_looking_again(error: BaseException) -> bool:
+    """An API server that has just begun also refuses what it will allow once it has read its roles."""
+    return isinstance(error, ApiError) and (error.is_transient or error.status in (401, 403))
 
 
 @dataclass(slots=True)
@@ -89,6 +95,7 @@ class Writer:
         self._on_finished = on_finished
         self._settings = settings
         self._waits = _Waits(jitter)
+        self._lookup_seconds = settings.lookup_seconds
         self._binds: deque[BindPod] = deque()
         self._others: OrderedDict[int, WriteCommand] = OrderedDict()
         self._patch_of: dict[str, int] = {}
@@ -258,13 +265,16 @@ class Writer:
         return WriteFinished(ticket, True, 201)
 
     async def _look_up_bind(self, command: BindPod, error: ApiError) -> WriteFinished:
-        """The server may have bound the pod all the same (no answer, an answer of 500, a retry by a proxy): see."""
+        """The server may have bound the pod all the same (no answer, an answer of 500, a retry by a proxy): see.
+
+        Through an outage, too: a pod that nobody knows to be unbound must not be bound again.
+        """
         self.counts.looked_up += 1
         failed = WriteFinished(command.ticket, False, error.status, error.reason, str(error))
         if error.is_not_found:
             return failed
         try:
-            bound = await self._retrying(LOOKUP_TRIES, lambda: self._requests.node_of(command.pod))
+            bound = await self._looked_up(command.pod)
         except ApiError as lookup:
             if lookup.is_not_found:
                 return WriteFinished(command.ticket, False, 404, "NotFound", str(lookup))
@@ -292,6 +302,18 @@ class Writer:
                 log.info("Write failed", command=type(command).__name__, pod=_name_of(command), error=str(error))
             return WriteFinished(command.ticket, False, error.status, error.reason, str(error))
         return WriteFinished(command.ticket, True, status)
+
+    async def _looked_up(self, pod: PodReference) -> str:
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(_is_worth_looking_again),
+            stop=stop_after_delay(self._lookup_seconds),
+            wait=self._waits,
+            reraise=True,
+        )
+        async for attempt in retrying:
+            with attempt:
+                return await self._requests.node_of(pod)
+        raise AssertionError("the last try returns or raises")
 
     async def _retrying(self, tries: int, send: Callable[[], Awaitable[Outcome]]) -> Outcome:
         if tries == 1:

@@ -1,6 +1,6 @@
 """Running preemptions: victims are told, then removed, while scheduling goes on (reference preemption.md §7).
 
-    start ──► all victims but the last, side by side ──► the last one ──► over: the preemptor is tried at once
+    start ──► all victims but the last, side by side ──► the last one ──► over: the preemptor is tried
                             │ one failed
                             └──► the last one is spared ──────────────►
 
@@ -318,8 +318,8 @@ class Removals:
         return commands
 
     def _end(self, removal: _Removal, now: Now) -> list[Command]:
-        """However it ended, the preemptor is tried again: by the end of the last victim where that is still to come, and
-        at once otherwise, since no event need come any more that would wake it.
+        """However it ended, the preemptor is tried again: when the last victim ends where that is still to come, and at
+        once otherwise, since no event need come any more that would wake it.
 
         An attempt in between would find victims that terminate, and double the pod's back-off for nothing.
         """

@@ -188,8 +188,12 @@ class Extender:
 
 def build_extenders(configurations: Sequence[ExtenderConfiguration]) -> tuple[Extender, ...]:
     """In the order in which they are asked: those that must not fail before those whose failure is ignored."""
-    ordered = sorted(configurations, key=lambda configuration: configuration.ignorable)
-    return tuple(Extender(number, configuration) for number, configuration in enumerate(ordered))
+    return tuple(Extender(number, configurations[place]) for number, place in enumerate(asking_order(configurations)))
+
+
+def asking_order(configurations: Sequence[ExtenderConfiguration]) -> list[int]:
+    """By the number of each extender, its place in the configuration."""
+    return sorted(range(len(configurations)), key=lambda place: configurations[place].ignorable)
 
 
 def _decoded(body: bytes, name: str) -> Any:

@@ -1,9 +1,10 @@
 """DynamicResources: keeps pods that need dynamic resource allocation from being placed as if they did not.
 
-Tandem does not allocate devices. A pod with ``spec.resourceClaims`` is held back before it is tried, with an event and a
-condition (reason ``SchedulerError``) that say so; leave it to kube-scheduler. An extended resource that a DeviceClass stands for may also be given by a
-node itself; nodes that don't have it in their allocatable are refused with ``cannot allocate extended resource <name>
-through a DeviceClass: not supported``. All other pods are none of the plugin's business.
+Tandem does not allocate devices. A pod with ``spec.resourceClaims`` is held back before it is tried, with an event and
+a condition (reason ``SchedulerError``) that say so; leave it to kube-scheduler. An extended resource that a DeviceClass
+stands for may also be given by a node itself; nodes that don't have it in their allocatable are refused with ``cannot
+allocate extended resource <name> through a DeviceClass: not supported``. All other pods are none of the plugin's
+business.
 
 Arguments, read and checked for the sake of existing configurations: ``filterTimeout`` (10s), ``bindingTimeout`` (10m).
 """

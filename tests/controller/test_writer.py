@@ -69,6 +69,19 @@ async def test_a_bind_whose_answer_is_lost_is_looked_up_and_found_done(
     assert outcomes[0].is_done
 
 
+async def test_a_bind_whose_answer_is_lost_is_looked_up_again_until_the_server_can_tell(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    pod = await new_pod(client)
+    cluster.faults.drop("POST", BINDING, after=True)
+    for status in (503, 403, 500, 401, 503):
+        cluster.faults.fail("GET", f"{PODS}/a", status)
+    async with writing(client) as (writer, outcomes):
+        writer.submit(BindPod(1, pod, "n1"))
+        await writer.settle(10)
+    assert [outcome.is_done for outcome in outcomes] == [True]
+
+
 async def test_a_bind_that_times_out_before_the_work_has_failed(cluster: EmbeddedCluster, client: ApiClient) -> None:
     pod = await new_pod(client)
     cluster.faults.delay("POST", BINDING, 30.0)

@@ -242,6 +242,7 @@ def test_our_own_nomination_counts_before_it_comes_back_so_that_no_second_node_i
     cluster.succeed(cluster.write(PatchPodStatus, victim))
     cluster.succeed(cluster.unanswered[-1])
     assert cluster.pods["default/a"].nominated_node_name == ""
+    cluster.engine.queue.activate(["default/a"], cluster.now)
     attempt = cluster.schedule()
     assert attempt is not None
     assert "not eligible due to a terminating pod on the nominated node." in attempt.message

@@ -158,6 +158,7 @@ def start_dying(cluster: Cluster, node: str) -> None:
         cluster.succeed(cluster.write(kind, f"v-{node}"))
     for patch in cluster.writes(PatchPodStatus, "high"):
         cluster.succeed(patch)
+    cluster.engine.queue.activate(["default/high"], cluster.now)
 
 
 def test_a_preemptor_waits_for_dying_victims_but_not_longer_than_the_timeout() -> None:
