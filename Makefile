@@ -1,4 +1,5 @@
-# Everything needs python3 with its venv module and nothing else; make e2e and make bench also need go (or E2E_CLUSTER=kind|kubeconfig).
+# Everything needs python3 with its venv module and nothing else; make e2e and make bench also need go, make e2e not with
+# E2E_CLUSTER=kind|kubeconfig.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -41,7 +42,7 @@ bench: $(VENV)/.installed
 conformance: $(VENV)/.installed
 	$(BIN)/python -m tests.conformance $(VECTORS)
 
-## benchmarks: one cycle, one event, one sync; measurements, not checks
+## benchmarks: what one step costs (a cycle, the first lists, a preemption, …); measurements, not checks
 benchmarks: $(VENV)/.installed
 	$(BIN)/python -m tests.benchmarks $(ARGS)
 

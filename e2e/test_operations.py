@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,9 +11,10 @@ import yaml
 
 from e2e import builders, paths
 from e2e.client import Client
+from e2e.exactly_once import check_nothing_was_lost_or_doubled
 from e2e.identities import HOME, Identities, shipped_rules
 from e2e.provider import Cluster
-from e2e.room import Room, bindings, most_pods_at_once, nodes_of_each_pod
+from e2e.room import Room
 from e2e.subject import Scheduler
 from e2e.tandem import Tandem
 
@@ -28,18 +28,6 @@ def _nodes() -> list[dict[str, object]]:
 
 def _pods(room: Room, count: int, prefix: str = "p") -> list[dict[str, object]]:
     return [builders.pod(f"{prefix}{i}", room.name, cpu="1") for i in range(count)]
-
-
-def _nothing_was_lost_or_doubled(room: Room, cluster: Cluster, count: int) -> None:
-    assert len(room.wait_bound(count, 90)) == count
-    assert all(len(nodes) == 1 for nodes in nodes_of_each_pod(room.pods.history).values())
-    assert max(most_pods_at_once(room.pods).values()) <= PODS_PER_NODE
-    told = Counter(event["regarding"]["name"] for event in room.events.state.values() if event["reason"] == "Scheduled")
-    assert max(told.values()) == 1, "a placement was told twice"
-    if cluster.controlplane is not None:
-        answers = bindings(cluster.controlplane.audit(), room.name)
-        assert {times for (_, status), times in answers.items() if status == 201} == {1}
-        assert not [pod for pod, status in answers if status == 409], "a bound pod was tried again"
 
 
 @pytest.mark.parametrize("seconds", [pytest.param(20, id="20s"), pytest.param(120, id="2min", marks=pytest.mark.long)])
@@ -61,7 +49,7 @@ def test_an_api_server_that_crashes_under_load_and_comes_back_finds_everything_b
     cluster.controlplane.start_apiserver()
     assert bound < PODS
     room.add_pods(*_pods(room, 50, "after"))
-    _nothing_was_lost_or_doubled(room, cluster, PODS + 50)
+    check_nothing_was_lost_or_doubled(room, cluster, pods=PODS + 50, pods_per_node=PODS_PER_NODE, seconds=90)
     assert "Traceback" not in scheduler.log()
 
 
@@ -97,7 +85,7 @@ def test_when_the_leader_is_killed_under_load_the_other_goes_on_within_the_lease
         assert bound < PODS, "too late to be in the middle"
         room.wait_bound(bound + 1, LEASE_SECONDS + 2 - (time.monotonic() - killed))
         creation.result(60)
-        _nothing_was_lost_or_doubled(room, cluster, PODS)
+        check_nothing_was_lost_or_doubled(room, cluster, pods=PODS, pods_per_node=PODS_PER_NODE, seconds=90)
     finally:
         for replica in replicas:
             replica.kill()

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import signal
-from collections import Counter
 
 import pytest
 
 from e2e import builders
+from e2e.exactly_once import check_nothing_was_lost_or_doubled
 from e2e.provider import Cluster
-from e2e.room import Room, bindings, most_pods_at_once, nodes_of_each_pod, placements
+from e2e.room import Room, placements
 from e2e.subject import Scheduler
 
 NODES, PODS_PER_NODE, PODS = 20, 40, 600
-
-
-def _nothing_was_lost_or_doubled(room: Room, cluster: Cluster) -> None:
-    assert len(room.wait_bound(PODS, 60)) == PODS
-    assert all(len(nodes) == 1 for nodes in nodes_of_each_pod(room.pods.history).values())
-    assert max(most_pods_at_once(room.pods).values()) <= PODS_PER_NODE
-    told = Counter(event["regarding"]["name"] for event in room.events.state.values() if event["reason"] == "Scheduled")
-    assert max(told.values()) == 1, "a placement was told twice"
-    if cluster.controlplane is not None:
-        answers = bindings(cluster.controlplane.audit(), room.name)
-        # A request cut off by SIGKILL is answered to nobody; what counts is that no pod was bound, or tried, again.
-        assert {times for (_, status), times in answers.items() if status == 201} == {1}
-        assert not [pod for pod, status in answers if status == 409], "a bound pod was tried again"
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["terminated", "killed"])
@@ -43,7 +30,7 @@ def test_a_stop_in_the_middle_loses_nothing_and_binds_nothing_twice(
     assert room.pods.holds_for(lambda state: len(placements(state)) < PODS, 0.5), "too late to be in the middle"
     creation.result(60)
     subject.start().wait_ready()
-    _nothing_was_lost_or_doubled(room, cluster)
+    check_nothing_was_lost_or_doubled(room, cluster, pods=PODS, pods_per_node=PODS_PER_NODE, seconds=60)
 
 
 def test_after_an_outage_of_the_api_server_work_goes_on(room: Room, scheduler: Scheduler, cluster: Cluster) -> None:

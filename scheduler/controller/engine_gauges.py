@@ -9,7 +9,7 @@ import structlog
 from scheduler.engine.engine import Engine
 from scheduler.engine.preemption_policy import Suspension
 from scheduler.engine.removal_times import RemovalTimes
-from scheduler.queue.facts import HintDurations
+from scheduler.queue.facts import Durations
 
 log = structlog.get_logger()
 
@@ -37,8 +37,11 @@ class GaugesOfEngine:
     def inflight_counts(self) -> Mapping[str, int]:
         return self._engine.queue.in_flight.lengths()
 
-    def hint_durations(self) -> Mapping[tuple[str, str, str], HintDurations]:
+    def hint_durations(self) -> Mapping[tuple[str, str, str], Durations]:
         return self._engine.facts.hint_durations
+
+    def event_durations(self) -> Mapping[str, Durations]:
+        return self._engine.facts.event_durations
 
     def removal_times(self) -> Mapping[str, RemovalTimes]:
         return self._engine.removals.times

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -174,7 +174,12 @@ def _cumulated(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str
     return list(zip(texts, map(float, accumulate(counts)), strict=True))
 
 
-Instrument = Counter | Histogram | Gauge | ReadHistogram
+class Instrument(Protocol):
+    """What a page is made of."""
+
+    def reset(self) -> None: ...
+
+    def collect(self) -> Metric: ...
 
 
 class Instruments(Collector):
@@ -193,7 +198,8 @@ class Instruments(Collector):
         self._all.append(made)
         return made
 
-    def gauge(self, made: Gauge | ReadHistogram) -> None:
+    def add(self, made: Instrument) -> None:
+        """One that was made elsewhere."""
         self._all.append(made)
 
     def reset(self) -> None:

@@ -147,14 +147,7 @@ class LeaseElector:
             "metadata": {"name": self._settings.resource_name, "namespace": self._settings.resource_namespace},
             "spec": spec,
         }
-        try:
-            answer = await self._client.request("POST", self._collection, body=msgspec.json.encode(body))
-        except ApiError as error:
-            if error.is_conflict:
-                return False
-            raise
-        self._observe(decode_as(Lease, answer.body))
-        return True
+        return await self._send("POST", self._collection, body)
 
     async def _write(self, lease: Lease, *, is_renewal: bool) -> bool:
         now = format_micros(self._wall())
@@ -170,8 +163,12 @@ class LeaseElector:
         """With the resourceVersion that was read: who comes second gets a conflict and has lost."""
         metadata: dict[str, Any] = msgspec.to_builtins(lease.metadata)
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+        return await self._send("PUT", self._path, body)
+
+    async def _send(self, method: str, path: str, body: dict[str, Any]) -> bool:
+        """Whether it was taken; False where somebody else was first."""
         try:
-            answer = await self._client.request("PUT", self._path, body=msgspec.json.encode(body))
+            answer = await self._client.request(method, path, body=msgspec.json.encode(body))
         except ApiError as error:
             if error.is_conflict:
                 return False

@@ -472,7 +472,7 @@ class Shell:
 
         def refused(text: str) -> None:
             pod = self._settings.own_pod
-            if pod is not None:
+            if pod is not None and not self._settings.is_shadow:
                 note = f"the last good configuration stays: {text}"
                 self.events.record(WriteEvent(pod, "Warning", "ConfigurationRejected", "Reload", note, EVENT_SOURCE))
 

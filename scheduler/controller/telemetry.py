@@ -15,6 +15,7 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
+from scheduler.controller.evaluations import Evaluations
 from scheduler.controller.instruments import (
     CounterChild,
     Gauge,
@@ -26,7 +27,7 @@ from scheduler.controller.instruments import (
 )
 from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE, Attempt
 from scheduler.engine.removal_times import REMOVAL_BUCKETS, RemovalTimes
-from scheduler.queue.facts import HINT_BUCKETS, HintDurations
+from scheduler.queue.facts import EVENT_BUCKETS, HINT_BUCKETS, Durations
 
 MOST_ATTEMPTS_LABEL = 15
 """From here on the label ``attempts`` says ``15+``."""
@@ -65,8 +66,12 @@ class EngineGauges(Protocol):
         """Reason → how often a node was left out for a preemptor."""
         ...
 
-    def hint_durations(self) -> Mapping[tuple[str, str, str], HintDurations]:
+    def hint_durations(self) -> Mapping[tuple[str, str, str], Durations]:
         """(plugin, event, hint) → what asking took."""
+        ...
+
+    def event_durations(self) -> Mapping[str, Durations]:
+        """Event → what handling it took."""
         ...
 
 
@@ -115,6 +120,26 @@ class SchedulerMetrics:
             exponential(0.0001, 2, 12),
             ("extension_point", "status", "profile"),
         )
+        self._plugins = made.histogram(
+            "scheduler_plugin_execution_duration_seconds",
+            "Duration for running a plugin at a specific extension point.",
+            exponential(0.00001, 1.5, 20),
+            ("plugin", "extension_point", "status"),
+        )
+        self._evaluations = Evaluations(
+            "scheduler_plugin_evaluation",
+            "Number of attempts to schedule pods by each plugin and the extension point (available only in PreFilter, "
+            "Filter, PreScore, and Score).",
+        )
+        made.add(self._evaluations)
+        self._permit_waits = made.histogram(
+            "scheduler_permit_wait_duration_seconds", "Duration of waiting on permit.", short, ("result",)
+        )
+        self._after_flush = made.counter(
+            "scheduler_pod_scheduled_after_flush",
+            "Number of pods that were successfully scheduled after being flushed from unschedulablePods due to timeout. "
+            "This metric helps detect potential queueing hint misconfigurations or event handling issues.",
+        ).child()
         self._preemption_attempts = made.counter(
             "scheduler_preemption_attempts", "Total preemption attempts in the cluster till now"
         ).child()
@@ -161,12 +186,22 @@ class SchedulerMetrics:
         if bind_seconds is not None:
             self._observe_point("Bind", result, profile, bind_seconds)
         children.duration.observe(spent)
+        self._evaluations.note(profile, attempt.evaluated)
+        self._evaluations.note(profile, attempt.evaluated_scores)
+        if attempt.plugin_times is not None:
+            for one in attempt.plugin_times.take():
+                self._plugins.child(one.plugin, one.point, one.status).observe(one.seconds)
+        if attempt.permit_wait is not None:
+            ending, waited = attempt.permit_wait
+            self._permit_waits.child(ending).observe(waited)
         if attempt.was_class_known:
             self._shared.value += 1.0
         if result == SCHEDULED:
             self._algorithm.observe(algorithm)
             self._pod_attempts.observe(attempt.number)
             label = str(attempt.number) if attempt.number < MOST_ATTEMPTS_LABEL else f"{MOST_ATTEMPTS_LABEL}+"
+            if attempt.was_flushed:
+                self._after_flush.value += 1.0
             self._indicator.child(label).observe(attempt.queued_seconds + spent)
         if "PostFilter" in attempt.durations:
             self._preemption_attempts.value += 1.0
@@ -182,7 +217,7 @@ class SchedulerMetrics:
         child.observe(seconds)
 
     def watch_engine(self, engine: EngineGauges) -> None:
-        add = self.instruments.gauge
+        add = self.instruments.add
         text = "Number of pending pods, by the queue type."
         add(Gauge("scheduler_pending_pods", text, ("queue",), lambda: _by_one(engine.pending_counts(), QUEUES)))
         text = "Number of nodes, pods, and assumed (bound) pods in the scheduler cache."
@@ -218,6 +253,16 @@ class SchedulerMetrics:
                 lambda: ((key, one.buckets, one.seconds) for key, one in engine.hint_durations().items()),
             )
         )
+        text = "Event handling latency in seconds."
+        add(
+            ReadHistogram(
+                "scheduler_event_handling_duration_seconds",
+                text,
+                ("event",),
+                EVENT_BUCKETS,
+                lambda: (((key,), one.buckets, one.seconds) for key, one in engine.event_durations().items()),
+            )
+        )
 
         text = "Duration of the removal of victims, by its result."
         add(
@@ -251,11 +296,11 @@ class SchedulerMetrics:
     def watch_number(self, name: str, text: str, read: Callable[[], float], *, is_counter: bool = False) -> None:
         """One more number without labels, read when scraped."""
         instrument = ReadCounter if is_counter else Gauge
-        self.instruments.gauge(instrument(name, text, (), lambda: (((), read()),)))
+        self.instruments.add(instrument(name, text, (), lambda: (((), read()),)))
 
     def watch_numbers(self, name: str, text: str, label: str, read: Callable[[], Mapping[str, float]]) -> None:
         """One more gauge with one label."""
-        self.instruments.gauge(Gauge(name, text, (label,), lambda: _by_one(read())))
+        self.instruments.add(Gauge(name, text, (label,), lambda: _by_one(read())))
 
 
 def _by_one(counts: Mapping[str, float], always: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], float]]:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from scheduler.framework.diagnosis import Diagnosis
+from scheduler.framework.plugin_times import PluginTimes
 from scheduler.framework.post_filter import NominationMode
 from scheduler.preemption.summary import RefusedNodes
 
@@ -61,6 +62,16 @@ class Attempt(msgspec.Struct, eq=False):
     rejectors: tuple[str, ...] = ()
     durations: dict[str, float] = msgspec.field(default_factory=dict)
     """Extension point → seconds."""
+    plugin_times: PluginTimes | None = None
+    """What the plugins' calls took, in one attempt of ten."""
+    evaluated: frozenset[tuple[str, str]] = frozenset()
+    """Plugin and point (PreFilter, Filter) of those that had something to say; one object for all pods of a class."""
+    evaluated_scores: frozenset[tuple[str, str]] = frozenset()
+    """The same for PreScore and Score."""
+    permit_wait: tuple[str, float] | None = None
+    """How a wait in Permit ended (a status code's name), and the seconds that it took."""
+    was_flushed: bool = False
+    """No event had moved the pod since its last attempt, only the flush of the pool."""
     queued_seconds: float = 0.0
     """From when the pod was first ready to be tried until this attempt began."""
     finished_monotonic: float = 0.0

@@ -38,7 +38,7 @@ from scheduler.framework.diagnosis import Diagnosis, fit_error_text
 from scheduler.framework.now import Now
 from scheduler.framework.plugin import PreBindPlugin, PreFlight, State
 from scheduler.framework.profile import Profile
-from scheduler.framework.status import Refusal, Skip, unschedulable
+from scheduler.framework.status import Code, Refusal, Skip, unschedulable
 from scheduler.queue.queued_pod import QueuedPod
 
 ANSWER_GRACE_SECONDS = 5.0
@@ -82,6 +82,9 @@ class Binding(msgspec.Struct, eq=False):
     """The extender that is binding the pod."""
     give_up_at: dict[str, float] = msgspec.field(default_factory=dict)
     """PreBind plugin → monotonic second at which its wait ends."""
+
+    waits_since: float = 0.0
+    """Monotonic second at which the wait in Permit began."""
 
     @property
     def reference(self) -> PodReference:
@@ -142,6 +145,7 @@ class BindingCycles:
             commands.append(PatchPodStatus(0, binding.reference, nominated_node_name=binding.pod.node_name))
         if binding.waits:
             binding.state = BindingState.PERMIT_WAIT
+            binding.waits_since = now.monotonic
             for plugin, seconds in binding.waits.items():
                 self._deadlines.set(("permit", binding.pod.uid, plugin), now.monotonic + seconds)
             return commands
@@ -176,7 +180,10 @@ class BindingCycles:
             return self.reject_waiting(decision.uid, decision.plugin, decision.message, now)
         del binding.waits[decision.plugin]
         self._deadlines.drop(("permit", decision.uid, decision.plugin))
-        return [] if binding.waits else self._after_permit(binding, now)
+        if binding.waits:
+            return []
+        _note_wait(binding, Code.SUCCESS, now)
+        return self._after_permit(binding, now)
 
     def reject_waiting(self, uid: str, plugin: str, message: str, now: Now) -> list[Command]:
         """A pod that waits in Permit will not be bound: rejected by a plugin, or deleted meanwhile (``removed``)."""
@@ -186,6 +193,7 @@ class BindingCycles:
         refusal = unschedulable(message).by(plugin)
         rejectors = frozenset({plugin}) if plugin else frozenset(binding.waits)
         text = fit_error_text(1, Diagnosis.of_rows({0: refusal}, 1))
+        _note_wait(binding, Code.UNSCHEDULABLE, now)
         return self._fail(binding, NotPlaced(text, unschedulable_plugins=rejectors), now)
 
     def cancel(self, uid: str, now: Now) -> list[Command] | None:
@@ -196,8 +204,10 @@ class BindingCycles:
         binding = self._by_uid.get(uid)
         if binding is None or binding.state is BindingState.BINDING:
             return None
-        cause = PREEMPTED_WAITING if binding.state is BindingState.PERMIT_WAIT else PREEMPTED
-        return self._fail(binding, NotPlaced(cause, is_error=True), now)
+        if binding.state is not BindingState.PERMIT_WAIT:
+            return self._fail(binding, NotPlaced(PREEMPTED, is_error=True), now)
+        _note_wait(binding, Code.ERROR, now)
+        return self._fail(binding, NotPlaced(PREEMPTED_WAITING, is_error=True), now)
 
     def permit_timed_out(self, uid: str, plugin: str, now: Now) -> list[Command]:
         binding = self._by_uid.get(uid)
@@ -413,6 +423,10 @@ class BindingCycles:
         binding.tickets[ticket] = plugin
         self._by_ticket[ticket] = binding
         return ticket
+
+
+def _note_wait(binding: Binding, code: Code, now: Now) -> None:
+    binding.attempt.permit_wait = (code.value, now.monotonic - binding.waits_since)
 
 
 def _pre_bind_failed(plugin: str, message: str) -> NotPlaced:

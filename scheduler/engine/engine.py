@@ -6,7 +6,7 @@ to: ``scheduling_cycle.py`` first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from random import Random
@@ -48,6 +48,7 @@ from scheduler.extenders.extender import Extender
 from scheduler.framework.classes import ClassCache
 from scheduler.framework.now import Now
 from scheduler.framework.plugin import Effect
+from scheduler.framework.plugin_times import TIMED_CYCLES, PluginTimes, with_times
 from scheduler.framework.post_filter import NominationMode
 from scheduler.framework.profile import Profile
 from scheduler.objects.kinds import Kind
@@ -143,6 +144,7 @@ class Engine:
             known_pods=self.known_pods,
             profile_names=profiles.keys(),
             waits_for_permit=self._waits_for_permit,
+            stopwatch=stopwatch,
             counts_foreign_nominations=settings.counts_foreign_nominations,
         )
         self.failures = FailureHandling(self.handlers, self._new_ticket)
@@ -266,8 +268,12 @@ class Engine:
             scheduler_name=profile.scheduler_name,
             number=queued.attempts,
             started_wall=now.wall,
+            was_flushed=queued.was_flushed,
             queued_seconds=self.queue.seconds_since(queued.initial_attempt or queued.timestamp, now),
         )
+        if self.queue.cycle % TIMED_CYCLES == 1:
+            attempt.plugin_times = PluginTimes(self._context.stopwatch)
+            profile = with_times(profile, attempt.plugin_times)
         cycle = scheduling_cycle(self._context, profile, info, attempt, now)
         return self._go_on(cycle, queued, profile, attempt, None, now)
 
@@ -376,6 +382,8 @@ class Engine:
 
     def _object_deleted(self, stimulus: ObjectDeleted, now: Now) -> list[Command]:
         self.documents.remove(stimulus.kind, stimulus.object)
+        if stimulus.kind is Kind.POD:
+            self.removals.leaves(stimulus.object.metadata.uid)
         aftermath = self.handlers.on_deleted(stimulus.kind, stimulus.object, stimulus.is_stale, now)
         if stimulus.kind is Kind.POD:
             self.failures.forget(stimulus.object.metadata.uid)
@@ -441,6 +449,7 @@ class Engine:
             return pod.spec.scheduler_name in self.profiles
 
         reconciliation = Reconciliation(self.cache, self.known_pods, self.handlers, self.queue, is_busy)
+        self.removals.doubt()
         repairs = reconciliation.mend(stimulus.nodes, stimulus.pods, is_ours, now)
         return [ReportRepairs(repairs)] if repairs else []
 
@@ -504,10 +513,17 @@ class Engine:
         """For PreEnqueue plugins: whether a preemption for this pod is still running."""
         return self.removals.is_removing_for(uid)
 
+    def preemptors_held_back(self) -> Collection[str]:
+        """For PreEnqueue plugins: UIDs of pods for which a preemption is still running, for sure."""
+        return self.removals.held_back
+
     def check(self) -> None:
         """Raise InvariantViolation unless every part, and what the parts know of each other, is consistent."""
         self.cache.check()
         self.queue.check()
+        for uid in self.removals.held_back:
+            if not self.removals.is_removing_for(uid):
+                raise InvariantViolation(f"{uid} counts as held back, but no removal holds it back")
         for binding in self.bindings.under_way:
             uid = binding.pod.uid
             if self.queue.find(binding.pod.key) is binding.queued:

@@ -15,6 +15,7 @@ from scheduler.errors import PluginError
 from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.now import Now
 from scheduler.framework.plugin import PostFilterPlugin, State
+from scheduler.framework.plugin_times import PluginTimes
 from scheduler.framework.post_filter import (
     KEEP_NOMINATION,
     Nomination,
@@ -48,6 +49,7 @@ def run_post_filters(
     states: dict[str, State | Skip],
     extenders: ExtenderRound,
     now: Now,
+    times: PluginTimes | None,
 ) -> Generator[Calls, Answers, RoundAnswer | None]:
     """None where the profile has no PostFilter plugin: the nomination is then cleared."""
     if not profile.post_filter_plugins:
@@ -67,7 +69,7 @@ def run_post_filters(
     evidence: Any = None
     for plugin in profile.post_filter_plugins:
         try:
-            answer = yield from _ask(plugin, asked, extenders)
+            answer = yield from _ask(plugin, asked, extenders, times)
             victims = tuple(victim.key for victim in getattr(answer.evidence, "victims", ()))
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
             return RoundAnswer(text_of(PluginError(plugin.name, "PostFilter", error)), KEEP_NOMINATION, evidence)
@@ -86,9 +88,10 @@ def run_post_filters(
 
 
 def _ask(
-    plugin: PostFilterPlugin, asked: PostFilterContext, extenders: ExtenderRound
+    plugin: PostFilterPlugin, asked: PostFilterContext, extenders: ExtenderRound, times: PluginTimes | None
 ) -> Generator[Calls, Answers, PostFilterAnswer]:
     if extenders.preempters and isinstance(plugin, Preempting):
         return (yield from ask_about_victims(plugin, asked, extenders))
-    answer: PostFilterAnswer = plugin.post_filter(asked)
+    ask = plugin.post_filter if times is None else times.timing(plugin.post_filter, plugin.name, "PostFilter")
+    answer: PostFilterAnswer = ask(asked)
     return answer

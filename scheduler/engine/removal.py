@@ -19,7 +19,7 @@ the same as above.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 import msgspec
@@ -63,6 +63,9 @@ class _Removal:
     started: float = 0.0
 
 
+_NOBODY: frozenset[str] = frozenset()
+
+
 class Removals:
     """All removals under way, by the preemptor's UID.
 
@@ -101,6 +104,9 @@ class Removals:
         (monotonic), in that order."""
         self.configure(settings)
         self._running: dict[str, _Removal] = {}
+        self._held: set[str] = set()
+        self._last_of: dict[str, set[str]] = {}
+        """UID of the last victim that is left → preemptors."""
         self._tickets: dict[int, tuple[str, PodInfo, bool]] = {}
         """Ticket → preemptor UID, victim, and whether the answer is about the deletion (else the condition)."""
         self.times = {SUCCESS: RemovalTimes(), ERROR: RemovalTimes()}
@@ -136,6 +142,11 @@ class Removals:
             return True
         victim = self._known_pods.by_uid(removal.last.uid)
         return victim is not None and not victim.is_terminating
+
+    @property
+    def held_back(self) -> Collection[str]:
+        """UIDs of preemptors for which ``is_removing_for`` holds, for sure: the answer for all of them at once."""
+        return self._held
 
     def victims_in_flight(self) -> tuple[PodInfo, ...]:
         """Victims whose removal is decided, but which the status of the budgets does not count as gone yet."""
@@ -174,6 +185,7 @@ class Removals:
             return commands
         removal = _Removal(preemptor, node, alive[-1], started=now.monotonic)
         self._running[preemptor.uid] = removal
+        self._held.add(preemptor.uid)
         first = alive[:-1]
         removal.outstanding = {victim.uid: victim for victim in first}
         for victim in first:
@@ -213,14 +225,26 @@ class Removals:
         if known is None or known.is_terminating:
             return []
         self._leaving[victim.uid] = format_seconds(now.wall)
+        self.leaves(victim.uid)
         return self._learned(self.as_leaving(known.pod), now)
 
     def as_leaving(self, pod: Pod) -> Pod:
         """The pod as the API server has it by now: an event under way may be older than the deletion of a victim."""
+        if pod.metadata.deletion_timestamp is not None:
+            self.leaves(pod.metadata.uid)
+            return pod
         since = self._leaving.get(pod.metadata.uid) if self._leaving else None
-        if since is None or pod.metadata.deletion_timestamp is not None:
+        if since is None:
             return pod
         return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, deletion_timestamp=since))
+
+    def leaves(self, uid: str) -> None:
+        """A pod terminates, or is about to be gone: who waits for it as the last one may go on."""
+        self._held -= self._last_of.get(uid, _NOBODY)
+
+    def doubt(self) -> None:
+        """What is known of victims may have changed without a word: nobody counts as held back for sure."""
+        self._held.clear()
 
     def gone(self, uid: str) -> None:
         """The watch shows that the pod is gone."""
@@ -310,6 +334,9 @@ class Removals:
         if removal.is_at_last or removal.has_failed or removal.last is None or not self._is_wanted(removal):
             return self._end(removal, now)
         removal.is_at_last = True
+        self._last_of.setdefault(removal.last.uid, set()).add(removal.preemptor.uid)
+        if not self.is_removing_for(removal.preemptor.uid):
+            self._held.discard(removal.preemptor.uid)
         last = removal.last
         removal.outstanding[last.uid] = last
         commands = self._remove(removal, last, now)
@@ -324,6 +351,11 @@ class Removals:
         An attempt in between would find victims that terminate, and double the pod's back-off for nothing.
         """
         del self._running[removal.preemptor.uid]
+        self._held.discard(removal.preemptor.uid)
+        if removal.last is not None and removal.last.uid in self._last_of:
+            self._last_of[removal.last.uid].discard(removal.preemptor.uid)
+            if not self._last_of[removal.last.uid]:
+                del self._last_of[removal.last.uid]
         self.times[ERROR if removal.has_failed else SUCCESS].observe(now.monotonic - removal.started)
         if removal.was_refused:
             self._refused(removal.preemptor, removal.node, now)

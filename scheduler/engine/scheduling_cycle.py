@@ -115,6 +115,9 @@ def scheduling_cycle(
     except Exception as error:  # noqa: BLE001 - our own fault: this pod waits for its back-off, all others go on
         context.report(f"{pod.key}: the attempt broke off: {error!r}")
         return NotPlaced(cause_of(error), is_error=True)
+    finally:
+        if attempt.plugin_times is not None:
+            attempt.plugin_times.stop()
 
 
 def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now, depth: Depth) -> Cycle:
@@ -131,7 +134,10 @@ def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
         view, journal, pod_class = view.frozen(), RowJournal(), PodClass(profile, pod_class.unconcerned)
     attempt.was_class_known = pod_class.uses > 1
     filters = pod_class.filters
+    if attempt.plugin_times is not None:
+        attempt.plugin_times.start(filters, pod_class.scores)
     filters.refresh_pre_filters(pod, fragments, view)
+    attempt.evaluated = filters.evaluated
     clock.lap("PreFilter")
     if filters.pre_refusal is not None:
         if filters.pre_refusal.code not in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE):
@@ -362,7 +368,8 @@ def _no_fit(
         attempt.evaluated_nodes = total
     if extenders.preempters and not extenders.is_needed:
         view = view.frozen()
-    answer = yield from run_post_filters(context, profile, pod, view, diagnosis, filters.states, extenders, now)
+    times = attempt.plugin_times
+    answer = yield from run_post_filters(context, profile, pod, view, diagnosis, filters.states, extenders, now, times)
     clock.lap("PostFilter")
     if answer is not None:
         diagnosis = diagnosis.with_post_filter(answer.message)
@@ -394,8 +401,11 @@ def _choose(
     depth: Depth,
 ) -> Generator[Calls, Answers, int]:
     scores = pod_class.scores
-    run_pre_score_only(profile, pod, view, feasible.rows)
+    only_pre_scored = None
+    if profile.pre_score_only_plugins:
+        only_pre_scored = run_pre_score_only(profile, pod, view, feasible.rows, attempt.plugin_times)
     scores.refresh(pod, fragments, view, journal, pod_class.filters)
+    attempt.evaluated_scores = scores.evaluated | only_pre_scored if only_pre_scored else scores.evaluated
     if feasible.is_whole_class and not extenders.scorers and depth is not Depth.EXPLAIN:
         best, leaders = scores.leaders()
         row = leaders[0] if len(leaders) == 1 else leaders[int(context.rng.random() * len(leaders))]

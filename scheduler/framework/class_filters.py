@@ -19,6 +19,7 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
 )
+from scheduler.framework.plugin_times import PluginTimes
 from scheduler.framework.status import SKIP, Code, Refusal, Skip
 from scheduler.framework.traits import traits_of
 
@@ -42,12 +43,16 @@ MOST_SINGLE_ROWS = 30
 
 States = dict[str, State | Skip]
 
+PluginPoint = tuple[str, str]
+"""A plugin and the point at which it is asked."""
+
 
 class _Slot:
     """One filter plugin's answers."""
 
     __slots__ = (
         "codes",
+        "filter_row",
         "flags",
         "has_own_stamp",
         "index",
@@ -57,12 +62,14 @@ class _Slot:
         "plugin",
         "stamp",
         "state",
+        "times",
     )
 
     def __init__(self, index: int, plugin: FilterPlugin) -> None:
         self.index = index
         self.name = plugin.name
         self.plugin = plugin
+        self.time_by(None)
         traits = traits_of(plugin)
         self.is_declared = traits.is_declared
         self.flags = traits.flags
@@ -73,6 +80,13 @@ class _Slot:
         """Its stamp is another one, so that all rows must be asked again, even if its state is the same."""
         self.state: State | Skip | None = None
         self.codes: npt.NDArray[np.int16] | None = None
+
+    def time_by(self, times: PluginTimes | None) -> None:
+        """In an attempt that is timed its calls are, too; until None is said."""
+        self.times = times
+        self.filter_row = self.plugin.filter_row
+        if times is not None:
+            self.filter_row = times.timing(self.filter_row, self.name, "Filter")
 
     def holds_for(self, state: State | Skip) -> bool:
         """Whether the answers for rows that have not changed are still the plugin's, with this state."""
@@ -93,13 +107,18 @@ class _PreSlot:
         self.stamp: Hashable = None if is_concerned else ()
         self.answer: State | Skip | Refusal | None = None if is_concerned else SKIP
 
-    def refresh(self, pod: PodInfo, fragments: Mapping[str, Hashable], view: View) -> bool:
+    def refresh(
+        self, pod: PodInfo, fragments: Mapping[str, Hashable], view: View, times: PluginTimes | None
+    ) -> bool:
         """Ask the plugin unless its answer still holds. Whether there is another answer now."""
+        ask = self.plugin.pre_filter
+        if times is not None:
+            ask = times.timing(ask, self.name, "PreFilter")
         try:
             stamp = self.plugin.stamp(fragments[self.name], view) if self.has_stamp else ()
             if self.is_declared and self.answer is not None and stamp == self.stamp:
                 return False
-            answer = self.plugin.pre_filter(pod, view)
+            answer = ask(pod, view)
         except Exception as error:
             raise PluginError(self.name, "PreFilter", error) from error
         is_other = answer is not self.answer or (answer is not SKIP and stamp != self.stamp)
@@ -113,6 +132,9 @@ class ClassFilters:
 
     def __init__(self, profile: Profile, unconcerned: frozenset[str]) -> None:
         self._profile = profile
+        self._times: PluginTimes | None = None
+        self.evaluated: frozenset[PluginPoint] = frozenset()
+        """Who has something to say about the pods, in PreFilter and in Filter."""
         self._slots = [_Slot(index, plugin) for index, plugin in enumerate(profile.filter_plugins)]
         self._asked_slots = self._slots
         self._pre_slots = [_PreSlot(plugin, plugin.name not in unconcerned) for plugin in profile.pre_filter_plugins]
@@ -166,6 +188,12 @@ class ClassFilters:
             if refusal.code is Code.ERROR and bool((self.codes == code).any()):
                 return refusal
         return None
+
+    def time_by(self, times: PluginTimes | None) -> None:
+        """Calls are timed until None is said."""
+        self._times = times
+        for slot in self._slots:
+            slot.time_by(times)
 
     # --- refreshing ---------------------------------------------------------------------------------------------------
 
@@ -244,7 +272,7 @@ class ClassFilters:
         is_other = not self._is_pre_filtered
         self._is_pre_filtered = False
         for slot in slots:
-            if slot.refresh(pod, fragments, view):
+            if slot.refresh(pod, fragments, view, self._times):
                 is_other = True
                 self._mark_stale(self._slot_of.get(slot.name))
             if isinstance(slot.answer, Refusal) and slot.answer.code is not Code.UNSCHEDULABLE:
@@ -278,7 +306,9 @@ class ClassFilters:
         restricting: list[str] = []
         self.pre_refusal = None
         self.pre_rejectors = ()
+        asked: list[_PreSlot] = []
         for slot in self._pre_slots:
+            asked.append(slot)
             answer, name = slot.answer, slot.name
             if isinstance(answer, Refusal):
                 # An Unschedulable is remembered while the others still run: preemption needs what they work out. The
@@ -307,6 +337,10 @@ class ClassFilters:
         self._asked_slots = [
             slot for slot in self._slots if states.get(slot.name, EMPTY_STATE) is not SKIP or slot.codes is not None
         ]
+        said = {(slot.name, "PreFilter") for slot in asked if slot.answer is not SKIP}
+        if self.pre_refusal is None:
+            said |= {(slot.name, "Filter") for slot in self._slots if states.get(slot.name) is not SKIP}
+        self.evaluated = frozenset(said)
 
     @property
     def only(self) -> frozenset[str] | None:
@@ -314,7 +348,10 @@ class ClassFilters:
         return self._only
 
     def _all_rows(self, slot: _Slot, state: State, pod: PodInfo, view: View) -> npt.NDArray[np.int16] | None:
-        verdicts: Verdicts | None = slot.plugin.filter(state, pod, view, view.rows)
+        ask = slot.plugin.filter
+        if slot.times is not None:
+            ask = slot.times.timing(ask, slot.name, "Filter")
+        verdicts: Verdicts | None = ask(state, pod, view, view.rows)
         if verdicts is None or not verdicts.codes.any():
             return None
         ids = np.zeros(len(verdicts.refusals) + 1, np.int16)
@@ -325,7 +362,7 @@ class ClassFilters:
     def _some_rows(
         self, slot: _Slot, state: State, pod: PodInfo, view: View, rows: Mapping[int, int], touched: set[int]
     ) -> None:
-        filter_row = slot.plugin.filter_row
+        filter_row = slot.filter_row
         exists = view.table.exists
         for row, flags in rows.items():
             if not flags & slot.flags or not exists[row]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from scheduler.cluster.row_journal import RowJournal
 from scheduler.errors import PluginError
-from scheduler.framework.class_filters import MOST_SINGLE_ROWS, ClassFilters
+from scheduler.framework.class_filters import MOST_SINGLE_ROWS, ClassFilters, PluginPoint
 from scheduler.framework.plugin import (
     EMPTY_STATE,
     MAX_NODE_SCORE,
@@ -23,6 +23,7 @@ from scheduler.framework.plugin import (
     Scores,
     State,
 )
+from scheduler.framework.plugin_times import PluginTimes
 from scheduler.framework.status import SKIP, Refusal, Skip
 from scheduler.framework.traits import traits_of
 
@@ -67,8 +68,10 @@ class _Slot:
         "normalizer",
         "plugin",
         "raw",
+        "score_row",
         "stamp",
         "state",
+        "times",
         "weight",
     )
 
@@ -76,6 +79,7 @@ class _Slot:
         self.plugin = plugin
         self.name = plugin.name
         self.weight = weight
+        self.time_by(None)
         traits = traits_of(plugin)
         self.is_declared = traits.is_declared
         self.has_stamp = traits.has_stamp
@@ -87,6 +91,30 @@ class _Slot:
         self.state: State | Skip | None = None
         self.raw: Scores | None = None
         self.contribution: npt.NDArray[np.integer] | int | None = None
+
+    def time_by(self, times: PluginTimes | None) -> None:
+        """In an attempt that is timed its calls are, too; until None is said."""
+        self.times = times
+        self.score_row = self.plugin.score_row
+        if times is not None:
+            self.score_row = times.timing(self.score_row, self.name, "Score")
+
+    def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip:
+        return _pre_score(self.plugin, pod, view, rows, self.times)
+
+    def score(self, state: State | Skip | None, pod: PodInfo, view: View, rows: Rows) -> Scores:
+        ask = self.plugin.score
+        if self.times is not None:
+            ask = self.times.timing(ask, self.name, "Score")
+        return ask(state, pod, view, rows)  # type: ignore[arg-type]
+
+    def normalize(self, state: State | Skip | None, raw: Scores, view: View, rows: Rows) -> Scores:
+        """Only where there is a normalizer."""
+        assert self.normalizer is not None
+        ask = self.normalizer.normalize
+        if self.times is not None:
+            ask = self.times.timing(ask, self.name, "ScoreExtensionNormalize")
+        return ask(state, raw, view, rows)  # type: ignore[arg-type]
 
     def stamp_now(self, fragments: Mapping[str, Hashable], view: View) -> Hashable:
         return self.plugin.stamp(fragments[self.name], view) if self.has_stamp else ()
@@ -114,6 +142,10 @@ class ClassScores:
     def __init__(self, profile: Profile, unconcerned: frozenset[str]) -> None:
         concerned = [each for each in profile.score_plugins if each[0].name not in unconcerned]
         self._slots = [_Slot(plugin, weight) for plugin, weight in concerned]
+        self.evaluated: frozenset[PluginPoint] = frozenset()
+        """Who had something to say at the last refresh, in PreScore and in Score."""
+        self._may_skip_others = True
+        """The plugins that skip are possibly others than when ``evaluated`` was made."""
         self._position = -1
         self._feasibility_version = -1
         self.ranks: npt.NDArray[np.int64] = np.zeros(0, np.int64)
@@ -135,6 +167,11 @@ class ClassScores:
         kept = [slot.raw for slot in self._slots] + [slot.contribution for slot in self._slots]
         levels = sum(len(rows) * rows.itemsize for rows in self._levels.values())
         return self.ranks.nbytes + levels + sum(column.nbytes for column in kept if isinstance(column, np.ndarray))
+
+    def time_by(self, times: PluginTimes | None) -> None:
+        """Calls are timed until None is said."""
+        for slot in self._slots:
+            slot.time_by(times)
 
     # --- the class's own feasible rows --------------------------------------------------------------------------------
 
@@ -215,7 +252,6 @@ class ClassScores:
         is_other_set: bool,
     ) -> bool:
         """Whether the sum must be made anew for all rows."""
-        plugin = slot.plugin
         self._columns = None
         stamp = slot.stamp_now(fragments, view)
         is_stale = is_full or not slot.is_declared or slot.state is None or stamp != slot.stamp
@@ -223,13 +259,15 @@ class ClassScores:
             is_stale = is_stale or is_other_set or any(flags & slot.flags for flags in rows.values())
         slot.stamp = stamp
         if is_stale:
-            was = slot.contribution
-            slot.state = _pre_score(plugin, pod, view, filters.feasible_rows)
+            was, skipped = slot.contribution, slot.state is SKIP
+            slot.state = slot.pre_score(pod, view, filters.feasible_rows)
+            if skipped is not (slot.state is SKIP):
+                self._may_skip_others = True
             if slot.state is SKIP:
                 slot.raw = slot.contribution = None
                 return was is not None
             asked: Rows = view.rows if slot.answer_is_kept else filters.feasible_rows
-            raw = plugin.score(slot.state, pod, view, asked)  # type: ignore[arg-type]
+            raw = slot.score(slot.state, pod, view, asked)
             if not slot.answer_is_kept:
                 raw = _spread_out(raw, filters.feasible_rows, view.table.size)
             slot.raw = raw
@@ -254,7 +292,7 @@ class ClassScores:
         for row, flags in rows.items():
             if not flags & slot.flags:
                 continue
-            score = slot.plugin.score_row(slot.state, pod, view, row)  # type: ignore[arg-type]
+            score = slot.score_row(slot.state, pod, view, row)  # type: ignore[arg-type]
             if slot.normalizer is not None:
                 if slot.raw is not None and slot.raw[row] != score:
                     slot.raw[row] = score
@@ -298,7 +336,7 @@ class ClassScores:
             return
         is_flat = low == high and slot.answer_is_kept
         asked = rows[:1] if is_flat else rows
-        finals = slot.normalizer.normalize(slot.state, raw[asked], view, asked)  # type: ignore[arg-type]
+        finals = slot.normalize(slot.state, raw[asked], view, asked)
         _check_range(slot.plugin, int(finals.min()), int(finals.max()))
         if is_flat:
             slot.contribution = int(finals[0]) * slot.weight
@@ -320,6 +358,15 @@ class ClassScores:
             ranks[filters.codes != 0] = INFEASIBLE
         self.ranks = ranks
         self._levels = {}
+        if self._may_skip_others:
+            self._note_evaluated()
+
+    def _note_evaluated(self) -> None:
+        plugins = [slot.plugin for slot in self._slots if slot.state is not SKIP]
+        said = {(plugin.name, "Score") for plugin in plugins}
+        said |= {(plugin.name, "PreScore") for plugin in plugins if isinstance(plugin, PreScorePlugin)}
+        self.evaluated = frozenset(said)
+        self._may_skip_others = False
 
     def _rank_row(self, row: int, rank: int) -> None:
         before = self.ranks.item(row)
@@ -410,34 +457,42 @@ class ClassScores:
             assert slot.raw is not None
             state, raw = slot.state, slot.raw[rows]
         else:
-            state = _pre_score(slot.plugin, pod, view, rows)
+            state = slot.pre_score(pod, view, rows)
             if state is SKIP:
                 return None
-            raw = slot.plugin.score(state, pod, view, rows)  # type: ignore[arg-type]
-        finals = slot.normalizer.normalize(state, raw, view, rows) if slot.normalizer is not None else raw  # type: ignore[arg-type]
+            raw = slot.score(state, pod, view, rows)
+        finals = slot.normalize(state, raw, view, rows) if slot.normalizer is not None else raw
         _check_range(slot.plugin, int(finals.min()), int(finals.max()))
         return finals * slot.weight
 
 
-def _pre_score(plugin: ScorePlugin | PreScorePlugin, pod: PodInfo, view: View, rows: Rows) -> State | Skip:
+def _pre_score(
+    plugin: ScorePlugin | PreScorePlugin, pod: PodInfo, view: View, rows: Rows, times: PluginTimes | None
+) -> State | Skip:
     if not isinstance(plugin, PreScorePlugin):
         return EMPTY_STATE
-    answer = plugin.pre_score(pod, view, rows)
+    ask = plugin.pre_score if times is None else times.timing(plugin.pre_score, plugin.name, "PreScore")
+    answer = ask(pod, view, rows)
     if isinstance(answer, Refusal):
         raise PluginError(plugin.name, "PreScore", ValueError(answer.message))
     return answer
 
 
-def run_pre_score_only(profile: Profile, pod: PodInfo, view: View, rows: Rows) -> None:
+def run_pre_score_only(
+    profile: Profile, pod: PodInfo, view: View, rows: Rows, times: PluginTimes | None
+) -> frozenset[PluginPoint]:
     """Ask the PreScore plugins that do not score: kube-scheduler 1.36 does, and where one fails, so does the attempt.
-    Raises PluginError."""
+    Those that had something to say. Raises PluginError."""
+    said: set[PluginPoint] = set()
     for plugin in profile.pre_score_only_plugins if profile.score_plugins else ():
         try:
-            _pre_score(plugin, pod, view, rows)
+            if _pre_score(plugin, pod, view, rows, times) is not SKIP:
+                said.add((plugin.name, "PreScore"))
         except PluginError:
             raise
         except Exception as error:
             raise PluginError(plugin.name, "PreScore", error) from error
+    return frozenset(said)
 
 
 def _check_range(plugin: ScorePlugin, low: int, high: int) -> None:

@@ -125,7 +125,7 @@ class ClassCache:
             number, fragments, unconcerned = kept.number, dict(kept.fragments), kept.unconcerned
         else:
             fragments = {plugin.name: _fragment(plugin, pod, view) for plugin in profile.static_fragment_plugins}
-            unconcerned = frozenset([plugin.name for plugin in profile.choosy_plugins if not plugin.concerns(pod)])
+            unconcerned = frozenset([plugin.name for plugin in profile.choosy_plugins if not _concerns(plugin, pod)])
             number = self._number_of(profile, fragments, unconcerned)
         moving = []
         for plugin in profile.cluster_fragment_plugins:
@@ -178,6 +178,13 @@ def _fragment(plugin: Plugin, pod: PodInfo, view: View) -> Hashable:
         return plugin.fragment(pod, view)
     except Exception as error:
         raise PluginError(plugin.name, "Fragment", error) from error
+
+
+def _concerns(plugin: Plugin, pod: PodInfo) -> bool:
+    try:
+        return plugin.concerns(pod)
+    except Exception as error:
+        raise PluginError(plugin.name, "PreFilter", error) from error
 
 
 def _is_hashable(value: object) -> bool:

@@ -11,7 +11,7 @@ it share its answers (``framework/classes.py``). A plugin that declares nothing 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from enum import Flag, auto
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -147,6 +147,12 @@ class PreEnqueuePlugin(Plugin):
     def pre_enqueue(self, pod: PodInfo, context: EnqueueContext) -> Refusal | None:
         """Whether the pod may enter the active queue; a refusal gates it."""
         raise NotImplementedError
+
+    def held_back(self, context: EnqueueContext) -> Collection[str]:
+        """UIDs of pods that the plugin is sure to refuse again. It need not name any: those it names are passed over
+        by events without being asked about one by one.
+        """
+        return ()
 
 
 class QueueSortPlugin(Plugin):
@@ -290,6 +296,8 @@ class EnqueueContext(Protocol):
     """What PreEnqueue plugins may ask."""
 
     def is_removing_victims_for(self, uid: str) -> bool: ...
+
+    def preemptors_held_back(self) -> Collection[str]: ...
 
     def lookup(self, kind: Any, key: str) -> Any: ...
 

@@ -14,7 +14,7 @@ Arguments, the number of candidate nodes that ends the search:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -73,6 +73,9 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
 
     def pre_enqueue(self, pod: PodInfo, context: EnqueueContext) -> Refusal | None:
         return WAITS_FOR_REMOVAL if context.is_removing_victims_for(pod.uid) else None
+
+    def held_back(self, context: EnqueueContext) -> Collection[str]:
+        return context.preemptors_held_back()
 
     def post_filter(self, context: PostFilterContext) -> PostFilterAnswer:
         begun = self.begin(context)

@@ -11,6 +11,7 @@ from scheduler.objects.pod import Pod
 ASSIGNED_POD_ADD = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)
 ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
 PENDING_POD_ADD = ClusterEvent(Resource.UNSCHEDULED_POD, Action.ADD)
+PENDING_POD_DELETE = ClusterEvent(Resource.UNSCHEDULED_POD, Action.DELETE)
 PENDING_POD_UPDATE = ClusterEvent(Resource.UNSCHEDULED_POD, Action.UPDATE)
 NODE_ADD = ClusterEvent(Resource.NODE, Action.ADD)
 NODE_DELETE = ClusterEvent(Resource.NODE, Action.DELETE)

@@ -8,36 +8,42 @@ from collections import Counter, deque
 HINT_BUCKETS: tuple[float, ...] = tuple(1e-5 * 1.5**exponent for exponent in range(20))
 """Upper bounds in seconds of ``queueing_hint_execution_duration_seconds``."""
 
+EVENT_BUCKETS: tuple[float, ...] = tuple(1e-4 * 2**exponent for exponent in range(12))
+"""Upper bounds in seconds of ``event_handling_duration_seconds``."""
+
 _MOST_PROBLEMS = 1000
 
 
-class HintDurations:
-    """A histogram: ``buckets[i]`` answers took at most ``HINT_BUCKETS[i]`` (and longer than the bound before)."""
+class Durations:
+    """A histogram: ``buckets[i]`` of them took at most ``bounds[i]`` seconds (and longer than the bound before)."""
 
-    __slots__ = ("buckets", "count", "seconds")
+    __slots__ = ("_bounds", "buckets", "count", "seconds")
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
         self.count = 0
         self.seconds = 0.0
-        self.buckets = [0] * (len(HINT_BUCKETS) + 1)
+        self.buckets = [0] * (len(bounds) + 1)
 
     def observe(self, seconds: float) -> None:
         self.count += 1
         self.seconds += seconds
-        self.buckets[bisect_left(HINT_BUCKETS, seconds)] += 1
+        self.buckets[bisect_left(self._bounds, seconds)] += 1
 
 
 class QueueFacts:
     """Counters that only grow, gauges, and messages that somebody should log."""
 
-    __slots__ = ("hint_durations", "incoming", "problems", "unschedulable_pods")
+    __slots__ = ("event_durations", "hint_durations", "incoming", "problems", "unschedulable_pods")
 
     def __init__(self) -> None:
         self.incoming: Counter[tuple[str, str]] = Counter()
         """(queue, event label) → pods that came: ``queue_incoming_pods_total``."""
         self.unschedulable_pods: Counter[tuple[str, str]] = Counter()
         """(plugin, profile) → queued pods that the plugin rejected last."""
-        self.hint_durations: dict[tuple[str, str, str], HintDurations] = {}
+        self.event_durations: dict[str, Durations] = {}
+        """Event label → what handling such events took, cache and queue together; only with a stopwatch."""
+        self.hint_durations: dict[tuple[str, str, str], Durations] = {}
         """(plugin, event label, ``Queue`` | ``QueueSkip`` | ``Error``) → durations; only with a stopwatch."""
         self.problems: deque[str] = deque(maxlen=_MOST_PROBLEMS)
         """Things that should not happen, oldest first; the newest are kept."""
@@ -54,7 +60,13 @@ class QueueFacts:
     def hint_took(self, plugin: str, event: str, outcome: str, seconds: float) -> None:
         durations = self.hint_durations.get((plugin, event, outcome))
         if durations is None:
-            durations = self.hint_durations[plugin, event, outcome] = HintDurations()
+            durations = self.hint_durations[plugin, event, outcome] = Durations(HINT_BUCKETS)
+        durations.observe(seconds)
+
+    def event_took(self, event: str, seconds: float) -> None:
+        durations = self.event_durations.get(event)
+        if durations is None:
+            durations = self.event_durations[event] = Durations(EVENT_BUCKETS)
         durations.observe(seconds)
 
     def rejected(self, plugins: frozenset[str], profile: str, sign: int) -> None:

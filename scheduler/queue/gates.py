@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
 from scheduler.framework.status import Refusal, failure
@@ -19,6 +19,13 @@ class Gates:
         self._plugins = plugins
         self._context = context
         self._facts = facts
+
+    def held_back(self, profile: str, name: str) -> Collection[str]:
+        """UIDs of pods that the plugin of that name would refuse again, as far as it says so."""
+        for plugin in self._plugins.get(profile, ()):
+            if plugin.name == name:
+                return plugin.held_back(self._context)
+        return ()
 
     def __call__(self, record: QueuedPod) -> Refusal | None:
         """The first refusal, signed. The plugin that held the pod back last is asked first: it likely still does."""

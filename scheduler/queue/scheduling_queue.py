@@ -13,9 +13,9 @@ pod of its name already waits). Every operation is one synchronous step that tak
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
@@ -43,8 +43,18 @@ from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.story import Place, PodStory, story_of
 from scheduler.queue.waking import Only, strategy_after_attempt, worth_moving
 
-PreEnqueue = Callable[[QueuedPod], Refusal | None]
-"""Runs the PreEnqueue plugins of the pod's profile: None, or the first refusal, signed (``gates.py`` makes one)."""
+
+class PreEnqueue(Protocol):
+    """The PreEnqueue plugins of all profiles (``gates.py``)."""
+
+    def __call__(self, record: QueuedPod) -> Refusal | None:
+        """Run those of the pod's profile: None, or the first refusal, signed."""
+        ...
+
+    def held_back(self, profile: str, name: str) -> Collection[str]:
+        """UIDs of pods that the plugin of that name is sure to refuse again."""
+        ...
+
 
 POOL_FLUSH_PERIOD = 30 * SECOND
 
@@ -230,7 +240,9 @@ class SchedulingQueue:
         """
         if not self._hints.is_of_interest(event):
             return 0
-        moving = worth_moving(self._pool, self._hints, event, old, new, only) if len(self._pool) else []
+        moving = []
+        if len(self._pool):
+            moving = worth_moving(self._pool, self._hints, event, old, new, only, self._pre_enqueue.held_back)
         if moving:
             time = self.clock.read(now)
             for record, strategy in moving:

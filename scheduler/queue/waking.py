@@ -5,7 +5,7 @@ This is the one place where hints are asked for pods of the pool: once for each 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from typing import Any
 
 from scheduler.cluster.pod_info import PodInfo
@@ -18,13 +18,22 @@ from scheduler.queue.queued_pod import QueuedPod
 Only = Callable[[QueuedPod], bool]
 """Restricts an event to some of the pods."""
 
+HeldBack = Callable[[str, str], Collection[str]]
+"""Profile and PreEnqueue plugin → UIDs of pods that the plugin is sure to refuse again."""
+
 
 def worth_moving(
-    pool: UnschedulablePool, hints: HintMap, event: ClusterEvent, old: Any, new: Any, only: Only | None
+    pool: UnschedulablePool,
+    hints: HintMap,
+    event: ClusterEvent,
+    old: Any,
+    new: Any,
+    only: Only | None,
+    held_back: HeldBack,
 ) -> list[tuple[QueuedPod, Strategy]]:
     """The pods of the pool that the event may help, none of them with SKIP. The pool is not changed.
 
-    Gated pods hear only of what the plugin that holds them back has registered.
+    Gated pods hear only of what the plugin that holds them back has registered, and only while it may let them go.
     """
     moving: list[tuple[QueuedPod, Strategy]] = []
     interest = hints.interest(event)
@@ -32,8 +41,16 @@ def worth_moving(
     for group in _groups(pool, hints, event, old, new, own):
         if group.gating_plugin and group.gating_plugin not in interest.get(group.profile, ()):
             continue
-        moving.extend(_worth_moving_of(group, hints, event, old, new, only, own))
+        held = held_back(group.profile, group.gating_plugin) if group.gating_plugin else ()
+        moving.extend(_worth_moving_of(group, hints, event, old, new, _without(held, only) if held else only, own))
     return moving
+
+
+def _without(held: Collection[str], only: Only | None) -> Only:
+    """``only``, but for pods with these UIDs."""
+    if only is None:
+        return lambda record: record.info.uid not in held
+    return lambda record: record.info.uid not in held and only(record)
 
 
 def _own_records(pool: UnschedulablePool, old: Any, new: Any) -> dict[str, QueuedPod]:

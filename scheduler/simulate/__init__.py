@@ -1,0 +1,1 @@
+"""The second shell for the same engine: an API server in memory, clusters in virtual time, and the demo."""

@@ -18,7 +18,7 @@ from scheduler.framework.plugin import (
     Reads,
     ScorePlugin,
 )
-from scheduler.framework.status import Refusal
+from scheduler.framework.status import SKIP, Refusal
 from scheduler.testing.clusters import Cluster, World, usual_clusters
 from scheduler.testing.hints import check_hints
 from scheduler.testing.questions import columns_of, filter_answers, pre_filter_answer, score_answers
@@ -40,6 +40,7 @@ def check_contract(
     * ``range``, ``normalize``: final scores are 0 to 100; equal raw scores come out equal, alone as among others.
     * ``repeatable``: the same question has the same answer, also after other pods were asked about.
     * ``inputs``: nothing that the plugin is given is changed.
+    * ``concerns``: a pod that does not concern the plugin is skipped by its PreFilter and PreScore.
     * ``with_pod``: a State with a pod added or taken away answers as a fresh one would if the pod were really there.
     * ``fragment``, ``reads``: pods with equal fragments have equal answers, and through ``changes`` random changes of
       the cluster the answers that the class cache keeps are those of a fresh evaluation.
@@ -88,9 +89,20 @@ def _all_answers(plugin: Plugin, pod: PodInfo, view: View) -> tuple[Any, ...]:
         found.append(filter_answers(plugin, pod, view))
     if isinstance(plugin, ScorePlugin):
         found.append(score_answers(plugin, pod, view))
+    _check_concerns(plugin, pod, view)
     if Reads.UNDECLARED not in plugin.reads and defines(type(plugin), Plugin, "fragment"):
         found.append(asked(plugin, "fragment", lambda: plugin.fragment(pod, view), answers.check_fragment))
     return tuple(found)
+
+
+def _check_concerns(plugin: Plugin, pod: PodInfo, view: View) -> None:
+    if asked(plugin, f"concerns of pod {pod.name}", lambda: plugin.concerns(pod)):
+        return
+    skips_filter = not isinstance(plugin, PreFilterPlugin) or pre_filter_answer(plugin, pod, view) is SKIP
+    skips_score = not isinstance(plugin, ScorePlugin) or score_answers(plugin, pod, view) is None
+    if not (skips_filter and skips_score):
+        message = f"it says that pod {pod.name} does not concern it, but does not skip the pod"
+        raise ContractViolation(plugin.name, "concerns", message)
 
 
 def _picture(view: View) -> tuple[Any, ...]:

@@ -21,7 +21,7 @@ from scheduler.framework.now import Now
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import Condition
 from scheduler.objects.pod import Pod
-from scheduler.queue.facts import HintDurations
+from scheduler.queue.facts import Durations
 
 NAME = "tandem-scheduler"
 
@@ -92,7 +92,10 @@ class RoundRobinEngine:
     def inflight_counts(self) -> Mapping[str, int]:
         return {}
 
-    def hint_durations(self) -> Mapping[tuple[str, str, str], HintDurations]:
+    def hint_durations(self) -> Mapping[tuple[str, str, str], Durations]:
+        return {}
+
+    def event_durations(self) -> Mapping[str, Durations]:
         return {}
 
     def removal_times(self) -> Mapping[str, RemovalTimes]:

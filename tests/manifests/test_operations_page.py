@@ -78,7 +78,9 @@ def test_numbers_are_those_of_the_code() -> None:
         f"renewed for {LEASE_OVERDUE_SECONDS:g} s",
         f"{settings.settle_seconds:g} s for bindings, {EVENT_SETTLE_SECONDS:g} s for events",
         f"allows {pod_spec()['terminationGracePeriodSeconds']} s",
-        f"`limits.bindsInFlight` ({limits.binds_in_flight}), and {writer.binds_queued}:",
+        f"`limits.bindsInFlight` ({limits.binds_in_flight}), and {writer.binds_queued} (`limits.queuedWrites`):",
+        f"looked up for {writer.lookup_seconds:g} s;",
+        f"not written yet | {writer.events_open}:",
         f"`limits.journalEntries` ({limits.journal_entries:,})",
         f"{writer.events_queued:,}; warnings at {writer.warnings_per_second:g} a second, {writer.warnings_burst} at",
     ):

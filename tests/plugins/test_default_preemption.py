@@ -24,6 +24,9 @@ class Removing:
     def is_removing_victims_for(self, uid: str) -> bool:
         return uid in self.uids
 
+    def preemptors_held_back(self) -> frozenset[str]:
+        return self.uids
+
     def lookup(self, kind: Any, key: str) -> Any:
         raise AssertionError("nothing else is asked")
 

@@ -13,39 +13,12 @@ from scheduler.cluster.view import View
 from scheduler.framework.plugin import State
 from scheduler.framework.status import SKIP, Refusal
 from scheduler.objects.node import Node
-from scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler.plugins.inter_pod_affinity_state import AffinityFilterState
-from tests.builders import affinity_json, node, pod, pod_term
-from tests.plugins.clusters import cluster, info, raw_scores, reasons
+from tests.builders import pod_term
+from tests.plugins.affinity import AFFINITY, ANTI_AFFINITY, EXISTING, HOST, PLUGIN, WEB, ZONE, asking, placed, zones
+from tests.plugins.clusters import cluster, raw_scores, reasons
 
-ZONE = "topology.kubernetes.io/zone"
-HOST = "kubernetes.io/hostname"
-WEB = {"app": "web"}
 DB = {"app": "db"}
-AFFINITY = ("node(s) didn't match pod affinity rules",)
-ANTI_AFFINITY = ("node(s) didn't match pod anti-affinity rules",)
-EXISTING = ("node(s) didn't satisfy existing pods anti-affinity rules",)
-
-PLUGIN = InterPodAffinity()
-
-
-def zones(*zones: str | None) -> list[Node]:
-    return [node(f"n{index}", zone=zone) for index, zone in enumerate(zones)]
-
-
-def asking(labels: dict[str, str] | None = None, namespace: str = "default", **affinity: Any) -> PodInfo:
-    return info(labels=labels or {}, namespace=namespace, affinity=affinity_json(**affinity))
-
-
-def placed(name: str, node_name: str = "n0", labels: dict[str, str] | None = None, **fields: Any) -> Any:
-    affinity = {key: fields.pop(key) for key in list(fields) if key.endswith(("required", "preferred"))}
-    return pod(
-        name,
-        node=node_name,
-        labels=WEB if labels is None else labels,
-        affinity=affinity_json(**affinity) if affinity else None,
-        **fields,
-    )
 
 
 def _about(term: AffinityTerm, other: Any) -> bool:

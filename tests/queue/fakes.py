@@ -57,6 +57,18 @@ REGISTRATIONS: dict[str, Sequence[EventRegistration]] = {
 }
 
 
+class _Gate:
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+
+    def __call__(self, record: QueuedPod) -> Refusal | None:
+        self._bench.gate_runs += 1
+        return unresolvable("held").by("Gate") if record.info.name in self._bench.gated else None
+
+    def held_back(self, profile: str, plugin: str) -> set[str]:
+        return self._bench.held
+
+
 class Bench:
     """A queue under test. ``at`` sets the time in seconds since its start; ``gated`` holds the keys of gated pods."""
 
@@ -68,6 +80,8 @@ class Bench:
         self.seconds = 0.0
         self.gated: set[str] = set()
         self.gate_runs = 0
+        self.held: set[str] = set()
+        """UIDs of pods that the gate is sure of."""
         self.known = KnownPods()
         self.facts = QueueFacts()
         self.nominator = Nominator(self.known.get)
@@ -76,7 +90,7 @@ class Bench:
             hints=HintMap({PROFILE: registrations or REGISTRATIONS}, self.facts),
             facts=self.facts,
             nominator=self.nominator,
-            pre_enqueue=self._gate,
+            pre_enqueue=_Gate(self),
             started=self.now,
             settings=settings,
         )
@@ -140,7 +154,3 @@ class Bench:
             "gated": [record for record in pool if record.is_gated],
         }
         return {place: [record.info.name for record in records] for place, records in places.items() if records}
-
-    def _gate(self, record: QueuedPod) -> Refusal | None:
-        self.gate_runs += 1
-        return unresolvable("held").by("Gate") if record.info.name in self.gated else None

@@ -8,7 +8,7 @@ from scheduler.queue.gates import Gates
 from scheduler.queue.known_pods import KnownPods
 from scheduler.queue.queued_pod import QueuedPod
 from tests.builders import pod
-from tests.queue.fakes import PROFILE
+from tests.queue.fakes import GATES_GONE, PROFILE, Bench
 from tests.queue.vectors import Removals
 
 
@@ -54,3 +54,17 @@ def test_a_plugin_that_raises_holds_its_pod_back_and_is_reported() -> None:
 def test_a_pod_of_no_profile_passes() -> None:
     refusal, _facts = ask(gate("A", [], refuses=True), scheduler="unknown")
     assert refusal is None
+
+
+def test_pods_that_the_gate_is_sure_of_are_passed_over_by_events() -> None:
+    bench = Bench()
+    bench.gated = {"sure", "asked"}
+    sure, asked = bench.add("sure"), bench.add("asked")
+    bench.held = {sure.uid}
+    runs = bench.gate_runs
+    bench.move(GATES_GONE, None, asked)
+    bench.move(GATES_GONE, None, sure)
+    assert bench.gate_runs == runs + 1
+    bench.gated, bench.held = set(), set()
+    bench.move(GATES_GONE, None, sure)
+    assert bench.names() == {"active": ["sure"], "gated": ["asked"]}

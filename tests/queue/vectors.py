@@ -75,6 +75,9 @@ class Removals:
         known = self._known_pods.get(victim) if victim else None
         return not victim or (known is not None and not known.is_terminating)
 
+    def preemptors_held_back(self) -> set[str]:
+        return {uid for uid, victim in self.last_victims.items() if not victim}
+
     def lookup(self, kind: Kind, key: str) -> None:
         raise AssertionError(f"no default plugin looks up {kind} {key} here")
 

@@ -10,6 +10,7 @@ import pytest
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.per_node import NodeView, PerNodeFilter, PerNodeScore
 from scheduler.framework.plugin import (
+    EMPTY_STATE,
     FilterPlugin,
     NormalizePlugin,
     Plugin,
@@ -287,6 +288,29 @@ class FacetNotHashable(Honest):
         return (EventRegistration(added, lambda pod, old, new: Hint.QUEUE, lambda node: node.metadata.labels),)
 
 
+class UnconcernedWithoutSkip(PreFilterPlugin, FilterPlugin):
+    name = "UnconcernedWithoutSkip"
+
+    def concerns(self, pod: Any) -> bool:
+        return "app" in pod.labels
+
+    def pre_filter(self, pod: Any, view: Any) -> Any:
+        return EMPTY_STATE
+
+    def filter(self, state: State, pod: Any, view: Any, rows: Rows) -> Verdicts | None:
+        return None
+
+
+class UnconcernedButScoring(ScorePlugin):
+    name = "UnconcernedButScoring"
+
+    def concerns(self, pod: Any) -> bool:
+        return False
+
+    def score(self, state: State, pod: Any, view: Any, rows: Rows) -> Scores:
+        return np.zeros(len(view.table.exists[rows]), np.int64)
+
+
 VIOLATIONS: list[tuple[type[Plugin], str]] = [
     (NoFilter, "shape"),
     (DeclaresWithoutFragment, "shape"),
@@ -317,6 +341,8 @@ VIOLATIONS: list[tuple[type[Plugin], str]] = [
     (HintThatRaises, "raises"),
     (FacetTooSmall, "hints"),
     (FacetNotHashable, "answers"),
+    (UnconcernedWithoutSkip, "concerns"),
+    (UnconcernedButScoring, "concerns"),
 ]
 
 

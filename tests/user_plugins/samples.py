@@ -68,6 +68,13 @@ class Broken(Rack):
         return None
 
 
+class Unsure(Rack):
+    """It can't say whether a pod concerns it."""
+
+    def concerns(self, pod: Any) -> bool:
+        raise KeyError("oops")
+
+
 class NotAPlugin:
     pass
 

@@ -77,6 +77,11 @@ def test_a_filter_that_raises_is_named_and_the_other_pods_are_placed() -> None:
     assert event.note == "running \"MyFilter\" filter plugin: KeyError: 'oops'"
 
 
+def test_a_plugin_that_raises_when_it_is_asked_whom_it_concerns_is_named() -> None:
+    (event,) = [command for command in commands_for(engine_with("Unsure"), pod("p")) if isinstance(command, WriteEvent)]
+    assert event.note == "running PreFilter plugin \"Mine\": KeyError: 'oops'"
+
+
 def test_the_pod_of_a_plugin_that_raises_waits_in_error_back_off_and_is_tried_again() -> None:
     Answering.answers = {"pre_filter": OSError("away")}
     engine = engine_with("Answering")

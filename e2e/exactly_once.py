@@ -1,0 +1,24 @@
+"""What must hold after a crash, an outage or a failover: every pod is bound, to one node, by one binding, told once."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from e2e.provider import Cluster
+from e2e.room import Room, bindings, most_pods_at_once, nodes_of_each_pod
+
+
+def check_nothing_was_lost_or_doubled(
+    room: Room, cluster: Cluster, *, pods: int, pods_per_node: int, seconds: float
+) -> None:
+    """Waits at most `seconds` until all `pods` are bound. Raises AssertionError, or NotInTime where some are not."""
+    assert len(room.wait_bound(pods, seconds)) == pods
+    assert all(len(nodes) == 1 for nodes in nodes_of_each_pod(room.pods.history).values())
+    assert max(most_pods_at_once(room.pods).values()) <= pods_per_node
+    told = Counter(event["regarding"]["name"] for event in room.events.state.values() if event["reason"] == "Scheduled")
+    assert max(told.values()) == 1, "a placement was told twice"
+    if cluster.controlplane is not None:
+        answers = bindings(cluster.controlplane.audit(), room.name)
+        # A request cut off by SIGKILL is answered to nobody; what counts is that no pod was bound, or tried, again.
+        assert {times for (_, status), times in answers.items() if status == 201} == {1}
+        assert not [pod for pod, status in answers if status == 409], "a bound pod was tried again"

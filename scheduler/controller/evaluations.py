@@ -1,0 +1,44 @@
+"""``plugin_evaluation_total``: which plugins had something to say, counted once an attempt.
+
+kube-scheduler 1.36 counts the calls, so that Filter and Score count once a node; here most answers are shared by the
+pods that look alike, and calls would tell nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.metrics_core import Metric
+
+
+class Evaluations:
+    """``name`` without ``_total``. An attempt costs one look-up of a set, whose hash is kept; plugins are told apart when
+    the page is read."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self.text = text
+        self._counts: dict[str, Counter[frozenset[tuple[str, str]]]] = {}
+        """Profile → plugins and points that had a say together → attempts."""
+
+    def note(self, profile: str, evaluated: frozenset[tuple[str, str]]) -> None:
+        if evaluated:
+            counts = self._counts.get(profile)
+            if counts is None:
+                counts = self._counts[profile] = Counter()
+            counts[evaluated] += 1
+
+    def reset(self) -> None:
+        self._counts.clear()
+
+    def collect(self) -> Metric:
+        family = CounterMetricFamily(self.name, self.text, labels=("plugin", "extension_point", "profile"))
+        for profile, counts in self._counts.items():
+            totals: Counter[tuple[str, str]] = Counter()
+            for evaluated, count in counts.items():
+                for each in evaluated:
+                    totals[each] += count
+            for (plugin, point), total in sorted(totals.items()):
+                family.add_metric((plugin, point, profile), total)
+        return family
