@@ -13,8 +13,8 @@ from prometheus_client.metrics_core import Metric
 
 
 class Evaluations:
-    """``name`` without ``_total``. An attempt costs one look-up of a set, whose hash is kept; plugins are told apart when
-    the page is read."""
+    """``name`` without ``_total``. An attempt costs two look-ups of sets that keep their hashes; plugins are told apart
+    when the page is read."""
 
     def __init__(self, name: str, text: str) -> None:
         self.name = name

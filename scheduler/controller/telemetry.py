@@ -137,8 +137,8 @@ class SchedulerMetrics:
         )
         self._after_flush = made.counter(
             "scheduler_pod_scheduled_after_flush",
-            "Number of pods that were successfully scheduled after being flushed from unschedulablePods due to timeout. "
-            "This metric helps detect potential queueing hint misconfigurations or event handling issues.",
+            "Number of pods that were successfully scheduled after being flushed from unschedulablePods due to "
+            "timeout. This metric helps detect potential queueing hint misconfigurations or event handling issues.",
         ).child()
         self._preemption_attempts = made.counter(
             "scheduler_preemption_attempts", "Total preemption attempts in the cluster till now"

@@ -267,9 +267,10 @@ def _fitting(
     feasible = Feasible(filters.feasible_rows, is_whole_class=True)
     if len(context.nominator.nodes):
         feasible.refusals = _refused_beside_nominated(context, profile, pod, view, journal, pod_class)
-        lost = [row for row in feasible.refusals if filters.codes[row] == FITS]
-        if lost:
-            feasible.rows = np.setdiff1d(feasible.rows, np.array(lost, dtype=np.int64), assume_unique=True)
+        refused = np.fromiter(feasible.refusals, np.int64, len(feasible.refusals))
+        lost = refused[filters.codes[refused] == FITS]
+        if len(lost):
+            feasible.rows = np.setdiff1d(feasible.rows, lost, assume_unique=True)
             feasible.is_whole_class = False
     percentage = profile.percentage_of_nodes_to_score
     if percentage is None:
@@ -304,7 +305,10 @@ def _refused_beside_nominated(
 
 
 def _error_among(refusals: Iterable[Refusal]) -> Refusal | None:
-    return next((refusal for refusal in refusals if refusal.code is Code.ERROR), None)
+    for refusal in refusals:
+        if refusal.code is Code.ERROR:
+            return refusal
+    return None
 
 
 # --- 7. nothing fits --------------------------------------------------------------------------------------------------
@@ -325,14 +329,9 @@ def _diagnose(filters: ClassFilters, feasible: Feasible, tried_first: tuple[int,
     """Why no row is left: the refusals of the class, under those of the pod. ``tried_first``: of the nominated node."""
     codes = np.maximum(filters.codes, FITS).astype(np.int32)
     refusals = list(filters.refusals[1:])
-    numbers: dict[Refusal, int] = {}
     own = feasible.refusals if tried_first is None else dict([tried_first]) | feasible.refusals
-    for row, refusal in own.items():
-        number = numbers.get(refusal)
-        if number is None:
-            refusals.append(refusal)
-            number = numbers[refusal] = len(refusals)
-        codes[row] = number
+    if own:
+        codes[np.fromiter(own, np.int64, len(own))] = _numbered(own.values(), refusals)
     used = np.bincount(codes, minlength=len(refusals) + 1)
     rejectors = {refusal.plugin for refusal, count in zip(refusals, used[1:].tolist(), strict=True) if count}
     pending = {
@@ -349,6 +348,24 @@ def _diagnose(filters: ClassFilters, feasible: Feasible, tried_first: tuple[int,
         unschedulable_plugins=frozenset(rejectors) | narrowed | feasible.rejectors,
         pending_plugins=frozenset(pending),
     )
+
+
+def _numbered(found: Iterable[Refusal], refusals: list[Refusal]) -> list[int]:
+    """Code of each, counted on from ``refusals``, which equal ones share a place of. Most are one and the same object,
+    and so known without being compared."""
+    known: dict[int, int] = {}
+    numbers: dict[Refusal, int] = {}
+    codes: list[int] = []
+    for refusal in found:
+        number = known.get(id(refusal))
+        if number is None:
+            number = numbers.get(refusal)
+            if number is None:
+                refusals.append(refusal)
+                number = numbers[refusal] = len(refusals)
+            known[id(refusal)] = number
+        codes.append(number)
+    return codes
 
 
 def _no_fit(

@@ -52,7 +52,6 @@ class _Slot:
 
     __slots__ = (
         "codes",
-        "filter_row",
         "flags",
         "has_own_stamp",
         "index",
@@ -62,14 +61,12 @@ class _Slot:
         "plugin",
         "stamp",
         "state",
-        "times",
     )
 
     def __init__(self, index: int, plugin: FilterPlugin) -> None:
         self.index = index
         self.name = plugin.name
         self.plugin = plugin
-        self.time_by(None)
         traits = traits_of(plugin)
         self.is_declared = traits.is_declared
         self.flags = traits.flags
@@ -80,13 +77,6 @@ class _Slot:
         """Its stamp is another one, so that all rows must be asked again, even if its state is the same."""
         self.state: State | Skip | None = None
         self.codes: npt.NDArray[np.int16] | None = None
-
-    def time_by(self, times: PluginTimes | None) -> None:
-        """In an attempt that is timed its calls are, too; until None is said."""
-        self.times = times
-        self.filter_row = self.plugin.filter_row
-        if times is not None:
-            self.filter_row = times.timing(self.filter_row, self.name, "Filter")
 
     def holds_for(self, state: State | Skip) -> bool:
         """Whether the answers for rows that have not changed are still the plugin's, with this state."""
@@ -107,9 +97,7 @@ class _PreSlot:
         self.stamp: Hashable = None if is_concerned else ()
         self.answer: State | Skip | Refusal | None = None if is_concerned else SKIP
 
-    def refresh(
-        self, pod: PodInfo, fragments: Mapping[str, Hashable], view: View, times: PluginTimes | None
-    ) -> bool:
+    def refresh(self, pod: PodInfo, fragments: Mapping[str, Hashable], view: View, times: PluginTimes | None) -> bool:
         """Ask the plugin unless its answer still holds. Whether there is another answer now."""
         ask = self.plugin.pre_filter
         if times is not None:
@@ -192,8 +180,6 @@ class ClassFilters:
     def time_by(self, times: PluginTimes | None) -> None:
         """Calls are timed until None is said."""
         self._times = times
-        for slot in self._slots:
-            slot.time_by(times)
 
     # --- refreshing ---------------------------------------------------------------------------------------------------
 
@@ -349,8 +335,8 @@ class ClassFilters:
 
     def _all_rows(self, slot: _Slot, state: State, pod: PodInfo, view: View) -> npt.NDArray[np.int16] | None:
         ask = slot.plugin.filter
-        if slot.times is not None:
-            ask = slot.times.timing(ask, slot.name, "Filter")
+        if self._times is not None:
+            ask = self._times.timing(ask, slot.name, "Filter")
         verdicts: Verdicts | None = ask(state, pod, view, view.rows)
         if verdicts is None or not verdicts.codes.any():
             return None
@@ -362,7 +348,9 @@ class ClassFilters:
     def _some_rows(
         self, slot: _Slot, state: State, pod: PodInfo, view: View, rows: Mapping[int, int], touched: set[int]
     ) -> None:
-        filter_row = slot.filter_row
+        filter_row = slot.plugin.filter_row
+        if self._times is not None:
+            filter_row = self._times.timing(filter_row, slot.name, "Filter")
         exists = view.table.exists
         for row, flags in rows.items():
             if not flags & slot.flags or not exists[row]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, insort
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,10 +68,8 @@ class _Slot:
         "normalizer",
         "plugin",
         "raw",
-        "score_row",
         "stamp",
         "state",
-        "times",
         "weight",
     )
 
@@ -79,7 +77,6 @@ class _Slot:
         self.plugin = plugin
         self.name = plugin.name
         self.weight = weight
-        self.time_by(None)
         traits = traits_of(plugin)
         self.is_declared = traits.is_declared
         self.has_stamp = traits.has_stamp
@@ -91,30 +88,6 @@ class _Slot:
         self.state: State | Skip | None = None
         self.raw: Scores | None = None
         self.contribution: npt.NDArray[np.integer] | int | None = None
-
-    def time_by(self, times: PluginTimes | None) -> None:
-        """In an attempt that is timed its calls are, too; until None is said."""
-        self.times = times
-        self.score_row = self.plugin.score_row
-        if times is not None:
-            self.score_row = times.timing(self.score_row, self.name, "Score")
-
-    def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip:
-        return _pre_score(self.plugin, pod, view, rows, self.times)
-
-    def score(self, state: State | Skip | None, pod: PodInfo, view: View, rows: Rows) -> Scores:
-        ask = self.plugin.score
-        if self.times is not None:
-            ask = self.times.timing(ask, self.name, "Score")
-        return ask(state, pod, view, rows)  # type: ignore[arg-type]
-
-    def normalize(self, state: State | Skip | None, raw: Scores, view: View, rows: Rows) -> Scores:
-        """Only where there is a normalizer."""
-        assert self.normalizer is not None
-        ask = self.normalizer.normalize
-        if self.times is not None:
-            ask = self.times.timing(ask, self.name, "ScoreExtensionNormalize")
-        return ask(state, raw, view, rows)  # type: ignore[arg-type]
 
     def stamp_now(self, fragments: Mapping[str, Hashable], view: View) -> Hashable:
         return self.plugin.stamp(fragments[self.name], view) if self.has_stamp else ()
@@ -142,6 +115,7 @@ class ClassScores:
     def __init__(self, profile: Profile, unconcerned: frozenset[str]) -> None:
         concerned = [each for each in profile.score_plugins if each[0].name not in unconcerned]
         self._slots = [_Slot(plugin, weight) for plugin, weight in concerned]
+        self._times: PluginTimes | None = None
         self.evaluated: frozenset[PluginPoint] = frozenset()
         """Who had something to say at the last refresh, in PreScore and in Score."""
         self._may_skip_others = True
@@ -170,8 +144,7 @@ class ClassScores:
 
     def time_by(self, times: PluginTimes | None) -> None:
         """Calls are timed until None is said."""
-        for slot in self._slots:
-            slot.time_by(times)
+        self._times = times
 
     # --- the class's own feasible rows --------------------------------------------------------------------------------
 
@@ -260,14 +233,14 @@ class ClassScores:
         slot.stamp = stamp
         if is_stale:
             was, skipped = slot.contribution, slot.state is SKIP
-            slot.state = slot.pre_score(pod, view, filters.feasible_rows)
+            slot.state = _pre_score(slot.plugin, pod, view, filters.feasible_rows, self._times)
             if skipped is not (slot.state is SKIP):
                 self._may_skip_others = True
             if slot.state is SKIP:
                 slot.raw = slot.contribution = None
                 return was is not None
             asked: Rows = view.rows if slot.answer_is_kept else filters.feasible_rows
-            raw = slot.score(slot.state, pod, view, asked)
+            raw = self._score_call(slot.plugin)(slot.state, pod, view, asked)
             if not slot.answer_is_kept:
                 raw = _spread_out(raw, filters.feasible_rows, view.table.size)
             slot.raw = raw
@@ -289,10 +262,13 @@ class ClassScores:
     ) -> bool:
         """The changed rows, for a plugin whose answers depend on the row alone. ``gains``: row → change of its sum."""
         is_raw_changed = False
+        score_row = slot.plugin.score_row
+        if self._times is not None:
+            score_row = self._times.timing(score_row, slot.name, "Score")
         for row, flags in rows.items():
             if not flags & slot.flags:
                 continue
-            score = slot.score_row(slot.state, pod, view, row)  # type: ignore[arg-type]
+            score = score_row(slot.state, pod, view, row)  # type: ignore[arg-type]
             if slot.normalizer is not None:
                 if slot.raw is not None and slot.raw[row] != score:
                     slot.raw[row] = score
@@ -336,7 +312,7 @@ class ClassScores:
             return
         is_flat = low == high and slot.answer_is_kept
         asked = rows[:1] if is_flat else rows
-        finals = slot.normalize(slot.state, raw[asked], view, asked)
+        finals = self._normalize_call(slot.normalizer)(slot.state, raw[asked], view, asked)
         _check_range(slot.plugin, int(finals.min()), int(finals.max()))
         if is_flat:
             slot.contribution = int(finals[0]) * slot.weight
@@ -457,13 +433,21 @@ class ClassScores:
             assert slot.raw is not None
             state, raw = slot.state, slot.raw[rows]
         else:
-            state = slot.pre_score(pod, view, rows)
+            state = _pre_score(slot.plugin, pod, view, rows, self._times)
             if state is SKIP:
                 return None
-            raw = slot.score(state, pod, view, rows)
-        finals = slot.normalize(state, raw, view, rows) if slot.normalizer is not None else raw
+            raw = self._score_call(slot.plugin)(state, pod, view, rows)
+        finals = self._normalize_call(slot.normalizer)(state, raw, view, rows) if slot.normalizer is not None else raw
         _check_range(slot.plugin, int(finals.min()), int(finals.max()))
         return finals * slot.weight
+
+    def _score_call(self, plugin: ScorePlugin) -> Callable[..., Scores]:
+        return plugin.score if self._times is None else self._times.timing(plugin.score, plugin.name, "Score")
+
+    def _normalize_call(self, plugin: NormalizePlugin) -> Callable[..., Scores]:
+        if self._times is None:
+            return plugin.normalize
+        return self._times.timing(plugin.normalize, plugin.name, "ScoreExtensionNormalize")
 
 
 def _pre_score(

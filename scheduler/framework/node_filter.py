@@ -108,8 +108,10 @@ def refusals_with_nominated(
         except Exception as error:
             raise PluginError(plugin.name, "Filter", error) from error
         if verdicts is not None:
-            for place in np.flatnonzero(verdicts.codes).tolist():
-                found[rows[place]] = verdicts.refusals[int(verdicts.codes[place]) - 1].by(plugin.name)
+            signed = [refusal.by(plugin.name) for refusal in verdicts.refusals]
+            refusing = np.flatnonzero(verdicts.codes)
+            for place, code in zip(refusing.tolist(), verdicts.codes[refusing].tolist(), strict=True):
+                found[rows[place]] = signed[code - 1]
     return found
 
 

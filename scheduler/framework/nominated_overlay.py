@@ -92,10 +92,12 @@ class NominatedOverlay:
         return {row: refusal for row, refusal in answers.items() if refusal is not None}
 
     def _ask(self, pod: PodInfo, filters: ClassFilters, view: View, rows: set[int], nominations: Nominations) -> None:
-        names = view.table.names
+        names, exists = view.table.names, view.table.exists
         asked: dict[int, Sequence[PodInfo]] = {}
         for row in sorted(rows):
             self._answers.pop(row, None)
+            if not exists[row]:
+                continue
             beside = [other for other in nominations.pods_for_node(names[row]) if other.priority >= pod.priority]
             if beside and filters.only is not None and names[row] not in filters.only:
                 continue

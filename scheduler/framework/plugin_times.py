@@ -5,8 +5,7 @@ tenth for ``plugin_execution_duration_seconds`` (reference cycle.md §16). All o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -85,12 +84,20 @@ class PluginTimes:
 
 def with_times(profile: Profile, times: PluginTimes) -> Profile:
     """The profile for one attempt in which the calls from Reserve to the binding are timed."""
-    return replace(
-        profile,
-        reserve_plugins=tuple([_TimedPlugin(plugin, times) for plugin in profile.reserve_plugins]),
-        permit_plugins=tuple([_TimedPlugin(plugin, times) for plugin in profile.permit_plugins]),
-        pre_bind_plugins=tuple([_TimedPlugin(plugin, times) for plugin in profile.pre_bind_plugins]),
-    )
+    return cast("Profile", _TimedProfile(profile, times))
+
+
+class _TimedProfile:
+    """Stands for a profile."""
+
+    def __init__(self, profile: Profile, times: PluginTimes) -> None:
+        self._profile = profile
+        self.reserve_plugins = tuple([_TimedPlugin(plugin, times) for plugin in profile.reserve_plugins])
+        self.permit_plugins = tuple([_TimedPlugin(plugin, times) for plugin in profile.permit_plugins])
+        self.pre_bind_plugins = tuple([_TimedPlugin(plugin, times) for plugin in profile.pre_bind_plugins])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._profile, name)
 
 
 _POINTS: Final = {

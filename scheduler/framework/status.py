@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 
 class Code(Enum):
@@ -17,6 +18,8 @@ class Code(Enum):
     SKIP = "Skip"
     PENDING = "Pending"
 
+    __hash__ = object.__hash__
+
     @property
     def is_rejection(self) -> bool:
         """The pod cannot be placed for now; as opposed to an error, which is somebody's fault."""
@@ -26,8 +29,7 @@ class Code(Enum):
 _REJECTIONS = frozenset({Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING})
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """Why a plugin says no, for one node or for all of them.
 
     ``code`` decides what may follow: preemption can help where it is UNSCHEDULABLE and cannot where it is UNRESOLVABLE;

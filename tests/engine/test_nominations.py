@@ -1,0 +1,208 @@
+"""Nominated nodes: whom they keep off, and when they are cleared or given up."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.engine.commands import PatchPodStatus, RunPlugin
+from scheduler.framework.plugin import PreFlight, Wait
+from scheduler.framework.status import SKIP, unschedulable
+from scheduler.objects.pod import Pod
+from tests.engine.driver import Cluster
+from tests.engine.preempting import bound, cluster_of, own_status, remove, running
+from tests.engine.scripted import calls_of, scripted
+
+
+def test_a_more_important_preemptor_clears_the_nomination_of_a_lesser_one() -> None:
+    """20."""
+    cluster = cluster_of("5")
+    cluster.lingering = {f"low{number}" for number in range(4)}
+    running(cluster, 4)
+    cluster.pod("mid", cpu="3", priority=3)
+    cluster.schedule()
+    cluster.settle()
+    assert cluster.pods["default/mid"].nominated_node_name == "n"
+    cluster.pod("high", cpu="4", priority=4)
+    cluster.schedule()
+    cluster.settle()
+    assert cluster.pods["default/mid"].nominated_node_name == ""
+    assert cluster.pods["default/high"].nominated_node_name == "n"
+    assert (cluster.nominated("mid"), cluster.nominated("high")) == ("", "n")
+
+
+def test_a_nomination_that_has_not_come_back_yet_is_cleared_too() -> None:
+    """20, with the write of the lesser one's nomination still under way."""
+    cluster = cluster_of("5")
+    cluster.lingering = {f"low{number}" for number in range(4)}
+    running(cluster, 4)
+    cluster.pod("mid", cpu="3", priority=3)
+    cluster.schedule()
+    cluster.pod("high", cpu="4", priority=4)
+    cluster.schedule()
+    cluster.settle()
+    assert cluster.pods["default/mid"].nominated_node_name == ""
+    assert cluster.nominated("mid") == ""
+
+
+def test_an_important_pod_ignores_the_nomination_of_a_lesser_one() -> None:
+    """21."""
+    cluster = cluster_of("2")
+    cluster.lingering = {"low"}
+    cluster.pod("low", cpu="1", priority=1, node="n")
+    cluster.pod("mid", cpu="2", priority=2)
+    cluster.schedule()
+    cluster.settle()
+    assert cluster.nominated("mid") == "n"
+    cluster.pod("high", cpu="1", priority=3)
+    attempt = cluster.schedule()
+    assert attempt is not None and attempt.victims == ()
+    assert cluster.node_of("high") == "n"
+    cluster.delete("low")
+    cluster.settle()
+    cluster.advance(15)
+    cluster.settle()
+    assert cluster.pods["default/mid"].nominated_node_name == ""
+
+
+@pytest.mark.parametrize("other", ["none", "tainted"])
+def test_a_nomination_is_cleared_when_its_node_is_gone(other: str) -> None:
+    """22."""
+    cluster = cluster_of("2")
+    cluster.lingering = {"low"}
+    if other == "tainted":
+        cluster.node("t", cpu="2", taints=["dedicated=db:NoSchedule"])
+    cluster.pod("low", cpu="2", priority=1, node="n")
+    cluster.pod("mid", cpu="2", priority=2)
+    cluster.schedule()
+    cluster.settle()
+    assert cluster.pods["default/mid"].nominated_node_name == "n"
+    cluster.remove_node("n")
+    cluster.engine.queue.activate(["default/mid"], cluster.now)
+    cluster.schedule()
+    cluster.settle()
+    assert cluster.pods["default/mid"].nominated_node_name == ""
+    assert cluster.nominated("mid") == ""
+
+
+def test_a_nomination_is_cleared_when_pre_bind_fails() -> None:
+    """23."""
+    cluster = Cluster(scripted("Fails", pre_flight=lambda pod, node: PreFlight()))
+    cluster.node("n", cpu="2")
+    cluster.pod("low", cpu="2", priority=1, node="n")
+    cluster.pod("mid", cpu="2", priority=2)
+    cluster.schedule()
+    own_status(cluster, "mid")
+    remove(cluster, "low")
+    cluster.schedule()
+    assert cluster.pods["default/mid"].nominated_node_name == "n"
+    cluster.fail(cluster.write(RunPlugin))
+    cluster.succeed(cluster.write(PatchPodStatus, "mid"))
+    assert cluster.pods["default/mid"].nominated_node_name == ""
+    assert cluster.nominated("mid") == ""
+
+
+def test_a_preset_nomination_gives_way_to_a_better_node() -> None:
+    """24."""
+    cluster = Cluster()
+    cluster.node("n1", cpu="2")
+    cluster.node("n2", cpu="2")
+    running(cluster, 2, node="n1", name="one")
+    running(cluster, 1, "2", node="n2", name="two")
+    cluster.pod("high", cpu="2", priority=100, nominated="n1")
+    cluster.schedule()
+    assert cluster.nominated("high") == "n2"
+    assert cluster.write(PatchPodStatus, "high").nominated_node_name == "n2"
+
+
+def test_a_preset_nomination_that_can_never_work_is_cleared_and_the_room_is_anybodys() -> None:
+    """25."""
+    cluster = cluster_of("2")
+    cluster.pod("huge", cpu="8", priority=100, nominated="n")
+    cluster.pod("small", cpu="2", priority=1)
+    cluster.settle()
+    assert cluster.pods["default/huge"].nominated_node_name == ""
+    assert bound(cluster, "small") == "n"
+
+
+def test_a_preset_nomination_of_a_lesser_pod_keeps_nobody_off() -> None:
+    """26."""
+    cluster = cluster_of("2")
+    cluster.pod("low", cpu="2", priority=1, nominated="n")
+    cluster.pod("high", cpu="2", priority=100)
+    cluster.settle()
+    assert bound(cluster, "high") == "n"
+    assert cluster.pods["default/low"].nominated_node_name == ""
+
+
+def test_a_preset_nomination_that_fits_is_followed() -> None:
+    """27."""
+    cluster = Cluster()
+    cluster.nodes_like(4, cpu="4")
+    cluster.pod("a", cpu="2", nominated="n2")
+    cluster.settle()
+    assert bound(cluster, "a") == "n2"
+    assert cluster.nominated("a") == ""
+
+
+@pytest.mark.parametrize("is_free", [True, False])
+def test_the_nominated_node_costs_one_filter_call_and_others_are_tried_only_if_it_fails(is_free: bool) -> None:
+    """28."""
+    plugin = scripted("Looks", filter=lambda pod, node: unschedulable("no") if node == "n0" and not is_free else None)
+    cluster = Cluster(plugin)
+    cluster.nodes_like(3)
+    cluster.pod("a", nominated="n0")
+    cluster.schedule()
+    if is_free:
+        assert calls_of(plugin) == ["filter a n0"]
+        assert cluster.node_of("a") == "n0"
+    else:
+        assert cluster.node_of("a") in ("n1", "n2")
+
+
+@pytest.mark.parametrize(
+    ("permits", "works", "written"), [(False, False, False), (True, False, True), (False, True, True)]
+)
+def test_the_expected_node_is_announced_just_where_there_is_something_to_wait_for(
+    permits: bool, works: bool, written: bool
+) -> None:
+    """29."""
+    plugin = scripted(
+        "Maybe",
+        permit=lambda pod, node: Wait(10) if permits else None,
+        pre_flight=lambda pod, node: PreFlight() if works else SKIP,
+    )
+    cluster = Cluster(plugin)
+    cluster.node("n")
+    cluster.pod("a")
+    cluster.schedule()
+    announced = [patch.nominated_node_name for patch in cluster.writes(PatchPodStatus, "a")]
+    assert announced == (["n"] if written else [])
+
+
+@pytest.mark.parametrize("what", ["un-nominated", "deleted"])
+def test_pods_kept_off_by_a_nomination_are_woken_when_it_goes(what: str) -> None:
+    """30."""
+    cluster = cluster_of("2")
+    cluster.lingering = {"victim"}
+    cluster.pod("victim", cpu="1", priority=1, node="n")
+    cluster.pod("mid", cpu="2", priority=10)
+    cluster.schedule()
+    cluster.settle()
+    assert cluster.nominated("mid") == "n"
+    cluster.pod("low", cpu="1", priority=5)
+    cluster.schedule()
+    assert cluster.place("low") == "unschedulable"
+    if what == "deleted":
+        cluster.delete("mid")
+    else:
+        cluster.show(_un_nominated(cluster, "mid"))
+    assert cluster.place("low") in ("active", "backoff")
+    cluster.advance(15)
+    cluster.settle()
+    if what == "deleted":
+        assert bound(cluster, "low") == "n"
+
+
+def _un_nominated(cluster: Cluster, name: str) -> Pod:
+    cluster._store(cluster.pods[f"default/{name}"].nominated_to(""))
+    return cluster.pods[f"default/{name}"]

@@ -1,0 +1,112 @@
+"""Plugins that fail in a scheduling cycle: they are named, their pod waits, and the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from scheduler.engine.attempt import ERROR, UNSCHEDULABLE
+from scheduler.framework.plugin import Reads
+from scheduler.framework.post_filter import PostFilterAnswer, nominate
+from scheduler.framework.status import SKIP, failure
+from tests.engine.driver import Cluster
+from tests.engine.scripted import broken, scripted
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        ({"pre_filter": broken}, 'running PreFilter plugin "Bad": RuntimeError: boom'),
+        ({"filter": broken}, 'running "Bad" filter plugin: RuntimeError: boom'),
+        ({"score": broken}, 'running Score plugins: plugin "Bad" failed with: RuntimeError: boom'),
+        (
+            {"score": lambda pod, node: 1, "normalize": broken},
+            'running Score plugins: plugin "Bad" failed with: RuntimeError: boom',
+        ),
+        ({"reserve": broken}, 'running Reserve plugin "Bad": RuntimeError: boom'),
+        ({"permit": broken}, 'running Permit plugin "Bad": RuntimeError: boom'),
+        ({"pre_flight": broken}, 'running PreBindPreFlight plugin "Bad": RuntimeError: boom'),
+        ({"filter": lambda pod, node: failure("no idea")}, 'running "Bad" filter plugin: no idea'),
+        ({"reserve": lambda pod, node: failure("no idea")}, 'running Reserve plugin "Bad": no idea'),
+        ({"permit": lambda pod, node: failure("no idea")}, 'running Permit plugin "Bad": no idea'),
+    ],
+)
+def test_a_plugin_that_fails_is_named_and_stops_nobody_else(
+    points: dict[str, Callable[..., Any]], message: str
+) -> None:
+    def only_for_a(answer: Callable[..., Any]) -> Callable[..., Any]:
+        def asked(first: Any, *rest: Any) -> Any:
+            if isinstance(first, str) and first != "a":
+                return 1 if "score" in points else (SKIP if "pre_flight" in points else None)
+            return answer(first, *rest)
+
+        return asked
+
+    pods = {"a": 2, "b": 1}
+    wrapped = {name: only_for_a(answer) if name != "normalize" else answer for name, answer in points.items()}
+    cluster = Cluster(scripted("Bad", **wrapped))
+    cluster.nodes_like(2)
+    for name, priority in pods.items():
+        cluster.pod(name, priority=priority)
+    cluster.schedule()
+    attempt = cluster.attempt("a")
+    assert (attempt.result, attempt.message) == (ERROR, message)
+    assert cluster.place("a") == "error backoff"
+    assert cluster.node_of("a") == ""
+    assert cluster.said("a") == [message]
+    if "normalize" not in points:
+        cluster.schedule()
+        assert cluster.node_of("b") != ""
+        cluster.settle()
+    assert cluster.is_quiet()
+
+
+def test_a_post_filter_that_fails_leaves_the_fit_error_as_it_is() -> None:
+    cluster = Cluster(scripted("Bad", post_filter=broken))
+    cluster.node("n", cpu="1")
+    cluster.pod("a", cpu="2")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert attempt.result == UNSCHEDULABLE
+    assert attempt.message == (
+        '0/1 nodes are available: 1 Insufficient cpu. running PostFilter plugin "Bad": RuntimeError: boom'
+    )
+    assert cluster.place("a") == "unschedulable"
+
+
+def test_a_post_filter_that_answers_nonsense_is_named_too() -> None:
+    cluster = Cluster(scripted("Bad", post_filter=lambda context: None))
+    cluster.node("n", cpu="1")
+    cluster.pod("a", cpu="2")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert 'running PostFilter plugin "Bad": AttributeError' in attempt.message
+
+
+def test_a_post_filter_that_succeeds_ends_the_round_and_nominates() -> None:
+    cluster = Cluster(
+        scripted("Makes", post_filter=lambda context: PostFilterAnswer(None, nominate("n"))),
+        scripted("Never", post_filter=broken),
+        first=True,
+    )
+    cluster.node("n", cpu="1")
+    cluster.pod("a", cpu="2")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert attempt.message == "0/1 nodes are available: 1 Insufficient cpu."
+    assert cluster.nominated("a") == "n"
+
+
+def test_a_plugin_whose_fragment_can_not_be_a_key_is_named() -> None:
+    unhashable = scripted(
+        "Bad", filter=lambda pod, node: None, reads=Reads.NODE, fragment=lambda self, pod, view: ["a list"]
+    )
+    cluster = Cluster(unhashable)
+    cluster.node("n")
+    cluster.pod("a")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert attempt.result == ERROR
+    assert "Bad" in attempt.message or "unhashable" in attempt.message
