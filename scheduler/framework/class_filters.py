@@ -119,7 +119,6 @@ class ClassFilters:
     """The PreFilter and Filter answers of one class. After ``refresh`` read the attributes; do not change them."""
 
     def __init__(self, profile: Profile, unconcerned: frozenset[str]) -> None:
-        self._profile = profile
         self._times: PluginTimes | None = None
         self.evaluated: frozenset[PluginPoint] = frozenset()
         """Who has something to say about the pods, in PreFilter and in Filter."""

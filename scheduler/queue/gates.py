@@ -24,7 +24,10 @@ class Gates:
         """UIDs of pods that the plugin of that name would refuse again, as far as it says so."""
         for plugin in self._plugins.get(profile, ()):
             if plugin.name == name:
-                return plugin.held_back(self._context)
+                try:
+                    return plugin.held_back(self._context)
+                except Exception as error:  # noqa: BLE001 - a plugin's; without its word its pods are asked for one by one
+                    self._facts.problem(f"PreEnqueue plugin {name} raised when asked whom it holds back: {error!r}")
         return ()
 
     def __call__(self, record: QueuedPod) -> Refusal | None:

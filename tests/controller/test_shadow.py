@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from scheduler.controller.instruments import Counter
+from scheduler.controller.parts import Parts
+from scheduler.controller.reload import NewConfiguration
+from scheduler.controller.run import Shell
+from scheduler.controller.settings import ShellSettings
 from scheduler.controller.shadow import ShadowWriter
 from scheduler.engine.commands import BindPod, CallExtender, DeletePod, PatchPodStatus, PodReference
 from scheduler.engine.stimuli import ExtenderAnswered, ObjectObserved, Stimulus, WriteFinished
+from scheduler.errors import ConfigurationError
 from scheduler.objects.kinds import Kind
 from tests import builders
 from tests.controller.conftest import until
+from tests.controller.round_robin_engine import RoundRobinEngine
 
 POD = PodReference("default", "p", "pod-p")
 
@@ -116,3 +126,20 @@ async def test_with_too_many_decisions_open_no_further_pod_is_tried() -> None:
         assert stage.shadow.has_room
         stage.shadow.submit(BindPod(number, PodReference("default", f"p{number}", str(number)), "n"))
     assert not stage.shadow.has_room
+
+
+def refuse(_: bytes) -> NewConfiguration:
+    raise ConfigurationError(())
+
+
+@pytest.mark.parametrize(("is_shadow", "events"), [(False, 1), (True, 0)])
+async def test_a_shadow_writes_no_event_about_a_configuration_that_is_refused(is_shadow: bool, events: int) -> None:
+    settings = ShellSettings("host", is_shadow=is_shadow, own_pod=POD)
+    shell = Shell(settings, Parts(RoundRobinEngine(), prepare=refuse), {})
+    reloader = shell.reloader
+    assert reloader is not None
+    running = asyncio.create_task(reloader.run())
+    reloader.offer(b"nonsense", "a file")
+    await until(lambda: not reloader.is_well)
+    running.cancel()
+    assert shell.events.queued == events

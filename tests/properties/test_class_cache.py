@@ -270,7 +270,7 @@ class Comparison(RuleBasedStateMachine):
             "only": filters.only,
         }
         overlay = pod_class.overlays.setdefault(
-            pod.priority, NominatedOverlay(pod_class.filters._profile.filter_plugins)
+            pod.priority, NominatedOverlay(tuple(slot.plugin for slot in pod_class.filters._slots))
         )
         beside = overlay.refusals(pod, filters, view, journal, self.nominator)
         answers["beside"] = {names[row]: refusal for row, refusal in beside.items()}

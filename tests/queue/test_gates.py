@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
 from scheduler.framework.status import Code, Refusal, unresolvable
@@ -15,6 +17,11 @@ from tests.queue.vectors import Removals
 def gate(plugin_name: str, asked: list[str], refuses: bool = False, raises: bool = False) -> PreEnqueuePlugin:
     class Gate(PreEnqueuePlugin):
         name = plugin_name
+
+        def held_back(self, context: EnqueueContext) -> Collection[str]:
+            if raises:
+                raise RuntimeError("broken")
+            return {"a"} if refuses else ()
 
         def pre_enqueue(self, pod: PodInfo, context: EnqueueContext) -> Refusal | None:
             asked.append(plugin_name)
@@ -49,6 +56,13 @@ def test_a_plugin_that_raises_holds_its_pod_back_and_is_reported() -> None:
     refusal, facts = ask(gate("A", [], raises=True))
     assert refusal is not None and (refusal.plugin, refusal.code) == ("A", Code.ERROR)
     assert "PreEnqueue plugin A raised for default/a" in facts.take_problems()[0]
+
+
+def test_a_plugin_that_can_not_say_whom_it_holds_back_has_its_pods_asked_for_and_is_reported() -> None:
+    facts = QueueFacts()
+    gates = Gates({PROFILE: [gate("A", [], refuses=True), gate("B", [], raises=True)]}, Removals(KnownPods()), facts)
+    assert (set(gates.held_back(PROFILE, "A")), set(gates.held_back(PROFILE, "B"))) == ({"a"}, set())
+    assert "PreEnqueue plugin B raised" in facts.take_problems()[0]
 
 
 def test_a_pod_of_no_profile_passes() -> None:
