@@ -52,7 +52,7 @@ def _run(scenario: Scenario, contender: str, nodes: int, pods: int) -> Result:
     try:
         with (
             tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder,
-            ControlPlane(kwok=scenario.kwok, controllers=()) as controlplane,
+            ControlPlane(kwok=False, controllers=()) as controlplane,
         ):
             return uvloop.run(_measure(scenario, contender, nodes, pods, controlplane, Path(folder)))
     except ProcessFailure as error:

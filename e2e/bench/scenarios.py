@@ -33,7 +33,6 @@ class Scenario:
     nodes: int = 5000
     pods: int = 5000
     rate: float | None = None
-    kwok: bool = False
     seconds: float = 300.0
 
 
@@ -193,10 +192,7 @@ def _full_nodes(nodes: int, pods: int) -> Iterator[Object]:
         }
 
     filling = (
-        _pod(
-            f"low-{i:05}", cpu="1", nodeName=f"node-{i // 4:05}", priorityClassName=LOW, terminationGracePeriodSeconds=1
-        )
-        for i in range(4 * nodes)
+        _pod(f"low-{i:05}", cpu="1", nodeName=f"node-{i // 4:05}", priorityClassName=LOW) for i in range(4 * nodes)
     )
     return chain((priority(LOW, 1), priority(HIGH, 1000)), (_node(i, cpu="4") for i in range(nodes)), filling)
 
@@ -219,6 +215,6 @@ _TABLE = (
         "hopeless", "as many that never fit between them", _each(_plain), _nodes, _never_fits, nodes=1000, pods=2000
     ),
     Scenario("bound-volumes", "a bound volume a pod", _each(_with_a_claim), _nodes_and_bound_volumes),
-    Scenario("preemption", "three victims a pod", _each(_preemptor), _full_nodes, nodes=1000, pods=1000, kwok=True),
+    Scenario("preemption", "three victims a pod", _each(_preemptor), _full_nodes, nodes=1000, pods=1000),
 )
 SCENARIOS = {scenario.name: scenario for scenario in _TABLE}

@@ -6,10 +6,10 @@ series has been silent for six minutes or every thirty (reference cycle.md §13,
 a series keeps its first note, so that ``kubectl describe`` would go on showing a reason that has passed. kube-scheduler
 1.36 comes to the same by the pod's resourceVersion, which the condition with the new reason has changed.
 
-Pacing: ``Normal`` events follow a placement or a preemption and leave at once. Warnings share one token bucket (100 a
-second, 500 at once by default) and take turns by namespace, so that 10,000 pods that fit nowhere neither drown the API
-server nor silence the other namespaces. Queues are bounded: the oldest of the longest namespace's warnings goes first.
-Losing events never touches scheduling.
+Pacing: ``Scheduled`` follows a binding and leaves at once. All others share one token bucket (100 a second, 500 at once
+by default) and take turns by namespace, so that neither 10,000 pods that fit nowhere nor the victims of a thousand
+preemptions drown the API server, hold up what makes room, or silence the other namespaces. Queues are bounded: the
+oldest of the namespace with the most goes first. Losing events never touches scheduling.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ SERIES_REFRESH_SECONDS = 30 * 60.0
 SWEEP_SECONDS = 60.0
 LONGEST_NAME = 253
 EVENT_TIMEOUT_SECONDS = 10.0
+SCHEDULED = "Scheduled"
 STUCK_SECONDS = 2.0
 EVENT_TRIES = 3
 
@@ -93,26 +94,26 @@ class EventRecorder:
         self._monotonic = monotonic
         self._wall = wall
         self._series: OrderedDict[EventKey, _Series] = OrderedDict()
-        self._normal: deque[_Series] = deque()
-        self._warnings: OrderedDict[str, deque[_Series]] = OrderedDict()
-        """Namespace → its warnings, in the order in which the namespaces have their turns."""
-        self._warning_count = 0
-        self._limiter = RequestLimiter(settings.warnings_per_second, settings.warnings_burst, clock=monotonic)
-        self._open_normal = 0
+        self._bound: deque[_Series] = deque()
+        self._others: OrderedDict[str, deque[_Series]] = OrderedDict()
+        """Namespace → its events other than Scheduled, in the order in which the namespaces have their turns."""
+        self._other_count = 0
+        self._limiter = RequestLimiter(settings.other_events_per_second, settings.other_events_burst, clock=monotonic)
+        self._open_bound = 0
         """Queued or in flight."""
         self._last_progress = monotonic()
-        """When a ``Normal`` event last left, or began to wait with no other before it."""
-        self._normal_idle = asyncio.Event()
-        self._normal_idle.set()
-        self._has_normal = asyncio.Semaphore(0)
-        self._has_warning = asyncio.Semaphore(0)
+        """When a ``Scheduled`` event last left, or began to wait with no other before it."""
+        self._bound_idle = asyncio.Event()
+        self._bound_idle.set()
+        self._has_bound = asyncio.Semaphore(0)
+        self._has_other = asyncio.Semaphore(0)
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         for number in range(self._settings.events_in_flight):
-            self._tasks.append(asyncio.create_task(self._normal_worker(), name=f"event worker {number}"))
+            self._tasks.append(asyncio.create_task(self._bound_worker(), name=f"event worker {number}"))
         for number in range(max(self._settings.events_in_flight // 4, 1)):
-            self._tasks.append(asyncio.create_task(self._warning_worker(), name=f"warning worker {number}"))
+            self._tasks.append(asyncio.create_task(self._other_worker(), name=f"other event worker {number}"))
         self._tasks.append(asyncio.create_task(self._sweeper(), name="event series"))
 
     async def close(self) -> None:
@@ -123,22 +124,22 @@ class EventRecorder:
 
     @property
     def queued(self) -> int:
-        return len(self._normal) + self._warning_count
+        return len(self._bound) + self._other_count
 
     @property
     def has_room(self) -> bool:
         """False asks for no further decisions, so that what is told of them is not told much later. Events that do not
         leave at all hold up nothing.
         """
-        if self._open_normal < self._settings.events_open:
+        if self._open_bound < self._settings.events_open:
             return True
         return self._monotonic() - self._last_progress > STUCK_SECONDS
 
     async def settle(self, seconds: float) -> None:
-        """Give the queued ``Normal`` events so long to leave: each tells of something that has been done."""
+        """Give the queued ``Scheduled`` events so long to leave: each tells of something that has been done."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._normal_idle.wait()
+                await self._bound_idle.wait()
 
     def record(self, event: WriteEvent) -> None:
         key = _key(event)
@@ -161,65 +162,65 @@ class EventRecorder:
 
     def _enqueue(self, series: _Series) -> None:
         series.is_queued = True
-        if series.event.type == "Normal":
-            self._normal.append(series)
-            if self._open_normal == 0:
+        if series.event.reason == SCHEDULED:
+            self._bound.append(series)
+            if self._open_bound == 0:
                 self._last_progress = self._monotonic()
-            self._open_normal += 1
-            self._normal_idle.clear()
-            if len(self._normal) > self._settings.events_queued:
-                self._drop(self._normal.popleft())
-                self._close_normal()
-            self._has_normal.release()
+            self._open_bound += 1
+            self._bound_idle.clear()
+            if len(self._bound) > self._settings.events_queued:
+                self._drop(self._bound.popleft())
+                self._close_bound()
+            self._has_bound.release()
             return
-        self._warnings.setdefault(series.event.regarding.namespace, deque()).append(series)
-        self._warning_count += 1
-        if self._warning_count > self._settings.events_queued:
-            longest = max(self._warnings.values(), key=len)
+        self._others.setdefault(series.event.regarding.namespace, deque()).append(series)
+        self._other_count += 1
+        if self._other_count > self._settings.events_queued:
+            longest = max(self._others.values(), key=len)
             self._drop(longest.popleft())
-            self._warning_count -= 1
-        self._has_warning.release()
+            self._other_count -= 1
+        self._has_other.release()
 
     def _drop(self, series: _Series) -> None:
         series.is_queued = False
         self.counts.dropped += 1
 
-    def _close_normal(self) -> None:
-        self._open_normal -= 1
+    def _close_bound(self) -> None:
+        self._open_bound -= 1
         self._last_progress = self._monotonic()
-        if self._open_normal == self._settings.events_open - 1:
+        if self._open_bound == self._settings.events_open - 1:
             self._on_room()
-        if self._open_normal == 0:
-            self._normal_idle.set()
+        if self._open_bound == 0:
+            self._bound_idle.set()
 
-    def _next_warning(self) -> _Series | None:
+    def _next_other(self) -> _Series | None:
         """The oldest of the namespace whose turn it is."""
-        while self._warnings:
-            namespace, lane = self._warnings.popitem(last=False)
+        while self._others:
+            namespace, lane = self._others.popitem(last=False)
             if not lane:
                 continue
             series = lane.popleft()
-            self._warning_count -= 1
+            self._other_count -= 1
             if lane:
-                self._warnings[namespace] = lane
+                self._others[namespace] = lane
             return series
         return None
 
-    async def _normal_worker(self) -> None:
+    async def _bound_worker(self) -> None:
         while True:
-            await self._has_normal.acquire()
-            if not self._normal:
+            await self._has_bound.acquire()
+            if not self._bound:
                 continue
             try:
-                await self._write(self._normal.popleft())
+                await self._write(self._bound.popleft())
             finally:
-                self._close_normal()
+                self._close_bound()
 
-    async def _warning_worker(self) -> None:
+    async def _other_worker(self) -> None:
         while True:
-            await self._has_warning.acquire()
+            await self._has_other.acquire()
             await self._limiter.admit()
-            series = self._next_warning()
+            series = self._next_other()
             if series is not None:
                 await self._write(series)
 

@@ -123,7 +123,7 @@ class WriterSettings:
     binds_in_flight: int = 24
     binds_queued: int = 256
     """When so many wait, no further pod is taken from the queue. Binds are never dropped."""
-    writes_in_flight: int = 8
+    writes_in_flight: int = 24
     bind_timeout_seconds: float = 15.0
     write_timeout_seconds: float = 10.0
     lookup_seconds: float = 600.0
@@ -132,8 +132,8 @@ class WriterSettings:
     events_open: int = 256
     """When so many events tell of decisions that were made, no further pod is taken from the queue."""
     events_queued: int = 20_000
-    warnings_per_second: float = 100.0
-    warnings_burst: int = 500
+    other_events_per_second: float = 100.0
+    other_events_burst: int = 500
     event_series_kept: int = 20_000
 
 

@@ -137,7 +137,7 @@ async def test_a_series_whose_event_the_server_has_forgotten_begins_again(
 
 
 async def test_a_flood_of_warnings_is_paced_and_normal_events_pass_it(client: ApiClient) -> None:
-    async with recording(client, warnings_per_second=1.0, warnings_burst=3) as (recorder, _):
+    async with recording(client, other_events_per_second=1.0, other_events_burst=3) as (recorder, _):
         for number in range(50):
             recorder.record(failed(f"w{number}"))
         recorder.record(scheduled("s"))

@@ -82,7 +82,8 @@ def test_numbers_are_those_of_the_code() -> None:
         f"looked up for {writer.lookup_seconds:g} s;",
         f"not written yet | {writer.events_open}:",
         f"`limits.journalEntries` ({limits.journal_entries:,})",
-        f"{writer.events_queued:,}; warnings at {writer.warnings_per_second:g} a second, {writer.warnings_burst} at",
+        f"{writer.events_queued:,}; all but `Scheduled` at {writer.other_events_per_second:g} a second, "
+        f"{writer.other_events_burst} at",
     ):
         assert told in TEXT, told
 
