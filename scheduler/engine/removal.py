@@ -345,11 +345,8 @@ class Removals:
         return commands
 
     def _end(self, removal: _Removal, now: Now) -> list[Command]:
-        """However it ended, the preemptor is tried again: when the last victim ends where that is still to come, and at
-        once otherwise, since no event need come any more that would wake it.
-
-        An attempt in between would find victims that terminate, and double the pod's back-off for nothing.
-        """
+        """However it ended, the preemptor is tried again. kube-scheduler 1.36 does so after a failure only: where the
+        last victim was gone already, or was never bound, no event comes that would wake the pod (trap 29)."""
         del self._running[removal.preemptor.uid]
         self._held.discard(removal.preemptor.uid)
         if removal.last is not None and removal.last.uid in self._last_of:
@@ -359,17 +356,11 @@ class Removals:
         self.times[ERROR if removal.has_failed else SUCCESS].observe(now.monotonic - removal.started)
         if removal.was_refused:
             self._refused(removal.preemptor, removal.node, now)
-        if removal.has_failed or not self._will_end(removal.last):
-            self._activate(removal.preemptor, now)
+        self._activate(removal.preemptor, now)
         # One for the place that is free; all with the last, since some may have found room in another way meanwhile.
         for uid in list(self._waiting)[: 1 if self._running else None]:
             self._activate(self._waiting.pop(uid), now)
         return []
-
-    def _will_end(self, victim: PodInfo | None) -> bool:
-        """The victim terminates, and the watch is yet to show that it is gone."""
-        known = None if victim is None else self._known_pods.by_uid(victim.uid)
-        return known is not None and known.is_terminating
 
     def _clear_lower_nominations(self, preemptor: PodInfo, node: str) -> list[Command]:
         """Less important pods that counted on this node must look again."""
