@@ -108,12 +108,13 @@ class Wave:
             for position, refusal in own.items():
                 refusing[position] = refusal is not None
             if verdicts is not None or own:
+                signed = [] if verdicts is None else [refusal.by(one.plugin.name) for refusal in verdicts.refusals]
                 for position in np.flatnonzero(refusing & ~is_refused).tolist():
                     refusal = own.get(position)
-                    if refusal is None and verdicts is not None:
-                        refusal = verdicts.refusals[int(verdicts.codes[position]) - 1]
                     if refusal is not None:
                         found[position] = refusal.by(one.plugin.name)
+                    elif verdicts is not None:
+                        found[position] = signed[int(verdicts.codes[position]) - 1]
                 is_refused |= refusing
         return is_refused, found
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.framework.node_filter import rivals
 from scheduler.framework.status import Refusal
 from scheduler.preemption.budget_ranks import exhausting
 from scheduler.preemption.dry_run import NO_VICTIMS, Candidate, Trial, dry_run_node, verdict
@@ -99,11 +100,15 @@ def _difficult(
         has_ports = [bool(table.ports[row]) or any(info.ports for info in table.pods[row].values()) for row in listed]
         difficult |= np.array(has_ports, np.bool_)
     names, nominated = table.names, trial.context.nominated_pods
+    counting = [one for one in filters.asked if one.counts_pods]
     found: dict[int, Beside] = {}
     for position, row in enumerate(listed):
-        if nominated(names[row]) and (beside := trial.rivals_on(names[row])):
+        pods = nominated(names[row])
+        if pods and (beside := rivals(pod, pods)):
             found[row] = beside
-            if any(anybody_counts(filters.asked, info) or (info.ports and pod.ports) for info in beside):
+            if (counting and any(anybody_counts(counting, info) for info in beside)) or (
+                pod.ports and any(info.ports for info in beside)
+            ):
                 difficult[position] = True
     return difficult, found
 
