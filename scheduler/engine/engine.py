@@ -373,6 +373,8 @@ class Engine:
             self.policies.ended_in_failure(pod.metadata.uid)
         if pod.node_name or pod.is_finished:
             self.failures.forget(pod.metadata.uid)
+        if pod.is_finished:
+            self.removals.leaves(pod.metadata.uid)
 
     def _apply_observed(self, kind: Kind, obj: ApiObject, now: Now) -> list[Command]:
         aftermath = self.handlers.on_observed(kind, obj, now)

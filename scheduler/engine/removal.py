@@ -248,6 +248,7 @@ class Removals:
 
     def gone(self, uid: str) -> None:
         """The watch shows that the pod is gone."""
+        self.leaves(uid)
         self._leaving.pop(uid, None)
         self._waiting.pop(uid, None)
 

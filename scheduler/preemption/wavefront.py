@@ -106,9 +106,8 @@ def _difficult(
         pods = nominated(names[row])
         if pods and (beside := rivals(pod, pods)):
             found[row] = beside
-            if (counting and any(anybody_counts(counting, info) for info in beside)) or (
-                pod.ports and any(info.ports for info in beside)
-            ):
+            is_counted = bool(counting) and any(anybody_counts(counting, info) for info in beside)
+            if is_counted or (pod.ports and any(info.ports for info in beside)):
                 difficult[position] = True
     return difficult, found
 
