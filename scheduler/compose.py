@@ -12,7 +12,8 @@ from scheduler.config.loading import Configuration
 from scheduler.config.tandem import Nominations
 from scheduler.config.types import Extender, PluginConfig
 from scheduler.config.types import Profile as ProfileConfiguration
-from scheduler.engine.engine import Engine, EngineSettings
+from scheduler.engine.engine import Engine
+from scheduler.engine.engine_settings import EngineSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.extenders.extender import build_extenders
 from scheduler.framework.now import Now

@@ -6,8 +6,8 @@ to: ``scheduling_cycle.py`` first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
 from typing import Any
@@ -15,13 +15,15 @@ from typing import Any
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.config.tandem import PreemptionSettings
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import AttemptMemory
 from scheduler.engine.binding_cycle import ANSWER_GRACE_SECONDS, Binding, BindingCycles, BindingState
 from scheduler.engine.commands import CallExtender, Command, ReportRepairs, WriteEvent
 from scheduler.engine.deadlines import Deadlines
+from scheduler.engine.engine_settings import EngineSettings
 from scheduler.engine.failure import FailureHandling, reference
+from scheduler.engine.gate_facts import GateFacts
+from scheduler.engine.invariants import check_engine
 from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
 from scheduler.engine.preemption_policy import PreemptionPolicies
 from scheduler.engine.reconciling import Reconciliation
@@ -42,7 +44,6 @@ from scheduler.engine.stimuli import (
     Tick,
     WriteFinished,
 )
-from scheduler.errors import InvariantViolation
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
 from scheduler.framework.classes import ClassCache
@@ -60,7 +61,7 @@ from scheduler.queue.handlers import EventHandlers
 from scheduler.queue.hints import HintMap, registrations_of
 from scheduler.queue.known_pods import KnownPods
 from scheduler.queue.queued_pod import QueuedPod
-from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from scheduler.queue.scheduling_queue import SchedulingQueue
 
 
 @dataclass(slots=True)
@@ -76,21 +77,6 @@ class _Paused:
     """By ticket; the cycle goes on when all have come."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineSettings:
-    """What configuration says to the engine. ``attempts_kept``: how many of the last attempts ``attempt_of`` knows."""
-
-    queue: QueueSettings = QueueSettings()  # noqa: RUF009 - frozen
-    percentage_of_nodes_to_score: int | None = None
-    counts_foreign_nominations: bool = False
-    preemption: PreemptionSettings = PreemptionSettings()  # noqa: RUF009 - frozen
-    running_preemptions: int = 1_000
-    class_cache_bytes: int = 48 * 2**20
-    cached_classes: int = 1_000
-    cached_selectors: int = 10_000
-    attempts_kept: int = 10_000
-
-
 class Engine:
     """The scheduler without its shell. ``rng`` decides ties and offsets; ``stopwatch`` (seconds) only measures."""
 
@@ -102,7 +88,7 @@ class Engine:
         rng: Random,
         stopwatch: Callable[[], float],
         extenders: tuple[Extender, ...] = (),
-        settings: EngineSettings = EngineSettings(),
+        settings: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
     ) -> None:
         self.profiles = profiles
         self.settings = settings
@@ -243,7 +229,11 @@ class Engine:
         return True
 
     def _gates_of(self, profiles: Mapping[str, Profile]) -> Gates:
-        return Gates({name: profile.pre_enqueue_plugins for name, profile in profiles.items()}, self, self.facts)
+        return Gates(
+            {name: profile.pre_enqueue_plugins for name, profile in profiles.items()},
+            GateFacts(self.cache, lambda: self.removals),
+            self.facts,
+        )
 
     def _hints_of(self, profiles: Mapping[str, Profile]) -> HintMap:
         has_extenders = bool(self._context.extenders)
@@ -487,19 +477,8 @@ class Engine:
         profile = self.profiles[pod.spec.scheduler_name]
         info = PodInfo(pod, node_name="")
         attempt = Attempt(info.key, info.uid, profile.scheduler_name, number=0, started_wall=now.wall)
-        context = CycleContext(
-            cache=self.cache,
-            nominator=self.nominator,
-            classes=self.classes,
-            extenders=(),
-            rng=Random(0),
-            stopwatch=self._context.stopwatch,
-            apply_effects=lambda effects: None,
-            new_ticket=self._new_ticket,
-            report=lambda message: None,
-            documents=self.documents,
-            percentage_of_nodes_to_score=self._context.percentage_of_nodes_to_score,
-            next_start=self._context.next_start,
+        context = replace(
+            self._context, extenders=(), rng=Random(0), apply_effects=lambda effects: None, report=lambda message: None
         )
         return attempt, run_without_extenders(scheduling_cycle(context, profile, info, attempt, now, depth))
 
@@ -507,33 +486,9 @@ class Engine:
         """The last attempt at a pod (``namespace/name``), while it is remembered."""
         return self.attempts.of(key)
 
-    def lookup(self, kind: Kind, key: str) -> Any:
-        """For PreEnqueue plugins: an object by kind and key, or None."""
-        return self.cache.objects.get(kind, key)
-
-    def is_removing_victims_for(self, uid: str) -> bool:
-        """For PreEnqueue plugins: whether a preemption for this pod is still running."""
-        return self.removals.is_removing_for(uid)
-
-    def preemptors_held_back(self) -> Collection[str]:
-        """For PreEnqueue plugins: UIDs of pods for which a preemption is still running, for sure."""
-        return self.removals.held_back
-
     def check(self) -> None:
         """Raise InvariantViolation unless every part, and what the parts know of each other, is consistent."""
-        self.cache.check()
-        self.queue.check()
-        for uid in self.removals.held_back:
-            if not self.removals.is_removing_for(uid):
-                raise InvariantViolation(f"{uid} counts as held back, but no removal holds it back")
-        for binding in self.bindings.under_way:
-            uid = binding.pod.uid
-            if self.queue.find(binding.pod.key) is binding.queued:
-                raise InvariantViolation(f"pod {binding.pod.key} is being bound and waits in the queue")
-            if self.cache.placed(uid) is None and self.known_pods.by_uid(uid) is not None:
-                known = self.known_pods.by_uid(uid)
-                if known is not None and not known.is_terminating:
-                    raise InvariantViolation(f"pod {binding.pod.key} is being bound but counts nowhere")
+        check_engine(self)
 
     def _waits_for_permit(self, uid: str) -> bool:
         binding = self.bindings.get(uid)

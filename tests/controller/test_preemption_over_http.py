@@ -148,7 +148,7 @@ async def start(connection: ConnectionSettings, client: ApiClient) -> Start:
 async def test_a_preemptor_is_gated_while_its_victims_are_removed_and_placed_then(
     start: Start, cluster: EmbeddedCluster, victims: int
 ) -> None:
-    """1, 2."""
+    """Race 1, 2 of preemption with everything else."""
     async with start() as running:
         await running.node()
         for number in range(victims):
@@ -167,7 +167,7 @@ async def test_a_preemptor_is_gated_while_its_victims_are_removed_and_placed_the
 
 @pytest.mark.parametrize("kind", ["resources", "a filter of one's own"])
 async def test_victims_get_their_condition_and_the_preemptor_its_nomination(start: Start, kind: str) -> None:
-    """3."""
+    """Race 3 of preemption with everything else."""
     plugin = scripted("OneEach", filter=lambda pod, node: None)
     plugin.filter_one = lambda self, state, pod, node, there: (  # type: ignore[attr-defined]
         unschedulable("taken") if there.pods else None
@@ -190,7 +190,7 @@ async def test_victims_get_their_condition_and_the_preemptor_its_nomination(star
 
 
 async def test_a_refusal_that_no_eviction_changes_means_no_preemption(start: Start) -> None:
-    """4."""
+    """Race 4 of preemption with everything else."""
     async with start(scripted("Refuses", filter=lambda pod, node: unresolvable("never"))) as running:
         await running.node()
         await running.pod("low", "4", level="low", node="n")
@@ -205,7 +205,7 @@ async def test_a_refusal_that_no_eviction_changes_means_no_preemption(start: Sta
 async def test_anti_affinity_removes_just_the_pod_in_conflict_if_it_is_less_important(
     start: Start, level: str, dies: bool
 ) -> None:
-    """5."""
+    """Race 5 of preemption with everything else."""
     conflict = affinity_json(anti_required=[pod_term({"app": "high"})])
     async with start() as running:
         await running.node()
@@ -219,7 +219,7 @@ async def test_anti_affinity_removes_just_the_pod_in_conflict_if_it_is_less_impo
 
 @pytest.mark.parametrize("how", ["never", "disabled"])
 async def test_a_pod_that_must_not_preempt_waits(start: Start, how: str) -> None:
-    """6."""
+    """Race 6 of preemption with everything else."""
     sets = {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}} if how == "disabled" else {}
     async with start(**sets) as running:
         classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -240,7 +240,7 @@ async def test_a_pod_that_must_not_preempt_waits(start: Start, how: str) -> None
 
 
 async def test_the_priority_is_that_of_the_class_and_an_unknown_class_is_refused(start: Start) -> None:
-    """7."""
+    """Race 7 of preemption with everything else."""
     async with start() as running:
         await running.node()
         await running.pod("low", "4", level="low", node="n")

@@ -13,7 +13,7 @@ from tests.engine.scripted import scripted
 
 @pytest.mark.parametrize("status", [403, 500])
 def test_when_a_removal_fails_the_last_victim_is_spared_and_the_next_attempt_works(status: int) -> None:
-    """35."""
+    """Race 35 of preemption with everything else."""
     cluster = cluster_of("3")
     running(cluster, 3)
     cluster.pod("high", cpu="3", priority=100)
@@ -29,7 +29,7 @@ def test_when_a_removal_fails_the_last_victim_is_spared_and_the_next_attempt_wor
 
 
 def test_a_lesser_nomination_that_can_not_be_cleared_holds_up_nothing() -> None:
-    """36."""
+    """Race 36 of preemption with everything else."""
     cluster = cluster_of("2")
     cluster.pod("low", cpu="2", priority=1, node="n")
     cluster.pod("mid", cpu="2", priority=2)
@@ -46,7 +46,7 @@ def test_a_lesser_nomination_that_can_not_be_cleared_holds_up_nothing() -> None:
 
 
 def test_when_all_victims_terminate_already_nothing_is_written_and_the_pod_is_not_gated() -> None:
-    """38."""
+    """Race 38 of preemption with everything else."""
     cluster = cluster_of("2")
     cluster.pod("low", cpu="2", priority=1, node="n", deleted="2027-01-01T00:00:00Z")
     cluster.pod("high", cpu="2", priority=100)
@@ -83,7 +83,7 @@ def test_the_priority_that_admission_wrote_counts_whatever_the_class_is_called()
 
 @pytest.mark.parametrize("at", [PatchPodStatus, DeletePod])
 def test_a_victim_that_is_not_found_is_as_good_as_removed_and_no_event_is_written(at: type) -> None:
-    """37."""
+    """Race 37 of preemption with everything else."""
     cluster = cluster_of("2")
     running(cluster, 2)
     cluster.pod("high", cpu="2", priority=100)
@@ -105,7 +105,7 @@ def test_a_victim_that_is_not_found_is_as_good_as_removed_and_no_event_is_writte
 
 
 def test_a_victim_that_has_the_condition_already_is_just_deleted() -> None:
-    """37."""
+    """Race 37 of preemption with everything else."""
     condition = {
         "type": "DisruptionTarget",
         "status": "True",

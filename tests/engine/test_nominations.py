@@ -14,7 +14,7 @@ from tests.engine.scripted import calls_of, scripted
 
 
 def test_a_more_important_preemptor_clears_the_nomination_of_a_lesser_one() -> None:
-    """20."""
+    """Race 20 of preemption with everything else."""
     cluster = cluster_of("5")
     cluster.lingering = {f"low{number}" for number in range(4)}
     running(cluster, 4)
@@ -45,7 +45,7 @@ def test_a_nomination_that_has_not_come_back_yet_is_cleared_too() -> None:
 
 
 def test_an_important_pod_ignores_the_nomination_of_a_lesser_one() -> None:
-    """21."""
+    """Race 21 of preemption with everything else."""
     cluster = cluster_of("2")
     cluster.lingering = {"low"}
     cluster.pod("low", cpu="1", priority=1, node="n")
@@ -66,7 +66,7 @@ def test_an_important_pod_ignores_the_nomination_of_a_lesser_one() -> None:
 
 @pytest.mark.parametrize("other", ["none", "tainted"])
 def test_a_nomination_is_cleared_when_its_node_is_gone(other: str) -> None:
-    """22."""
+    """Race 22 of preemption with everything else."""
     cluster = cluster_of("2")
     cluster.lingering = {"low"}
     if other == "tainted":
@@ -85,7 +85,7 @@ def test_a_nomination_is_cleared_when_its_node_is_gone(other: str) -> None:
 
 
 def test_a_nomination_is_cleared_when_pre_bind_fails() -> None:
-    """23."""
+    """Race 23 of preemption with everything else."""
     cluster = Cluster(scripted("Fails", pre_flight=lambda pod, node: PreFlight()))
     cluster.node("n", cpu="2")
     cluster.pod("low", cpu="2", priority=1, node="n")
@@ -102,7 +102,7 @@ def test_a_nomination_is_cleared_when_pre_bind_fails() -> None:
 
 
 def test_a_preset_nomination_gives_way_to_a_better_node() -> None:
-    """24."""
+    """Race 24 of preemption with everything else."""
     cluster = Cluster()
     cluster.node("n1", cpu="2")
     cluster.node("n2", cpu="2")
@@ -115,7 +115,7 @@ def test_a_preset_nomination_gives_way_to_a_better_node() -> None:
 
 
 def test_a_preset_nomination_that_can_never_work_is_cleared_and_the_room_is_anybodys() -> None:
-    """25."""
+    """Race 25 of preemption with everything else."""
     cluster = cluster_of("2")
     cluster.pod("huge", cpu="8", priority=100, nominated="n")
     cluster.pod("small", cpu="2", priority=1)
@@ -125,7 +125,7 @@ def test_a_preset_nomination_that_can_never_work_is_cleared_and_the_room_is_anyb
 
 
 def test_a_preset_nomination_of_a_lesser_pod_keeps_nobody_off() -> None:
-    """26."""
+    """Race 26 of preemption with everything else."""
     cluster = cluster_of("2")
     cluster.pod("low", cpu="2", priority=1, nominated="n")
     cluster.pod("high", cpu="2", priority=100)
@@ -135,7 +135,7 @@ def test_a_preset_nomination_of_a_lesser_pod_keeps_nobody_off() -> None:
 
 
 def test_a_preset_nomination_that_fits_is_followed() -> None:
-    """27."""
+    """Race 27 of preemption with everything else."""
     cluster = Cluster()
     cluster.nodes_like(4, cpu="4")
     cluster.pod("a", cpu="2", nominated="n2")
@@ -146,7 +146,7 @@ def test_a_preset_nomination_that_fits_is_followed() -> None:
 
 @pytest.mark.parametrize("is_free", [True, False])
 def test_the_nominated_node_costs_one_filter_call_and_others_are_tried_only_if_it_fails(is_free: bool) -> None:
-    """28."""
+    """Race 28 of preemption with everything else."""
     plugin = scripted("Looks", filter=lambda pod, node: unschedulable("no") if node == "n0" and not is_free else None)
     cluster = Cluster(plugin)
     cluster.nodes_like(3)
@@ -165,7 +165,7 @@ def test_the_nominated_node_costs_one_filter_call_and_others_are_tried_only_if_i
 def test_the_expected_node_is_announced_just_where_there_is_something_to_wait_for(
     permits: bool, works: bool, written: bool
 ) -> None:
-    """29."""
+    """Race 29 of preemption with everything else."""
     plugin = scripted(
         "Maybe",
         permit=lambda pod, node: Wait(10) if permits else None,
@@ -181,7 +181,7 @@ def test_the_expected_node_is_announced_just_where_there_is_something_to_wait_fo
 
 @pytest.mark.parametrize("what", ["un-nominated", "deleted"])
 def test_pods_kept_off_by_a_nomination_are_woken_when_it_goes(what: str) -> None:
-    """30."""
+    """Race 30 of preemption with everything else."""
     cluster = cluster_of("2")
     cluster.lingering = {"victim"}
     cluster.pod("victim", cpu="1", priority=1, node="n")

@@ -23,7 +23,7 @@ from tests.engine.scripted import scripted
 
 @pytest.mark.parametrize("victims", [1, 2])
 def test_a_preemptor_is_gated_until_its_victims_are_removed(victims: int) -> None:
-    """1, 2."""
+    """Race 1, 2 of preemption with everything else."""
     cluster = cluster_of()
     running(cluster, victims, str(4 // victims))
     cluster.pod("high", cpu="4", priority=100)
@@ -47,7 +47,7 @@ class _Counting(State):
 
 @pytest.mark.parametrize("kind", ["plain", "with state"])
 def test_any_filter_can_be_satisfied_by_preemption(kind: str) -> None:
-    """3."""
+    """Race 3 of preemption with everything else."""
     plugin = scripted("OneEach", filter=lambda pod, node: None)
     if kind == "plain":
         plugin.filter_one = lambda self, state, pod, node, there: (  # type: ignore[attr-defined]
@@ -73,7 +73,7 @@ def test_any_filter_can_be_satisfied_by_preemption(kind: str) -> None:
 
 
 def test_a_refusal_that_no_eviction_changes_means_no_preemption() -> None:
-    """4."""
+    """Race 4 of preemption with everything else."""
     cluster = Cluster(scripted("Never", filter=lambda pod, node: unresolvable("never")))
     cluster.node("n")
     running(cluster, 1)
@@ -86,7 +86,7 @@ def test_a_refusal_that_no_eviction_changes_means_no_preemption() -> None:
 
 @pytest.mark.parametrize(("priority", "dies"), [(1, True), (100, False), (200, False)])
 def test_anti_affinity_removes_just_the_pod_in_conflict_if_it_is_less_important(priority: int, dies: bool) -> None:
-    """5."""
+    """Race 5 of preemption with everything else."""
     cluster = cluster_of()
     conflict = builders.affinity_json(anti_required=[builders.pod_term({"app": "high"})])
     cluster.pod("bystander", cpu="1", node="n", priority=1)
@@ -101,7 +101,7 @@ def test_anti_affinity_removes_just_the_pod_in_conflict_if_it_is_less_important(
 
 @pytest.mark.parametrize("how", ["never", "disabled"])
 def test_a_pod_that_must_not_preempt_waits(how: str) -> None:
-    """6."""
+    """Race 6 of preemption with everything else."""
     disabled = {"plugins": {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}}
     cluster = cluster_of(profile=disabled if how == "disabled" else None)
     running(cluster, 4)
@@ -117,7 +117,7 @@ def test_a_pod_that_must_not_preempt_waits(how: str) -> None:
 
 
 def test_a_less_important_pod_respects_a_running_preemption() -> None:
-    """8."""
+    """Race 8 of preemption with everything else."""
     cluster = cluster_of()
     running(cluster, 2, "2")
     cluster.pod("high", cpu="4", priority=100)
@@ -134,7 +134,7 @@ def test_a_less_important_pod_respects_a_running_preemption() -> None:
 
 
 def test_a_more_important_pod_picks_the_same_victims_and_wins() -> None:
-    """9."""
+    """Race 9 of preemption with everything else."""
     cluster = cluster_of()
     running(cluster, 4)
     cluster.pod("high", cpu="4", priority=100)
@@ -158,7 +158,7 @@ def test_a_more_important_pod_picks_the_same_victims_and_wins() -> None:
 
 
 def test_two_preemptors_on_one_node_both_get_their_room() -> None:
-    """10."""
+    """Race 10 of preemption with everything else."""
     cluster = cluster_of()
     running(cluster, 4)
     cluster.pod("high", cpu="2", priority=100)
@@ -174,7 +174,7 @@ def test_two_preemptors_on_one_node_both_get_their_room() -> None:
 
 
 def test_a_preemptor_whose_room_was_taken_looks_elsewhere_and_does_not_sleep() -> None:
-    """11."""
+    """Race 11 of preemption with everything else."""
     cluster = cluster_of()
     running(cluster, 3, name="gone")
     cluster.pod("stuck", cpu="1", priority=1)
@@ -203,7 +203,7 @@ def test_a_preemptor_whose_room_was_taken_looks_elsewhere_and_does_not_sleep() -
 
 
 def test_a_preemptor_goes_before_the_many_small_pods_that_wait() -> None:
-    """12."""
+    """Race 12 of preemption with everything else."""
     cluster = cluster_of("5")
     for number in range(10):
         cluster.pod(f"low{number}", cpu="1", priority=1)
@@ -237,7 +237,7 @@ def test_pods_made_right_after_a_preemption_never_take_its_room(seed: int) -> No
 
 
 def test_a_victim_whose_binding_hangs_is_deleted_and_its_room_is_free_at_once() -> None:
-    """14."""
+    """Race 14 of preemption with everything else."""
     cluster = cluster_of()
     cluster.pod("low", cpu="4", priority=1)
     cluster.schedule()
@@ -252,7 +252,7 @@ def test_a_victim_whose_binding_hangs_is_deleted_and_its_room_is_free_at_once() 
 
 
 def test_a_victim_in_binding_with_a_long_grace_period_makes_room_once_it_terminates() -> None:
-    """15."""
+    """Race 15 of preemption with everything else."""
     cluster = cluster_of()
     cluster.lingering = {"low"}
     cluster.pod("low", cpu="4", priority=1)
@@ -265,7 +265,7 @@ def test_a_victim_in_binding_with_a_long_grace_period_makes_room_once_it_termina
 
 
 def test_what_a_victim_in_binding_has_reserved_is_free_only_when_its_bind_has_ended() -> None:
-    """16."""
+    """Race 16 of preemption with everything else."""
     holder: set[str] = set()
     plugin = scripted(
         "License",
@@ -294,7 +294,7 @@ def test_what_a_victim_in_binding_has_reserved_is_free_only_when_its_bind_has_en
 
 @pytest.mark.parametrize("at", ["Permit", "PreBind"])
 def test_a_victim_that_is_not_bound_yet_is_not_deleted_but_placed_elsewhere(at: str) -> None:
-    """17, 18."""
+    """Race 17, 18 of preemption with everything else."""
     held = scripted(
         "Holds",
         permit=lambda pod, node: Wait(60) if at == "Permit" and (pod, node) == ("low", "big") else None,
@@ -319,7 +319,7 @@ def test_a_victim_that_is_not_bound_yet_is_not_deleted_but_placed_elsewhere(at: 
 
 
 def test_when_a_waiting_pod_is_deleted_the_next_is_tried_at_once() -> None:
-    """19."""
+    """Race 19 of preemption with everything else."""
     cluster = Cluster(scripted("Holds", permit=lambda pod, node: Wait(60) if pod == "first" else None))
     cluster.node("n", cpu="4")
     cluster.pod("first", cpu="4", priority=7)
@@ -338,7 +338,7 @@ def test_when_a_waiting_pod_is_deleted_the_next_is_tried_at_once() -> None:
 
 
 def test_a_pod_without_a_budget_dies_before_those_under_one() -> None:
-    """31."""
+    """Race 31 of preemption with everything else."""
     cluster = cluster_of("3")
     cluster.show(builders.budget("budget", {"app": "kept"}, allowed=0))
     for name in ("kept0", "kept1"):
@@ -351,7 +351,7 @@ def test_a_pod_without_a_budget_dies_before_those_under_one() -> None:
 
 
 def test_a_node_whose_budget_is_exhausted_is_avoided() -> None:
-    """32."""
+    """Race 32 of preemption with everything else."""
     cluster = Cluster()
     cluster.node("n1", cpu="1")
     cluster.node("n2", cpu="1")
@@ -364,7 +364,7 @@ def test_a_node_whose_budget_is_exhausted_is_avoided() -> None:
 
 
 def test_violations_count_first_then_the_most_important_victim_then_the_number() -> None:
-    """33."""
+    """Race 33 of preemption with everything else."""
     cluster = Cluster()
     for name in ("n1", "n2", "n3"):
         cluster.node(name, cpu="3")
@@ -383,7 +383,7 @@ def test_violations_count_first_then_the_most_important_victim_then_the_number()
 
 @pytest.mark.parametrize(("owners", "victims"), [((("a",), ()), 1), ((("a",), ("b",)), 2), ((("a", "b"), ()), 1)])
 def test_just_the_pods_that_hold_the_claims_die(owners: tuple[tuple[str, ...], ...], victims: int) -> None:
-    """34."""
+    """Race 34 of preemption with everything else."""
     cluster = cluster_of()
     wanted = sorted({claim for claims in owners for claim in claims})
     for claim in wanted:

@@ -1,0 +1,23 @@
+"""What configuration says to the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scheduler.config.tandem import PreemptionSettings
+from scheduler.queue.scheduling_queue import QueueSettings
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """``attempts_kept``: how many of the last attempts ``attempt_of`` knows."""
+
+    queue: QueueSettings = QueueSettings()  # noqa: RUF009 - frozen
+    percentage_of_nodes_to_score: int | None = None
+    counts_foreign_nominations: bool = False
+    preemption: PreemptionSettings = PreemptionSettings()  # noqa: RUF009 - frozen
+    running_preemptions: int = 1_000
+    class_cache_bytes: int = 48 * 2**20
+    cached_classes: int = 1_000
+    cached_selectors: int = 10_000
+    attempts_kept: int = 10_000
