@@ -101,6 +101,8 @@ class EventRecorder:
         self._limiter = RequestLimiter(settings.other_events_per_second, settings.other_events_burst, clock=monotonic)
         self._open_bound = 0
         """Queued or in flight."""
+        self._holds_up = False
+        """``has_room`` has said no."""
         self._last_progress = monotonic()
         """When a ``Scheduled`` event last left, or began to wait with no other before it."""
         self._bound_idle = asyncio.Event()
@@ -128,12 +130,15 @@ class EventRecorder:
 
     @property
     def has_room(self) -> bool:
-        """False asks for no further decisions, so that what is told of them is not told much later. Events that do not
-        leave at all hold up nothing.
+        """False asks for no further decisions, so that what is told of them is not told much later: bindings come
+        before their events, but not by much. Events that do not leave at all hold up nothing.
         """
-        if self._open_bound < self._settings.events_open:
+        if not self._bound:
             return True
-        return self._monotonic() - self._last_progress > STUCK_SECONDS
+        now = self._monotonic()
+        waits = now - self._bound[0].last_seen
+        self._holds_up = waits >= self._settings.event_lag_seconds and now - self._last_progress <= STUCK_SECONDS
+        return not self._holds_up
 
     async def settle(self, seconds: float) -> None:
         """Give the queued ``Scheduled`` events so long to leave: each tells of something that has been done."""
@@ -188,7 +193,8 @@ class EventRecorder:
     def _close_bound(self) -> None:
         self._open_bound -= 1
         self._last_progress = self._monotonic()
-        if self._open_bound == self._settings.events_open - 1:
+        if self._holds_up and self.has_room:
+            self._holds_up = False
             self._on_room()
         if self._open_bound == 0:
             self._bound_idle.set()

@@ -128,9 +128,9 @@ class WriterSettings:
     write_timeout_seconds: float = 10.0
     lookup_seconds: float = 600.0
     """How long it is tried to see what became of a bind without an answer."""
-    events_in_flight: int = 24
-    events_open: int = 256
-    """When so many events tell of decisions that were made, no further pod is taken from the queue."""
+    events_in_flight: int = 8
+    event_lag_seconds: float = 1.5
+    """When a ``Scheduled`` event has waited so long, no further pod is taken from the queue."""
     events_queued: int = 20_000
     other_events_per_second: float = 100.0
     other_events_burst: int = 500

@@ -167,21 +167,22 @@ async def test_an_event_that_was_stored_though_the_answer_was_lost_is_not_double
     assert len(await events(client)) == 1
 
 
-async def test_when_many_decisions_are_still_to_be_told_of_no_more_are_asked_for(client: ApiClient) -> None:
+async def test_when_a_binding_waits_long_to_be_told_of_no_more_decisions_are_asked_for(client: ApiClient) -> None:
     calls: list[str] = []
     clock = Clock()
     recorder = EventRecorder(
         client,
         AlwaysHeld(),
         "host",
-        WriterSettings(events_open=3),
+        WriterSettings(event_lag_seconds=1.5),
         monotonic=clock.monotonic,
         wall=clock.wall,
         on_room=lambda: calls.append("room"),
     )
     for name in "abc":
-        assert recorder.has_room
         recorder.record(scheduled(name))
+    assert recorder.has_room
+    clock.seconds += 1.6
     assert not recorder.has_room
     recorder.start()
     try:
@@ -194,10 +195,9 @@ async def test_when_many_decisions_are_still_to_be_told_of_no_more_are_asked_for
 
 async def test_events_that_can_not_leave_hold_up_nothing(client: ApiClient) -> None:
     clock = Clock()
-    recorder = EventRecorder(
-        client, AlwaysHeld(), "host", WriterSettings(events_open=1), monotonic=clock.monotonic, wall=clock.wall
-    )
+    recorder = EventRecorder(client, AlwaysHeld(), "host", WriterSettings(), monotonic=clock.monotonic, wall=clock.wall)
     recorder.record(scheduled("a"))
+    clock.seconds += 1.6
     assert not recorder.has_room
-    clock.seconds += 3
+    clock.seconds += 1.6
     assert recorder.has_room

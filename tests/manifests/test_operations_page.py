@@ -80,7 +80,7 @@ def test_numbers_are_those_of_the_code() -> None:
         f"allows {pod_spec()['terminationGracePeriodSeconds']} s",
         f"`limits.bindsInFlight` ({limits.binds_in_flight}), and {writer.binds_queued} (`limits.queuedWrites`):",
         f"looked up for {writer.lookup_seconds:g} s;",
-        f"not written yet | {writer.events_open}:",
+        f"waits to be written | {writer.event_lag_seconds:g} s:",
         f"`limits.journalEntries` ({limits.journal_entries:,})",
         f"{writer.events_queued:,}; all but `Scheduled` at {writer.other_events_per_second:g} a second, "
         f"{writer.other_events_burst} at",
