@@ -120,7 +120,7 @@ class ServingSettings:
 class WriterSettings:
     """Limits of everything that is sent. Rates are requests a second, sizes are numbers of commands."""
 
-    binds_in_flight: int = 24
+    binds_in_flight: int = 64
     binds_queued: int = 256
     """When so many wait, no further pod is taken from the queue. Binds are never dropped."""
     writes_in_flight: int = 24
@@ -128,7 +128,7 @@ class WriterSettings:
     write_timeout_seconds: float = 10.0
     lookup_seconds: float = 600.0
     """How long it is tried to see what became of a bind without an answer."""
-    events_in_flight: int = 8
+    events_in_flight: int = 24
     event_lag_seconds: float = 1.5
     """When a ``Scheduled`` event has waited so long, no further pod is taken from the queue."""
     events_queued: int = 20_000
