@@ -174,6 +174,8 @@ class AffinityTerms:
         self._epoch = object()
         self.version = 0
         """Grows with every change of any term."""
+        self.terms_version = 0
+        """Grows when a term comes that nobody had, or goes with the last who had it."""
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
@@ -251,6 +253,7 @@ class AffinityTerms:
         other._new_ids = self._new_ids
         other._clock = self._clock
         other.version = self.version
+        other.terms_version = self.terms_version
         # What exists is shared from now on: both sides copy a term before they change it.
         self._epoch = object()
         return other
@@ -279,6 +282,7 @@ class AffinityTerms:
             del self._ids[key]
             del self._terms[term.id]
             self._index.drop(term.id)
+            self.terms_version = self._tick()
 
     def _tick(self) -> int:
         self.version = next(self._clock)
@@ -292,6 +296,7 @@ class AffinityTerms:
             term_id = self._ids[key] = next(self._new_ids)
             self._terms[term_id] = PlacedTerm(term_id, kind, term, 0, self._epoch)
             self._index.put(term_id, _area(term), term.selector)
+            self.terms_version = self._tick()
         placed = self._terms[term_id]
         if placed.epoch is not self._epoch:
             placed = self._terms[term_id] = placed.copied(self._epoch)

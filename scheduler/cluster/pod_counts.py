@@ -91,7 +91,8 @@ class PodCounts:
         self._clock = count(1)
         self.changes = 0
         """Grows whenever the version of any query is another one; once a query was evicted, with every pod."""
-        self._has_evicted = False
+        self.evictions = 0
+        """How many ids mean nothing any more."""
         self._epoch = object()
         """The mark of what may be changed in place: what bears another mark is shared with a copy."""
 
@@ -191,7 +192,7 @@ class PodCounts:
         other._new_ids = self._new_ids
         other._clock = self._clock
         other.changes = self.changes
-        other._has_evicted = self._has_evicted
+        other.evictions = self.evictions
         # All that exists is shared from now on: neither side may go on with its mark.
         self._epoch = object()
         return other
@@ -224,7 +225,7 @@ class PodCounts:
         return self._table.size if self._frozen_size is None else self._frozen_size
 
     def _change(self, group: _Group, row: int, sign: int, terminating: bool) -> None:
-        if group.counters or self._has_evicted:
+        if group.counters or self.evictions:
             self.changes += 1
         for query_id in group.counters:
             counter = self._writable(query_id)
@@ -265,7 +266,7 @@ class PodCounts:
 
     def _evict(self, query: Query) -> None:
         query_id = self._ids.pop(query)
-        self._has_evicted = True
+        self.evictions += 1
         self.changes += 1
         self._index.drop(query_id)
         for groups, labels in self._matching_groups(query):

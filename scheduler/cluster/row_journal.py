@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 NODE_CHANGED = 1
 """The Node object of the row was added, changed or removed."""
@@ -10,6 +15,20 @@ USAGE_CHANGED = 2
 """Pods came to or left the row."""
 
 _FLAGS = 2
+_ALL_FLAGS = NODE_CHANGED | USAGE_CHANGED
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """``few`` are rows with their flags united; or, where more have changed, ``many`` has their numbers (int64, some
+    perhaps twice) and ``few`` is empty. ``flags``: those of all of them united."""
+
+    flags: int
+    few: dict[int, int]
+    many: npt.NDArray[np.int64] | None = None
+
+
+NO_CHANGES = RowChanges(0, {})
 
 
 class RowJournal:
@@ -19,7 +38,7 @@ class RowJournal:
 
     def __init__(self, limit: int = 8192) -> None:
         self.limit = limit
-        self._entries: list[int] = []
+        self._entries = array("q")
         self._first = 0
 
     @property
@@ -42,12 +61,27 @@ class RowJournal:
         entries = self._entries[start:]
         if len(entries) == 1:
             # By far the most frequent: one pod was placed since.
-            return {entries[0] >> _FLAGS: entries[0] & (NODE_CHANGED | USAGE_CHANGED)}
+            return {entries[0] >> _FLAGS: entries[0] & _ALL_FLAGS}
         changed: dict[int, int] = {}
         for entry in entries:
             row = entry >> _FLAGS
-            changed[row] = changed.get(row, 0) | (entry & (NODE_CHANGED | USAGE_CHANGED))
+            changed[row] = changed.get(row, 0) | (entry & _ALL_FLAGS)
         return changed
 
+    def changes(self, position: int, most_few: int) -> RowChanges | None:
+        """The same for readers that treat single rows one by one, but at most so many."""
+        start = position - self._first
+        if start < 0:
+            return None
+        if len(self._entries) - start <= most_few:
+            few = self.since(position) or {}
+            flags = 0
+            for each in few.values():
+                flags |= each
+            return RowChanges(flags, few)
+        # A slice of an array is a copy: the journal may go on.
+        entries = np.frombuffer(self._entries[start:], np.int64)
+        return RowChanges(int(np.bitwise_or.reduce(entries)) & _ALL_FLAGS, {}, entries >> _FLAGS)
+
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        return ((entry >> _FLAGS, entry & (NODE_CHANGED | USAGE_CHANGED)) for entry in self._entries)
+        return ((entry >> _FLAGS, entry & _ALL_FLAGS) for entry in self._entries)

@@ -6,10 +6,11 @@ series has been silent for six minutes or every thirty (reference cycle.md §13,
 a series keeps its first note, so that ``kubectl describe`` would go on showing a reason that has passed. kube-scheduler
 1.36 comes to the same by the pod's resourceVersion, which the condition with the new reason has changed.
 
-Pacing: ``Scheduled`` follows a binding and leaves at once. All others share one token bucket (100 a second, 500 at once
-by default) and take turns by namespace, so that neither 10,000 pods that fit nowhere nor the victims of a thousand
-preemptions drown the API server, hold up what makes room, or silence the other namespaces. Queues are bounded: the
-oldest of the namespace with the most goes first. Losing events never touches scheduling.
+Pacing: where many bindings are open, events give way to them, for a few seconds at most: a pod that starts is worth
+more than the tale of one that has. ``Scheduled`` is not held back otherwise. All others share one token bucket (100 a
+second, 500 at once by default) and take turns by namespace, so that neither 10,000 pods that fit nowhere nor the
+victims of a thousand preemptions drown the API server, hold up what makes room, or silence the other namespaces.
+Queues are bounded: the oldest of the namespace with the most goes first. Losing events never touches scheduling.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ LONGEST_NAME = 253
 EVENT_TIMEOUT_SECONDS = 10.0
 SCHEDULED = "Scheduled"
 STUCK_SECONDS = 2.0
+LOOK_SECONDS = 0.1
 EVENT_TRIES = 3
 
 EventKey = tuple[str, str, str, str, PodReference, PodReference | None, str]
@@ -84,8 +86,10 @@ class EventRecorder:
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], int] = time.time_ns,
         on_room: Callable[[], None] = lambda: None,
+        gives_way: Callable[[], bool] = lambda: False,
     ) -> None:
         self.counts = EventCounts()
+        self._gives_way = gives_way
         self._on_room = on_room
         self._client = client
         self._leadership = leadership
@@ -217,8 +221,10 @@ class EventRecorder:
             await self._has_bound.acquire()
             if not self._bound:
                 continue
+            series = self._bound.popleft()
             try:
-                await self._write(self._bound.popleft())
+                await self._let_bindings_pass(series)
+                await self._write(series)
             finally:
                 self._close_bound()
 
@@ -228,7 +234,14 @@ class EventRecorder:
             await self._limiter.admit()
             series = self._next_other()
             if series is not None:
+                await self._let_bindings_pass(series)
                 await self._write(series)
+
+    async def _let_bindings_pass(self, series: _Series) -> None:
+        """Workers are few, so a look now and then costs less than being told of every binding that ends."""
+        latest = series.last_seen + self._settings.event_patience_seconds
+        while self._gives_way() and (rest := latest - self._monotonic()) > 0:  # noqa: ASYNC110
+            await asyncio.sleep(min(LOOK_SECONDS, rest))
 
     async def _sweeper(self) -> None:
         """Writes the counts of series that fell silent, and of long ones now and then; forgets the silent."""

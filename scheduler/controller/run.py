@@ -119,7 +119,7 @@ class Shell:
         self.client = ApiClient(
             CredentialSource(connection, environment),
             limiter=limiter,
-            connections=128,
+            connections=256,
             timeout_seconds=connection.timeout_seconds,
         )
         self.metrics = SchedulerMetrics()
@@ -128,7 +128,12 @@ class Shell:
         if isinstance(writer := self.writer, Writer):
             self.metrics.bind_seconds = lambda: writer.bind_seconds
         self.events = EventRecorder(
-            self.client, leadership, settings.hostname, settings.writer, on_room=lambda: self.loop.wake()
+            self.client,
+            leadership,
+            settings.hostname,
+            settings.writer,
+            on_room=lambda: self.loop.wake(),
+            gives_way=lambda: self.writer.is_pressed,
         )
         self.extenders = ExtenderCalls(lambda answer: self.loop.feed_one(answer), parts.extender_ssl)
         self.plugins = PluginCalls(lambda finished: self.loop.feed_one(finished), parts.plugin_calls)

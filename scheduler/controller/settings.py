@@ -120,16 +120,23 @@ class ServingSettings:
 class WriterSettings:
     """Limits of everything that is sent. Rates are requests a second, sizes are numbers of commands."""
 
-    binds_in_flight: int = 64
+    binds_in_flight: int = 128
     binds_queued: int = 256
     """When so many wait, no further pod is taken from the queue. Binds are never dropped."""
     writes_in_flight: int = 24
+    reports_in_flight: int = 24
+    binds_that_press: int = 8
+    """Where so many bindings are open, what is only told (conditions, events) gives way to them for a while."""
+    report_patience_seconds: float = 1.0
+    """How long a condition does."""
     bind_timeout_seconds: float = 15.0
     write_timeout_seconds: float = 10.0
     lookup_seconds: float = 600.0
     """How long it is tried to see what became of a bind without an answer."""
     events_in_flight: int = 24
-    event_lag_seconds: float = 1.5
+    event_patience_seconds: float = 2.5
+    """How long an event does."""
+    event_lag_seconds: float = 3.5
     """When a ``Scheduled`` event has waited so long, no further pod is taken from the queue."""
     events_queued: int = 20_000
     other_events_per_second: float = 100.0

@@ -111,6 +111,11 @@ class ShadowWriter:
         return len(self._waiting) < MOST_WAITING
 
     @property
+    def is_pressed(self) -> bool:
+        """No binding is sent that an event could be in the way of."""
+        return False
+
+    @property
     def open_writes(self) -> int:
         return len(self._waiting)
 

@@ -1,6 +1,8 @@
 """Carries out the engine's writes: bounded, retried where that is safe, each outcome returned as a stimulus.
 
-Binds have a pool of their own and are never dropped; status patches, deletions, evictions and updates share another.
+Binds have a pool of their own and are never dropped. What only reports (status patches that nobody waits for) has
+another and gives way to bindings for a moment: often the pod is bound meanwhile, and the report is not needed any more.
+What somebody waits for (deletions, evictions, updates, conditions of victims) has a third.
 The writes of one pod leave one after the other. The right to write is checked right before each one.
 """
 
@@ -32,6 +34,7 @@ STATUS_PATCH_FIRST_SECONDS = 0.01
 STATUS_PATCH_FACTOR = 5.0
 LONGEST_WAIT_SECONDS = 1.0
 LONGEST_RETRY_AFTER_SECONDS = 5.0
+LOOK_SECONDS = 0.1
 
 Outcome = TypeVar("Outcome")
 
@@ -85,7 +88,10 @@ class Writer:
         on_finished: Callable[[WriteFinished], None],
         settings: WriterSettings,
         jitter: Callable[[], float],
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._monotonic = monotonic
         self.counts = WriterCounts()
         self.bind_seconds: float | None = None
         """What the binding took of which ``on_finished`` is being told; None outside of that, and for other writes."""
@@ -97,15 +103,15 @@ class Writer:
         self._waits = _Waits(jitter)
         self._lookup_seconds = settings.lookup_seconds
         self._binds: deque[BindPod] = deque()
-        self._others: OrderedDict[int, WriteCommand] = OrderedDict()
-        self._patch_of: dict[str, int] = {}
-        """Pod UID → number of its queued status patch that nobody waits for."""
-        self._next_number = 0
+        self._others: deque[WriteCommand] = deque()
+        self._reports: OrderedDict[str, tuple[PatchPodStatus, float]] = OrderedDict()
+        """Pod UID → its queued status patch that nobody waits for, and when that was queued."""
         self._busy: set[str] = set()
         """UIDs of pods with a write in flight."""
         self._parked: dict[str, deque[WriteCommand]] = {}
         self._bind_wake = asyncio.Semaphore(0)
         self._other_wake = asyncio.Semaphore(0)
+        self._report_wake = asyncio.Semaphore(0)
         self._workers: list[asyncio.Task[None]] = []
         self._idle = asyncio.Event()
         self._idle.set()
@@ -116,6 +122,8 @@ class Writer:
             self._workers.append(asyncio.create_task(self._bind_worker(), name=f"bind worker {number}"))
         for number in range(self._settings.writes_in_flight):
             self._workers.append(asyncio.create_task(self._other_worker(), name=f"write worker {number}"))
+        for number in range(self._settings.reports_in_flight):
+            self._workers.append(asyncio.create_task(self._report_worker(), name=f"report worker {number}"))
 
     async def close(self) -> None:
         for worker in self._workers:
@@ -127,6 +135,11 @@ class Writer:
     def has_room(self) -> bool:
         """Whether another pod may be decided on: not so many binds wait that decisions would go stale."""
         return len(self._binds) < self._settings.binds_queued
+
+    @property
+    def is_pressed(self) -> bool:
+        """Whether so many bindings are open that what can wait for them should."""
+        return len(self._binds) + self.binds_in_flight >= self._settings.binds_that_press
 
     @property
     def open_writes(self) -> int:
@@ -145,8 +158,8 @@ class Writer:
     def submit(self, command: WriteCommand) -> None:
         """Never blocks, never drops (but a patch that a newer one or the pod's bind makes pointless)."""
         if isinstance(command, BindPod):
-            self._overtake_patch(command.pod.uid)
-        elif isinstance(command, PatchPodStatus) and not command.ticket and self._merge_patch(command):
+            self._overtake_report(command.pod.uid)
+        elif isinstance(command, PatchPodStatus) and not command.ticket and self._merge_report(command):
             return
         self._open += 1
         self._idle.clear()
@@ -158,29 +171,36 @@ class Writer:
         if isinstance(command, BindPod):
             self._binds.append(command)
             self._bind_wake.release()
-            return
-        self._next_number += 1
-        self._others[self._next_number] = command
-        if isinstance(command, PatchPodStatus) and not command.ticket:
-            self._patch_of[command.pod.uid] = self._next_number
-        self._other_wake.release()
+        elif isinstance(command, PatchPodStatus) and not command.ticket:
+            self._reports[command.pod.uid] = command, self._monotonic()
+            self._report_wake.release()
+        else:
+            self._others.append(command)
+            self._other_wake.release()
 
-    def _merge_patch(self, newer: PatchPodStatus) -> bool:
-        """Fold into the pod's queued patch: what the newer one leaves open, it takes from the older."""
-        number = self._patch_of.get(newer.pod.uid)
-        older = self._others.get(number) if number is not None else None
-        if number is None or not isinstance(older, PatchPodStatus):
+    def _merge_report(self, newer: PatchPodStatus) -> bool:
+        """Whether there was a queued patch of the pod to fold it into."""
+        found = self._reports.get(newer.pod.uid)
+        if found is None:
             return False
-        condition = newer.condition if newer.condition is not None else older.condition
-        nominated = newer.nominated_node_name if newer.nominated_node_name is not None else older.nominated_node_name
-        self._others[number] = msgspec.structs.replace(newer, condition=condition, nominated_node_name=nominated)
+        older, since = found
+        self._reports[newer.pod.uid] = _folded(older, newer), since
         self.counts.merged += 1
         return True
 
-    def _overtake_patch(self, uid: str) -> None:
+    def _requeue(self, command: WriteCommand) -> None:
+        """One that was parked; a patch may find that a newer one came meanwhile."""
+        newer = self._reports.get(command.pod.uid) if isinstance(command, PatchPodStatus) else None
+        if isinstance(command, PatchPodStatus) and not command.ticket and newer is not None:
+            self._reports[command.pod.uid] = _folded(command, newer[0]), newer[1]
+            self.counts.merged += 1
+            self._finish_one()
+        else:
+            self._enqueue(command)
+
+    def _overtake_report(self, uid: str) -> None:
         """The bind makes the pod's queued patch meaningless, and after it the patch would be wrong."""
-        number = self._patch_of.pop(uid, None)
-        if number is not None and self._others.pop(number, None) is not None:
+        if self._reports.pop(uid, None) is not None:
             self.counts.overtaken += 1
             self._finish_one()
 
@@ -198,12 +218,24 @@ class Writer:
     async def _other_worker(self) -> None:
         while True:
             await self._other_wake.acquire()
-            if not self._others:
-                continue
-            number, command = self._others.popitem(last=False)
-            if isinstance(command, PatchPodStatus) and self._patch_of.get(command.pod.uid) == number:
-                del self._patch_of[command.pod.uid]
-            await self._run_in_turn(command)
+            await self._run_in_turn(self._others.popleft())
+
+    async def _report_worker(self) -> None:
+        while True:
+            await self._report_wake.acquire()
+            await self._let_bindings_pass()
+            if self._reports:
+                _, (command, _) = self._reports.popitem(last=False)
+                await self._run_in_turn(command)
+
+    async def _let_bindings_pass(self) -> None:
+        """Reports stay where a newer one can be folded in, until the oldest has waited long enough."""
+        while self.is_pressed and self._reports:
+            _, since = next(iter(self._reports.values()))
+            rest = since + self._settings.report_patience_seconds - self._monotonic()
+            if rest <= 0:
+                return
+            await asyncio.sleep(min(LOOK_SECONDS, rest))
 
     async def _run_in_turn(self, command: WriteCommand) -> None:
         """One write of a pod at a time; the others of the same pod are parked meanwhile."""
@@ -218,7 +250,7 @@ class Writer:
             self._busy.discard(uid)
             parked = self._parked.get(uid)
             if parked:
-                self._enqueue(parked.popleft())
+                self._requeue(parked.popleft())
                 if not parked:
                     del self._parked[uid]
             self._finish_one()
@@ -325,6 +357,13 @@ class Writer:
             with attempt:
                 return await send()
         raise AssertionError("the last try returns or raises")
+
+
+def _folded(older: PatchPodStatus, newer: PatchPodStatus) -> PatchPodStatus:
+    """What the newer one leaves open, it takes from the older."""
+    condition = newer.condition if newer.condition is not None else older.condition
+    nominated = newer.nominated_node_name if newer.nominated_node_name is not None else older.nominated_node_name
+    return msgspec.structs.replace(newer, condition=condition, nominated_node_name=nominated)
 
 
 def _name_of(command: PatchPodStatus | DeletePod | EvictPod | UpdateObject) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.row_journal import NODE_CHANGED, RowJournal
+from scheduler.cluster.row_journal import NO_CHANGES, NODE_CHANGED, RowChanges, RowJournal
 from scheduler.errors import PluginError
 from scheduler.framework.diagnosis import disjoint_node_sets
 from scheduler.framework.plugin import (
@@ -16,6 +16,7 @@ from scheduler.framework.plugin import (
     FilterPlugin,
     NodeSubset,
     PreFilterPlugin,
+    Rows,
     State,
     Verdicts,
 )
@@ -39,7 +40,7 @@ MOST_REFUSALS = 4096
 _MOST_CODES = 2**15 - 1
 
 MOST_SINGLE_ROWS = 30
-"""Up to so many changed rows the scalar forms are quicker than asking about all rows at once."""
+"""Up to so many changed rows the scalar forms are quicker than asking about the changed ones at once."""
 
 States = dict[str, State | Skip]
 
@@ -189,21 +190,19 @@ class ClassFilters:
         table = view.table
         if len(self.refusals) > MOST_REFUSALS:
             self._forget_refusals()
-        changed = journal.since(self._position) if self._position >= 0 else None
-        is_full = changed is None or len(self.codes) != table.size or len(changed) > MOST_SINGLE_ROWS
+        changes = journal.changes(self._position, MOST_SINGLE_ROWS) if self._position >= 0 else None
+        is_full = changes is None or len(self.codes) != table.size
         if self._only is not None and self._node_version != table.node_version:
             is_full = True
-        rows = {} if changed is None or is_full else changed
+        if changes is None or is_full:
+            changes = NO_CHANGES
         self._position = journal.position
         self._node_version = table.node_version
-        recombine = is_full
-        touched = {row for row, flags in rows.items() if flags & NODE_CHANGED}
-        changed_flags = 0
-        for flags in rows.values():
-            changed_flags |= flags
-        for slot in self._slots if is_full else self._moved_slots(changed_flags):
+        recombine = is_full or (changes.many is not None and bool(changes.flags & NODE_CHANGED))
+        touched = {row for row, flags in changes.few.items() if flags & NODE_CHANGED}
+        for slot in self._slots if is_full else self._moved_slots(changes.flags):
             try:
-                recombine = self._refresh_slot(slot, pod, view, rows, touched, is_full) or recombine
+                recombine = self._refresh_slot(slot, pod, view, changes, touched, is_full) or recombine
             except Exception as error:
                 self._position = -1
                 raise PluginError(slot.name, "Filter", error) from error
@@ -226,7 +225,7 @@ class ClassFilters:
         return slots
 
     def _refresh_slot(
-        self, slot: _Slot, pod: PodInfo, view: View, rows: Mapping[int, int], touched: set[int], is_full: bool
+        self, slot: _Slot, pod: PodInfo, view: View, changes: RowChanges, touched: set[int], is_full: bool
     ) -> bool:
         """Whether the first refusals must be made anew for all rows."""
         state = self.states.get(slot.name, EMPTY_STATE)
@@ -238,10 +237,13 @@ class ClassFilters:
             slot.codes = None
             is_changed = had_refusals
         elif is_full or not is_same:
-            slot.codes = self._all_rows(slot, state, pod, view)
-            is_changed = had_refusals or slot.codes is not None
+            codes = self._codes_of(slot, state, pod, view, view.rows)
+            slot.codes = codes
+            is_changed = had_refusals or codes is not None
+        elif changes.many is not None:
+            is_changed = bool(changes.flags & slot.flags) and self._many_rows(slot, state, pod, view, changes.many)
         else:
-            self._some_rows(slot, state, pod, view, rows, touched)
+            self._few_rows(slot, state, pod, view, changes.few, touched)
             is_changed = False
         slot.is_stale = False
         return is_changed
@@ -332,11 +334,14 @@ class ClassFilters:
         """The only nodes to look at, by name; None = all."""
         return self._only
 
-    def _all_rows(self, slot: _Slot, state: State, pod: PodInfo, view: View) -> npt.NDArray[np.int16] | None:
+    def _codes_of(
+        self, slot: _Slot, state: State, pod: PodInfo, view: View, rows: Rows
+    ) -> npt.NDArray[np.int16] | None:
+        """The plugin's answers in codes of the class, one a row asked; None where all fit."""
         ask = slot.plugin.filter
         if self._times is not None:
             ask = self._times.timing(ask, slot.name, "Filter")
-        verdicts: Verdicts | None = ask(state, pod, view, view.rows)
+        verdicts: Verdicts | None = ask(state, pod, view, rows)
         if verdicts is None or not verdicts.codes.any():
             return None
         ids = np.zeros(len(verdicts.refusals) + 1, np.int16)
@@ -344,7 +349,20 @@ class ClassFilters:
             ids[place + 1] = self._id(slot, refusal)
         return ids[verdicts.codes]
 
-    def _some_rows(
+    def _many_rows(self, slot: _Slot, state: State, pod: PodInfo, view: View, rows: npt.NDArray[np.int64]) -> bool:
+        """Whether any answer is another one."""
+        codes = self._codes_of(slot, state, pod, view, rows)
+        if slot.codes is None:
+            if codes is None:
+                return False
+            slot.codes = np.zeros(view.table.size, np.int16)
+        before = slot.codes[rows]
+        if codes is None:
+            codes = np.zeros(len(rows), np.int16)
+        slot.codes[rows] = codes
+        return bool((before != codes).any())
+
+    def _few_rows(
         self, slot: _Slot, state: State, pod: PodInfo, view: View, rows: Mapping[int, int], touched: set[int]
     ) -> None:
         filter_row = slot.plugin.filter_row

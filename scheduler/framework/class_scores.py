@@ -5,12 +5,12 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.row_journal import RowJournal
+from scheduler.cluster.row_journal import NO_CHANGES, RowChanges, RowJournal
 from scheduler.errors import PluginError
 from scheduler.framework.class_filters import MOST_SINGLE_ROWS, ClassFilters, PluginPoint
 from scheduler.framework.plugin import (
@@ -86,7 +86,8 @@ class _Slot:
         """Its raw scores depend on the row alone: they outlive a change of the feasible rows."""
         self.stamp: Hashable = None
         self.state: State | Skip | None = None
-        self.raw: Scores | None = None
+        self.raw: Scores | int | None = None
+        """A number where all rows have the same. Only where ``answer_is_kept``."""
         self.contribution: npt.NDArray[np.integer] | int | None = None
 
     def stamp_now(self, fragments: Mapping[str, Hashable], view: View) -> Hashable:
@@ -122,8 +123,10 @@ class ClassScores:
         """The plugins that skip are possibly others than when ``evaluated`` was made."""
         self._position = -1
         self._feasibility_version = -1
-        self.ranks: npt.NDArray[np.int64] = np.zeros(0, np.int64)
-        """The total of each row, INFEASIBLE where the class does not fit."""
+        most = sum(slot.weight for slot in self._slots) * MAX_NODE_SCORE
+        self._rank_dtype = np.int32 if most < 2**31 else np.int64
+        self.ranks: npt.NDArray[Any] = np.zeros(0, self._rank_dtype)
+        """The total of each row (int32, int64 for huge weights), INFEASIBLE where the class does not fit."""
         self._epoch: tuple[int, ...] = ()
         """Of the view at the last refresh."""
         self._columns: list[_Slot] | None = None
@@ -157,10 +160,11 @@ class ClassScores:
         filters: ClassFilters,
     ) -> None:
         """Bring ``ranks`` up to date with the view and the filters' answers. Raises PluginError."""
-        changed = journal.since(self._position) if self._position >= 0 else None
+        changes = journal.changes(self._position, MOST_SINGLE_ROWS) if self._position >= 0 else None
         size = view.table.size
-        is_full = changed is None or len(self.ranks) != size or len(changed) > MOST_SINGLE_ROWS
-        rows = {} if changed is None or is_full else changed
+        is_full = changes is None or len(self.ranks) != size
+        if changes is None or is_full:
+            changes = NO_CHANGES
         is_other_set = filters.feasibility_version != self._feasibility_version
         epoch = view.epoch
         is_same_epoch = epoch == self._epoch
@@ -168,24 +172,21 @@ class ClassScores:
         add_up = is_full or filters.changed_feasibility is None
         appeared: set[int] = set() if filters.changed_feasibility is None else filters.changed_feasibility
         gains: dict[int, int] = {}
-        changed_flags = 0
-        for flags in rows.values():
-            changed_flags |= flags
         if is_full or is_other_set or not is_same_epoch:
             self._moved_by.clear()
             slots = self._slots
         else:
-            slots = self._moved_slots(changed_flags)
+            slots = self._moved_slots(changes.flags)
         for slot in slots:
             holds = not is_full and slot.holds(is_same_epoch)
-            if holds and slot.is_unmoved_by(changed_flags, is_other_set):
+            if holds and slot.is_unmoved_by(changes.flags, is_other_set):
                 continue
             try:
                 if holds and slot.answer_is_kept:
-                    is_other = self._refresh_rows(slot, pod, view, filters, rows, gains, is_other_set)
+                    is_other = self._refresh_rows(slot, pod, view, filters, changes, gains, is_other_set)
                 else:
                     is_other = self._refresh_slot(
-                        slot, pod, fragments, view, filters, rows, gains, is_full, is_other_set
+                        slot, pod, fragments, view, filters, changes, gains, is_full, is_other_set
                     )
             except PluginError:
                 raise
@@ -219,7 +220,7 @@ class ClassScores:
         fragments: Mapping[str, Hashable],
         view: View,
         filters: ClassFilters,
-        rows: Mapping[int, int],
+        changes: RowChanges,
         gains: dict[int, int],
         is_full: bool,
         is_other_set: bool,
@@ -229,7 +230,7 @@ class ClassScores:
         stamp = slot.stamp_now(fragments, view)
         is_stale = is_full or not slot.is_declared or slot.state is None or stamp != slot.stamp
         if not slot.answer_is_kept:
-            is_stale = is_stale or is_other_set or any(flags & slot.flags for flags in rows.values())
+            is_stale = is_stale or is_other_set or bool(changes.flags & slot.flags)
         slot.stamp = stamp
         if is_stale:
             was, skipped = slot.contribution, slot.state is SKIP
@@ -246,9 +247,9 @@ class ClassScores:
             slot.raw = raw
             self._contribute(slot, view, filters)
             return True
-        if slot.state is SKIP or not slot.answer_is_kept or not (rows or is_other_set):
+        if slot.state is SKIP or not slot.answer_is_kept or not (changes.flags or is_other_set):
             return False
-        return self._refresh_rows(slot, pod, view, filters, rows, gains, is_other_set)
+        return self._refresh_rows(slot, pod, view, filters, changes, gains, is_other_set)
 
     def _refresh_rows(
         self,
@@ -256,11 +257,67 @@ class ClassScores:
         pod: PodInfo,
         view: View,
         filters: ClassFilters,
-        rows: Mapping[int, int],
+        changes: RowChanges,
         gains: dict[int, int],
         is_other_set: bool,
     ) -> bool:
-        """The changed rows, for a plugin whose answers depend on the row alone. ``gains``: row → change of its sum."""
+        """The changed rows, for a plugin whose answers depend on the row alone. Whether the sum must be made anew for
+        all rows; else ``gains`` has row → change of its sum.
+        """
+        if not changes.flags & slot.flags:
+            is_changed = False
+        elif changes.many is not None:
+            is_changed = self._many_rows(slot, pod, view, filters, changes.many)
+        else:
+            is_changed = self._few_rows(slot, pod, view, filters, changes.few, gains)
+        if slot.normalizer is None:
+            return is_changed
+        if is_changed or (is_other_set and not slot.is_flat):
+            self._contribute(slot, view, filters)
+            return True
+        return False
+
+    def _many_rows(
+        self, slot: _Slot, pod: PodInfo, view: View, filters: ClassFilters, rows: npt.NDArray[np.int64]
+    ) -> bool:
+        """Whether any raw score, or where nothing is normalised any share of the sum, is another one."""
+        scores = self._score_call(slot.plugin)(slot.state, pod, view, rows)
+        if slot.normalizer is not None:
+            raw = slot.raw
+            assert raw is not None
+            if isinstance(raw, int):
+                if bool((scores == raw).all()):
+                    return False
+                raw = slot.raw = np.full(view.table.size, raw, np.int64)
+            is_changed = bool((raw[rows] != scores).any())
+            raw[rows] = scores
+            return is_changed
+        if len(scores) and (int(scores.min()) < 0 or int(scores.max()) > MAX_NODE_SCORE):
+            fitting = scores[filters.codes[rows] == 0]
+            if len(fitting):
+                _check_range(slot.plugin, int(fitting.min()), int(fitting.max()))
+            # Nobody looks at the others, but the column may be too narrow for them.
+            scores = np.clip(scores, 0, MAX_NODE_SCORE)
+        shares = scores * slot.weight
+        column = slot.contribution
+        if column is None or isinstance(column, int):
+            if bool((shares == column).all()):
+                return False
+            self._columns = None
+            column = slot.contribution = np.full(view.table.size, column, _dtype(slot.weight))
+        column[rows] = shares
+        return True
+
+    def _few_rows(
+        self,
+        slot: _Slot,
+        pod: PodInfo,
+        view: View,
+        filters: ClassFilters,
+        rows: Mapping[int, int],
+        gains: dict[int, int],
+    ) -> bool:
+        """Whether any raw score that is normalised is another one; what changes in the sum else goes into ``gains``."""
         is_raw_changed = False
         score_row = slot.plugin.score_row
         if self._times is not None:
@@ -270,8 +327,14 @@ class ClassScores:
                 continue
             score = score_row(slot.state, pod, view, row)  # type: ignore[arg-type]
             if slot.normalizer is not None:
-                if slot.raw is not None and slot.raw[row] != score:
-                    slot.raw[row] = score
+                raw = slot.raw
+                assert raw is not None
+                if isinstance(raw, int):
+                    if raw == score:
+                        continue
+                    raw = slot.raw = np.full(view.table.size, raw, np.int64)
+                if raw[row] != score:
+                    raw[row] = score
                     is_raw_changed = True
             else:
                 if not 0 <= score <= MAX_NODE_SCORE:
@@ -289,16 +352,15 @@ class ClassScores:
                     self._columns = None
                     column = slot.contribution = np.full(view.table.size, column, _dtype(slot.weight))
                 column[row] = share  # type: ignore[index]
-        if is_raw_changed or (is_other_set and slot.normalizer is not None and not slot.is_flat):
-            self._contribute(slot, view, filters)
-            return True
-        return False
+        return is_raw_changed
 
     def _contribute(self, slot: _Slot, view: View, filters: ClassFilters) -> None:
         """Normalise and weigh ``slot.raw``."""
         self._columns = None
         raw = slot.raw
         assert raw is not None
+        if isinstance(raw, int):
+            raw = np.full(view.table.size, raw, np.int64)
         low, high = int(raw.min()), int(raw.max())
         rows = filters.feasible_rows
         if slot.normalizer is None:
@@ -315,14 +377,17 @@ class ClassScores:
         finals = self._normalize_call(slot.normalizer)(slot.state, raw[asked], view, asked)
         _check_range(slot.plugin, int(finals.min()), int(finals.max()))
         if is_flat:
+            slot.raw = low
             slot.contribution = int(finals[0]) * slot.weight
             return
+        if not slot.answer_is_kept:
+            slot.raw = None
         whole = np.zeros(view.table.size, _dtype(slot.weight))
         whole[rows] = finals * slot.weight
         slot.contribution = whole
 
     def _add_up(self, filters: ClassFilters, size: int) -> None:
-        ranks = np.zeros(size, np.int64)
+        ranks: npt.NDArray[Any] = np.zeros(size, self._rank_dtype)
         constant = 0
         for slot in self._slots:
             if isinstance(slot.contribution, int):
@@ -431,7 +496,8 @@ class ClassScores:
                 assert slot.contribution is not None
                 return slot.contribution[rows].astype(np.int64)
             assert slot.raw is not None
-            state, raw = slot.state, slot.raw[rows]
+            state = slot.state
+            raw = np.full(len(rows), slot.raw, np.int64) if isinstance(slot.raw, int) else slot.raw[rows]
         else:
             state = _pre_score(slot.plugin, pod, view, rows, self._times)
             if state is SKIP:

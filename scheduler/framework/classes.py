@@ -120,17 +120,21 @@ class ClassCache:
         promised_epoch = () if None in stamps else epoch
         if kept is not None and kept.stamps == stamps and None not in stamps:
             kept.epoch = epoch
+            pod.share_arithmetic(kept.model)
             return kept.key, kept.fragments, kept.unconcerned
         if kept is not None:
+            pod.share_arithmetic(kept.model)
             number, fragments, unconcerned = kept.number, dict(kept.fragments), kept.unconcerned
         else:
             fragments = {plugin.name: _fragment(plugin, pod, view) for plugin in profile.static_fragment_plugins}
             unconcerned = frozenset([plugin.name for plugin in profile.choosy_plugins if not _concerns(plugin, pod)])
             number = self._number_of(profile, fragments, unconcerned)
         moving = []
-        for plugin in profile.cluster_fragment_plugins:
-            fragments[plugin.name] = fragment = _fragment(plugin, pod, view)
-            moving.append(fragment)
+        known_stamps = (None,) * len(stamps) if kept is None else kept.stamps
+        for plugin, stamp, known in zip(profile.cluster_fragment_plugins, stamps, known_stamps, strict=True):
+            if stamp is None or stamp != known:
+                fragments[plugin.name] = _fragment(plugin, pod, view)
+            moving.append(fragments[plugin.name])
         key = (profile.scheduler_name, number, tuple(moving))
         if template is not None:
             if len(self._templates) >= MOST_TEMPLATES:

@@ -132,7 +132,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
         return _Fragment(shape, tuple(ids), placed)
 
     def fragment_stamp(self, view: View) -> Hashable:
-        return view.affinity_terms.version, view.version(Kind.NAMESPACE)
+        return view.affinity_terms.terms_version, view.pod_counts.evictions, view.version(Kind.NAMESPACE)
 
     def stamp(self, fragment: Hashable, view: View) -> Hashable:
         assert isinstance(fragment, _Fragment)

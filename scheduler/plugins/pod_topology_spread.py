@@ -158,7 +158,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, Normalize
         )
 
     def fragment_stamp(self, view: View) -> Hashable:
-        return tuple([view.version(kind) for kind in SELECTING_KINDS])
+        return view.pod_counts.evictions, *[view.version(kind) for kind in SELECTING_KINDS]
 
     def stamp(self, fragment: Hashable, view: View) -> Hashable:
         assert isinstance(fragment, _Fragment)

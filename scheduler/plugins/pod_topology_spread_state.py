@@ -186,10 +186,11 @@ def score_state(
     """Count the soft constraints. ``requires_all_keys``: nodes that lack a key are left out altogether."""
     table = view.table
     with_keys = rows_with_all_keys(constraints, table) if requires_all_keys else None
-    placing = np.zeros(table.size, np.bool_)
-    placing[feasible] = True
-    if with_keys is not None:
-        placing &= with_keys
+    placing: Mask | None = None
+    if isinstance(feasible, slice) or len(feasible) < table.size:
+        placing = np.zeros(table.size, np.bool_)
+        placing[feasible] = True
+    placing = both(placing, with_keys)
     soft = tuple(
         [_soft_constraint(one, eligibility, with_keys, placing, requires_all_keys, pod, view) for one in constraints]
     )
@@ -200,25 +201,25 @@ def _soft_constraint(
     constraint: Constraint,
     eligibility: Eligibility,
     with_keys: Mask | None,
-    placing: Mask,
+    placing: Mask | None,
     requires_all_keys: bool,
     pod: PodInfo,
     view: View,
 ) -> SoftConstraint:
-    """``placing``: the feasible rows that are scored."""
+    """``placing``: the feasible rows that are scored, None = all rows."""
     table = view.table
     key = constraint.topology_key
     ids = table.label(key)
     live = constraint.live_counts(pod.namespace, view)
     if constraint.is_per_node:
-        size = int(np.count_nonzero(placing))
+        size = table.size if placing is None else int(np.count_nonzero(placing))
         by_row = _worth(np.zeros(table.size, np.int64) if live is None else live, constraint, size)
         by_row[ids == ABSENT] = 0.0
         return SoftConstraint(key, None, by_row)
     values = table.label_values(key)
     empty = values.find("")
     width = len(values)
-    present = np.bincount(ids[placing], minlength=width) > 0
+    present = np.bincount(ids if placing is None else ids[placing], minlength=width) > 0
     if live is None:
         counts = np.zeros(width, np.int64)
     else:

@@ -195,9 +195,40 @@ async def test_when_a_binding_waits_long_to_be_told_of_no_more_decisions_are_ask
 
 async def test_events_that_can_not_leave_hold_up_nothing(client: ApiClient) -> None:
     clock = Clock()
-    recorder = EventRecorder(client, AlwaysHeld(), "host", WriterSettings(), monotonic=clock.monotonic, wall=clock.wall)
+    settings = WriterSettings(event_lag_seconds=1.5)
+    recorder = EventRecorder(client, AlwaysHeld(), "host", settings, monotonic=clock.monotonic, wall=clock.wall)
     recorder.record(scheduled("a"))
     clock.seconds += 1.6
     assert not recorder.has_room
     clock.seconds += 1.6
     assert recorder.has_room
+
+
+async def test_events_give_way_to_bindings_for_a_moment_only(client: ApiClient) -> None:
+    asked = 0
+
+    def gives_way() -> bool:
+        nonlocal asked
+        asked += 1
+        return True
+
+    clock = Clock()
+    recorder = EventRecorder(
+        client,
+        AlwaysHeld(),
+        "host",
+        WriterSettings(event_patience_seconds=2.5),
+        monotonic=clock.monotonic,
+        wall=clock.wall,
+        gives_way=gives_way,
+    )
+    recorder.start()
+    try:
+        recorder.record(scheduled("a"))
+        recorder.record(failed("b"))
+        await until(lambda: asked >= 4)
+        assert recorder.counts.written == 0
+        clock.seconds += 2.5
+        await until(lambda: recorder.counts.written == 2)
+    finally:
+        await recorder.close()

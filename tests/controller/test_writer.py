@@ -17,7 +17,7 @@ from scheduler.engine.stimuli import WriteFinished
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import Condition
 from scheduler.simulate.cluster import EmbeddedCluster
-from tests.controller.conftest import PODS, create, node_document, pod_document, read
+from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
 
 BINDING = "/pods/a/binding"
 
@@ -174,7 +174,7 @@ async def test_patches_that_wait_are_folded_into_one_and_dropped_when_the_pod_is
 ) -> None:
     pod = await new_pod(client)
     other = await new_pod_of_name(client, "b")
-    async with writing(client, writes_in_flight=1) as (writer, outcomes):
+    async with writing(client, reports_in_flight=1) as (writer, outcomes):
         cluster.faults.delay("PATCH", "/pods/b/status", 0.1)
         writer.submit(PatchPodStatus(0, other, failed_condition()))
         await asyncio.sleep(0)
@@ -187,6 +187,51 @@ async def test_patches_that_wait_are_folded_into_one_and_dropped_when_the_pod_is
     assert outcomes == [WriteFinished(1, True, 201)]
     conditions = {c["type"]: c["status"] for c in (await read(client, f"{PODS}/a"))["status"]["conditions"]}
     assert conditions["PodScheduled"] == "True"
+
+
+async def test_a_report_waits_while_many_bindings_are_open_and_is_not_needed_once_its_pod_is_bound(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    pod, other = await new_pod(client), await new_pod_of_name(client, "b")
+    cluster.faults.delay("POST", BINDING, 0.2)
+    async with writing(client, binds_that_press=1, report_patience_seconds=60.0) as (writer, outcomes):
+        writer.submit(BindPod(1, pod, "n1"))
+        writer.submit(PatchPodStatus(0, other, failed_condition()))
+        await until(lambda: writer.binds_in_flight == 1)
+        writer.submit(BindPod(2, other, "n1"))
+        assert await writer.settle(5)
+        assert writer.counts.overtaken == 1
+    assert sorted(outcome.ticket for outcome in outcomes) == [1, 2]
+    assert "PodScheduled" not in {
+        condition["type"]
+        for condition in (await read(client, f"{PODS}/b"))["status"]["conditions"]
+        if condition["status"] == "False"
+    }
+
+
+async def test_a_report_gives_way_to_bindings_for_a_moment_only(cluster: EmbeddedCluster, client: ApiClient) -> None:
+    pod, other = await new_pod(client), await new_pod_of_name(client, "b")
+    cluster.faults.delay("POST", BINDING, 30.0)
+    async with writing(client, binds_that_press=1, report_patience_seconds=0.01) as (writer, _):
+        writer.submit(BindPod(1, pod, "n1"))
+        await until(lambda: writer.binds_in_flight == 1)
+        writer.submit(PatchPodStatus(0, other, failed_condition()))
+        await until(lambda: writer.counts.done == 1)
+        assert writer.binds_in_flight == 1
+    (condition,) = (await read(client, f"{PODS}/b"))["status"]["conditions"]
+    assert condition["reason"] == "Unschedulable"
+
+
+async def test_what_somebody_waits_for_gives_way_to_nothing(cluster: EmbeddedCluster, client: ApiClient) -> None:
+    pod, victim = await new_pod(client), await new_pod_of_name(client, "b")
+    cluster.faults.delay("POST", BINDING, 30.0)
+    async with writing(client, binds_that_press=1, report_patience_seconds=60.0) as (writer, outcomes):
+        writer.submit(BindPod(1, pod, "n1"))
+        await until(lambda: writer.binds_in_flight == 1)
+        writer.submit(PatchPodStatus(2, victim, failed_condition()))
+        writer.submit(DeletePod(3, victim))
+        await until(lambda: len(outcomes) == 2)
+    assert [(outcome.ticket, outcome.is_done) for outcome in outcomes] == [(2, True), (3, True)]
 
 
 async def new_pod_of_name(client: ApiClient, name: str) -> PodReference:

@@ -81,6 +81,8 @@ def test_numbers_are_those_of_the_code() -> None:
         f"`limits.bindsInFlight` ({limits.binds_in_flight}), and {writer.binds_queued} (`limits.queuedWrites`):",
         f"looked up for {writer.lookup_seconds:g} s;",
         f"waits to be written | {writer.event_lag_seconds:g} s:",
+        f"While {writer.binds_that_press} bindings or more are open | a pod's condition gives way to them for "
+        f"{writer.report_patience_seconds:g} s, an event for {writer.event_patience_seconds:g} s",
         f"`limits.journalEntries` ({limits.journal_entries:,})",
         f"{writer.events_queued:,}; all but `Scheduled` at {writer.other_events_per_second:g} a second, "
         f"{writer.other_events_burst} at",
