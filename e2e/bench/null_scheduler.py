@@ -20,7 +20,7 @@ from aiohttp import web
 from e2e.connection import Connection, from_kubeconfig
 
 BINDS_IN_FLIGHT = 24
-EVENTS_IN_FLIGHT = 8
+EVENTS_IN_FLIGHT = 12
 
 
 class _Metadata(msgspec.Struct, frozen=True):

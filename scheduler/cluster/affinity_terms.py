@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.pod_info import NOT_WORKED_OUT, PodInfo
 from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.selector_index import ALL_NAMESPACES, Namespaces, SelectorIndex
 from scheduler.cluster.table import NodeTable
@@ -62,7 +62,14 @@ NO_TERMS = PodTerms()
 
 
 def terms_of(info: PodInfo) -> PodTerms:
-    """A pod's terms, parsed (reference plugins.md §3.11). Never raises: see ``PodTerms.faults``."""
+    """A pod's terms, parsed once (reference plugins.md §3.11). Never raises: see ``PodTerms.faults``."""
+    known = info.affinity_terms
+    if known is NOT_WORKED_OUT:
+        known = info.affinity_terms = _parsed(info)
+    return known  # type: ignore[no-any-return]
+
+
+def _parsed(info: PodInfo) -> PodTerms:
     affinity = info.pod.spec.affinity
     if affinity is None:
         return NO_TERMS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from scheduler.objects.pod import Pod
 from scheduler.objects.ports import HostPort, host_ports
@@ -30,6 +30,7 @@ class PodInfo:
         "_ports",
         "_requests",
         "_score_requests",
+        "affinity_terms",
         "key",
         "labels",
         "name",
@@ -56,6 +57,8 @@ class PodInfo:
         self._charged: ResourceVector | None = None
         self._non_zero: tuple[int, int] | None = None
         self._ports: tuple[HostPort, ...] | None = None
+        self.affinity_terms: Any = NOT_WORKED_OUT
+        """For ``affinity_terms.terms_of``."""
         self.template: Hashable | None = NOT_WORKED_OUT
         """For ``pod_template.template_key``."""
 
@@ -74,6 +77,7 @@ class PodInfo:
     def share_arithmetic(self, other: PodInfo) -> None:
         """Take over what was worked out about a pod of the same template, unless one of them has a status that counts
         (a resize in place)."""
+        self.affinity_terms = other.affinity_terms
         if self.pod.status.container_statuses or other.pod.status.container_statuses:
             return
         if self.pod.status.resources is not None or other.pod.status.resources is not None:
@@ -94,6 +98,7 @@ class PodInfo:
         other.labels = self.labels
         other.priority = self.priority
         other.node_name = self.node_name
+        other.affinity_terms = self.affinity_terms
         other._requests = self._requests
         other._score_requests = self._score_requests
         other._charged = self._charged

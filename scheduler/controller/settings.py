@@ -125,8 +125,9 @@ class WriterSettings:
     """When so many wait, no further pod is taken from the queue. Binds are never dropped."""
     writes_in_flight: int = 24
     reports_in_flight: int = 24
-    binds_that_press: int = 8
-    """Where so many bindings are open, what is only told (conditions, events) gives way to them for a while."""
+    binds_that_press: int = 16
+    """Where so many bindings are open, or sent within a tenth of a second, what is only told (conditions, events) gives
+    way to them for a while."""
     report_patience_seconds: float = 1.0
     """How long a condition does."""
     bind_timeout_seconds: float = 15.0

@@ -35,6 +35,7 @@ STATUS_PATCH_FACTOR = 5.0
 LONGEST_WAIT_SECONDS = 1.0
 LONGEST_RETRY_AFTER_SECONDS = 5.0
 LOOK_SECONDS = 0.1
+PRESS_SECONDS = 0.1
 
 Outcome = TypeVar("Outcome")
 
@@ -103,6 +104,8 @@ class Writer:
         self._waits = _Waits(jitter)
         self._lookup_seconds = settings.lookup_seconds
         self._binds: deque[BindPod] = deque()
+        self._sent: deque[float] = deque(maxlen=settings.binds_that_press)
+        """When the last bindings were sent."""
         self._others: deque[WriteCommand] = deque()
         self._reports: OrderedDict[str, tuple[PatchPodStatus, float]] = OrderedDict()
         """Pod UID → its queued status patch that nobody waits for, and when that was queued."""
@@ -138,8 +141,11 @@ class Writer:
 
     @property
     def is_pressed(self) -> bool:
-        """Whether so many bindings are open that what can wait for them should."""
-        return len(self._binds) + self.binds_in_flight >= self._settings.binds_that_press
+        """Whether so many bindings are open, or have just been sent, that what can wait for them should."""
+        most = self._settings.binds_that_press
+        if len(self._binds) + self.binds_in_flight >= most:
+            return True
+        return len(self._sent) == most and self._monotonic() - self._sent[0] < PRESS_SECONDS
 
     @property
     def open_writes(self) -> int:
@@ -283,6 +289,7 @@ class Writer:
     async def _bind(self, command: BindPod) -> WriteFinished:
         ticket = command.ticket
         self.binds_in_flight += 1
+        self._sent.append(self._monotonic())
         began = time.perf_counter()
         try:
             self._check_leadership()

@@ -12,6 +12,7 @@ from scheduler.cli_reload import AT_START_ONLY
 from scheduler.config.tandem import Limits
 from scheduler.controller.run import EVENT_SETTLE_SECONDS, LEASE_OVERDUE_SECONDS
 from scheduler.controller.settings import LeaderElectionSettings, ShellSettings, WriterSettings
+from scheduler.controller.writer import PRESS_SECONDS
 from tests.manifests.documents import BASE, MANIFESTS, ROOT, pod_spec, the
 
 TEXT = (ROOT / "docs" / "operations.md").read_text()
@@ -81,8 +82,9 @@ def test_numbers_are_those_of_the_code() -> None:
         f"`limits.bindsInFlight` ({limits.binds_in_flight}), and {writer.binds_queued} (`limits.queuedWrites`):",
         f"looked up for {writer.lookup_seconds:g} s;",
         f"waits to be written | {writer.event_lag_seconds:g} s:",
-        f"While {writer.binds_that_press} bindings or more are open | a pod's condition gives way to them for "
-        f"{writer.report_patience_seconds:g} s, an event for {writer.event_patience_seconds:g} s",
+        f"While {writer.binds_that_press} bindings or more are open, or sent within {PRESS_SECONDS:g} s | "
+        f"a pod's condition gives way to them for {writer.report_patience_seconds:g} s, "
+        f"an event for {writer.event_patience_seconds:g} s",
         f"`limits.journalEntries` ({limits.journal_entries:,})",
         f"{writer.events_queued:,}; all but `Scheduled` at {writer.other_events_per_second:g} a second, "
         f"{writer.other_events_burst} at",
