@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +17,16 @@ _FLAGS = 2
 _ALL_FLAGS = NODE_CHANGED | USAGE_CHANGED
 
 
-@dataclass(frozen=True, slots=True)
 class RowChanges:
     """``few`` are rows with their flags united; or, where more have changed, ``many`` has their numbers (int64, some
     perhaps twice) and ``few`` is empty. ``flags``: those of all of them united."""
 
-    flags: int
-    few: dict[int, int]
-    many: npt.NDArray[np.int64] | None = None
+    __slots__ = ("few", "flags", "many")
+
+    def __init__(self, flags: int, few: Mapping[int, int], many: npt.NDArray[np.int64] | None = None) -> None:
+        self.flags = flags
+        self.few = few
+        self.many = many
 
 
 NO_CHANGES = RowChanges(0, {})
@@ -70,18 +71,24 @@ class RowJournal:
 
     def changes(self, position: int, most_few: int) -> RowChanges | None:
         """The same for readers that treat single rows one by one, but at most so many."""
+        entries = self._entries
         start = position - self._first
         if start < 0:
             return None
-        if len(self._entries) - start <= most_few:
+        count = len(entries) - start
+        if count == 1:
+            entry = entries[start]
+            flags = entry & _ALL_FLAGS
+            return RowChanges(flags, {entry >> _FLAGS: flags})
+        if count <= most_few:
             few = self.since(position) or {}
             flags = 0
             for each in few.values():
                 flags |= each
             return RowChanges(flags, few)
         # A slice of an array is a copy: the journal may go on.
-        entries = np.frombuffer(self._entries[start:], np.int64)
-        return RowChanges(int(np.bitwise_or.reduce(entries)) & _ALL_FLAGS, {}, entries >> _FLAGS)
+        many = np.frombuffer(entries[start:], np.int64)
+        return RowChanges(int(np.bitwise_or.reduce(many)) & _ALL_FLAGS, {}, many >> _FLAGS)
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return ((entry >> _FLAGS, entry & _ALL_FLAGS) for entry in self._entries)

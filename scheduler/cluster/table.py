@@ -49,6 +49,19 @@ class TableVocabulary:
         self.labels: dict[str, LabelValues] = {}
 
 
+class Offer:
+    """What dividing by the allocatable amounts of a resource needs to know of them."""
+
+    __slots__ = ("divisor", "is_everywhere", "largest", "node_version")
+
+    def __init__(self, allocatable: Int64Column, node_version: int) -> None:
+        self.node_version = node_version
+        self.divisor = np.maximum(allocatable, 1).astype(np.float64)
+        """One a row; 1 where a node offers nothing."""
+        self.is_everywhere = bool(allocatable.all())
+        self.largest = int(allocatable.max(initial=0))
+
+
 class NodeTable:
     """Columns are numpy arrays of length ``size``; read them, and change them through the methods only."""
 
@@ -75,6 +88,7 @@ class NodeTable:
         self._label_columns: dict[str, Int32Column] = {}
         self._allocatable_scalars: dict[str, Int64Column] = {}
         self._requested_scalars: dict[str, Int64Column] = {}
+        self._offers: dict[str, Offer] = {}
         self._cut()
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -107,6 +121,13 @@ class NodeTable:
     def requested_scalar(self, name: str) -> Int64Column:
         column = self._requested_scalars.get(name)
         return self._zeros if column is None else column[: self.size]
+
+    def offer(self, resource: str, allocatable: Int64Column) -> Offer:
+        """What is worked out about the column of a resource, as long as no node changes."""
+        offer = self._offers.get(resource)
+        if offer is None or offer.node_version != self.node_version or len(offer.divisor) != self.size:
+            offer = self._offers[resource] = Offer(allocatable, self.node_version)
+        return offer
 
     def label(self, key: str) -> Int32Column:
         """Ids of the nodes' values of a label key (``label_values(key)``), ABSENT where a node lacks it.

@@ -45,13 +45,14 @@ class ImageLocality(ScorePlugin):
         spec = pod.pod.spec
         size = view.table.size
         total = view.total_nodes
+        known = [image for name in _image_names(spec) if (image := view.images.get(name)) is not None]
         held = np.zeros(size, np.int64)
-        for name in _image_names(spec):
-            image = view.images.get(name)
-            if image is not None:
-                holders = image.row_array()
-                # A view that was copied earlier may have fewer rows than the index knows by now.
-                held[holders[: np.searchsorted(holders, size)]] += _share(image, total)
+        if not known:
+            return held[rows]
+        for image in known:
+            holders = image.row_array()
+            # A view that was copied earlier may have fewer rows than the index knows by now.
+            held[holders[: np.searchsorted(holders, size)]] += _share(image, total)
         low = _THRESHOLD_BYTES
         high = _FULL_BYTES_PER_CONTAINER * _container_count(spec)
         counted = np.where(held < low, low, np.minimum(held, high))

@@ -121,12 +121,11 @@ def _score_of_two(terms: tuple[ResourceTerm, ...], table: NodeTable, rows: Rows)
     is_missing: npt.NDArray[np.bool_] | None = None
     for term in terms:
         allocatable, requested = requested_columns(table, term.name)
-        offered, taken = allocatable[rows], requested[rows]
-        if not offered.all():
-            absent = offered == 0
+        offer, taken = table.offer(term.name, allocatable), requested[rows]
+        if not offer.is_everywhere:
+            absent = allocatable[rows] == 0
             is_missing = absent if is_missing is None else is_missing | absent
-            offered = np.maximum(offered, 1)
-        whole = offered.astype(np.float64)
+        whole = offer.divisor[rows]
         befores.append(_fractions(taken, whole))
         afters.append(_fractions(taken + term.own, whole))
     gain = _balance_of_two(*afters) - _balance_of_two(*befores)

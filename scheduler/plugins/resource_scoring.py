@@ -17,7 +17,7 @@ from scheduler.framework.plugin import MAX_NODE_SCORE, Rows, Scores, State
 from scheduler.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 
 if TYPE_CHECKING:
-    from scheduler.cluster.table import NodeTable
+    from scheduler.cluster.table import NodeTable, Offer
 
 Column = npt.NDArray[np.int64]
 
@@ -66,11 +66,12 @@ class ResourceScoring:
         weights: Column | int = 0
         for term in terms:
             allocatable, used = scored_columns(table, term.name)
+            offer = table.offer(term.name, allocatable)
             allocatable = allocatable[rows]
-            percents = self._percents(allocatable, used[rows] + term.own)
+            percents = self._percents(allocatable, used[rows] + term.own, offer, rows)
             total = total + (percents if term.weight == 1 else percents * term.weight)
             # Rows that offer nothing of a resource have 0 percent of it here; only the weight must not count.
-            weights = weights + (term.weight if allocatable.all() else (allocatable > 0) * term.weight)
+            weights = weights + (term.weight if offer.is_everywhere else (allocatable > 0) * term.weight)
         assert not isinstance(total, int)
         mean: Scores = total // (weights if isinstance(weights, int) else np.maximum(weights, 1))
         return mean
@@ -99,20 +100,21 @@ class ResourceScoring:
             return 0
         return total // weights if self.shape is None else _rounded(total / weights)
 
-    def _percents(self, allocatable: Column, requested: Column) -> Scores:
+    def _percents(self, allocatable: Column, requested: Column, offer: Offer, rows: Rows) -> Scores:
         if self.strategy is Strategy.LEAST_ALLOCATED:
             counted = np.maximum(np.subtract(allocatable, requested, out=requested), 0, out=requested)
         else:
             counted = np.minimum(requested, allocatable, out=requested)
-        return percents(counted, allocatable)
+        return _percents_of(counted, allocatable, offer, rows)
 
     def _shaped(self, terms: tuple[ResourceTerm, ...], shape: Scores, table: NodeTable, rows: Rows) -> Scores:
         total: Column | int = 0
         weights: Column | int = 0
         for term in terms:
             allocatable, used = scored_columns(table, term.name)
+            offer = table.offer(term.name, allocatable)
             allocatable = allocatable[rows]
-            scores = shape[self._percents(allocatable, used[rows] + term.own)]
+            scores = shape[self._percents(allocatable, used[rows] + term.own, offer, rows)]
             scores[allocatable == 0] = 0
             total = total + scores * term.weight
             # A resource that scores nothing does not pull the mean down either.
@@ -123,17 +125,17 @@ class ResourceScoring:
         return (whole + (mean - whole >= 0.5)).astype(np.int64)
 
 
-def percents(part: Column, whole: Column) -> Scores:
+def _percents_of(part: Column, whole: Column, offer: Offer, rows: Rows) -> Scores:
     """100 * part // whole for 0 <= part <= whole, int64; 0 where whole is 0."""
-    largest = int(whole.max()) if len(whole) else 0
+    if offer.largest < _EXACT_IN_FLOATS:
+        part *= MAX_NODE_SCORE
+        quotient: Scores = (part / offer.divisor[rows]).astype(np.int64)
+        return quotient
     divisor = np.maximum(whole, 1)
-    if largest < _EXACT_IN_FLOATS:
-        quotient: Scores = (part * MAX_NODE_SCORE / divisor).astype(np.int64)
-    elif largest < _EXACT_IN_INT64:
-        quotient = part * MAX_NODE_SCORE // divisor
-    else:
-        quotient = (part.astype(object) * MAX_NODE_SCORE // divisor.astype(object)).astype(np.int64)
-    return quotient
+    if offer.largest < _EXACT_IN_INT64:
+        return part * MAX_NODE_SCORE // divisor
+    exact: Scores = (part.astype(object) * MAX_NODE_SCORE // divisor.astype(object)).astype(np.int64)
+    return exact
 
 
 def scored_columns(table: NodeTable, name: str) -> tuple[Column, Column]:
