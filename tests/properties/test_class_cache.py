@@ -249,6 +249,18 @@ class Comparison(RuleBasedStateMachine):
         for number in range(3, 40):
             self.cache.remove_node(f"m{number}")
 
+    @rule(kind=KINDS, stay=st.integers(0, 20))
+    def many_pods_come_and_most_go(self, kind: int, stay: int) -> None:
+        """The same with pods, which change no node."""
+        for _ in range(35):
+            self.serial += 1
+            info = pending(kind, f"p{self.serial}").on_node(f"n{self.serial % 6}")
+            self.cache.observe_pod(info)
+            if self.serial % 35 < stay:
+                self.pods[info.uid] = info
+            else:
+                self.cache.remove_pod(info.uid)
+
     @invariant()
     def the_cache_is_consistent(self) -> None:
         self.cache.check()
