@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from e2e.provider import Cluster
-from e2e.room import Room, bindings, most_pods_at_once, nodes_of_each_pod
+from e2e.room import Room, bindings, last_bound, most_pods_at_once, nodes_of_each_pod
 
 
 def check_nothing_was_lost_or_doubled(
@@ -15,6 +15,8 @@ def check_nothing_was_lost_or_doubled(
     assert len(room.wait_bound(pods, seconds)) == pods
     assert all(len(nodes) == 1 for nodes in nodes_of_each_pod(room.pods.history).values())
     assert max(most_pods_at_once(room.pods).values()) <= pods_per_node
+    # Events come after their bindings; when the last pod's has come, so have the others.
+    room.wait_events(last_bound(room.pods.history), "Scheduled")
     told = Counter(event["regarding"]["name"] for event in room.events.state.values() if event["reason"] == "Scheduled")
     assert max(told.values()) == 1, "a placement was told twice"
     if cluster.controlplane is not None:
