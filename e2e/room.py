@@ -150,7 +150,7 @@ def nodes_of_each_pod(history: Iterable[Seen]) -> dict[str, set[str]]:
 
 
 def last_bound(history: Iterable[Seen]) -> str:
-    """The name of the pod that was the last to be seen with a node for the first time. Raises IndexError if none was."""
+    """The name of the pod that was the last to be seen with a node for the first time; IndexError if none was."""
     names = [seen.thing["metadata"]["name"] for seen in history if seen.thing["spec"].get("nodeName")]
     return list(dict.fromkeys(names))[-1]
 
