@@ -49,7 +49,8 @@ def ask_about_victims(
         except ExtenderError as error:
             if not extender.is_ignorable:
                 return PostFilterAnswer(failure(f"preemption: {error}"), KEEP_NOMINATION)
-    return plugin.conclude(context, Candidates(found, begun.refused))
+    with_victims = tuple([candidate for candidate in found if candidate.victims])
+    return plugin.conclude(context, Candidates(with_victims, begun.refused))
 
 
 def _as_sent(
@@ -73,16 +74,18 @@ def _as_answered(
     """The answer takes the place of what was sent: known candidates in their order, then the nodes it added.
 
     Raises ExtenderError for nodes and pods that are not there, for victims that are not less important than the pod,
-    and for a node without a victim, unless the extender's failures are ignored: then just the node is dropped.
+    and for a node that has no victim any more, unless the extender's failures are ignored: then just the node is
+    dropped. One that was sent without victims may stay so.
     """
     order = {candidate.node_name: place for place, candidate in enumerate(sent)}
+    without_victims = {candidate.node_name for candidate in sent if not candidate.victims}
     found: list[Candidate] = []
     for name in sorted(answer, key=lambda name: (order.get(name, len(order)), name)):
         row = context.view.table.existing_row(name)
         if row is None:
             raise ExtenderError(f"extender: {extender.name} claims to preempt pods on node: {name}, which is not known")
         victims = [_victim(extender, context, row, name, uid) for uid in dict.fromkeys(answer[name].uids)]
-        if victims:
+        if victims or name in without_victims:
             ordered = tuple(most_important_first(victims, context.now_nanoseconds))
             found.append(Candidate(row, name, ordered, answer[name].budget_violations))
         elif not extender.is_ignorable:

@@ -71,6 +71,8 @@ class PostFilterContext:
     """Wall clock, nanoseconds since 1970, one value for the whole attempt."""
     nominated_pods: Callable[[str], Sequence[PodInfo]]
     """The pods nominated to a node, by its name."""
+    may_others_name_victims: bool = False
+    """Extenders are asked about the candidates, and may know victims where the plugins see nothing in the way."""
 
 
 @dataclass(frozen=True, slots=True)

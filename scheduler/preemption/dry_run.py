@@ -32,7 +32,10 @@ VIOLATES_BUDGET = unschedulable("Preemption would violate a PodDisruptionBudget"
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """A node that would do once ``victims`` (at least one, most important first) are gone."""
+    """A node that would do once ``victims`` (most important first) are gone.
+
+    At least one; none only where an extender refused the node, and is yet to name victims (reference extenders.md §6).
+    """
 
     row: int
     node_name: str
@@ -123,7 +126,7 @@ def _dry_run(trial: Trial, row: int) -> Candidate | Refusal:
 
 def verdict(trial: Trial, candidate: Candidate) -> Candidate | Refusal:
     """What the policy makes of a node on which the pod would fit."""
-    if not candidate.victims:
+    if not candidate.victims and not trial.context.may_others_name_victims:
         # Nothing stands in its way but an extender, which no eviction here would move.
         return NO_VICTIMS
     if candidate.pdb_violations and trial.policy.pdb_policy is PDBPolicy.STRICT:

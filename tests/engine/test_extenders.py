@@ -305,3 +305,31 @@ def test_a_refusal_that_only_an_extender_knows_empties_no_node_and_is_no_error()
     answer(cluster, {"FailedNodes": {"n0": "no"}})
     assert cluster.attempt("high").result == UNSCHEDULABLE
     assert cluster.writes(DeletePod) == []
+
+
+def refused_by_an_extender_that_preempts(**fields: Any) -> Cluster:
+    """Of two nodes that the plugins accept; a pod of low priority runs on each."""
+    cluster = cluster_with(extender(1, filterVerb="filter", preemptVerb="preempt", **fields), nodes=2)
+    for number in range(2):
+        cluster.pod(f"low{number}", cpu="1", node=f"n{number}", priority=0)
+    cluster.pod("high", cpu="1", priority=10)
+    cluster.schedule()
+    answer(cluster, {"FailedNodes": {"n0": "no", "n1": "no"}})
+    return cluster
+
+
+def test_an_extender_that_alone_refused_a_node_may_name_the_victims_there() -> None:
+    cluster = refused_by_an_extender_that_preempts()
+    nobody = {"Pods": [], "NumPDBViolations": 0}
+    assert asked(cluster, "preempt")["NodeNameToMetaVictims"] == {"n0": nobody, "n1": nobody}
+    answer(cluster, {"NodeNameToMetaVictims": {"n0": nobody, "n1": {"Pods": [{"UID": cluster.uid("low1")}]}}})
+    assert cluster.nominated("high") == "n1"
+
+
+@pytest.mark.parametrize("ignorable", [True, False])
+def test_one_that_names_no_victims_there_makes_no_room_and_no_error(ignorable: bool) -> None:
+    cluster = refused_by_an_extender_that_preempts(ignorable=ignorable)
+    answer(cluster, {"NodeNameToMetaVictims": {"n0": {"Pods": []}, "n1": {"Pods": []}}})
+    assert cluster.nominated("high") == ""
+    assert cluster.attempt("high").result == UNSCHEDULABLE
+    assert cluster.writes(DeletePod) == []
