@@ -28,6 +28,7 @@ from scheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from scheduler.config.loading import Configuration, load, write_config
 from scheduler.config.rendering import configuration_document
 from scheduler.config.types import ClientConnection, LeaderElection
+from scheduler.config.validation import BOTH_SCHEDULE
 from scheduler.controller import debugging
 from scheduler.controller.client import ApiClient
 from scheduler.controller.credentials import CredentialSource
@@ -156,6 +157,8 @@ def prepare(flags: StatedFlags) -> Prepared:
     warnings = flags.warnings + gates.warnings + warnings_of(configuration)
     if serving.port and serving.certificate is None and serving.access is not None:
         warnings += ("the pages, and the tokens of those who ask for them, go over the network in plain text",)
+    if settings.is_shadow:
+        warnings = tuple([warning for warning in warnings if not warning.endswith(BOTH_SCHEDULE)])
     return Prepared(configuration, profiles, settings, contexts, warnings)
 
 

@@ -35,6 +35,10 @@ def validate(configuration: KubeSchedulerConfiguration) -> tuple[Fault, ...]:
     return tuple(_faults(configuration))
 
 
+BOTH_SCHEDULE = "where it runs too, both schedule the same pods"
+"""Ends a warning that means nothing to one who only watches."""
+
+
 def warnings(configuration: KubeSchedulerConfiguration) -> tuple[str, ...]:
     """What is allowed and most likely a mistake."""
     return tuple(_warnings(configuration))
@@ -62,7 +66,7 @@ def _warnings(configuration: KubeSchedulerConfiguration) -> Iterator[str]:
         if profile.scheduler_name == KUBE_SCHEDULER_PROFILE:
             yield (
                 f'profiles[{index}].schedulerName: "{KUBE_SCHEDULER_PROFILE}" is kube-scheduler\'s own profile: '
-                "where it runs too, both schedule the same pods"
+                f"{BOTH_SCHEDULE}"
             )
         for point, placement in (
             ("placementGenerate", profile.plugins.placement_generate),

@@ -115,3 +115,9 @@ def test_traces_and_the_shadow_are_off_unless_they_are_asked_for() -> None:
     assert (prepared().settings.is_tracing, prepared().settings.is_shadow) == (False, False)
     settings = prepared("--tracing", "--shadow").settings
     assert (settings.is_tracing, settings.is_shadow) == (True, True)
+
+
+def test_who_takes_kube_scheduler_s_pods_is_warned_unless_it_only_watches(config) -> None:  # type: ignore[no-untyped-def]
+    file = config("profiles: [{schedulerName: default-scheduler}]")
+    assert any("both schedule the same pods" in warning for warning in prepared(file).warnings)
+    assert prepared(file, "--shadow").warnings == ()
