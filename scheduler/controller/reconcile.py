@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Final
 
 import structlog
@@ -90,18 +91,23 @@ class Reconciler:
             if reflector.relists != relists:
                 return
             # Nothing is awaited from here on: what is known is known as of one moment, past the list's.
-            missed = [one for key, one in suspects.items() if key not in deleted and _is_newer(one, reflector, key)]
+            missed = [
+                (one, document)
+                for key, (one, document) in suspects.items()
+                if key not in deleted and _is_newer(one, reflector, key)
+            ]
             gone = [key for key in missing if _version(reflector.known.get(key)) in range(1, version + 1)]
             reflector.mend(missed, gone)
-        lines = [f"{one.key} was missing or out of date" for one in missed] + [
+        lines = [f"{one.key} was missing or out of date" for one, _ in missed] + [
             f"{key} no longer exists" for key in gone
         ]
         if lines:
             self._tell(reflector.kind, lines)
 
-    async def _list(self, reflector: Reflector) -> tuple[int, dict[str, ApiObject], set[str]]:
-        """The list's version (0: can't be compared), the objects that differ from what is known, and all keys."""
-        suspects: dict[str, ApiObject] = {}
+    async def _list(self, reflector: Reflector) -> tuple[int, dict[str, tuple[ApiObject, bytes]], set[str]]:
+        """The list's version (0: can't be compared), the objects that differ from what is known, with their JSON where
+        the reflector hands that over, and all keys."""
+        suspects: dict[str, tuple[ApiObject, bytes]] = {}
         keys: set[str] = set()
         token, version = "", ""
         while True:
@@ -109,15 +115,15 @@ class Reconciler:
             answer = await self._client.request(
                 "GET", reflector.path, query=query, timeout_seconds=LIST_TIMEOUT_SECONDS
             )
-            page = decode_list(reflector.kind, answer.body)
+            page = decode_list(reflector.kind, answer.body, with_documents=reflector.with_documents)
             version = page.resource_version or version
             # Unreadable objects are there: their last readable version stays.
             keys.update(fault.name for fault in page.faults)
-            for one in page.objects:
+            for one, document in zip(page.objects, page.documents or repeat(b""), strict=False):
                 keys.add(one.key)
                 known = reflector.known.get(one.key)
                 if known is None or known.metadata.resource_version != one.metadata.resource_version:
-                    suspects[one.key] = one
+                    suspects[one.key] = one, document
             token = page.continue_token
             if not token:
                 return (int(version) if version.isdecimal() else 0), suspects, keys

@@ -85,7 +85,7 @@ class Reflector:
         self._client = client
         self._sink = sink
         self._page_size = page_size
-        self._with_documents = with_documents
+        self.with_documents = with_documents
         self._idle_seconds = idle_seconds
         self._backoff = backoff or Backoff()
         self._rng = rng or random.Random()
@@ -116,13 +116,14 @@ class Reflector:
         finally:
             self._deleted = None
 
-    def mend(self, missed: Sequence[ApiObject], gone: Sequence[str]) -> None:
-        """Hand over what the watch should have told: objects that are new or newer, and keys of those that are gone."""
+    def mend(self, missed: Sequence[tuple[ApiObject, bytes]], gone: Sequence[str]) -> None:
+        """Hand over what the watch should have told: objects that are new or newer, each with its JSON where that is
+        handed over, and keys of those that are gone."""
         stimuli: list[Stimulus] = [
             ObjectDeleted(self.kind, self._known.pop(key), is_stale=True) for key in gone if key in self._known
         ]
-        for one in missed:
-            self._observe(one.key, self._known.get(one.key), one, stimuli)
+        for one, document in missed:
+            self._observe(one.key, self._known.get(one.key), one, stimuli, document)
         if stimuli:
             self._sink(stimuli)
 
@@ -168,7 +169,7 @@ class Reflector:
                 if token and error.is_gone:
                     raise _ListAgain("the list went stale between two pages") from error
                 raise
-            page = decode_list(self.kind, answer.body, with_documents=self._with_documents)
+            page = decode_list(self.kind, answer.body, with_documents=self.with_documents)
             for fault in page.faults:
                 self._reject(fault)
             version = page.resource_version or version
@@ -235,7 +236,7 @@ class Reflector:
         try:
             for line in data.splitlines():
                 if line:
-                    event = decode_watch_line(self.kind, line, with_document=self._with_documents)
+                    event = decode_watch_line(self.kind, line, with_document=self.with_documents)
                     self._take_event(event, stimuli)
         finally:
             if stimuli:

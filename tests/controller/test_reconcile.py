@@ -70,6 +70,19 @@ async def test_what_the_watch_has_missed_is_mended_and_counted(client: ApiClient
         assert rounds.repairs == 3.0
 
 
+async def test_what_is_mended_comes_with_its_json_where_extenders_are_sent_that(client: ApiClient) -> None:
+    async with running(client, with_documents=True) as (reflector, seen):
+        await watching(client, reflector, 1)
+        document = await read(client, f"{PODS}/p0")
+        reflector.take(line("DELETED", document, document["metadata"]["resourceVersion"]))
+        del seen.stimuli[:]
+        comparing = asyncio.create_task(Rounds(reflector, client).reconciler.round())
+        await create(client, PODS, pod_document("later"))
+        await comparing
+        mended = next(one for one in seen.stimuli if isinstance(one, ObjectObserved) and one.object.key == "default/p0")
+        assert msgspec.json.decode(mended.document)["spec"] == document["spec"]
+
+
 async def test_what_changes_while_the_list_comes_is_no_difference(client: ApiClient) -> None:
     async with running(client) as (reflector, _):
         await watching(client, reflector, 12)
