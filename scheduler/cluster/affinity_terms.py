@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.domains import count_domains
 from scheduler.cluster.pod_info import NOT_WORKED_OUT, PodInfo
 from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.selector_index import ALL_NAMESPACES, Namespaces, SelectorIndex
@@ -133,18 +134,12 @@ class PlacedTerm:
         """Sum of the signed weights on each row; None for required terms."""
 
     def by_value(self, table: NodeTable) -> npt.NDArray[np.int64]:
-        """Occurrences by the value of the topology key: int64, index = value id, 0 = nodes without the key."""
-        key = self.term.topology_key
-        column = table.label(key)
-        return self.occurrences.by_value(column, len(table.label_values(key)))
+        """Occurrences by the value of the topology key: int64, index = value id, entry 0 is 0."""
+        return count_domains(table, self.term.topology_key, self.occurrences)
 
     def weight_by_value(self, table: NodeTable) -> npt.NDArray[np.int64]:
         """Sums of weights likewise; of a required term the occurrences."""
-        if self.weights is None:
-            return self.by_value(table)
-        key = self.term.topology_key
-        column = table.label(key)
-        return self.weights.by_value(column, len(table.label_values(key)))
+        return count_domains(table, self.term.topology_key, self.occurrences if self.weights is None else self.weights)
 
     def change(self, row: int, sign: int, weight: int, version: int) -> None:
         self.version = version

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.interning import ABSENT
+from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.table import NodeTable
 
 DomainCounts = npt.NDArray[np.int64]
@@ -13,14 +14,12 @@ DomainCounts = npt.NDArray[np.int64]
 
 
 def count_domains(
-    table: NodeTable, key: str, counts: npt.NDArray[np.int64], mask: npt.NDArray[np.bool_] | None = None
+    table: NodeTable, key: str, counts: RowCounts, mask: npt.NDArray[np.bool_] | None = None
 ) -> DomainCounts:
-    """Sums of ``counts`` (int64, one a row) over the rows of each domain; with a ``mask`` over those rows only."""
-    ids = table.label(key)
-    if mask is not None:
-        ids, counts = ids[mask], counts[mask]
+    """Sums of ``counts`` over the rows of each domain; with a ``mask`` over those rows only."""
+    ids, length = table.label(key), len(table.label_values(key))
     # Rows whose node is gone lack every label, so what still runs there falls out with entry 0.
-    sums = np.bincount(ids, counts, len(table.label_values(key))).astype(np.int64)
+    sums = counts.by_value(ids, length, mask, is_unique=table.has_unique_labels(key))
     sums[ABSENT] = 0
     return sums
 

@@ -112,17 +112,24 @@ class PodCounts:
 
         It may go on changing with the cluster: use it at once. Raises KeyError for an evicted id.
         """
-        counter = self._counters[query_id]
-        if counter.all is None:
-            counter.all = self._recount(query_id, live_only=False)
-        return counter.all.array(self._size)
+        return self.tally(query_id).array(self._size)
 
     def live_counts(self, query_id: int) -> Counts:
         """The same without pods that are being deleted."""
+        return self.live_tally(query_id).array(self._size)
+
+    def tally(self, query_id: int) -> RowCounts:
+        """The same as ``counts`` for who adds up by domain. Read it only."""
+        counter = self._counters[query_id]
+        if counter.all is None:
+            counter.all = self._recount(query_id, live_only=False)
+        return counter.all
+
+    def live_tally(self, query_id: int) -> RowCounts:
         counter = self._counters[query_id]
         if counter.live is None:
             counter.live = self._recount(query_id, live_only=True)
-        return counter.live.array(self._size)
+        return counter.live
 
     def version(self, query_id: int) -> int:
         """Equal versions promise equal counts. Of an evicted id it is never the same twice."""

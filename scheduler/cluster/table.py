@@ -89,6 +89,8 @@ class NodeTable:
         self._allocatable_scalars: dict[str, Int64Column] = {}
         self._requested_scalars: dict[str, Int64Column] = {}
         self._offers: dict[str, Offer] = {}
+        self._unique_labels: dict[str, tuple[int, bool]] = {}
+        """Label key → for which ``node_version``, and whether it is unique."""
         self._cut()
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -149,6 +151,15 @@ class NodeTable:
         """The vocabulary of a key's column: every value that a node here has is in it."""
         self.label(key)
         return self.vocabulary.labels[key]
+
+    def has_unique_labels(self, key: str) -> bool:
+        """Whether no two nodes share a value of a label key."""
+        known = self._unique_labels.get(key)
+        if known is None or known[0] != self.node_version:
+            ids = self.label(key)
+            most = np.bincount(ids, minlength=1)[1:].max(initial=0)
+            known = self._unique_labels[key] = self.node_version, bool(most <= 1)
+        return known[1]
 
     @property
     def rows_with_ports(self) -> Iterable[int]:

@@ -387,16 +387,18 @@ class ClassScores:
         slot.contribution = whole
 
     def _add_up(self, filters: ClassFilters, size: int) -> None:
-        ranks: npt.NDArray[Any] = np.zeros(size, self._rank_dtype)
         constant = 0
+        columns: list[npt.NDArray[np.integer]] = []
         for slot in self._slots:
             if isinstance(slot.contribution, int):
                 constant += slot.contribution
             elif slot.contribution is not None:
-                ranks += slot.contribution
-        ranks += constant
+                columns.append(slot.contribution)
+        ranks: npt.NDArray[Any] = np.full(size, constant, self._rank_dtype)
+        for column in columns:
+            ranks += column
         if filters.feasible_count != size:
-            ranks[filters.codes != 0] = INFEASIBLE
+            np.putmask(ranks, filters.codes != 0, INFEASIBLE)
         self.ranks = ranks
         self._levels = {}
         if self._may_skip_others:

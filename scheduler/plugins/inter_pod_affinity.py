@@ -18,7 +18,7 @@ import numpy as np
 
 from scheduler.cluster.affinity_terms import PlacedTerm, PodTerms, TermKind, terms_of
 from scheduler.cluster.domains import DomainCounts, count_domains
-from scheduler.cluster.interning import ABSENT
+from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.selector_index import Namespaces
 from scheduler.config.field_faults import child
 from scheduler.config.types import Int32
@@ -157,7 +157,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
         existing: dict[str, DomainCounts] = {}
         for term in _placed_terms(pod, view):
             if term.kind is TermKind.REQUIRED_ANTI_AFFINITY:
-                _add(existing, term.term.topology_key, _in_domains(term.by_value(table)))
+                _add(existing, term.term.topology_key, term.by_value(table))
         if not existing and not terms.affinity and not terms.anti_affinity:
             return SKIP
         own = resolve(terms, view)
@@ -206,10 +206,10 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
             yield own_term.topology_key, found, found * weight
         for placed in _placed_terms(pod, view):
             if placed.kind is TermKind.PREFERRED:
-                found = _in_domains(placed.by_value(table))
-                yield placed.term.topology_key, found, _in_domains(placed.weight_by_value(table))
+                found = placed.by_value(table)
+                yield placed.term.topology_key, found, placed.weight_by_value(table)
             elif placed.kind is TermKind.REQUIRED_AFFINITY and self._hard_weight > 0:
-                found = _in_domains(placed.by_value(table))
+                found = placed.by_value(table)
                 yield placed.term.topology_key, found, found * self._hard_weight
 
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
@@ -238,18 +238,13 @@ def _placed_terms(pod: PodInfo, view: View) -> list[PlacedTerm]:
     return terms.matching(pod.namespace, pod.labels, namespace_labels(view, pod.namespace))
 
 
-def _counts(namespaces: Namespaces, selector: Selector, view: View) -> DomainCounts:
-    return view.pod_counts.counts(view.pod_counts.intern(namespaces, selector))
+def _counts(namespaces: Namespaces, selector: Selector, view: View) -> RowCounts:
+    return view.pod_counts.tally(view.pod_counts.intern(namespaces, selector))
 
 
 def _domains_of(term: OwnTerm, view: View) -> DomainCounts:
     """Pods that match the term, by domain."""
     return count_domains(view.table, term.topology_key, _counts(term.namespaces, term.selector, view))
-
-
-def _in_domains(by_value: DomainCounts) -> DomainCounts:
-    by_value[ABSENT] = 0
-    return by_value
 
 
 def _add(domains: dict[str, DomainCounts], key: str, more: DomainCounts, *, even_zero: bool = False) -> None:

@@ -17,8 +17,8 @@ from scheduler.plugins.pod_topology_spread_args import HOSTNAME_KEY
 from scheduler.plugins.pod_topology_spread_owners import workload_selector
 
 if TYPE_CHECKING:
-    from scheduler.cluster.pod_counts import Counts
     from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.row_counts import RowCounts
     from scheduler.cluster.table import NodeTable
     from scheduler.cluster.view import View
 
@@ -42,14 +42,14 @@ class Constraint(msgspec.Struct, frozen=True, gc=False):
     def is_per_node(self) -> bool:
         return self.topology_key == HOSTNAME_KEY
 
-    def live_counts(self, namespace: str, view: View) -> Counts | None:
-        """Matching pods on each row (int64), without those being deleted; None for none at all.
+    def live_tally(self, namespace: str, view: View) -> RowCounts | None:
+        """Matching pods on each row, without those being deleted; None for none at all.
 
         The empty selector counts none, though it matches every pod: kube-scheduler 1.36 does so.
         """
         if self.selector.is_everything or self.selector.selects_nothing:
             return None
-        return view.pod_counts.live_counts(view.pod_counts.intern(frozenset((namespace,)), self.selector))
+        return view.pod_counts.live_tally(view.pod_counts.intern(frozenset((namespace,)), self.selector))
 
 
 class Eligibility(msgspec.Struct, frozen=True, gc=False):

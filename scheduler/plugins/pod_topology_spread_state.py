@@ -18,6 +18,7 @@ from scheduler.plugins.pod_topology_spread_constraints import Constraint, Eligib
 if TYPE_CHECKING:
     from scheduler.cluster.pod_counts import Counts
     from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.row_counts import RowCounts
     from scheduler.cluster.table import NodeTable
     from scheduler.cluster.view import View
     from scheduler.framework.plugin import Rows, Scores
@@ -73,7 +74,7 @@ def hard_constraint(
     mask = both(with_keys, eligibility.mask(constraint, table))
     present = np.bincount(ids if mask is None else ids[mask], minlength=width) > 0
     present[ABSENT] = False
-    live = constraint.live_counts(pod.namespace, view)
+    live = constraint.live_tally(pod.namespace, view)
     counts = np.zeros(width, np.int64) if live is None else count_domains(table, key, live, mask)
     domains = int(np.count_nonzero(present))
     lowest = 0 if domains < constraint.min_domains or not domains else int(counts[present].min())
@@ -210,10 +211,10 @@ def _soft_constraint(
     table = view.table
     key = constraint.topology_key
     ids = table.label(key)
-    live = constraint.live_counts(pod.namespace, view)
+    live = constraint.live_tally(pod.namespace, view)
     if constraint.is_per_node:
         size = table.size if placing is None else int(np.count_nonzero(placing))
-        by_row = _worth(np.zeros(table.size, np.int64) if live is None else live, constraint, size)
+        by_row = _worth(np.zeros(table.size, np.int64) if live is None else live.array(table.size), constraint, size)
         by_row[ids == ABSENT] = 0.0
         return SoftConstraint(key, None, by_row)
     values = table.label_values(key)
@@ -237,7 +238,7 @@ def _unlabelled(
     constraint: Constraint,
     eligibility: Eligibility,
     ids: npt.NDArray[np.int32],
-    live: Counts | None,
+    live: RowCounts | None,
     table: NodeTable,
 ) -> int:
     """Matching pods on nodes without the label."""
@@ -245,7 +246,7 @@ def _unlabelled(
         return 0
     mask: Mask = (ids == ABSENT) & table.exists
     eligible = both(mask, eligibility.mask(constraint, table))
-    return int(live[eligible].sum())
+    return int(live.array(table.size)[eligible].sum())
 
 
 def _worth(counts: Counts, constraint: Constraint, size: int) -> npt.NDArray[np.float64]:
