@@ -14,18 +14,17 @@ from scheduler.cluster.row_journal import NO_CHANGES, RowChanges, RowJournal
 from scheduler.errors import PluginError
 from scheduler.framework.class_filters import MOST_SINGLE_ROWS, ClassFilters, PluginPoint
 from scheduler.framework.plugin import (
-    EMPTY_STATE,
     MAX_NODE_SCORE,
     NormalizePlugin,
     PreScorePlugin,
     Rows,
     ScorePlugin,
     Scores,
-    State,
 )
 from scheduler.framework.plugin_times import PluginTimes
-from scheduler.framework.status import SKIP, Refusal, Skip
-from scheduler.framework.traits import traits_of
+from scheduler.framework.pre_score import pre_score
+from scheduler.framework.score_slot import InvalidScore, ScoreSlot, check_range, share_dtype
+from scheduler.framework.status import SKIP
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo
@@ -38,84 +37,13 @@ INFEASIBLE = -1
 MOST_LEVELS = 4
 """Ranks whose rows are kept: the best one goes down and up again by a few steps as a class fills the nodes."""
 
-_MOST_IN_INT16 = 2**15 - 1
-
-
-class InvalidScore(PluginError):
-    """A plugin's normalised score is outside 0..100."""
-
-    def __init__(self, plugin: str, score: int) -> None:
-        self.score = score
-        super().__init__(plugin, "Score", ValueError(score))
-
-    def __str__(self) -> str:
-        return (
-            f'plugin "{self.plugin}" returns an invalid score {self.score}, '
-            f"it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
-        )
-
-
-class _Slot:
-    """One score plugin's answers: weighted final scores per row, and the raw ones where normalising needs them."""
-
-    __slots__ = (
-        "answer_is_kept",
-        "contribution",
-        "flags",
-        "has_stamp",
-        "is_declared",
-        "name",
-        "normalizer",
-        "plugin",
-        "raw",
-        "stamp",
-        "state",
-        "weight",
-    )
-
-    def __init__(self, plugin: ScorePlugin, weight: int) -> None:
-        self.plugin = plugin
-        self.name = plugin.name
-        self.weight = weight
-        traits = traits_of(plugin)
-        self.is_declared = traits.is_declared
-        self.has_stamp = traits.has_stamp
-        self.normalizer = plugin if isinstance(plugin, NormalizePlugin) else None
-        self.flags = traits.flags
-        self.answer_is_kept = traits.is_declared and not traits.looks_at_feasible_rows
-        """Its raw scores depend on the row alone: they outlive a change of the feasible rows."""
-        self.stamp: Hashable = None
-        self.state: State | Skip | None = None
-        self.raw: Scores | int | None = None
-        """A number where all rows have the same. Only where ``answer_is_kept``."""
-        self.contribution: npt.NDArray[np.integer] | int | None = None
-
-    def stamp_now(self, fragments: Mapping[str, Hashable], view: View) -> Hashable:
-        return self.plugin.stamp(fragments[self.name], view) if self.has_stamp else ()
-
-    @property
-    def is_flat(self) -> bool:
-        return self.contribution is None or isinstance(self.contribution, int)
-
-    def holds(self, is_same_epoch: bool) -> bool:
-        """Whether the answers for rows that have not changed are still the plugin's."""
-        return self.state is not None and self.is_declared and (is_same_epoch or not self.has_stamp)
-
-    def is_unmoved_by(self, flags: int, is_other_set: bool) -> bool:
-        """Of one that holds: whether what changed on the rows, and on which rows fit, changes none of its answers."""
-        if not self.answer_is_kept:
-            return not is_other_set and not flags & self.flags
-        if self.state is SKIP:
-            return True
-        return not flags & self.flags and not (is_other_set and self.normalizer is not None and not self.is_flat)
-
 
 class ClassScores:
     """The PreScore, Score and Normalize answers of one class, and their sum."""
 
     def __init__(self, profile: Profile, unconcerned: frozenset[str]) -> None:
         concerned = [each for each in profile.score_plugins if each[0].name not in unconcerned]
-        self._slots = [_Slot(plugin, weight) for plugin, weight in concerned]
+        self._slots = [ScoreSlot(plugin, weight) for plugin, weight in concerned]
         self._times: PluginTimes | None = None
         self.evaluated: frozenset[PluginPoint] = frozenset()
         """Who had something to say at the last refresh, in PreScore and in Score."""
@@ -129,10 +57,10 @@ class ClassScores:
         """The total of each row (int32, int64 for huge weights), INFEASIBLE where the class does not fit."""
         self._epoch: tuple[int, ...] = ()
         """Of the view at the last refresh."""
-        self._columns: list[_Slot] | None = None
+        self._columns: list[ScoreSlot] | None = None
         """Whose contribution differs from row to row; None: to be looked at."""
         self._flat_shares: dict[str, int] = {}
-        self._moved_by: dict[int, list[_Slot]] = {}
+        self._moved_by: dict[int, list[ScoreSlot]] = {}
         """Flags of the row journal → who must look at such rows, as long as nothing else changes."""
         self._best = INFEASIBLE
         self._levels: dict[int, array[int]] = {}
@@ -206,7 +134,7 @@ class ClassScores:
         self._feasibility_version = filters.feasibility_version
         self._epoch = epoch
 
-    def _moved_slots(self, flags: int) -> list[_Slot]:
+    def _moved_slots(self, flags: int) -> list[ScoreSlot]:
         slots = self._moved_by.get(flags)
         if slots is None:
             slots = [slot for slot in self._slots if not (slot.holds(True) and slot.is_unmoved_by(flags, False))]
@@ -215,7 +143,7 @@ class ClassScores:
 
     def _refresh_slot(
         self,
-        slot: _Slot,
+        slot: ScoreSlot,
         pod: PodInfo,
         fragments: Mapping[str, Hashable],
         view: View,
@@ -234,16 +162,16 @@ class ClassScores:
         slot.stamp = stamp
         if is_stale:
             was, skipped = slot.contribution, slot.state is SKIP
-            slot.state = _pre_score(slot.plugin, pod, view, filters.feasible_rows, self._times)
+            slot.state = pre_score(slot.plugin, pod, view, filters.feasible_rows, self._times)
             if skipped is not (slot.state is SKIP):
                 self._may_skip_others = True
             if slot.state is SKIP:
                 slot.raw = slot.contribution = None
                 return was is not None
-            asked: Rows = view.rows if slot.answer_is_kept else filters.feasible_rows
+            asked = view.rows if slot.answer_is_kept else _fitting(filters, view)
             raw = self._score_call(slot.plugin)(slot.state, pod, view, asked)
             if not slot.answer_is_kept:
-                raw = _spread_out(raw, filters.feasible_rows, view.table.size)
+                raw = _spread_out(raw, asked, view.table.size)
             slot.raw = raw
             self._contribute(slot, view, filters)
             return True
@@ -253,7 +181,7 @@ class ClassScores:
 
     def _refresh_rows(
         self,
-        slot: _Slot,
+        slot: ScoreSlot,
         pod: PodInfo,
         view: View,
         filters: ClassFilters,
@@ -278,7 +206,7 @@ class ClassScores:
         return False
 
     def _many_rows(
-        self, slot: _Slot, pod: PodInfo, view: View, filters: ClassFilters, rows: npt.NDArray[np.int64]
+        self, slot: ScoreSlot, pod: PodInfo, view: View, filters: ClassFilters, rows: npt.NDArray[np.int64]
     ) -> bool:
         """Whether any raw score, or where nothing is normalised any share of the sum, is another one."""
         scores = self._score_call(slot.plugin)(slot.state, pod, view, rows)
@@ -295,7 +223,7 @@ class ClassScores:
         if len(scores) and (int(scores.min()) < 0 or int(scores.max()) > MAX_NODE_SCORE):
             fitting = scores[filters.codes[rows] == 0]
             if len(fitting):
-                _check_range(slot.plugin, int(fitting.min()), int(fitting.max()))
+                check_range(slot.plugin, int(fitting.min()), int(fitting.max()))
             # Nobody looks at the others, but the column may be too narrow for them.
             scores = np.clip(scores, 0, MAX_NODE_SCORE)
         shares = scores * slot.weight
@@ -304,13 +232,13 @@ class ClassScores:
             if bool((shares == column).all()):
                 return False
             self._columns = None
-            column = slot.contribution = np.full(view.table.size, column, _dtype(slot.weight))
+            column = slot.contribution = np.full(view.table.size, column, share_dtype(slot.weight))
         column[rows] = shares
         return True
 
     def _few_rows(
         self,
-        slot: _Slot,
+        slot: ScoreSlot,
         pod: PodInfo,
         view: View,
         filters: ClassFilters,
@@ -350,41 +278,56 @@ class ClassScores:
                 gains[row] = gains.get(row, 0) + share - before
                 if isinstance(column, int):
                     self._columns = None
-                    column = slot.contribution = np.full(view.table.size, column, _dtype(slot.weight))
+                    column = slot.contribution = np.full(view.table.size, column, share_dtype(slot.weight))
                 column[row] = share  # type: ignore[index]
         return is_raw_changed
 
-    def _contribute(self, slot: _Slot, view: View, filters: ClassFilters) -> None:
+    def _contribute(self, slot: ScoreSlot, view: View, filters: ClassFilters) -> None:
         """Normalise and weigh ``slot.raw``."""
         self._columns = None
         raw = slot.raw
         assert raw is not None
         if isinstance(raw, int):
             raw = np.full(view.table.size, raw, np.int64)
+        rows = _fitting(filters, view)
+        if slot.normalizer is not None and not slot.answer_is_kept:
+            slot.raw = None
+            slot.contribution = self._normalized(slot, slot.normalizer, raw, view, rows)
+            return
         low, high = int(raw.min()), int(raw.max())
-        rows = filters.feasible_rows
         if slot.normalizer is None:
             if low < 0 or high > MAX_NODE_SCORE:
                 # Rows that do not fit may score as they like.
-                _check_range(slot.plugin, int(raw[rows].min()), int(raw[rows].max()))
+                check_range(slot.plugin, int(raw[rows].min()), int(raw[rows].max()))
             slot.contribution = (
-                low * slot.weight if low == high else (raw * slot.weight).astype(_dtype(slot.weight, max(high, -low)))
+                low * slot.weight
+                if low == high
+                else (raw * slot.weight).astype(share_dtype(slot.weight, max(high, -low)))
             )
             slot.raw = None
             return
-        is_flat = low == high and slot.answer_is_kept
-        asked = rows[:1] if is_flat else rows
-        finals = self._normalize_call(slot.normalizer)(slot.state, raw[asked], view, asked)
-        _check_range(slot.plugin, int(finals.min()), int(finals.max()))
-        if is_flat:
+        if low == high:
             slot.raw = low
-            slot.contribution = int(finals[0]) * slot.weight
-            return
-        if not slot.answer_is_kept:
-            slot.raw = None
-        whole = np.zeros(view.table.size, _dtype(slot.weight))
-        whole[rows] = finals * slot.weight
-        slot.contribution = whole
+            (final,) = self._finals(slot, slot.normalizer, raw, view, filters.feasible_rows[:1])
+            slot.contribution = int(final) * slot.weight
+        else:
+            slot.contribution = self._normalized(slot, slot.normalizer, raw, view, rows)
+
+    def _normalized(
+        self, slot: ScoreSlot, normalizer: NormalizePlugin, raw: Scores, view: View, rows: Rows
+    ) -> npt.NDArray[np.integer]:
+        """The weighted final scores of the rows asked, 0 elsewhere; one a row of the table."""
+        shares = self._finals(slot, normalizer, raw, view, rows) * slot.weight
+        if isinstance(rows, slice):
+            return shares.astype(share_dtype(slot.weight))
+        whole = np.zeros(view.table.size, share_dtype(slot.weight))
+        whole[rows] = shares
+        return whole
+
+    def _finals(self, slot: ScoreSlot, normalizer: NormalizePlugin, raw: Scores, view: View, rows: Rows) -> Scores:
+        finals = self._normalize_call(normalizer)(slot.state, raw[rows], view, rows)
+        check_range(slot.plugin, int(finals.min()), int(finals.max()))
+        return finals
 
     def _add_up(self, filters: ClassFilters, size: int) -> None:
         constant = 0
@@ -487,7 +430,7 @@ class ClassScores:
         return total, shares
 
     def _share(
-        self, slot: _Slot, pod: PodInfo, view: View, rows: npt.NDArray[np.int64]
+        self, slot: ScoreSlot, pod: PodInfo, view: View, rows: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64] | None:
         if slot.answer_is_kept:
             if slot.state is SKIP:
@@ -501,12 +444,12 @@ class ClassScores:
             state = slot.state
             raw = np.full(len(rows), slot.raw, np.int64) if isinstance(slot.raw, int) else slot.raw[rows]
         else:
-            state = _pre_score(slot.plugin, pod, view, rows, self._times)
+            state = pre_score(slot.plugin, pod, view, rows, self._times)
             if state is SKIP:
                 return None
             raw = self._score_call(slot.plugin)(state, pod, view, rows)
         finals = self._normalize_call(slot.normalizer)(state, raw, view, rows) if slot.normalizer is not None else raw
-        _check_range(slot.plugin, int(finals.min()), int(finals.max()))
+        check_range(slot.plugin, int(finals.min()), int(finals.max()))
         return finals * slot.weight
 
     def _score_call(self, plugin: ScorePlugin) -> Callable[..., Scores]:
@@ -518,47 +461,14 @@ class ClassScores:
         return self._times.timing(plugin.normalize, plugin.name, "ScoreExtensionNormalize")
 
 
-def _pre_score(
-    plugin: ScorePlugin | PreScorePlugin, pod: PodInfo, view: View, rows: Rows, times: PluginTimes | None
-) -> State | Skip:
-    if not isinstance(plugin, PreScorePlugin):
-        return EMPTY_STATE
-    ask = plugin.pre_score if times is None else times.timing(plugin.pre_score, plugin.name, "PreScore")
-    answer = ask(pod, view, rows)
-    if isinstance(answer, Refusal):
-        raise PluginError(plugin.name, "PreScore", ValueError(answer.message))
-    return answer
+def _fitting(filters: ClassFilters, view: View) -> Rows:
+    """The rows that fit; a slice, which costs less, where all do."""
+    return view.rows if filters.feasible_count == view.table.size else filters.feasible_rows
 
 
-def run_pre_score_only(
-    profile: Profile, pod: PodInfo, view: View, rows: Rows, times: PluginTimes | None
-) -> frozenset[PluginPoint]:
-    """Ask the PreScore plugins that do not score: kube-scheduler 1.36 does, and where one fails, so does the attempt.
-    Those that had something to say. Raises PluginError."""
-    said: set[PluginPoint] = set()
-    for plugin in profile.pre_score_only_plugins if profile.score_plugins else ():
-        try:
-            if _pre_score(plugin, pod, view, rows, times) is not SKIP:
-                said.add((plugin.name, "PreScore"))
-        except PluginError:
-            raise
-        except Exception as error:
-            raise PluginError(plugin.name, "PreScore", error) from error
-    return frozenset(said)
-
-
-def _check_range(plugin: ScorePlugin, low: int, high: int) -> None:
-    for score in (low, high):
-        if not 0 <= score <= MAX_NODE_SCORE:
-            raise InvalidScore(plugin.name, score)
-
-
-def _spread_out(scores: Scores, rows: npt.NDArray[np.int64], size: int) -> Scores:
+def _spread_out(scores: Scores, rows: Rows, size: int) -> Scores:
+    if isinstance(rows, slice):
+        return scores
     whole = np.zeros(size, np.int64)
     whole[rows] = scores
     return whole
-
-
-def _dtype(weight: int, high: int = MAX_NODE_SCORE) -> type[np.int16] | type[np.int64]:
-    """Narrow columns keep a class small and its sum quick."""
-    return np.int16 if weight * max(high, MAX_NODE_SCORE) <= _MOST_IN_INT16 else np.int64
