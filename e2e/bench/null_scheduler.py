@@ -21,6 +21,7 @@ from e2e.connection import Connection, from_kubeconfig
 
 BINDS_IN_FLIGHT = 24
 EVENTS_IN_FLIGHT = 12
+"""Few, since bindings are what counts; but with 8 many events came too late for the run to count."""
 
 
 class _Metadata(msgspec.Struct, frozen=True):

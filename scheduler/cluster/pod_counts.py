@@ -126,6 +126,7 @@ class PodCounts:
         return counter.all
 
     def live_tally(self, query_id: int) -> RowCounts:
+        """The same without pods that are being deleted."""
         counter = self._counters[query_id]
         if counter.live is None:
             counter.live = self._recount(query_id, live_only=True)

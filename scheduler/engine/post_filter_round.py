@@ -63,7 +63,6 @@ def run_post_filters(
         rng=context.rng,
         now_nanoseconds=now.wall,
         nominated_pods=context.nominator.pods_for_node,
-        may_others_name_victims=bool(extenders.preempters),
     )
     reasons: list[str] = []
     nomination = KEEP_NOMINATION

@@ -7,6 +7,7 @@ chooses among what is left then.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -35,7 +36,7 @@ class Preempting(Protocol):
 def ask_about_victims(
     plugin: Preempting, context: PostFilterContext, extenders: ExtenderRound
 ) -> Generator[Calls, Answers, PostFilterAnswer]:
-    begun = plugin.begin(context)
+    begun = plugin.begin(replace(context, may_others_name_victims=True))
     if isinstance(begun, PostFilterAnswer):
         return begun
     found = begun.found
