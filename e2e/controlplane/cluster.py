@@ -13,7 +13,7 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -121,6 +121,8 @@ class ControlPlane:
         )
         server.wait_until(lambda: self._answers("/readyz"), 60)
         server.wait_until(lambda: self._answers("/api/v1/namespaces/default"), 20)
+        self._start_afresh("kube-controller-manager", self.start_controllers)
+        self._start_afresh("kwok", self.start_kwok)
 
     def restart_apiserver(self) -> None:
         self.stop_apiserver()
@@ -217,6 +219,13 @@ class ControlPlane:
         # Known before it runs, so that an interrupt in between cannot lose it.
         self._processes[name] = process
         return process.start()
+
+    def _start_afresh(self, name: str, start: Callable[[], None]) -> None:
+        """Replace a running client of the API server: one that met its absence may rest half a minute before it asks
+        again, longer than the next test waits for a ReplicaSet's pods or a node's first heartbeat."""
+        if (old := self._processes.get(name)) is not None and old.alive:
+            old.kill()
+            start()
 
     def _write_keys(self) -> None:
         (self.folder / "tokens.csv").write_text(f"{TOKEN},{ADMIN},{ADMIN},system:masters\n")
