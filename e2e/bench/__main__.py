@@ -1,6 +1,8 @@
 """``python -m e2e.bench``: Tandem, kube-scheduler and the null scheduler through the same scenarios, side by side.
 
-Each run has a fresh control plane, the same objects and the same driver.
+Each run has a fresh control plane, the same objects and the same driver. What a scheduler can do is measured on pods
+that all wait already when it starts, from its first binding on: creating a pod costs the API server as much as binding
+it, and on one machine that would be measured, too. Where pods are created meanwhile, the scenario says so.
 """
 
 from __future__ import annotations
@@ -9,13 +11,14 @@ import argparse
 import asyncio
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import uvloop
 
 from e2e.bench import report
 from e2e.bench.contenders import CONTENDERS
-from e2e.bench.driver import play, prepare
+from e2e.bench.driver import Drive, prepare
 from e2e.bench.measurement import Result, failed, measure, middle
 from e2e.bench.scenarios import SCENARIOS, Scenario
 from e2e.client import AsyncClient
@@ -23,6 +26,7 @@ from e2e.connection import from_kubeconfig
 from e2e.controlplane.build import BuildError
 from e2e.controlplane.cluster import ControlPlane
 from e2e.controlplane.processes import ProcessFailure
+from e2e.subject import Scheduler
 
 
 def main() -> int:
@@ -31,6 +35,8 @@ def main() -> int:
     results: list[Result] = []
     for name in options.scenario:
         scenario = SCENARIOS[name]
+        if options.meanwhile:
+            scenario = replace(scenario, meanwhile=True)
         nodes, pods = options.nodes or scenario.nodes, options.pods or scenario.pods
         of_scenario: dict[str, list[Result]] = {contender: [] for contender in options.contenders}
         # Contenders take turns, so that a machine that grows slower or quicker does so for all of them.
@@ -54,36 +60,60 @@ def _run(scenario: Scenario, contender: str, nodes: int, pods: int) -> Result:
             tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder,
             ControlPlane(kwok=False, controllers=()) as controlplane,
         ):
-            return uvloop.run(_measure(scenario, contender, nodes, pods, controlplane, Path(folder)))
+            kubeconfig = controlplane.kubeconfig()
+            scheduler = CONTENDERS[contender](kubeconfig, Path(folder), controlplane.programs)
+            return uvloop.run(_measure(scenario, scheduler, nodes, pods, kubeconfig))
     except ProcessFailure as error:
         print(error, file=sys.stderr)
         return failed(scenario.name, contender, nodes, pods, str(error).splitlines()[0])
 
 
-async def _measure(
-    scenario: Scenario, contender: str, nodes: int, pods: int, controlplane: ControlPlane, folder: Path
-) -> Result:
-    async with AsyncClient(from_kubeconfig(controlplane.kubeconfig())) as client:
+async def _measure(scenario: Scenario, scheduler: Scheduler, nodes: int, pods: int, kubeconfig: Path) -> Result:
+    async with AsyncClient(from_kubeconfig(kubeconfig)) as client:
         await prepare(client, scenario, nodes, pods)
-        with CONTENDERS[contender](controlplane.kubeconfig(), folder, controlplane.programs) as scheduler:
-            # Let it digest what it has listed: start-up is not what is measured.
-            await asyncio.sleep(1)
-            before = scheduler.usage()
-            times = await play(client, scenario, nodes, pods)
-            after = scheduler.usage()
+        async with Drive(client, scenario, nodes, pods) as drive:
+            run = _created_meanwhile if scenario.meanwhile else _all_waiting
+            cpu_seconds, peak_rss = await run(drive, scheduler)
+    times = drive.times
     return measure(
         scenario=scenario.name,
-        contender=contender,
+        contender=scheduler.kind,
         nodes=nodes,
         names=times.names,
         began=times.began,
         created=times.created,
         bound=times.bound,
         told=times.told,
-        cpu_seconds=after.cpu_seconds - before.cpu_seconds,
-        peak_rss=after.peak_rss_bytes,
+        cpu_seconds=cpu_seconds,
+        peak_rss=peak_rss,
         victims=len(times.removed),
     )
+
+
+async def _all_waiting(drive: Drive, scheduler: Scheduler) -> tuple[float, int]:
+    """Every pod is there before the scheduler starts. CPU seconds from the first binding on, peak RSS in bytes."""
+    await drive.create()
+    scheduler.start()
+    try:
+        await drive.first_binding()
+        before = scheduler.usage()
+        await drive.end()
+        after = scheduler.usage()
+    finally:
+        scheduler.stop()
+    return after.cpu_seconds - before.cpu_seconds, after.peak_rss_bytes
+
+
+async def _created_meanwhile(drive: Drive, scheduler: Scheduler) -> tuple[float, int]:
+    """The scheduler is ready before the first pod is there. CPU seconds from then on, peak RSS in bytes."""
+    with scheduler:
+        # Let it digest what it has listed: start-up is not what is measured.
+        await asyncio.sleep(1)
+        before = scheduler.usage()
+        await drive.create()
+        await drive.end()
+        after = scheduler.usage()
+    return after.cpu_seconds - before.cpu_seconds, after.peak_rss_bytes
 
 
 def _options() -> argparse.Namespace:
@@ -97,6 +127,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--contenders", default=",".join(CONTENDERS), help="comma-separated (default: %(default)s)")
     parser.add_argument("--nodes", type=int, help="instead of the scenario's own number")
     parser.add_argument("--pods", type=int, help="instead of the scenario's own number")
+    parser.add_argument(
+        "--meanwhile", action="store_true", help="create the pods while the scheduler works, in every scenario"
+    )
     parser.add_argument("--rounds", type=int, default=1, help="the median round is reported (default: 1)")
     parser.add_argument("--out", type=Path, action="append", default=[], help="FILE.json or FILE.md; may be repeated")
     options = parser.parse_args()

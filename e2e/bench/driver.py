@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, Self
 
 import aiohttp
 import msgspec
@@ -58,6 +59,7 @@ class Times:
         self.told: dict[str, float] = {}
         self.removed: set[str] = set()
         """Pods that were there before and had to go."""
+        self.first_bound = asyncio.Event()
         self.all_bound = asyncio.Event()
         self.all_told = asyncio.Event()
 
@@ -74,6 +76,7 @@ class Times:
         self.created.setdefault(name, now)
         if line.object.spec.nodeName:
             self.bound.setdefault(name, now)
+            self.first_bound.set()
             if len(self.bound) == len(self.names):
                 self.all_bound.set()
 
@@ -97,40 +100,72 @@ async def prepare(client: AsyncClient, scenario: Scenario, nodes: int, pods: int
     await client.create_all(batch, IN_FLIGHT)
 
 
-async def play(client: AsyncClient, scenario: Scenario, nodes: int, pods: int) -> Times:
-    """Create the pods and wait until each has its binding and its event, or the scenario's limit has passed."""
-    measured = list(scenario.arriving(nodes, pods))
-    times = Times(pod["metadata"]["name"] for pod in measured)
-    noise = list(scenario.noise(nodes, pods)) if scenario.noise else []
-    # Encoded beforehand: the driver should do nothing but send while the clock runs.
-    bodies = [msgspec.json.encode(pod) for pod in _mixed(noise, measured)]
-    watches = [
-        await _start_watch(client, paths.collection("Pod", NAMESPACE), times.saw_pod),
-        await _start_watch(client, paths.collection("Event", NAMESPACE), times.saw_event),
-    ]
-    work = asyncio.create_task(_until_told(client, scenario, bodies, times))
-    try:
-        # A watch ends before the work only by breaking, and then the run is no measurement.
-        await asyncio.wait([work, *watches], return_when=asyncio.FIRST_COMPLETED)
-        for watch in watches:
-            if watch.done():
-                watch.result()
-        await work
-    finally:
-        for task in (work, *watches):
-            task.cancel()
-        await asyncio.gather(work, *watches, return_exceptions=True)
-    return times
+class Drive:
+    """The measured pods of one run, on the way. An async context manager: what is not over at its end is cancelled.
 
+    Every wait is within the scenario's limit, counted from the start; `times` say in the end how far it came.
+    """
 
-async def _until_told(client: AsyncClient, scenario: Scenario, bodies: Sequence[bytes], times: Times) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(scenario.seconds):
-            times.began = time.monotonic()
-            await (_at_once(client, bodies) if scenario.rate is None else _at_rate(client, bodies, scenario.rate))
-            await times.all_bound.wait()
-            async with asyncio.timeout(EVENT_LIMIT):
-                await times.all_told.wait()
+    def __init__(self, client: AsyncClient, scenario: Scenario, nodes: int, pods: int) -> None:
+        measured = list(scenario.arriving(nodes, pods))
+        noise = list(scenario.noise(nodes, pods)) if scenario.noise else []
+        self.times = Times(pod["metadata"]["name"] for pod in measured)
+        self._client = client
+        self._rate = scenario.rate
+        self._seconds = scenario.seconds
+        # Encoded beforehand: the driver should do nothing but send while the clock runs.
+        self._bodies = [msgspec.json.encode(pod) for pod in _mixed(noise, measured)]
+
+    async def __aenter__(self) -> Self:
+        self._watches = [
+            await _start_watch(self._client, paths.collection("Pod", NAMESPACE), self.times.saw_pod),
+            await _start_watch(self._client, paths.collection("Event", NAMESPACE), self.times.saw_event),
+        ]
+        self._deadline = time.monotonic() + self._seconds
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for watch in self._watches:
+            watch.cancel()
+        await asyncio.gather(*self._watches, return_exceptions=True)
+
+    async def create(self) -> None:
+        """Send the pods, all at once or at the scenario's rate, until each is created."""
+        self.times.began = time.monotonic()
+        path = paths.collection("Pod", NAMESPACE)
+        rate = self._rate
+        await self._within_limit(
+            _at_once(self._client, path, self._bodies)
+            if rate is None
+            else _at_rate(self._client, path, self._bodies, rate)
+        )
+
+    async def first_binding(self) -> None:
+        """From now on the clock runs: for pods that were all there before the scheduler began."""
+        await self._within_limit(self.times.first_bound.wait())
+        self.times.began = min(self.times.bound.values(), default=time.monotonic())
+
+    async def end(self) -> None:
+        """When each pod has its binding and, at most `EVENT_LIMIT` after the last one, its event."""
+        await self._within_limit(self.times.all_bound.wait())
+        if self.times.all_bound.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.times.all_told.wait(), EVENT_LIMIT)
+
+    async def _within_limit(self, step: Coroutine[Any, Any, object]) -> None:
+        work = asyncio.ensure_future(step)
+        try:
+            # A watch ends before the work only by breaking, and then the run is no measurement.
+            left = max(0.0, self._deadline - time.monotonic())
+            await asyncio.wait([work, *self._watches], timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            for watch in self._watches:
+                if watch.done():
+                    watch.result()
+            if work.done():
+                work.result()
+        finally:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
 
 
 def _mixed(noise: Sequence[Object], measured: Sequence[Object]) -> list[Object]:
@@ -139,8 +174,8 @@ def _mixed(noise: Sequence[Object], measured: Sequence[Object]) -> list[Object]:
     return both + list(measured[len(noise) :])
 
 
-async def _at_once(client: AsyncClient, bodies: Sequence[bytes]) -> None:
-    path, rest = paths.collection("Pod", NAMESPACE), iter(bodies)
+async def _at_once(client: AsyncClient, path: str, bodies: Sequence[bytes]) -> None:
+    rest = iter(bodies)
 
     async def worker() -> None:
         for body in rest:
@@ -149,9 +184,9 @@ async def _at_once(client: AsyncClient, bodies: Sequence[bytes]) -> None:
     await asyncio.gather(*(worker() for _ in range(IN_FLIGHT)))
 
 
-async def _at_rate(client: AsyncClient, bodies: Sequence[bytes], rate: float) -> None:
+async def _at_rate(client: AsyncClient, path: str, bodies: Sequence[bytes], rate: float) -> None:
     """Each pod at its own moment, whatever became of those before it."""
-    path, began = paths.collection("Pod", NAMESPACE), time.monotonic()
+    began = time.monotonic()
     sent = []
     for index, body in enumerate(bodies):
         await asyncio.sleep(began + index / rate - time.monotonic())

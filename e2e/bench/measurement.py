@@ -51,8 +51,11 @@ def measure(
     peak_rss: int,
     victims: int = 0,
 ) -> Result:
-    """The result of a run from the moments (seconds, one clock) at which each pod was created, bound and told of."""
-    waits = sorted(bound[name] - created[name] for name in names if name in bound)
+    """The result of a run from the moments (seconds, one clock) at which each pod was created, bound and told of.
+
+    `began` is when the clock starts; a pod that was there before waits from then on.
+    """
+    waits = sorted(bound[name] - max(created[name], began) for name in names if name in bound)
     seconds = max(bound.values(), default=began) - began
     return Result(
         scenario=scenario,

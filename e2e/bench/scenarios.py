@@ -22,7 +22,8 @@ class Scenario:
     """`existing` are the objects there before a scheduler starts, `arriving` the pods that are measured.
 
     Both get (number of nodes, number of pods). `noise` are pods created between the measured ones that never fit.
-    `rate` is in pods a second, None as fast as the API server takes them. `seconds` is the limit of one run.
+    The pods are all there before the scheduler starts, or created `meanwhile`, while it works: at `rate` pods a
+    second, or (None) as fast as the API server takes them. `seconds` is the limit of one run.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Scenario:
     noise: Callable[[int, int], Iterable[Object]] | None = None
     nodes: int = 5000
     pods: int = 5000
+    meanwhile: bool = False
     rate: float | None = None
     seconds: float = 300.0
 
@@ -201,9 +203,12 @@ def _preemptor(index: int) -> dict[str, Any]:
     return {"cpu": "3", "priorityClassName": HIGH}
 
 
+_SMALL: dict[str, Any] = {"nodes": 1000, "pods": 1000, "meanwhile": True}
+
 _TABLE = (
     Scenario("plain", "plain pods, some nodes in use", _each(_plain), _nodes_with_some_pods),
-    Scenario("arrival", "100 plain pods a second", _each(_plain), _nodes, nodes=1000, pods=2000, rate=100.0),
+    Scenario("burst", "the same, created meanwhile", _each(_plain), _nodes_with_some_pods, meanwhile=True),
+    Scenario("arrival", "100 plain pods a second", _each(_plain), _nodes, **_SMALL | {"pods": 2000}, rate=100.0),
     Scenario("zone-host-spread", "hard zone and soft host spreading", _each(_spread_over_zones_and_hosts), _nodes),
     Scenario("host-anti-affinity", "groups of 2,500, one pod a host", _each(_apart_from_its_group), _nodes),
     Scenario("zone-affinity", "groups of 100, each in one zone", _each(_with_its_group_in_one_zone), _nodes),
@@ -211,10 +216,15 @@ _TABLE = (
     Scenario(
         "mix-300-deployments", "300 deployments of five kinds", _each(_one_of_many_deployments), _nodes_and_services
     ),
-    Scenario(
-        "hopeless", "as many that never fit between them", _each(_plain), _nodes, _never_fits, nodes=1000, pods=2000
-    ),
     Scenario("bound-volumes", "a bound volume a pod", _each(_with_a_claim), _nodes_and_bound_volumes),
-    Scenario("preemption", "three victims a pod", _each(_preemptor), _full_nodes, nodes=1000, pods=1000),
+    Scenario(
+        "hopeless",
+        "as many that never fit between them, created meanwhile",
+        _each(_plain),
+        _nodes,
+        _never_fits,
+        **_SMALL | {"pods": 2000},
+    ),
+    Scenario("preemption", "three victims a pod, created meanwhile", _each(_preemptor), _full_nodes, **_SMALL),
 )
 SCENARIOS = {scenario.name: scenario for scenario in _TABLE}

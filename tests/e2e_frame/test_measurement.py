@@ -34,6 +34,11 @@ def test_percentiles_are_of_the_time_from_creation_to_binding() -> None:
     assert (round(result.p50, 6), round(result.p99, 6)) == (0.5, 1.0)
 
 
+def test_pods_that_were_there_before_the_clock_started_wait_from_its_start_on() -> None:
+    result = run(created=dict.fromkeys((f"p{index}" for index in range(10)), 40.0))
+    assert (round(result.p50, 6), round(result.p99, 6)) == (0.5, 1.0)
+
+
 def test_cpu_time_is_shared_among_the_pods() -> None:
     assert run().cpu_per_pod == 0.002
 

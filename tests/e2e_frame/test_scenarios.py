@@ -34,3 +34,7 @@ def test_pods_that_are_there_already_stand_on_nodes_that_are_there() -> None:
         things = list(scenario.existing(25, 25))
         nodes = {thing["metadata"]["name"] for thing in things if thing["kind"] == "Node"}
         assert {thing["spec"]["nodeName"] for thing in things if thing["kind"] == "Pod"} <= nodes
+
+
+def test_only_pods_that_are_created_meanwhile_come_at_a_rate() -> None:
+    assert all(scenario.meanwhile for scenario in SCENARIOS.values() if scenario.rate is not None)
