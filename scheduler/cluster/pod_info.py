@@ -82,11 +82,11 @@ class PodInfo:
             return
         if self.pod.status.resources is not None or other.pod.status.resources is not None:
             return
-        self._requests = other.requests
-        self._score_requests = other.score_requests
-        self._charged = other.charged
-        self._non_zero = other.non_zero
-        self._ports = other.ports
+        self._requests = other._requests or other.requests
+        self._score_requests = other._score_requests or other.score_requests
+        self._charged = other._charged or other.charged
+        self._non_zero = other._non_zero or other.non_zero
+        self._ports = other._ports or other.ports
 
     def _copy(self) -> PodInfo:
         other = PodInfo.__new__(PodInfo)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +21,19 @@ class RowChanges:
     """``few`` are rows with their flags united; or, where more have changed, ``many`` has their numbers (int64, some
     perhaps twice) and ``few`` is empty. ``flags``: those of all of them united."""
 
-    __slots__ = ("few", "flags", "many")
+    __slots__ = ("_few_rows", "few", "flags", "many")
 
     def __init__(self, flags: int, few: Mapping[int, int], many: npt.NDArray[np.int64] | None = None) -> None:
         self.flags = flags
         self.few = few
         self.many = many
+        self._few_rows = tuple(few)
+
+    def few_with(self, flags: int) -> Sequence[int]:
+        """Those of ``few`` that have one of these flags."""
+        if self.flags & flags == self.flags:
+            return self._few_rows
+        return [row for row, has in self.few.items() if has & flags]
 
 
 NO_CHANGES = RowChanges(0, {})
@@ -35,12 +42,16 @@ NO_CHANGES = RowChanges(0, {})
 class RowJournal:
     """A bounded list of (row, flags); positions only grow. A reader that fell behind must start afresh."""
 
-    __slots__ = ("_entries", "_first", "limit")
+    __slots__ = ("_answer", "_asked", "_entries", "_first", "limit")
 
     def __init__(self, limit: int = 8192) -> None:
         self.limit = limit
         self._entries = array("q")
         self._first = 0
+        self._asked = (0, 0, 0)
+        """The last question for changes, with where the journal ended then, and ..."""
+        self._answer: RowChanges | None = NO_CHANGES
+        """... its answer: filters and scores of one class ask the same."""
 
     @property
     def position(self) -> int:
@@ -71,6 +82,13 @@ class RowJournal:
 
     def changes(self, position: int, most_few: int) -> RowChanges | None:
         """The same for readers that treat single rows one by one, but at most so many."""
+        asked = (position, most_few, self._first + len(self._entries))
+        if asked != self._asked:
+            self._asked = asked
+            self._answer = self._changes(position, most_few)
+        return self._answer
+
+    def _changes(self, position: int, most_few: int) -> RowChanges | None:
         entries = self._entries
         start = position - self._first
         if start < 0:

@@ -242,12 +242,14 @@ class NodeTable:
         non_zero_cpu, non_zero_memory = info.non_zero
         arrays["requested_cpu"][row] += sign * charged.milli_cpu
         arrays["requested_memory"][row] += sign * charged.memory
-        arrays["requested_storage"][row] += sign * charged.ephemeral_storage
+        if charged.ephemeral_storage:
+            arrays["requested_storage"][row] += sign * charged.ephemeral_storage
         arrays["non_zero_cpu"][row] += sign * non_zero_cpu
         arrays["non_zero_memory"][row] += sign * non_zero_memory
         arrays["pod_count"][row] += sign
-        for name, amount in charged.scalars.items():
-            self._scalar(self._requested_scalars, name)[row] += sign * amount
+        if charged.scalars:
+            for name, amount in charged.scalars.items():
+                self._scalar(self._requested_scalars, name)[row] += sign * amount
 
     # --- copies -------------------------------------------------------------------------------------------------------
 

@@ -67,7 +67,8 @@ class AttemptMemory:
             self._whole.append(attempt)
             if len(self._whole) > _WHOLE:
                 self._cut_down(self._whole.popleft())
-        self._make_room()
+        if len(self._attempts) > self._most or self.bytes > self._most_bytes:
+            self._make_room()
 
     def _cut_down(self, attempt: Attempt) -> None:
         if self._attempts.get(attempt.pod) is not attempt:

@@ -133,10 +133,10 @@ class BindingCycles:
     # --- start --------------------------------------------------------------------------------------------------------
 
     def start(self, queued: QueuedPod, profile: Profile, attempt: Attempt, placed: Placed, now: Now) -> list[Command]:
-        binding = Binding(queued, placed.pod, profile, attempt, placed.states, waits=dict(placed.waits))
+        binding = Binding(queued, placed.pod, profile, attempt, placed.states, waits=placed.waits)
         self._by_uid[placed.pod.uid] = binding
         commands: list[Command] = []
-        problem = self._pre_flight(binding)
+        problem = self._pre_flight(binding, placed.unconcerned)
         if problem is not None:
             return self._fail(binding, problem, now)
         if (binding.work or binding.waits) and self._nomination_differs(binding):
@@ -151,11 +151,15 @@ class BindingCycles:
             return commands
         return commands + self._after_permit(binding, now)
 
-    def _pre_flight(self, binding: Binding) -> NotPlaced | None:
+    def _pre_flight(self, binding: Binding, unconcerned: frozenset[str]) -> NotPlaced | None:
+        states, pod, view = binding.states, binding.pod, self._view()
         for plugin in binding.profile.pre_bind_plugins:
+            if plugin.name in unconcerned:
+                continue
             try:
+                state = states.get(plugin.name)
                 answer = plugin.pre_bind_pre_flight(
-                    state_of(binding.states, plugin.name), binding.pod, self._view(), binding.pod.node_name
+                    None if isinstance(state, Skip) else state, pod, view, pod.node_name
                 )
             except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
                 return NotPlaced(failed_at("PreBindPreFlight", plugin.name, cause_of(error)), is_error=True)
@@ -288,7 +292,7 @@ class BindingCycles:
 
     def _bind(self, binding: Binding, now: Now) -> list[Command]:
         binding.state = BindingState.BINDING
-        binding.binders = [plugin.name for plugin in binding.profile.bind_plugins]
+        binding.binders = list(binding.profile.binders)
         if self._binders:
             binding.binders[:0] = [each for each in self._binders if each.is_interested(binding.pod.pod)]
         return self._next_binder(binding, now)

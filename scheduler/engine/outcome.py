@@ -16,6 +16,8 @@ class Placed(msgspec.Struct, frozen=True):
     pod: PodInfo
     """With ``node_name`` set."""
     states: dict[str, State | Skip]
+    unconcerned: frozenset[str] = frozenset()
+    """Plugins that have nothing to say about the pod."""
     waits: dict[str, float] = msgspec.field(default_factory=dict)
     """Permit plugins that said "not yet" → seconds to wait at most."""
 

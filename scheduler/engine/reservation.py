@@ -28,34 +28,42 @@ def assume_and_reserve(
     pod: PodInfo,
     node: str,
     states: States,
+    unconcerned: frozenset[str],
     attempt: Attempt,
     lap: Callable[[str], None],
 ) -> CycleOutcome:
     """The pod counts on its node and its plugins have set aside what it needs; or nothing of it has happened.
 
-    ``lap`` is told when a point is through. Raises InvariantViolation if the pod is placed already.
+    ``unconcerned`` plugins are not asked. ``lap`` is told when a point is through. Raises InvariantViolation if the pod
+    is placed already.
     """
     assumed = pod.on_node(node)
     context.cache.assume(assumed)
     context.nominator.delete(pod.uid)
     waits: dict[str, float] = {}
-    failed = _reserve(context, profile, assumed, states)
+    failed = _reserve(context, profile, assumed, states, unconcerned)
     lap("Reserve")
     if failed is None:
-        failed = _permit(context, profile, assumed, states, waits)
+        failed = _permit(context, profile, assumed, states, unconcerned, waits)
         lap("Permit")
     if failed is not None:
         unreserve(context, profile, assumed, states)
         context.cache.forget(pod.uid)
         return failed
     attempt.node = node
-    return Placed(assumed, states, waits)
+    return Placed(assumed, states, unconcerned, waits)
 
 
-def _reserve(context: CycleContext, profile: Profile, assumed: PodInfo, states: States) -> NotPlaced | None:
+def _reserve(
+    context: CycleContext, profile: Profile, assumed: PodInfo, states: States, unconcerned: frozenset[str]
+) -> NotPlaced | None:
+    view, node = context.cache.view, assumed.node_name
     for plugin in profile.reserve_plugins:
+        if plugin.name in unconcerned:
+            continue
         try:
-            answer = plugin.reserve(state_of(states, plugin.name), assumed, context.cache.view, assumed.node_name)
+            state = states.get(plugin.name)
+            answer = plugin.reserve(None if isinstance(state, Skip) else state, assumed, view, node)
             if not isinstance(answer, Refusal):
                 if answer:
                     context.apply_effects(answer)
@@ -67,9 +75,16 @@ def _reserve(context: CycleContext, profile: Profile, assumed: PodInfo, states: 
 
 
 def _permit(
-    context: CycleContext, profile: Profile, assumed: PodInfo, states: States, waits: dict[str, float]
+    context: CycleContext,
+    profile: Profile,
+    assumed: PodInfo,
+    states: States,
+    unconcerned: frozenset[str],
+    waits: dict[str, float],
 ) -> NotPlaced | None:
     for plugin in profile.permit_plugins:
+        if plugin.name in unconcerned:
+            continue
         try:
             verdict = plugin.permit(state_of(states, plugin.name), assumed, context.cache.view, assumed.node_name)
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named

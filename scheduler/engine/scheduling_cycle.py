@@ -44,6 +44,7 @@ from scheduler.errors import PluginError
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
 from scheduler.framework.class_filters import FITS, OUTSIDE, ClassFilters
+from scheduler.framework.class_scores import ClassScores
 from scheduler.framework.classes import ClassCache, Fragments, PodClass
 from scheduler.framework.diagnosis import NOT_LOOKED_AT, Diagnosis, fit_error_text, outside_node_set
 from scheduler.framework.node_filter import filter_with_nominated, rivals
@@ -149,7 +150,7 @@ def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
 
     attempt.only_nodes = filters.only
     feasible = None
-    if depth is not Depth.EXPLAIN:
+    if depth is not Depth.EXPLAIN and pod.pod.status.nominated_node_name:
         feasible = yield from _nominated_node(context, profile, pod, view, filters, extenders, attempt)
     if feasible is None:
         filters.refresh_rows(pod, view, journal)
@@ -173,9 +174,11 @@ def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
     if len(feasible.rows) == 1 and depth is not Depth.EXPLAIN:
         row = int(feasible.rows[0])
     else:
-        row = yield from _choose(
-            context, profile, pod, pod_class, fragments, view, journal, feasible, extenders, attempt, depth
-        )
+        _score(profile, pod, pod_class, fragments, view, journal, feasible, attempt)
+        if feasible.is_whole_class and not extenders.scorers and depth is not Depth.EXPLAIN:
+            row = _best_of_class(context, view, pod_class.scores, attempt)
+        else:
+            row = yield from _best_of_some(context, pod, view, pod_class.scores, feasible.rows, extenders, attempt)
         clock.lap("Score")
     node = view.table.names[row]
     if depth is not Depth.DECIDE:
@@ -183,7 +186,8 @@ def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
         return Placed(pod.on_node(node), filters.states)
     if context.cache.table.existing_row(node) is None:
         return NotPlaced(f'node "{node}" was removed while extenders were asked', is_error=True)
-    return assume_and_reserve(context, profile, pod, node, filters.states, attempt, clock.lap)
+    unconcerned = pod_class.unconcerned
+    return assume_and_reserve(context, profile, pod, node, filters.states, unconcerned, attempt, clock.lap)
 
 
 def run_without_extenders(cycle: Cycle) -> CycleOutcome:
@@ -212,7 +216,7 @@ def _nominated_node(
     out what went wrong here, too. As in kube-scheduler the node sets of PreFilter plugins are not consulted for it.
     """
     name = pod.pod.status.nominated_node_name
-    row = view.table.existing_row(name) if name else None
+    row = view.table.existing_row(name)
     if row is None:
         return None
     beside = rivals(pod, context.nominator.pods_for_node(name))
@@ -404,8 +408,7 @@ def _no_fit(
 # --- 8. the choice ----------------------------------------------------------------------------------------------------
 
 
-def _choose(
-    context: CycleContext,
+def _score(
     profile: Profile,
     pod: PodInfo,
     pod_class: PodClass,
@@ -413,23 +416,36 @@ def _choose(
     view: View,
     journal: RowJournal,
     feasible: Feasible,
-    extenders: ExtenderRound,
     attempt: Attempt,
-    depth: Depth,
-) -> Generator[Calls, Answers, int]:
+) -> None:
+    """Bring the class's scores up to date."""
     scores = pod_class.scores
     only_pre_scored = None
     if profile.pre_score_only_plugins:
         only_pre_scored = run_pre_score_only(profile, pod, view, feasible.rows, attempt.plugin_times)
     scores.refresh(pod, fragments, view, journal, pod_class.filters)
     attempt.evaluated_scores = scores.evaluated | only_pre_scored if only_pre_scored else scores.evaluated
-    if feasible.is_whole_class and not extenders.scorers and depth is not Depth.EXPLAIN:
-        best, leaders = scores.leaders()
-        row = leaders[0] if len(leaders) == 1 else leaders[int(context.rng.random() * len(leaders))]
-        attempt.shares = scores.shares_of(row)
-        attempt.total = {view.table.names[row]: best}
-        return row
-    rows = feasible.rows
+
+
+def _best_of_class(context: CycleContext, view: View, scores: ClassScores, attempt: Attempt) -> int:
+    """The row, where all rows that fit the class are left and nobody else scores them."""
+    best, leaders = scores.leaders()
+    row = leaders[0] if len(leaders) == 1 else leaders[int(context.rng.random() * len(leaders))]
+    attempt.shares = scores.shares_of(row)
+    attempt.total = {view.table.names[row]: best}
+    return row
+
+
+def _best_of_some(
+    context: CycleContext,
+    pod: PodInfo,
+    view: View,
+    scores: ClassScores,
+    rows: npt.NDArray[np.int64],
+    extenders: ExtenderRound,
+    attempt: Attempt,
+) -> Generator[Calls, Answers, int]:
+    """The row, among these; what each of them scores is kept."""
     totals, shares = scores.rank(pod, view, rows)
     names = [view.table.names[row] for row in rows.tolist()]
     attempt.scores = {plugin: dict(zip(names, share.tolist(), strict=True)) for plugin, share in shares.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -137,6 +137,8 @@ class ClassFilters:
         self._slot_of = {slot.name: slot for slot in self._slots}
         self.stamps_version = 0
         """Grows when a filter plugin's stamp is another one."""
+        self._error_codes: list[int] = []
+        """Which of ``refusals`` are errors."""
         self._refusal_ids: dict[tuple[int, Refusal], int] = {}
         self._only: frozenset[str] | None = None
         self._position = -1
@@ -172,9 +174,9 @@ class ClassFilters:
 
     def error(self) -> Refusal | None:
         """A filter's ERROR on some row: it ends the attempt."""
-        for code, refusal in enumerate(self.refusals):
-            if refusal.code is Code.ERROR and bool((self.codes == code).any()):
-                return refusal
+        for code in self._error_codes:
+            if bool((self.codes == code).any()):
+                return self.refusals[code]
         return None
 
     def time_by(self, times: PluginTimes | None) -> None:
@@ -199,7 +201,7 @@ class ClassFilters:
         self._position = journal.position
         self._node_version = table.node_version
         recombine = is_full or (changes.many is not None and bool(changes.flags & NODE_CHANGED))
-        touched = {row for row, flags in changes.few.items() if flags & NODE_CHANGED}
+        touched = set(changes.few_with(NODE_CHANGED)) if changes.flags & NODE_CHANGED else set()
         for slot in self._slots if is_full else self._moved_slots(changes.flags):
             try:
                 recombine = self._refresh_slot(slot, pod, view, changes, touched, is_full) or recombine
@@ -243,7 +245,7 @@ class ClassFilters:
         elif changes.many is not None:
             is_changed = bool(changes.flags & slot.flags) and self._many_rows(slot, state, pod, view, changes.many)
         else:
-            self._few_rows(slot, state, pod, view, changes.few, touched)
+            self._few_rows(slot, state, pod, view, changes.few_with(slot.flags), touched)
             is_changed = False
         slot.is_stale = False
         return is_changed
@@ -363,23 +365,27 @@ class ClassFilters:
         return bool((before != codes).any())
 
     def _few_rows(
-        self, slot: _Slot, state: State, pod: PodInfo, view: View, rows: Mapping[int, int], touched: set[int]
+        self, slot: _Slot, state: State, pod: PodInfo, view: View, rows: Sequence[int], touched: set[int]
     ) -> None:
-        filter_row = slot.plugin.filter_row
+        table = view.table
+        if table.node_count != table.size:
+            rows = [row for row in rows if table.exists[row]]
+        if not rows:
+            return
+        ask = slot.plugin.filter_few
         if self._times is not None:
-            filter_row = self._times.timing(filter_row, slot.name, "Filter")
-        exists = view.table.exists
-        for row, flags in rows.items():
-            if not flags & slot.flags or not exists[row]:
-                continue
-            refusal = filter_row(state, pod, view, row)
+            ask = self._times.timing(ask, slot.name, "Filter")
+        refusals = ask(state, pod, view, rows)
+        codes = slot.codes
+        for place, row in enumerate(rows):
+            refusal = refusals[place]
             code = FITS if refusal is None else self._id(slot, refusal)
-            if slot.codes is None:
+            if codes is None:
                 if code == FITS:
                     continue
-                slot.codes = np.zeros(view.table.size, np.int16)
-            if slot.codes[row] != code:
-                slot.codes[row] = code
+                codes = slot.codes = np.zeros(table.size, np.int16)
+            if codes.item(row) != code:
+                codes[row] = code
                 touched.add(row)
 
     def _id(self, slot: _Slot, refusal: Refusal) -> int:
@@ -388,6 +394,8 @@ class ClassFilters:
         if found is None and len(self.refusals) < _MOST_CODES:
             found = self._refusal_ids[key] = len(self.refusals)
             self.refusals.append(refusal.by(slot.plugin.name))
+            if refusal.code is Code.ERROR:
+                self._error_codes.append(found)
         elif found is None:
             # More different refusals in one attempt than codes: the nodes that are left share one that was told before.
             found = next((code for code, known in enumerate(self.refusals) if known.code is refusal.code), 1)
@@ -396,6 +404,7 @@ class ClassFilters:
     def _forget_refusals(self) -> None:
         """Reasons that tell of amounts or nodes are ever new ones: from time to time all rows are asked anew."""
         self.refusals = self.refusals[:1]
+        self._error_codes = []
         self._refusal_ids = {}
         self._position = -1
 

@@ -38,6 +38,10 @@ MOST_LEVELS = 4
 """Ranks whose rows are kept: the best one goes down and up again by a few steps as a class fills the nodes."""
 
 
+_Moved = tuple[ScoreSlot, bool]
+"""Who must look at what has changed, and whether its answers for all else hold."""
+
+
 class ClassScores:
     """The PreScore, Score and Normalize answers of one class, and their sum."""
 
@@ -60,7 +64,7 @@ class ClassScores:
         self._columns: list[ScoreSlot] | None = None
         """Whose contribution differs from row to row; None: to be looked at."""
         self._flat_shares: dict[str, int] = {}
-        self._moved_by: dict[int, list[ScoreSlot]] = {}
+        self._moved_by: dict[int, list[_Moved]] = {}
         """Flags of the row journal → who must look at such rows, as long as nothing else changes."""
         self._best = INFEASIBLE
         self._levels: dict[int, array[int]] = {}
@@ -102,13 +106,13 @@ class ClassScores:
         gains: dict[int, int] = {}
         if is_full or is_other_set or not is_same_epoch:
             self._moved_by.clear()
-            slots = self._slots
+            if is_full:
+                slots = [(slot, False) for slot in self._slots]
+            else:
+                slots = self._moved(changes.flags, is_same_epoch, is_other_set)
         else:
             slots = self._moved_slots(changes.flags)
-        for slot in slots:
-            holds = not is_full and slot.holds(is_same_epoch)
-            if holds and slot.is_unmoved_by(changes.flags, is_other_set):
-                continue
+        for slot, holds in slots:
             try:
                 if holds and slot.answer_is_kept:
                     is_other = self._refresh_rows(slot, pod, view, filters, changes, gains, is_other_set)
@@ -124,9 +128,10 @@ class ClassScores:
         if add_up:
             self._add_up(filters, size)
         else:
+            codes, ranks = filters.codes, self.ranks
             for row, gain in gains.items():
-                if gain and row not in appeared and filters.codes[row] == 0:
-                    self._rank_row(row, self.ranks.item(row) + gain)
+                if gain and row not in appeared and not codes.item(row):
+                    self._rank_row(row, ranks.item(row) + gain)
             for row in appeared:
                 self._rank_row(row, self._total_of(row) if filters.codes[row] == 0 else INFEASIBLE)
         filters.changed_feasibility = set()
@@ -134,12 +139,16 @@ class ClassScores:
         self._feasibility_version = filters.feasibility_version
         self._epoch = epoch
 
-    def _moved_slots(self, flags: int) -> list[ScoreSlot]:
+    def _moved_slots(self, flags: int) -> list[_Moved]:
         slots = self._moved_by.get(flags)
         if slots is None:
-            slots = [slot for slot in self._slots if not (slot.holds(True) and slot.is_unmoved_by(flags, False))]
-            self._moved_by[flags] = slots
+            slots = self._moved_by[flags] = self._moved(flags, True, False)
         return slots
+
+    def _moved(self, flags: int, is_same_epoch: bool, is_other_set: bool) -> list[_Moved]:
+        """Who must look at rows on which this has changed."""
+        slots = [(slot, slot.holds(is_same_epoch)) for slot in self._slots]
+        return [(slot, holds) for slot, holds in slots if not (holds and slot.is_unmoved_by(flags, is_other_set))]
 
     def _refresh_slot(
         self,
@@ -197,7 +206,7 @@ class ClassScores:
         elif changes.many is not None:
             is_changed = self._many_rows(slot, pod, view, filters, changes.many)
         else:
-            is_changed = self._few_rows(slot, pod, view, filters, changes.few, gains)
+            is_changed = self._few_rows(slot, pod, view, filters, changes.few_with(slot.flags), gains)
         if slot.normalizer is None:
             return is_changed
         if is_changed or (is_other_set and not slot.is_flat):
@@ -242,45 +251,34 @@ class ClassScores:
         pod: PodInfo,
         view: View,
         filters: ClassFilters,
-        rows: Mapping[int, int],
+        rows: Sequence[int],
         gains: dict[int, int],
     ) -> bool:
         """Whether any raw score that is normalised is another one; what changes in the sum else goes into ``gains``."""
-        is_raw_changed = False
-        score_row = slot.plugin.score_row
+        ask = slot.plugin.score_few
         if self._times is not None:
-            score_row = self._times.timing(score_row, slot.name, "Score")
-        for row, flags in rows.items():
-            if not flags & slot.flags:
+            ask = self._times.timing(ask, slot.name, "Score")
+        scores = ask(slot.state, pod, view, rows)  # type: ignore[arg-type]
+        if slot.normalizer is not None:
+            return _few_raws(slot, view, rows, scores)
+        column, weight = slot.contribution, slot.weight
+        for place, row in enumerate(rows):
+            score = scores[place]
+            if not 0 <= score <= MAX_NODE_SCORE:
+                if filters.codes[row] == 0:
+                    raise InvalidScore(slot.name, score)
+                # Nobody looks at it, but the column may be too narrow for it.
+                score = 0
+            share = score * weight
+            before = column if isinstance(column, int) else column.item(row)  # type: ignore[union-attr]
+            if share == before:
                 continue
-            score = score_row(slot.state, pod, view, row)  # type: ignore[arg-type]
-            if slot.normalizer is not None:
-                raw = slot.raw
-                assert raw is not None
-                if isinstance(raw, int):
-                    if raw == score:
-                        continue
-                    raw = slot.raw = np.full(view.table.size, raw, np.int64)
-                if raw[row] != score:
-                    raw[row] = score
-                    is_raw_changed = True
-            else:
-                if not 0 <= score <= MAX_NODE_SCORE:
-                    if filters.codes[row] == 0:
-                        raise InvalidScore(slot.name, score)
-                    # Nobody looks at it, but the column may be too narrow for it.
-                    score = 0
-                share = score * slot.weight
-                column = slot.contribution
-                before = column if isinstance(column, int) else column.item(row)  # type: ignore[union-attr]
-                if share == before:
-                    continue
-                gains[row] = gains.get(row, 0) + share - before
-                if isinstance(column, int):
-                    self._columns = None
-                    column = slot.contribution = np.full(view.table.size, column, share_dtype(slot.weight))
-                column[row] = share  # type: ignore[index]
-        return is_raw_changed
+            gains[row] = gains.get(row, 0) + share - before
+            if isinstance(column, int):
+                self._columns = None
+                column = slot.contribution = np.full(view.table.size, column, share_dtype(weight))
+            column[row] = share  # type: ignore[index]
+        return False
 
     def _contribute(self, slot: ScoreSlot, view: View, filters: ClassFilters) -> None:
         """Normalise and weigh ``slot.raw``."""
@@ -459,6 +457,23 @@ class ClassScores:
         if self._times is None:
             return plugin.normalize
         return self._times.timing(plugin.normalize, plugin.name, "ScoreExtensionNormalize")
+
+
+def _few_raws(slot: ScoreSlot, view: View, rows: Sequence[int], scores: Sequence[int]) -> bool:
+    """Take these raw scores, which are normalised later. Whether any is another one."""
+    raw = slot.raw
+    assert raw is not None
+    is_changed = False
+    for place, row in enumerate(rows):
+        score = scores[place]
+        if isinstance(raw, int):
+            if raw == score:
+                continue
+            raw = slot.raw = np.full(view.table.size, raw, np.int64)
+        if raw.item(row) != score:
+            raw[row] = score
+            is_changed = True
+    return is_changed
 
 
 def _fitting(filters: ClassFilters, view: View) -> Rows:

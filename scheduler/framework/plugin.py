@@ -11,7 +11,7 @@ it share its answers (``framework/classes.py``). A plugin that declares nothing 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -118,7 +118,8 @@ class Plugin:
         raise NotImplementedError
 
     def concerns(self, pod: PodInfo) -> bool:
-        """Whether the plugin may have anything to say about the pod. False promises a Skip from PreFilter and PreScore.
+        """Whether the plugin may have anything to say about the pod. False promises a Skip from PreFilter and PreScore,
+        and nothing to reserve, permit or do before binding.
 
         For plugins that declare nothing: pods that they do not concern go without them. May look at what ``fragment``
         may look at.
@@ -179,6 +180,10 @@ class FilterPlugin(Plugin):
             return None
         return verdicts.refusals[int(verdicts.codes[0]) - 1]
 
+    def filter_few(self, state: State, pod: PodInfo, view: View, rows: Sequence[int]) -> list[Refusal | None]:
+        """The same for the few rows that have changed since the class was met last."""
+        return [self.filter_row(state, pod, view, row) for row in rows]
+
 
 class PostFilterPlugin(Plugin):
     """Called when no node fits; may make room. See ``framework/post_filter.py`` for what it gets and answers."""
@@ -201,6 +206,10 @@ class ScorePlugin(Plugin):
 
     def score_row(self, state: State, pod: PodInfo, view: View, row: int) -> int:
         return int(self.score(state, pod, view, np.array([row]))[0])
+
+    def score_few(self, state: State, pod: PodInfo, view: View, rows: Sequence[int]) -> list[int]:
+        """The same for the few rows that have changed since the class was met last."""
+        return [self.score_row(state, pod, view, row) for row in rows]
 
 
 class NormalizePlugin(ScorePlugin):

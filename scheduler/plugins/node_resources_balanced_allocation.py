@@ -9,6 +9,7 @@ Arguments: ``resources``, default cpu and memory, each once; their weights must 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -79,18 +80,13 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         return _score_of_many(state.terms, view.table, rows)
 
     def score_row(self, state: State, pod: PodInfo, view: View, row: int) -> int:
+        return self.score_few(state, pod, view, (row,))[0]
+
+    def score_few(self, state: State, pod: PodInfo, view: View, rows: Sequence[int]) -> list[int]:
         assert isinstance(state, ResourceTerms)
-        table = view.table
-        before: list[float] = []
-        after: list[float] = []
-        for term in state.terms:
-            columns = requested_columns(table, term.name)
-            allocatable = float(columns[0].item(row))
-            if allocatable:
-                requested = columns[1].item(row)
-                before.append(min(float(requested) / allocatable, 1.0))
-                after.append(min(float(requested + term.own) / allocatable, 1.0))
-        return 50 + (50 + _balance(after) - _balance(before)) // 2
+        if len(state.terms) == 2:
+            return _few_of_two(*state.terms, view.table, rows)
+        return [_row_of_many(state.terms, view.table, row) for row in rows]
 
     def events(self) -> tuple[EventRegistration, ...]:
         return ()
@@ -113,6 +109,43 @@ def _balance(fractions: list[float]) -> int:
             squares += (fraction - mean) * (fraction - mean)
         deviation = math.sqrt(squares / count)
     return int((1 - deviation) * 100.0)
+
+
+def _row_of_many(terms: tuple[ResourceTerm, ...], table: NodeTable, row: int) -> int:
+    before: list[float] = []
+    after: list[float] = []
+    for term in terms:
+        columns = requested_columns(table, term.name)
+        allocatable = float(columns[0].item(row))
+        if allocatable:
+            requested = columns[1].item(row)
+            before.append(min(float(requested) / allocatable, 1.0))
+            after.append(min(float(requested + term.own) / allocatable, 1.0))
+    return 50 + (50 + _balance(after) - _balance(before)) // 2
+
+
+def _few_of_two(one: ResourceTerm, other: ResourceTerm, table: NodeTable, rows: Sequence[int]) -> list[int]:
+    """The usual case, cpu and memory, without a list or a call: it is most of what a changed row costs."""
+    allocatable_one, requested_one = requested_columns(table, one.name)
+    allocatable_other, requested_other = requested_columns(table, other.name)
+    own_one, own_other = one.own, other.own
+    scores = []
+    for row in rows:
+        whole_one, whole_other = float(allocatable_one.item(row)), float(allocatable_other.item(row))
+        if not whole_one or not whole_other:
+            scores.append(_NO_CHANGE)
+            continue
+        taken_one, taken_other = requested_one.item(row), requested_other.item(row)
+        before_one, before_other = taken_one / whole_one, taken_other / whole_other
+        after_one, after_other = (taken_one + own_one) / whole_one, (taken_other + own_other) / whole_other
+        if after_one > 1.0:
+            before_one, after_one = min(before_one, 1.0), 1.0
+        if after_other > 1.0:
+            before_other, after_other = min(before_other, 1.0), 1.0
+        before = int((1 - abs(before_one - before_other) / 2) * 100.0)
+        after = int((1 - abs(after_one - after_other) / 2) * 100.0)
+        scores.append(50 + (50 + after - before) // 2)
+    return scores
 
 
 def _score_of_two(terms: tuple[ResourceTerm, ...], table: NodeTable, rows: Rows) -> Scores:

@@ -18,6 +18,7 @@ Arguments:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.table import NodeTable
     from scheduler.cluster.view import View
 
 TOO_MANY_PODS = "Too many pods"
@@ -185,6 +187,12 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
                 is_hopeless = is_hopeless or need.amount > offered
         return _refusal(reasons, is_hopeless) if reasons else None
 
+    def filter_few(self, state: State, pod: PodInfo, view: View, rows: Sequence[int]) -> list[Refusal | None]:
+        assert isinstance(state, Needs)
+        if _fit_all(state.needs, view.table, rows):
+            return [None] * len(rows)
+        return super().filter_few(state, pod, view, rows)
+
     # --- score --------------------------------------------------------------------------------------------------------
 
     def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip | Refusal:
@@ -203,7 +211,11 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def score_row(self, state: State, pod: PodInfo, view: View, row: int) -> int:
         assert isinstance(state, ResourceTerms)
-        return self._scoring.score_row(state.terms, view.table, row)
+        return self._scoring.score_few(state.terms, view.table, (row,))[0]
+
+    def score_few(self, state: State, pod: PodInfo, view: View, rows: Sequence[int]) -> list[int]:
+        assert isinstance(state, ResourceTerms)
+        return self._scoring.score_few(state.terms, view.table, rows)
 
     # --- events -------------------------------------------------------------------------------------------------------
 
@@ -216,6 +228,21 @@ _EVENTS = (
     EventRegistration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), node_has_more_room),
     EventRegistration(ClusterEvent(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE), class_maps_a_request),
 )
+
+
+def _fit_all(needs: tuple[_Need, ...], table: NodeTable, rows: Sequence[int]) -> bool:
+    """Whether no row runs short of anything, as is usual."""
+    pod_count, allocatable_pods = table.pod_count, table.allocatable_pods
+    for row in rows:
+        if pod_count.item(row) >= allocatable_pods.item(row):
+            return False
+    for need in needs:
+        allocatable, requested = requested_columns(table, need.resource)
+        amount = need.amount
+        for row in rows:
+            if amount > allocatable.item(row) - requested.item(row):
+                return False
+    return True
 
 
 @lru_cache(maxsize=1024)

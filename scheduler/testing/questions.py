@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -77,6 +78,7 @@ def filter_answers(plugin: FilterPlugin, pod: PodInfo, view: View) -> dict[str, 
     orders = (("all rows", view.rows), ("an array of rows", rows), ("rows in another order", backwards))
     by_order = [(form, _refusals(plugin, state, pod, view, order)) for form, order in orders]
     by_row = {row: refusal_of_row(plugin, state, pod, view, row) for row in rows.tolist()}
+    by_order.append(("a few rows", _few_refusals(plugin, state, pod, view, rows.tolist())))
     for form, found in by_order:
         for row in rows.tolist():
             if found.get(row) != by_row[row]:
@@ -87,6 +89,18 @@ def filter_answers(plugin: FilterPlugin, pod: PodInfo, view: View) -> dict[str, 
                 )
                 raise ContractViolation(plugin.name, "forms", message)
     return {view.table.names[row]: refusal for row, refusal in by_row.items() if refusal is not None}
+
+
+def _few_refusals(
+    plugin: FilterPlugin, state: State, pod: PodInfo, view: View, rows: Sequence[int]
+) -> dict[int, Refusal]:
+    few: list[Refusal | None] = asked(
+        plugin,
+        f"filter_few of pod {pod.name}",
+        lambda: plugin.filter_few(state, pod, view, rows),
+        lambda answer: answers.check_few_refusals(answer, len(rows)),
+    )
+    return {row: refusal for row, refusal in zip(rows, few, strict=True) if refusal is not None}
 
 
 def refusal_of_row(plugin: FilterPlugin, state: State, pod: PodInfo, view: View, row: int) -> Refusal | None:
@@ -124,6 +138,8 @@ def score_answers(plugin: ScorePlugin, pod: PodInfo, view: View) -> dict[str, in
         _compare(plugin, pod, view, rows, listed, whole, "all rows")
         single = [_score_of_row(plugin, state, pod, view, row) for row in rows.tolist()]
         _compare(plugin, pod, view, rows, listed, np.array(single, np.int64), "single rows")
+        few = _few_scores(plugin, state, pod, view, rows.tolist())
+        _compare(plugin, pod, view, rows, listed, np.array(few, np.int64), "a few rows")
     finals = listed
     if isinstance(plugin, NormalizePlugin):
         finals = _normalized(plugin, state, pod, view, rows, listed)
@@ -163,6 +179,16 @@ def _scores(plugin: ScorePlugin, state: State, pod: PodInfo, view: View, rows: R
 def _score_of_row(plugin: ScorePlugin, state: State, pod: PodInfo, view: View, row: int) -> int:
     what = f"score_row of pod {pod.name} and node {view.table.names[row]}"
     return int(asked(plugin, what, lambda: plugin.score_row(state, pod, view, row), answers.check_score))
+
+
+def _few_scores(plugin: ScorePlugin, state: State, pod: PodInfo, view: View, rows: Sequence[int]) -> list[int]:
+    few: list[int] = asked(
+        plugin,
+        f"score_few of pod {pod.name}",
+        lambda: plugin.score_few(state, pod, view, rows),
+        lambda answer: answers.check_few_scores(answer, len(rows)),
+    )
+    return few
 
 
 def _compare(

@@ -44,6 +44,13 @@ def check_optional_refusal(answer: Any) -> None:
         check_refusal(answer)
 
 
+def check_few_refusals(answer: Any, count: int) -> None:
+    """Of ``filter_few``: one a row asked, None where the pod fits."""
+    _check_list(answer, count, "Refusals or Nones")
+    for refusal in answer:
+        check_optional_refusal(refusal)
+
+
 def check_verdicts(answer: Any, rows: Rows, size: int) -> None:
     """Of ``filter``: int16, one code a row asked, each 0 or the number of a refusal."""
     if answer is None:
@@ -70,6 +77,13 @@ def check_score(answer: Any) -> None:
     """Of ``score_one`` and ``score_row``."""
     if isinstance(answer, bool) or not isinstance(answer, int | np.integer):
         raise TypeError(f"answered the score {_shown(answer)}; a whole number is wanted")
+
+
+def check_few_scores(answer: Any, count: int) -> None:
+    """Of ``score_few``: one a row asked."""
+    _check_list(answer, count, "whole numbers")
+    for score in answer:
+        check_score(score)
 
 
 def check_state(answer: Any) -> None:
@@ -143,6 +157,13 @@ def check_fragment(answer: Any) -> None:
 def check_events(answer: Any) -> None:
     if not isinstance(answer, tuple) or not all(isinstance(one, EventRegistration) for one in answer):
         raise TypeError(f"answered {_shown(answer)}; a tuple of EventRegistrations is wanted")
+
+
+def _check_list(answer: Any, count: int, wanted: str) -> None:
+    if not isinstance(answer, list):
+        raise TypeError(f"answered {_shown(answer)}; a list of {wanted} is wanted")
+    if len(answer) != count:
+        raise ValueError(f"answered {len(answer)} {wanted} for {count} rows")
 
 
 def _check_array(array: Any, dtype: np.dtype[Any], count: int, what: str) -> None:

@@ -57,7 +57,7 @@ def pre_filter_state(plugin: FilterPlugin, pod: PodInfo, view: View) -> State | 
 
 
 def refusals(plugin: FilterPlugin, pod: PodInfo, view: View) -> dict[str, Refusal]:
-    """Node name → why not, of the nodes that are refused; asked for all rows, for an array of rows, and row by row."""
+    """Node name → why not, of the nodes that are refused; asked in all four forms."""
     state = pre_filter_state(plugin, pod, view)
     if state is None:
         return {}
@@ -68,6 +68,8 @@ def refusals(plugin: FilterPlugin, pod: PodInfo, view: View) -> dict[str, Refusa
     single = {
         row: refusal for row in rows.tolist() if (refusal := plugin.filter_row(state, pod, view, row)) is not None
     }
+    few = plugin.filter_few(state, pod, view, rows.tolist())
+    assert few == [single.get(row) for row in rows.tolist()]
     existing = set(rows.tolist())
     assert {row: refusal for row, refusal in whole.items() if row in existing} == listed == single
     return {table.names[row]: refusal for row, refusal in single.items()}
@@ -90,7 +92,7 @@ def reasons(plugin: FilterPlugin, pod: PodInfo, view: View) -> dict[str, tuple[s
 
 
 def raw_scores(plugin: ScorePlugin, pod: PodInfo, view: View) -> dict[str, int] | None:
-    """Node name → score before normalising, None where the plugin skips the pod; asked in all three forms."""
+    """Node name → score before normalising, None where the plugin skips the pod; asked in all four forms."""
     rows = view.ordered_rows
     state: Any = plugin.pre_score(pod, view, rows) if isinstance(plugin, PreScorePlugin) else EMPTY_STATE
     if state is SKIP:
@@ -99,6 +101,7 @@ def raw_scores(plugin: ScorePlugin, pod: PodInfo, view: View) -> dict[str, int] 
     whole = plugin.score(state, pod, view, view.rows)
     listed = plugin.score(state, pod, view, rows)
     single = [plugin.score_row(state, pod, view, row) for row in rows.tolist()]
+    assert single == plugin.score_few(state, pod, view, rows.tolist())
     assert whole.dtype == listed.dtype == np.int64
     assert len(whole) == view.table.size
     assert whole[rows].tolist() == listed.tolist() == single

@@ -86,6 +86,26 @@ class OtherScalarForm(Honest):
         return None if self.is_refused(pod, view, row) else NO
 
 
+class OtherFormForAFew(Honest):
+    def filter_few(self, state: State, pod: Any, view: Any, rows: Any) -> list[Refusal | None]:
+        return [NO] * len(rows)
+
+
+class OtherScoresForAFew(PerNodeScore):
+    name = "OtherScoresForAFew"
+
+    def score_one(self, state: State, pod: Any, node: Node, node_view: NodeView) -> int:
+        return 7
+
+    def score_few(self, state: State, pod: Any, view: Any, rows: Any) -> list[int]:
+        return [8] * len(rows)
+
+
+class TooFewForAFew(OtherScoresForAFew):
+    def score_few(self, state: State, pod: Any, view: Any, rows: Any) -> list[int]:
+        return [7] * (len(rows) - 1)
+
+
 class OrderDependent(Honest):
     def filter(self, state: State, pod: Any, view: Any, rows: Rows) -> Verdicts:
         codes = np.zeros(len(view.table.exists[rows]), np.int16)
@@ -321,6 +341,9 @@ VIOLATIONS: list[tuple[type[Plugin], str]] = [
     (FragmentNotHashable, "answers"),
     (Raising, "raises"),
     (OtherScalarForm, "forms"),
+    (OtherFormForAFew, "forms"),
+    (OtherScoresForAFew, "forms"),
+    (TooFewForAFew, "answers"),
     (OrderDependent, "forms"),
     (LooksAtFeasibleRows, "reads"),
     (Remembering, "repeatable"),
