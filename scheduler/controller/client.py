@@ -88,8 +88,18 @@ class ApiClient:
         if self._limiter is not None:
             await self._limiter.admit()
         limits = self._timeout if timeout_seconds is None else self._timeout_of(timeout_seconds)
-        async with self._answer(method, path, query, body, content_type, limits) as response:
-            return Answer(response.status, await response.read())
+        try:
+            response = await self._send(method, path, query, body, content_type, limits)
+            try:
+                content = await response.read()
+            finally:
+                # A body that was read to its end has given its connection back by now; any other is closed.
+                response.close()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _no_answer(error) from error
+        if response.status >= 300:
+            raise _refused(response, content)
+        return Answer(response.status, content)
 
     @contextlib.asynccontextmanager
     async def stream(
@@ -97,32 +107,16 @@ class ApiClient:
     ) -> AsyncIterator[aiohttp.StreamReader]:
         """A watch: its body as it comes. Raises ApiError, also for a silence of more than ``idle_seconds``."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=idle_seconds)
-        async with self._answer("GET", path, query, None, JSON, timeout) as response:
-            yield response.content
-
-    @contextlib.asynccontextmanager
-    async def _answer(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        body: bytes | None,
-        content_type: str,
-        limits: aiohttp.ClientTimeout,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
         try:
-            response = await self._send(method, path, query, body, content_type, limits)
+            response = await self._send("GET", path, query, None, JSON, timeout)
+            try:
+                if response.status >= 300:
+                    raise _refused(response, await response.read())
+                yield response.content
+            finally:
+                response.close()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _no_answer(error) from error
-        try:
-            if response.status >= 300:
-                raise _refused(response, await response.read())
-            yield response
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _no_answer(error) from error
-        finally:
-            # A body that was read to its end has given its connection back by now; any other is closed.
-            response.close()
 
     async def _send(
         self,

@@ -15,6 +15,7 @@ from typing import Any, TextIO
 import msgspec
 import structlog
 
+from scheduler.controller.log_stream import TurnBuffer
 from scheduler.controller.settings import LogSettings
 from scheduler.engine.attempt import ERROR, SCHEDULED, Attempt
 from scheduler.objects.timestamps import format_seconds
@@ -27,6 +28,7 @@ NOISY = ("kopf", "aiohttp", "kubernetes_asyncio", "asyncio")
 def configure_logs(settings: LogSettings, stream: TextIO = sys.stderr) -> None:
     """Set up structlog and the standard library's root logger. Call once, first of all."""
     as_json = settings.format == "json" or (settings.format == "auto" and not stream.isatty())
+    lines: Any = TurnBuffer(stream)
     level = logging.DEBUG if settings.verbosity >= DEBUG_VERBOSITY else logging.INFO
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
@@ -41,10 +43,10 @@ def configure_logs(settings: LogSettings, stream: TextIO = sys.stderr) -> None:
     structlog.configure(
         processors=[*shared, *ending],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(stream),
+        logger_factory=structlog.WriteLoggerFactory(lines),
         cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(stream)
+    handler = logging.StreamHandler(lines)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending]
