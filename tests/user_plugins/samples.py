@@ -169,6 +169,13 @@ class Answering(
         return self._answer("pre_bind_pre_flight", SKIP)
 
 
+class Choosy(Answering):
+    """Has to do with pods that carry its label only."""
+
+    def concerns(self, pod: Any) -> bool:
+        return "mine" in pod.labels
+
+
 class Guess(PerNodeScore):
     """Scores that are no whole numbers."""
 

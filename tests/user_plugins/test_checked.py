@@ -82,6 +82,15 @@ def test_a_plugin_that_raises_when_it_is_asked_whom_it_concerns_is_named() -> No
     assert event.note == "running PreFilter plugin \"Mine\": KeyError: 'oops'"
 
 
+@pytest.mark.parametrize("method", ["pre_filter", "pre_score", "reserve", "permit", "pre_bind_pre_flight"])
+def test_a_plugin_is_asked_nothing_about_a_pod_that_does_not_concern_it(method: str) -> None:
+    Answering.answers = {method: OSError("away")}
+    commands = commands_for(engine_with("Choosy"), pod("other"), pod("its-own", labels={"mine": ""}))
+    assert [command.pod.name for command in commands if isinstance(command, BindPod)] == ["other"]
+    (event,) = [command for command in commands if isinstance(command, WriteEvent)]
+    assert event.regarding.name == "its-own"
+
+
 def test_the_pod_of_a_plugin_that_raises_waits_in_error_back_off_and_is_tried_again() -> None:
     Answering.answers = {"pre_filter": OSError("away")}
     engine = engine_with("Answering")
