@@ -10,7 +10,6 @@ from scheduler.objects.ports import HostPort, host_ports
 from scheduler.objects.resources import (
     ResourceVector,
     node_info_requests_of,
-    non_zero_requests_of,
     requests_of,
     score_requests_of,
 )
@@ -125,14 +124,14 @@ class PodInfo:
     def charged(self) -> ResourceVector:
         """What it takes of the node that it runs on (status-aware)."""
         if self._charged is None:
-            self._charged = node_info_requests_of(self.pod)
+            self._charged, self._non_zero = node_info_requests_of(self.pod)
         return self._charged
 
     @property
     def non_zero(self) -> tuple[int, int]:
         """(milli-CPU, memory bytes) it is scored with on its node: defaults for what is not requested."""
         if self._non_zero is None:
-            self._non_zero = non_zero_requests_of(self.pod)
+            self._charged, self._non_zero = node_info_requests_of(self.pod)
         return self._non_zero
 
     @property

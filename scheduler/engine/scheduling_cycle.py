@@ -463,14 +463,14 @@ def _one_of(rows: npt.NDArray[np.int64], rng: Random) -> int:
 class _Laps:
     """Times the points; the durations go into the Attempt and nowhere else."""
 
-    __slots__ = ("_attempt", "_last", "_stopwatch")
+    __slots__ = ("_durations", "_last", "_stopwatch")
 
     def __init__(self, stopwatch: Callable[[], float], attempt: Attempt) -> None:
         self._stopwatch = stopwatch
-        self._attempt = attempt
+        self._durations = attempt.durations
         self._last = stopwatch()
 
     def lap(self, point: str) -> None:
         now = self._stopwatch()
-        self._attempt.durations[point] = now - self._last
+        self._durations[point] = now - self._last
         self._last = now

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from enum import Enum, IntFlag
+from functools import cache
 from typing import Any
 
 
@@ -32,6 +33,9 @@ class Action(IntFlag):
 
 class Resource(Enum):
     """What an event is about; the value is the text used in labels."""
+
+    # By identity, which members have for good: each event of each pod is looked up by one, and Enum's own is slow.
+    __hash__ = object.__hash__
 
     POD = "Pod"
     ASSIGNED_POD = "AssignedPod"
@@ -69,6 +73,11 @@ _ACTION_LABELS = {
 }
 
 
+@cache
+def _label(resource: Resource, action: Action) -> str:
+    return resource.value + _action_label(action)
+
+
 def _action_label(action: Action) -> str:
     known = _ACTION_LABELS.get(action)
     if known is not None:
@@ -92,7 +101,7 @@ class ClusterEvent:
 
         A registration may be for several actions at once: ``PodDelete|UpdatePodScaleDown``, ``CSINodeAdd|Update``.
         """
-        return self.custom_label or self.resource.value + _action_label(self.action)
+        return self.custom_label or _label(self.resource, self.action)
 
     @property
     def is_wildcard(self) -> bool:

@@ -7,7 +7,7 @@ from enum import Enum
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.objects.quantity import InvalidQuantity, Quantities, milli_value, parse
-from scheduler.objects.resources import pod_requests
+from scheduler.objects.resources import pod_requests, reports_resources
 
 
 class Change(Enum):
@@ -83,7 +83,7 @@ def _statuses(node: Node) -> dict[str, str]:
 
 def _needs_less(old: Pod, new: Pod) -> bool:
     """Whether some resource is asked for less, or no longer: what a resize in place still holds counts."""
-    if old.spec == new.spec and old.status == new.status:
+    if old.spec == new.spec and (old.status == new.status or not (reports_resources(old) or reports_resources(new))):
         return False
     before = pod_requests(old, use_status=True)
     after = pod_requests(new, use_status=True)

@@ -92,14 +92,11 @@ def score_requests_of(pod: Pod) -> ResourceVector:
     return _vector(_shape_of(pod), True)
 
 
-def node_info_requests_of(pod: Pod) -> ResourceVector:
-    """What a pod takes from its node: a resize in place counts with the largest of wanted, granted and actual."""
-    return _vector(_shape_with_status(pod), False)
-
-
-def non_zero_requests_of(pod: Pod) -> NonZeroRequest:
-    """What a pod takes from its node in scores: as `node_info_requests_of`, with defaults where it doesn't say."""
-    return _non_zero(_shape_with_status(pod))
+def node_info_requests_of(pod: Pod) -> tuple[ResourceVector, NonZeroRequest]:
+    """What a pod takes from its node: a resize in place counts with the largest of wanted, granted and actual; and what
+    it takes in scores, with defaults where it doesn't say."""
+    shape = _shape_with_status(pod)
+    return _vector(shape, False), _non_zero(shape)
 
 
 def pod_requests(
@@ -120,6 +117,12 @@ def pod_requests(
 def allocatable_of(node: Node) -> ResourceVector:
     """What a node offers: `status.allocatable` only, capacity never counts. Raises `InvalidQuantity`."""
     return _allocatable(tuple(node.status.allocatable.items()))
+
+
+def reports_resources(pod: Pod) -> bool:
+    """Whether the kubelet says what the pod holds, which may be something else than the spec asks for."""
+    status = pod.status
+    return bool(status.container_statuses or status.init_container_statuses or status.resources is not None)
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -164,20 +167,23 @@ class _Shape(NamedTuple):
 
 def _shape_of(pod: Pod) -> _Shape:
     spec = pod.spec
+    init_containers = spec.init_containers
     return _Shape(
         tuple([tuple(container.resources.requests.items()) for container in spec.containers]),
-        tuple([(c.is_sidecar, tuple(c.resources.requests.items())) for c in spec.init_containers]),
+        tuple([(c.is_sidecar, tuple(c.resources.requests.items())) for c in init_containers])
+        if init_containers
+        else (),
         tuple(spec.resources.requests.items()) if spec.resources is not None else (),
-        tuple(spec.overhead.items()),
+        tuple(spec.overhead.items()) if spec.overhead else (),
     )
 
 
 def _shape_with_status(pod: Pod) -> _Shape:
     """The shape with what the kubelet reports in the place of what the spec says, where the two may differ."""
     shape = _shape_of(pod)
-    status = pod.status
-    if not status.container_statuses and not status.init_container_statuses and status.resources is None:
+    if not reports_resources(pod):
         return shape
+    status = pod.status
     infeasible = _resize_is_infeasible(pod)
     statuses = {known.name: known for known in (*status.container_statuses, *status.init_container_statuses)}
 

@@ -7,7 +7,7 @@ everything else as the object itself, None where absent). Pods that are alike bu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, KeysView, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -139,6 +139,9 @@ class HintMap:
 
     def knows(self, profile: str) -> bool:
         return profile in self._profiles
+
+    def knows_all(self, profiles: KeysView[str]) -> bool:
+        return profiles <= self._profiles.keys()
 
     def events_of(self, profile: str, plugin: str) -> tuple[ClusterEvent, ...]:
         """What this plugin registered; nothing for a plugin that the profile hasn't got."""

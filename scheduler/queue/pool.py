@@ -6,7 +6,7 @@ that every hint treats alike (``pod_template.py``) lie together in one group, fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator, KeysView
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.errors import InvariantViolation
@@ -101,7 +101,7 @@ class UnschedulablePool:
         return list(self._groups.values())
 
     @property
-    def profiles(self) -> Iterable[str]:
+    def profiles(self) -> KeysView[str]:
         """Of the pods that lie here."""
         return self._by_rejector.keys()
 

@@ -86,7 +86,7 @@ def _groups(
 
             for group in index.woken_by((event.resource, event.action, look), would_wake):
                 found[group.key] = group
-    if not all(hints.knows(profile) for profile in pool.profiles):
+    if not hints.knows_all(pool.profiles):
         found.update((group.key, group) for group in pool.groups if not hints.knows(group.profile))
     return found.values()
 

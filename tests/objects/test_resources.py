@@ -9,7 +9,6 @@ from scheduler.objects.resources import (
     is_extended_resource,
     is_scalar_resource,
     node_info_requests_of,
-    non_zero_requests_of,
     pod_requests,
     requests_of,
     score_requests_of,
@@ -88,7 +87,7 @@ def test_scores_give_each_container_defaults_unless_it_says_nought() -> None:
     )
     assert requests_of(asked).is_zero
     assert score_requests_of(asked) == ResourceVector(milli_cpu=200, memory=400 * MI)
-    assert non_zero_requests_of(asked) == (200, 400 * MI)
+    assert node_info_requests_of(asked)[1] == (200, 400 * MI)
 
 
 def test_a_pod_that_speaks_for_itself_gets_defaults_only_for_what_nobody_mentions() -> None:
@@ -96,12 +95,12 @@ def test_a_pod_that_speaks_for_itself_gets_defaults_only_for_what_nobody_mention
         containers=[container_json("a", memory="1Mi"), container_json("b")],
         spec={"resources": {"requests": {"hugepages-2Mi": "2Mi"}}},
     )
-    assert non_zero_requests_of(asked) == (200, MI)
+    assert node_info_requests_of(asked)[1] == (200, MI)
 
 
 def test_overhead_counts_as_a_mention() -> None:
     asked = pod(spec={"resources": {"requests": {"cpu": "1"}}, "overhead": {"memory": "1Mi"}})
-    assert non_zero_requests_of(asked) == (1000, MI)
+    assert node_info_requests_of(asked)[1] == (1000, MI)
 
 
 def test_a_resize_in_place_counts_with_the_largest_of_wanted_granted_and_actual() -> None:
@@ -111,7 +110,7 @@ def test_a_resize_in_place_counts_with_the_largest_of_wanted_granted_and_actual(
         status={"containerStatuses": [status_of("main", {"cpu": "1", "memory": "4Mi"}, {"cpu": "3", "memory": "1Mi"})]},
     )
     assert requests_of(resized) == ResourceVector(milli_cpu=2000, memory=2 * MI)
-    assert node_info_requests_of(resized) == ResourceVector(milli_cpu=3000, memory=4 * MI)
+    assert node_info_requests_of(resized)[0] == ResourceVector(milli_cpu=3000, memory=4 * MI)
 
 
 def test_a_resize_that_can_never_be_granted_does_not_count() -> None:
@@ -119,13 +118,13 @@ def test_a_resize_that_can_never_be_granted_does_not_count() -> None:
     statuses = [status_of("main", {"cpu": "1"}, {"cpu": "1"})]
     refused = pod(cpu="64", status={"conditions": [pending], "containerStatuses": statuses})
     deferred = pod(cpu="64", status={"conditions": [pending | {"reason": "Deferred"}], "containerStatuses": statuses})
-    assert node_info_requests_of(refused).milli_cpu == 1000
-    assert node_info_requests_of(deferred).milli_cpu == 64_000
+    assert node_info_requests_of(refused)[0].milli_cpu == 1000
+    assert node_info_requests_of(deferred)[0].milli_cpu == 64_000
 
 
 def test_a_status_without_resources_says_nothing() -> None:
     reported = pod(cpu="1", status={"containerStatuses": [status_of("main", None, {"cpu": "9"})]})
-    assert node_info_requests_of(reported).milli_cpu == 1000
+    assert node_info_requests_of(reported)[0].milli_cpu == 1000
 
 
 def test_the_status_of_an_init_container_counts_for_a_sidecar_only() -> None:
@@ -133,7 +132,7 @@ def test_the_status_of_an_init_container_counts_for_a_sidecar_only() -> None:
         init_containers=[container_json("i", cpu="1"), container_json("s", cpu="1", sidecar=True)],
         status={"initContainerStatuses": [status_of("i", {"cpu": "9"}), status_of("s", {"cpu": "2"})]},
     )
-    assert node_info_requests_of(reported).milli_cpu == 2000
+    assert node_info_requests_of(reported)[0].milli_cpu == 2000
 
 
 def test_the_status_of_the_pod_counts_for_pod_level_requests() -> None:
@@ -143,7 +142,7 @@ def test_the_status_of_the_pod_counts_for_pod_level_requests() -> None:
         status={"resources": {"requests": {"cpu": "3", "memory": "1Mi"}}, "allocatedResources": {"cpu": "1"}},
     )
     assert requests_of(reported).milli_cpu == 2000
-    assert node_info_requests_of(reported) == ResourceVector(milli_cpu=3000)
+    assert node_info_requests_of(reported)[0] == ResourceVector(milli_cpu=3000)
 
 
 def test_exact_requests_keep_every_name_and_every_fraction() -> None:
