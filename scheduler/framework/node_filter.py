@@ -117,4 +117,5 @@ def refusals_with_nominated(
 
 def rivals(pod: PodInfo, nominated: Sequence[PodInfo]) -> tuple[PodInfo, ...]:
     """Of the pods nominated to a node, those that ``pod`` must leave room for: as important as it, and not itself."""
-    return tuple(other for other in nominated if other.priority >= pod.priority and other.uid != pod.uid)
+    priority, uid = pod.priority, pod.uid
+    return tuple([other for other in nominated if other.priority >= priority and other.uid != uid])
