@@ -35,14 +35,14 @@ class ExtenderRound:
     def __init__(
         self, extenders: Sequence[Extender], pod: PodInfo, new_ticket: Callable[[], int], documents: Documents
     ) -> None:
-        self.filters: list[Extender] = []
-        self.scorers: list[Extender] = []
-        self.preempters: list[Extender] = []
-        for extender in extenders:
-            if extender.is_interested(pod.pod):
-                self.filters += [extender] if extender.has_filter else []
-                self.scorers += [extender] if extender.has_prioritize else []
-                self.preempters += [extender] if extender.has_preempt else []
+        self.filters: Sequence[Extender] = ()
+        self.scorers: Sequence[Extender] = ()
+        self.preempters: Sequence[Extender] = ()
+        if extenders:
+            interested = [extender for extender in extenders if extender.is_interested(pod.pod)]
+            self.filters = [extender for extender in interested if extender.has_filter]
+            self.scorers = [extender for extender in interested if extender.has_prioritize]
+            self.preempters = [extender for extender in interested if extender.has_preempt]
         self._pod = pod
         self._new_ticket = new_ticket
         self.documents = documents

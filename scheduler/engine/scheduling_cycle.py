@@ -123,8 +123,8 @@ def scheduling_cycle(
 
 def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now, depth: Depth) -> Cycle:
     view, journal = context.cache.view, context.cache.journal
-    attempt.total_nodes = view.total_nodes
-    if view.total_nodes == 0:
+    attempt.total_nodes = total_nodes = view.total_nodes
+    if total_nodes == 0:
         return NotPlaced(NO_NODES)
 
     clock = _Laps(context.stopwatch, attempt)
@@ -282,7 +282,7 @@ def _fitting(
     if percentage is None and context.extenders and any(extender.has_filter for extender in context.extenders):
         percentage = 0
     if percentage is None:
-        attempt.evaluated_nodes = view.total_nodes
+        attempt.evaluated_nodes = attempt.total_nodes
         return feasible
     candidates = view.ordered_rows
     if filters.only is not None:
