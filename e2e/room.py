@@ -90,6 +90,15 @@ class Room:
         )
         return placements(self.pods.state)
 
+    def wait_nominated(self, name: str, node: str, seconds: float = 20.0) -> None:
+        """Wait until the pod's status names this node."""
+        key = f"{self.name}/{name}"
+        self.pods.wait_until(
+            lambda state: key in state and state[key]["status"].get("nominatedNodeName") == node,
+            seconds,
+            f"{name} nominated to {node}",
+        )
+
     def wait_refused(self, name: str, seconds: float = 20.0) -> Object:
         """The pod's condition PodScheduled as soon as it is False."""
         return self.pods.wait_until(

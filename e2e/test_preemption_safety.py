@@ -63,12 +63,6 @@ def _wait_dying(room: Room, *names: str) -> None:
     room.pods.wait_until(lambda _: _dying(room) >= set(names), 20, f"terminating pods {names}")
 
 
-def _wait_nominated(room: Room, name: str, node: str) -> None:
-    room.pods.wait_until(
-        lambda state: state[f"{room.name}/{name}"]["status"].get("nominatedNodeName") == node, 20, f"{name} nominated"
-    )
-
-
 def _seen(room: Room, name: str) -> list[Object]:
     """Every version of a pod that the watch has shown, in order."""
     return [seen.thing for seen in room.pods.history if seen.thing["metadata"]["name"] == name]
@@ -186,7 +180,7 @@ def test_when_the_preemptor_is_deleted_half_way_its_room_is_anybodys(room: Room,
     room.wait_running(2)
     room.add_pods(_high(room, "important", cpu="4"))
     _wait_dying(room, "v1", "v2")
-    _wait_nominated(room, "important", "a")
+    room.wait_nominated("important", "a")
     room.add_pods(_low(room, "late", "a"))
     room.wait_refused("late")
     room.client.delete("Pod", "important", room.name)
@@ -207,7 +201,7 @@ def test_a_scheduler_that_ends_half_way_goes_on_where_it_was(
     room.pods.wait_until(lambda _: len(_dying(room)) == 2, 20, "two terminating victims")
     victims = _dying(room)
     (node,) = {name[0] for name in victims}
-    _wait_nominated(room, "important", node)
+    room.wait_nominated("important", node)
     if how == "killed":
         subject.kill()
     else:

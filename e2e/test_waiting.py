@@ -220,7 +220,7 @@ def test_a_nomination_outlives_the_scheduler(
     room.add_pods(builders.pod("dearer", room.name, cpu="4", **middle))
     room.wait_running(2)
     room.add_pods(builders.pod("preemptor", room.name, cpu="2", **high))
-    room.pods.wait_until(lambda _: room.pod("preemptor")["status"].get("nominatedNodeName") == "a", 20, "a nomination")
+    room.wait_nominated("preemptor", "a")
     subject.kill()
     subject.start().wait_ready()
     # The free CPU of node a is enough for this one, but not with what the preemptor is about to take.

@@ -121,6 +121,9 @@ class ControlPlane:
         )
         server.wait_until(lambda: self._answers("/readyz"), 60)
         server.wait_until(lambda: self._answers("/api/v1/namespaces/default"), 20)
+        # Ready or not, lists of a kind are answered 429 until its watch cache has been filled.
+        for path in ("/api/v1/nodes", "/api/v1/pods", "/apis/events.k8s.io/v1/events"):
+            server.wait_until(lambda path=path: self._answers(f"{path}?limit=1"), 20)  # type: ignore[misc]
         self._start_afresh("kube-controller-manager", self.start_controllers)
         self._start_afresh("kwok", self.start_kwok)
 

@@ -6,6 +6,7 @@ not do on purpose, each with its reason.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import secrets
@@ -37,6 +38,7 @@ _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _AGE = re.compile(r"\d+[smhd](\d+[smh])?")
 _PROTECTION = ("kubernetes.io/pv-protection", "kubernetes.io/pvc-protection")
+_MOST_TRIES = 100
 _CONDITION_TIMES = frozenset({"lastProbeTime", "lastTransitionTime", "lastHeartbeatTime"})
 _DROPPED_ANYWHERE = frozenset({"managedFields", "storageVersionHash", "serverAddressByClientCIDRs"})
 _DROPPED_IN_STATUS = frozenset({"daemonEndpoints", "nodeInfo", "lastPhaseTransitionTime"})
@@ -75,9 +77,12 @@ async def play(base_url: str, token: str | None = None) -> Recording:
     async with aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(ssl=False)) as session:
         for chapter, steps in CHAPTERS.items():
             for step in steps:
-                code, body = await _request(session, base_url, step, variables)
+                code, body = await _answer(session, base_url, step, variables)
                 for variable, path in step.capture.items():
-                    variables[variable] = _dig(body, path)
+                    try:
+                        variables[variable] = _dig(body, path)
+                    except KeyError:
+                        raise ValueError(f"{chapter}: {step.name}: no {path} in the answer: {code} {body}") from None
                 shown = _reason(body) if step.only_code else normaliser.normal(body)
                 recording.answers.append(Answer(f"{chapter}: {step.name}", code, shown))
     return recording
@@ -96,6 +101,18 @@ def differences(expected: Recording, actual: Recording) -> list[str]:
         else:
             found += [f"{one.step}: {line}" for line in _unequal("", one.body, other.body)]
     return found
+
+
+async def _answer(
+    session: aiohttp.ClientSession, base_url: str, step: Step, variables: dict[str, str]
+) -> tuple[int, Any]:
+    """The answer to one request, as soon as the server has filled its cache of the kind."""
+    for _ in range(_MOST_TRIES):
+        code, body = await _request(session, base_url, step, variables)
+        if code != 429 or "initializing" not in str(body):
+            break
+        await asyncio.sleep(0.1)
+    return code, body
 
 
 async def _request(
