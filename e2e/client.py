@@ -230,14 +230,21 @@ class Watch:
         """The first true value of `condition(state)`, asked anew after each event. Raises `NotInTime`."""
         deadline = time.monotonic() + seconds
         with self._changed:
-            while not (value := condition(self.state)):
+            while not (value := self._answer(condition)):
                 left = deadline - time.monotonic()
                 if left <= 0 or not self._changed.wait(left):
-                    value = condition(self.state)
+                    value = self._answer(condition)
                     if value:
                         break
                     raise NotInTime(f"{hope or self._path}: not within {seconds:.0f} s; there is:\n{self._summary()}")
             return value
+
+    def _answer(self, condition: Callable[[State], T | None]) -> T | None:
+        """None where the condition looks for an object, or a field, that has not been seen yet."""
+        try:
+            return condition(self.state)
+        except KeyError:
+            return None
 
     def holds_for(self, condition: Callable[[State], object], seconds: float) -> bool:
         """Whether the condition is true now and after each event of the next `seconds`: for what must not happen."""
