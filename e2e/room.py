@@ -93,11 +93,8 @@ class Room:
     def wait_nominated(self, name: str, node: str, seconds: float = 20.0) -> None:
         """Wait until the pod's status names this node."""
         key = f"{self.name}/{name}"
-        self.pods.wait_until(
-            lambda state: key in state and state[key]["status"].get("nominatedNodeName") == node,
-            seconds,
-            f"{name} nominated to {node}",
-        )
+        hope = f"{name} nominated to {node}"
+        self.pods.wait_until(lambda state: state[key]["status"].get("nominatedNodeName") == node, seconds, hope)
 
     def wait_refused(self, name: str, seconds: float = 20.0) -> Object:
         """The pod's condition PodScheduled as soon as it is False."""

@@ -71,7 +71,7 @@ SYNC_REPORT_SECONDS = 10.0
 EVENT_SETTLE_SECONDS = 2.0
 THREAD_STOP_SECONDS = 5.0
 YOUNG_OBJECTS = 20_000
-"""So many more containers than were freed, and the garbage collector looks at them: some 1,200 placed pods."""
+"""So many more containers than were freed, and the garbage collector looks at them: some two thousand placed pods."""
 EVENT_SOURCE = "tandem-scheduler"
 """Who speaks in events that are about ourselves."""
 

@@ -157,10 +157,7 @@ class BindingCycles:
             if plugin.name in unconcerned:
                 continue
             try:
-                state = states.get(plugin.name)
-                answer = plugin.pre_bind_pre_flight(
-                    None if isinstance(state, Skip) else state, pod, view, pod.node_name
-                )
+                answer = plugin.pre_bind_pre_flight(state_of(states, plugin.name), pod, view, pod.node_name)
             except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
                 return NotPlaced(failed_at("PreBindPreFlight", plugin.name, cause_of(error)), is_error=True)
             if isinstance(answer, Refusal):
@@ -292,7 +289,7 @@ class BindingCycles:
 
     def _bind(self, binding: Binding, now: Now) -> list[Command]:
         binding.state = BindingState.BINDING
-        binding.binders = list(binding.profile.binders)
+        binding.binders = [plugin.name for plugin in binding.profile.bind_plugins]
         if self._binders:
             binding.binders[:0] = [each for each in self._binders if each.is_interested(binding.pod.pod)]
         return self._next_binder(binding, now)

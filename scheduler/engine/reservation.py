@@ -62,8 +62,7 @@ def _reserve(
         if plugin.name in unconcerned:
             continue
         try:
-            state = states.get(plugin.name)
-            answer = plugin.reserve(None if isinstance(state, Skip) else state, assumed, view, node)
+            answer = plugin.reserve(state_of(states, plugin.name), assumed, view, node)
             if not isinstance(answer, Refusal):
                 if answer:
                     context.apply_effects(answer)

@@ -115,10 +115,6 @@ class ClassScores:
         for slot, holds in slots:
             try:
                 if holds and slot.answer_is_kept:
-                    if slot.normalizer is None and changes.many is None:
-                        # By far the most frequent: only the sums of these rows are other ones.
-                        self._few_rows(slot, pod, view, filters, changes.few_with(slot.flags), gains)
-                        continue
                     is_other = self._refresh_rows(slot, pod, view, filters, changes, gains, is_other_set)
                 else:
                     is_other = self._refresh_slot(

@@ -64,8 +64,6 @@ class Profile:
     permit_plugins: tuple[PermitPlugin, ...]
     pre_bind_plugins: tuple[PreBindPlugin, ...]
     bind_plugins: tuple[BindPlugin, ...]
-    binders: tuple[str, ...]
-    """Their names."""
     post_bind_plugins: tuple[PostBindPlugin, ...]
     static_fragment_plugins: tuple[Plugin, ...]
     """Plugins whose fragment depends on the pod's template alone."""
@@ -126,7 +124,6 @@ def build_profile(configuration: ProfileConfiguration, registry: Registry, index
         permit_plugins=at(Point.PERMIT),  # type: ignore[arg-type]
         pre_bind_plugins=at(Point.PRE_BIND),  # type: ignore[arg-type]
         bind_plugins=at(Point.BIND),  # type: ignore[arg-type]
-        binders=tuple(entry.name for entry in expansion.points[Point.BIND]),
         post_bind_plugins=at(Point.POST_BIND),  # type: ignore[arg-type]
         static_fragment_plugins=tuple(plugin for plugin in declared if _goes_by_template(plugin)),
         choosy_plugins=tuple(

@@ -169,15 +169,14 @@ class SchedulingQueue:
 
         With nothing active, the rejected pod whose back-off ends first is taken early.
         """
-        while not self.is_closed:
+        while self.has_next:
             record = self._active.take()
             if record is None:
-                record = self._backoff.take_early() if self._settings.pops_from_backoff else None
-                if record is None:
-                    return None
+                record = self._backoff.take_early()
                 self.facts.incoming["active", POP_FROM_BACKOFF] += 1
-            if record.rejectors:
-                self.facts.rejected(record.rejectors, record.profile, -1)
+            if record is None:
+                return None
+            self.facts.rejected(record.rejectors, record.profile, -1)
             if record.uid in self._in_flight:
                 self.facts.problem(f"the same pod is tracked in multiple places in the scheduler: {record.key}")
                 continue

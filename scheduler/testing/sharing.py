@@ -126,7 +126,6 @@ def _profile_of(plugin: Any) -> Profile:
         permit_plugins=(),
         pre_bind_plugins=(),
         bind_plugins=(),
-        binders=(),
         post_bind_plugins=(),
         choosy_plugins=(),
         static_fragment_plugins=tuple(one for one in declared if not one.fragment_reads_cluster),
