@@ -225,7 +225,12 @@ def test_a_page_for_others_holds_no_private_keys() -> None:
 
 
 NAMES = st.sampled_from(["NodeName", "TaintToleration", "NodeResourcesFit", "Mine", "Other"])
-ENTRIES = st.lists(st.fixed_dictionaries({"name": NAMES}, optional={"weight": st.integers(0, 100)}), max_size=3)
+# The same plugin twice is refused when the profile is built; until then it is merged as kube-scheduler merges it.
+ENTRIES = st.lists(
+    st.fixed_dictionaries({"name": NAMES}, optional={"weight": st.integers(0, 100)}),
+    max_size=3,
+    unique_by=lambda entry: str(entry["name"]),
+)
 SETS = st.fixed_dictionaries(
     {},
     optional={
