@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+# Admission and authorization of the API server read caches that follow its own watches.
+_CACHES_LAG_SECONDS = 30
 
 
 class ApiError(Exception):
@@ -99,8 +101,18 @@ class AsyncClient:
         await self._bounded((delete(name) for name in names), in_flight)
 
     async def _create(self, thing: Object) -> Object:
-        created: Object = json.loads(await self.send("POST", paths.home_of(thing), thing))
-        return created
+        """A pod may come before admission has heard of its PriorityClass, whose creation was answered already."""
+        path = paths.home_of(thing)
+        deadline = time.monotonic() + _CACHES_LAG_SECONDS
+        while True:
+            try:
+                created: Object = json.loads(await self.send("POST", path, thing))
+            except ApiError as error:
+                if "no PriorityClass with name" not in error.body or time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(0.05)
+            else:
+                return created
 
     @staticmethod
     async def _bounded(work: Iterable[Coroutine[Any, Any, T]], limit: int) -> list[T]:
@@ -176,6 +188,22 @@ class Client:
     def post(self, path: str, body: Object) -> Object:
         answer: Object = json.loads(self.call(self._async.send("POST", path, body)))
         return answer
+
+    def wait_allowed(self, user: str, **what: Object) -> None:
+        """Return once the authorizer has heard of the user's right. Raises `NotInTime`.
+
+        `what` is ``resourceAttributes`` or ``nonResourceAttributes`` of a SubjectAccessReview.
+        """
+        review = {
+            "kind": "SubjectAccessReview",
+            "apiVersion": "authorization.k8s.io/v1",
+            "spec": {"user": user, **what},
+        }
+        deadline = time.monotonic() + _CACHES_LAG_SECONDS
+        while not self.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"]:
+            if time.monotonic() > deadline:
+                raise NotInTime(f"{user} may not {what} within {_CACHES_LAG_SECONDS} s")
+            time.sleep(0.05)
 
     def delete(self, kind: str, name: str, namespace: str | None = None) -> None:
         self.delete_all(kind, [name], namespace)

@@ -104,7 +104,21 @@ class Identities:
                 "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": HOME}],
             }
         )
+        self._wait_until_in_force(name, rules)
         return self._write(name)
+
+    def _wait_until_in_force(self, name: str, rules: Sequence[Rule]) -> None:
+        for rule in rules:
+            resource, _, subresource = rule["resources"][0].partition("/")
+            attributes = {
+                "group": rule["apiGroups"][0],
+                "resource": resource,
+                "subresource": subresource,
+                "verb": rule["verbs"][0],
+                "name": rule.get("resourceNames", [""])[0],
+                "namespace": HOME,
+            }
+            self._client.wait_allowed(f"system:serviceaccount:{HOME}:{name}", resourceAttributes=attributes)
 
     def _write(self, name: str) -> Path:
         path = f"{paths.one('ServiceAccount', name, HOME)}/token"

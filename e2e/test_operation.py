@@ -75,7 +75,7 @@ def test_a_missing_right_is_named_with_verb_and_resource(
     new_tandem: Callable[..., Tandem], identities: Identities, verb: str, resource: str
 ) -> None:
     rules = without(shipped_rules(), verb, resource)
-    tandem = new_tandem(kubeconfig=identities.kubeconfig("restricted", rules)).start()
+    tandem = new_tandem(kubeconfig=identities.kubeconfig(f"may-not-{verb}-{resource.replace('/', '-')}", rules)).start()
 
     def named() -> bool:
         return any(verb in line and resource in line for line in tandem.log().splitlines())

@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,11 @@ class Right:
             and self.name in ("", asked.get("name"))
         )
 
+    def attributes(self) -> Object:
+        """As a SubjectAccessReview names it."""
+        resource, _, subresource = self.resource.partition("/")
+        return {**asdict(self), "resource": resource, "subresource": subresource}
+
 
 class AuditedControlPlane(ControlPlane):
     """Its audit log holds every request of one user, reads and watches too."""
@@ -87,6 +92,8 @@ def audit(controlplane: ControlPlane, admin: Client, tmp_path_factory: pytest.Te
     """What the scheduler asked for through a whole life: with budgets as kube-scheduler has them, then strict ones."""
     folder = tmp_path_factory.mktemp("rbac")
     kubeconfig = _kubeconfig_of(controlplane, admin, folder)
+    for right in _granted():
+        admin.wait_allowed(USER, resourceAttributes=right.attributes())
     _create_priorities(admin)
     with Room(admin, "rbac") as room:
         _refuse_bindings_of(admin, "denied")
@@ -197,6 +204,8 @@ def _ask_for_pages(tandem: Tandem, admin: Client) -> None:
     (binding,) = yaml.safe_load_all((MANIFESTS / "overlays" / "monitoring" / "metrics-reader.yaml").read_text())
     for thing in (builders.namespace("monitoring"), *map(_account, (SCRAPER, STRANGER)), binding):
         _ensure(admin, thing)
+    scraper = f"system:serviceaccount:{SCRAPER[1]}:{SCRAPER[0]}"
+    admin.wait_allowed(scraper, nonResourceAttributes={"verb": "get", "path": "/metrics"})
     assert _status(tandem, "/metrics", _token(admin, *SCRAPER)) == 200
     assert _status(tandem, "/metrics", _token(admin, *STRANGER)) == 403
     assert _status(tandem, "/livez", "") == 200
