@@ -8,7 +8,8 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -100,6 +101,15 @@ class Process:
         if self._child is not None:
             self._child.kill()
             self._child.wait()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """It stands still within the block."""
+        os.kill(self.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.pid, signal.SIGCONT)
 
     def tail(self, lines: int = 25) -> str:
         """The last lines of its log, under a heading."""

@@ -163,6 +163,7 @@ class Engine:
             deadlines=self.deadlines,
             has_budgets=lambda: bool(self.cache.objects.all(Kind.POD_DISRUPTION_BUDGET)),
             victims_in_flight=self.removals.victims_in_flight,
+            nodes_being_cleared=self.removals.nodes,
             is_full=lambda: self.removals.is_full,
             activate=lambda info, now: self._activate((info.key,), now),
             report=self.facts.problem,
@@ -346,25 +347,25 @@ class Engine:
         obj = stimulus.object
         self.documents.put(stimulus.kind, obj, stimulus.document)
         if isinstance(obj, Pod):
-            self._forget_what_was_said(obj)
+            self._forget_what_was_said(obj, now)
             obj = self.removals.as_leaving(obj)
         elif stimulus.kind is Kind.POD_DISRUPTION_BUDGET:
             self.removals.budget_seen(obj.metadata.namespace)
         return self._apply_observed(stimulus.kind, obj, now)
 
-    def _forget_what_was_said(self, pod: Pod) -> None:
+    def _forget_what_was_said(self, pod: Pod, now: Now) -> None:
         """Of a pod that is bound or over, and of a predecessor of its name."""
         known = self.known_pods.get(pod.key)
         if known is not None and known.uid != pod.metadata.uid:
             self.failures.forget(known.uid)
-            self.removals.gone(known.uid)
+            self.removals.gone(known.uid, now)
             self.policies.gone(known.uid)
         if pod.status.phase == "Failed":
             self.policies.ended_in_failure(pod.metadata.uid)
         if pod.node_name or pod.is_finished:
             self.failures.forget(pod.metadata.uid)
         if pod.is_finished:
-            self.removals.leaves(pod.metadata.uid)
+            self.removals.gone(pod.metadata.uid, now)
 
     def _apply_observed(self, kind: Kind, obj: ApiObject, now: Now) -> list[Command]:
         aftermath = self.handlers.on_observed(kind, obj, now)
@@ -379,7 +380,7 @@ class Engine:
         aftermath = self.handlers.on_deleted(stimulus.kind, stimulus.object, stimulus.is_stale, now)
         if stimulus.kind is Kind.POD:
             self.failures.forget(stimulus.object.metadata.uid)
-            self.removals.gone(stimulus.object.metadata.uid)
+            self.removals.gone(stimulus.object.metadata.uid, now)
             self.policies.gone(stimulus.object.metadata.uid)
         if aftermath.reject_waiting:
             return self.bindings.reject_waiting(aftermath.reject_waiting, "", "removed", now)
@@ -441,7 +442,7 @@ class Engine:
             return pod.spec.scheduler_name in self.profiles
 
         reconciliation = Reconciliation(self.cache, self.known_pods, self.handlers, self.queue, is_busy)
-        self.removals.doubt()
+        self.removals.doubt(now)
         repairs = reconciliation.mend(stimulus.nodes, stimulus.pods, is_ours, now)
         return [ReportRepairs(repairs)] if repairs else []
 

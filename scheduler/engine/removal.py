@@ -1,8 +1,8 @@
 """Running preemptions: victims are told, then removed, while scheduling goes on (reference preemption.md §7).
 
     start ──► all victims but the last, side by side ──► the last one ──► over: the preemptor is tried
-                            │ one failed
-                            └──► the last one is spared ──────────────►
+                            │ one failed                                  as soon as they are gone
+                            └──► the last one is spared ────────────────► over: the preemptor is tried
 
 For each victim first the DisruptionTarget condition on its own status (nothing else of it), then its deletion with the
 UID as precondition, so that a successor of its name is never hit. A victim that is only assumed is not deleted: its
@@ -19,6 +19,7 @@ the same as above.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
@@ -29,6 +30,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.tandem import PDBPolicy, PreemptionMode, PreemptionSettings
 from scheduler.engine.binding_cycle import BindingCycles
 from scheduler.engine.commands import Command, DeletePod, EvictPod, PatchPodStatus, WriteEvent
+from scheduler.engine.ending_victims import EndingVictims
 from scheduler.engine.failure import reference
 from scheduler.engine.removal_times import ERROR, SUCCESS, RemovalTimes
 from scheduler.engine.stimuli import WriteFinished
@@ -53,6 +55,7 @@ class _Removal:
 
     preemptor: PodInfo
     node: str
+    victims: tuple[PodInfo, ...]
     last: PodInfo | None
     outstanding: dict[str, PodInfo] = field(default_factory=dict)
     """Victims whose patch or deletion is not answered yet, by UID."""
@@ -104,6 +107,9 @@ class Removals:
         (monotonic), in that order."""
         self.configure(settings)
         self._running: dict[str, _Removal] = {}
+        self.nodes: Counter[str] = Counter()
+        """How many removals are running on each node; a node without any is not in it."""
+        self._ending = EndingVictims()
         self._held: set[str] = set()
         self._last_of: dict[str, set[str]] = {}
         """UID of the last victim that is left → preemptors."""
@@ -183,8 +189,10 @@ class Removals:
         alive = [victim for victim in victims if not victim.is_terminating]
         if not alive or preemptor.uid in self._running:
             return commands
-        removal = _Removal(preemptor, node, alive[-1], started=now.monotonic)
+        removal = _Removal(preemptor, node, victims, alive[-1], started=now.monotonic)
         self._running[preemptor.uid] = removal
+        self.nodes[node] += 1
+        self._ending.forget(preemptor.uid)
         self._held.add(preemptor.uid)
         first = alive[:-1]
         removal.outstanding = {victim.uid: victim for victim in first}
@@ -242,15 +250,20 @@ class Removals:
         """A pod terminates, or is about to be gone: who waits for it as the last one may go on."""
         self._held -= self._last_of.get(uid, _NOBODY)
 
-    def doubt(self) -> None:
+    def doubt(self, now: Now) -> None:
         """What is known of victims may have changed without a word: nobody counts as held back for sure."""
         self._held.clear()
+        for preemptor in self._ending.take_all():
+            self._activate(preemptor, now)
 
-    def gone(self, uid: str) -> None:
-        """The watch shows that the pod is gone."""
+    def gone(self, uid: str, now: Now) -> None:
+        """The watch shows that the pod is gone, or has run to its end."""
         self.leaves(uid)
         self._leaving.pop(uid, None)
         self._waiting.pop(uid, None)
+        self._ending.forget(uid)
+        for preemptor in self._ending.gone(uid):
+            self._activate(preemptor, now)
 
     def _is_wanted(self, removal: _Removal) -> bool:
         """The preemptor still waits for its room: no further victim falls for one that is gone or bound."""
@@ -348,20 +361,40 @@ class Removals:
     def _end(self, removal: _Removal, now: Now) -> list[Command]:
         """However it ended, the preemptor is tried again. kube-scheduler 1.36 does so after a failure only: where the
         last victim was gone already, or was never bound, no event comes that would wake the pod (trap 29)."""
-        del self._running[removal.preemptor.uid]
-        self._held.discard(removal.preemptor.uid)
+        preemptor = removal.preemptor
+        del self._running[preemptor.uid]
+        self._held.discard(preemptor.uid)
+        self.nodes[removal.node] -= 1
+        if not self.nodes[removal.node]:
+            del self.nodes[removal.node]
         if removal.last is not None and removal.last.uid in self._last_of:
-            self._last_of[removal.last.uid].discard(removal.preemptor.uid)
+            self._last_of[removal.last.uid].discard(preemptor.uid)
             if not self._last_of[removal.last.uid]:
                 del self._last_of[removal.last.uid]
         self.times[ERROR if removal.has_failed else SUCCESS].observe(now.monotonic - removal.started)
         if removal.was_refused:
-            self._refused(removal.preemptor, removal.node, now)
-        self._activate(removal.preemptor, now)
+            self._refused(preemptor, removal.node, now)
+        if removal.is_at_last and not removal.has_failed:
+            self._await_end(removal, now)
+        else:
+            # Some victims stay: whoever counted on their going must look elsewhere.
+            self._activate(preemptor, now)
+            for other in self._nominator.pods_for_node(removal.node):
+                self._activate(other, now)
         # One for the place that is free; all with the last, since some may have found room in another way meanwhile.
         for uid in list(self._waiting)[: 1 if self._running else None]:
             self._activate(self._waiting.pop(uid), now)
         return []
+
+    def _await_end(self, removal: _Removal, now: Now) -> None:
+        """The preemptor is tried when the last of its victims is seen to be gone; at once if that is so already. One
+        whose binding was cancelled has gone back to the queue."""
+        known = (self._known_pods.by_uid(victim.uid) for victim in removal.victims)
+        left = [info.uid for info in known if info is not None and info.node_name]
+        if left:
+            self._ending.await_end(removal.preemptor, left)
+        else:
+            self._activate(removal.preemptor, now)
 
     def _clear_lower_nominations(self, preemptor: PodInfo, node: str) -> list[Command]:
         """Less important pods that counted on this node must look again."""

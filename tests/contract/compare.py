@@ -39,6 +39,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _AGE = re.compile(r"\d+[smhd](\d+[smh])?")
 _PROTECTION = ("kubernetes.io/pv-protection", "kubernetes.io/pvc-protection")
 _MOST_TRIES = 100
+_TOO_EARLY = ((429, "initializing"), (403, "no PriorityClass with name"))
 _CONDITION_TIMES = frozenset({"lastProbeTime", "lastTransitionTime", "lastHeartbeatTime"})
 _DROPPED_ANYWHERE = frozenset({"managedFields", "storageVersionHash", "serverAddressByClientCIDRs"})
 _DROPPED_IN_STATUS = frozenset({"daemonEndpoints", "nodeInfo", "lastPhaseTransitionTime"})
@@ -106,10 +107,11 @@ def differences(expected: Recording, actual: Recording) -> list[str]:
 async def _answer(
     session: aiohttp.ClientSession, base_url: str, step: Step, variables: dict[str, str]
 ) -> tuple[int, Any]:
-    """The answer to one request, as soon as the server has filled its cache of the kind."""
+    """The answer to one request, as soon as the server has filled its cache of the kind, and its admission has heard of
+    the PriorityClass that was created just before."""
     for _ in range(_MOST_TRIES):
         code, body = await _request(session, base_url, step, variables)
-        if code != 429 or "initializing" not in str(body):
+        if not any(code == early and words in str(body) for early, words in _TOO_EARLY):
             break
         await asyncio.sleep(0.1)
     return code, body

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from scheduler.engine.commands import DeletePod, EvictPod, PatchPodStatus
-from scheduler.engine.stimuli import WriteFinished
+from scheduler.engine.stimuli import Reconciled, WriteFinished
 from tests.engine.driver import Cluster
 
 TOLD = "Preempted by pod pod-high on node n"
@@ -180,6 +181,7 @@ def test_a_victim_whose_deletion_was_granted_counts_as_terminating_before_the_wa
     delete = cluster.write(DeletePod, "low")
     cluster.unanswered.remove(delete)
     cluster.feed(WriteFinished(delete.ticket, True, 200))
+    cluster.engine.queue.activate(["default/high"], cluster.now)
     attempt = cluster.schedule()
     assert attempt is not None
     assert "not eligible due to a terminating pod" in attempt.message
@@ -193,17 +195,77 @@ def test_a_victim_whose_deletion_was_granted_counts_as_terminating_before_the_wa
     assert cluster.engine.removals._leaving == {}
 
 
-def test_a_preemptor_is_tried_when_the_removal_ends_and_again_when_its_last_victim_has_ended() -> None:
-    cluster = preempting("first", "last")
-    cluster.lingering = {"first", "last"}
+def test_a_preemptor_is_tried_once_when_the_last_of_its_victims_has_ended_without_backing_off() -> None:
+    cluster = preempting("first", "second", "last")
+    cluster.lingering = {"first", "second", "last"}
     cluster.settle()
+    assert cluster.ended_removals() == {"success": 1}
     assert cluster.place("high") == "unschedulable"
-    cluster.advance(5)
-    for name in ("first", "last"):
+    for name in ("last", "first", "second"):
+        assert len(cluster.attempts("high")) == 1
         cluster.delete(name)
+    assert cluster.place("high") == "active"
     cluster.settle()
     assert cluster.pods["default/high"].node_name == "n"
-    assert len(cluster.attempts("high")) == 3
+    assert len(cluster.attempts("high")) == 2
+
+
+def test_a_victim_that_runs_to_its_end_after_its_deletion_counts_as_ended() -> None:
+    cluster = preempting("low")
+    cluster.lingering = {"low"}
+    cluster.settle()
+    assert cluster.place("high") == "unschedulable"
+    low = cluster.pods["default/low"]
+    cluster.show(msgspec.structs.replace(low, status=msgspec.structs.replace(low.status, phase="Succeeded")))
+    assert cluster.place("high") == "active"
+
+
+def test_a_preemptor_that_waits_for_its_victims_is_tried_when_the_api_server_s_list_knows_better() -> None:
+    cluster = preempting("low")
+    cluster.lingering = {"low"}
+    cluster.settle()
+    assert cluster.place("high") == "unschedulable"
+    cluster.feed(Reconciled(cluster.nodes, {"pod-high": cluster.pods["default/high"]}))
+    assert cluster.place("high") == "active"
+
+
+def two_for_one_node() -> Cluster:
+    """``second`` has its room on n, but ``third`` is nominated there too, and its victim is still there."""
+    cluster = Cluster()
+    cluster.node("n", cpu="2")
+    for name, priority in (("low-1", 1), ("low-2", 2)):
+        cluster.pod(name, cpu="1", node="n", priority=priority)
+    cluster.pod("second", cpu="1", priority=100)
+    cluster.schedule()
+    cluster.pod("third", cpu="1", priority=100)
+    cluster.schedule()
+    cluster.node("m", cpu="1")
+    cluster.pod("spared", cpu="1", node="m", priority=1)
+    for name in ("second", "third"):
+        assert cluster.nominated(name) == "n"
+    cluster.succeed(cluster.write(PatchPodStatus, "low-1"))
+    cluster.succeed(cluster.write(DeletePod, "low-1"))
+    return cluster
+
+
+def test_a_pod_waits_where_the_room_is_made_for_another_one_whose_victim_is_yet_to_be_deleted() -> None:
+    cluster = two_for_one_node()
+    assert cluster.place("second") == "active"
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert "not eligible due to a terminating pod" in attempt.message
+    cluster.settle()
+    cluster.advance(5)
+    cluster.settle()
+    assert {cluster.node_of(name) for name in ("second", "third")} == {"n"}
+    assert cluster.node_of("spared") == "m"
+
+
+def test_where_the_room_is_not_made_after_all_whoever_waited_for_it_looks_again() -> None:
+    cluster = two_for_one_node()
+    cluster.schedule()
+    cluster.fail(cluster.write(PatchPodStatus, "low-2"))
+    assert [cluster.place(name) for name in ("second", "third")] == ["active", "active"]
 
 
 def test_strictly_victims_leave_by_eviction_and_a_refusal_is_a_failure() -> None:
