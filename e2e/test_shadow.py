@@ -69,7 +69,8 @@ def test_a_shadow_compares_each_decision_with_where_kube_scheduler_put_the_pod(
                 ),
                 *(builders.pod(f"free-{number}", room.name, scheduler=SHADOWED) for number in range(20)),
             )
-            shadow.process.wait_until(lambda: len(shadow.journal_lines()) == 24, 20)
+            all_decided = 'scheduler_cache_size{type="assumed_pods"} 24.0'
+            shadow.process.wait_until(lambda: all_decided in shadow.get("/metrics")[1], 20)
         placed = room.wait_bound(24)
         shadow.process.wait_until(lambda: len(decisions(shadow)) == 24, 20)
         told = decisions(shadow)

@@ -28,9 +28,9 @@ import msgspec
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.tandem import PDBPolicy, PreemptionMode, PreemptionSettings
+from scheduler.engine.awaited_victims import AwaitedVictims
 from scheduler.engine.binding_cycle import BindingCycles
 from scheduler.engine.commands import Command, DeletePod, EvictPod, PatchPodStatus, WriteEvent
-from scheduler.engine.ending_victims import EndingVictims
 from scheduler.engine.failure import reference
 from scheduler.engine.removal_times import ERROR, SUCCESS, RemovalTimes
 from scheduler.engine.stimuli import WriteFinished
@@ -109,7 +109,7 @@ class Removals:
         self._running: dict[str, _Removal] = {}
         self.nodes: Counter[str] = Counter()
         """How many removals are running on each node; a node without any is not in it."""
-        self._ending = EndingVictims()
+        self.awaited = AwaitedVictims()
         self._held: set[str] = set()
         self._last_of: dict[str, set[str]] = {}
         """UID of the last victim that is left → preemptors."""
@@ -192,7 +192,7 @@ class Removals:
         removal = _Removal(preemptor, node, victims, alive[-1], started=now.monotonic)
         self._running[preemptor.uid] = removal
         self.nodes[node] += 1
-        self._ending.forget(preemptor.uid)
+        self.awaited.forget(preemptor.uid)
         self._held.add(preemptor.uid)
         first = alive[:-1]
         removal.outstanding = {victim.uid: victim for victim in first}
@@ -253,7 +253,7 @@ class Removals:
     def doubt(self, now: Now) -> None:
         """What is known of victims may have changed without a word: nobody counts as held back for sure."""
         self._held.clear()
-        for preemptor in self._ending.take_all():
+        for preemptor in self.awaited.take_all():
             self._activate(preemptor, now)
 
     def gone(self, uid: str, now: Now) -> None:
@@ -261,8 +261,7 @@ class Removals:
         self.leaves(uid)
         self._leaving.pop(uid, None)
         self._waiting.pop(uid, None)
-        self._ending.forget(uid)
-        for preemptor in self._ending.gone(uid):
+        for preemptor in self.awaited.gone(uid):
             self._activate(preemptor, now)
 
     def _is_wanted(self, removal: _Removal) -> bool:
@@ -392,7 +391,7 @@ class Removals:
         known = (self._known_pods.by_uid(victim.uid) for victim in removal.victims)
         left = [info.uid for info in known if info is not None and info.node_name]
         if left:
-            self._ending.await_end(removal.preemptor, left)
+            self.awaited.await_end(removal.preemptor, left)
         else:
             self._activate(removal.preemptor, now)
 

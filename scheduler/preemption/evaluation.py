@@ -16,7 +16,7 @@ from scheduler.framework.post_filter import CLEAR_NOMINATION, KEEP_NOMINATION, P
 from scheduler.framework.status import Code, Refusal, failure, unresolvable, unschedulable
 from scheduler.preemption.candidates import candidates_wanted, potential_rows, walk, without_excluded
 from scheduler.preemption.dry_run import Candidate, dry_run_node, trial_of
-from scheduler.preemption.eligibility import TOO_MANY, why_not_eligible
+from scheduler.preemption.eligibility import TOO_MANY, VICTIMS_STILL_DYING, why_not_eligible
 from scheduler.preemption.policy import UPSTREAM_POLICY, PreemptionPolicy
 from scheduler.preemption.ranking import Criterion, choose
 from scheduler.preemption.wavefront import answers_in_turn
@@ -58,6 +58,8 @@ class PreemptionEvidence:
     """What preemption adds to the fit error, "" if it chose a node."""
     is_put_off: bool = False
     """Only because too many other preemptions run: the pod is worth another try once one of them has ended."""
+    is_waiting: bool = False
+    """Only because victims on the nominated node are still dying."""
     candidates: tuple[Candidate, ...] = ()
     refusals: tuple[tuple[Refusal, tuple[str, ...]], ...] = ()
     """Why not the other nodes that were tried: each refusal with the names of its nodes."""
@@ -101,7 +103,12 @@ def begin(
     reason = why_not_eligible(context, policy)
     if reason:
         message = _PREFIX + reason
-        evidence = PreemptionEvidence(eligible=False, message=message, is_put_off=reason == TOO_MANY)
+        evidence = PreemptionEvidence(
+            eligible=False,
+            message=message,
+            is_put_off=reason == TOO_MANY,
+            is_waiting=reason == VICTIMS_STILL_DYING,
+        )
         return PostFilterAnswer(unschedulable(message), KEEP_NOMINATION, evidence)
     candidates = dry_run_all(context, extent, policy, columns)
     return candidates if candidates.found else _nothing_found(context, candidates)

@@ -33,6 +33,7 @@ from scheduler.queue.cluster_events import (
 from scheduler.queue.known_pods import KnownPods
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
+from scheduler.queue.waking import Only
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class Fate(Enum):
 class EventHandlers:
     """``profile_names``: the scheduler names that are ours. ``waits_for_permit``: whether a pod (by UID) waits there.
     ``counts_foreign_nominations``: nominations of other schedulers' pods count too (``nominations: all``).
+    ``concerned_by``: which pods should hear that this one has left its node, None = all.
     ``stopwatch`` (seconds) measures what the handling takes, and feeds no decision.
     """
 
@@ -78,8 +80,10 @@ class EventHandlers:
         profile_names: Collection[str],
         waits_for_permit: Callable[[str], bool],
         counts_foreign_nominations: bool = False,
+        concerned_by: Callable[[PodInfo], Only | None] = lambda _: None,
         stopwatch: Callable[[], float] | None = None,
     ) -> None:
+        self._concerned_by = concerned_by
         self._stopwatch = stopwatch
         self._begun = 0.0
         self._cache = cache
@@ -245,7 +249,9 @@ class EventHandlers:
         else:
             self._nominator.forget_foreign(info.uid)
         if info.node_name or placed is not None:
-            self._queue.move_all(ASSIGNED_POD_DELETE, info if info.node_name else placed, None, now)
+            gone = info if info.node_name else placed
+            only = self._concerned_by(gone) if gone is not None else None
+            self._queue.move_all(ASSIGNED_POD_DELETE, gone, None, now, only)
             self._handled(ASSIGNED_POD_DELETE)
         elif is_assumed:
             return self._assumed_pod_deleted(info.uid, now)

@@ -1,0 +1,84 @@
+"""Pods that wait for victims to be gone.
+
+Tried any earlier, such a pod finds its room still taken, and all it does is to say so to the API server. So where its
+removal has ended well, it is tried in the moment in which the last of its victims is gone; and until then it does not
+hear of other pods' victims, whose room is not for it. kube-scheduler tries it again for each of them: a thousand
+preemptions at once make a thousand such attempts. Other events wake it as they do any pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.preemption.eligibility import is_dying_victim
+from scheduler.queue.queued_pod import QueuedPod
+
+
+class AwaitedVictims:
+    def __init__(self) -> None:
+        self._left: dict[str, tuple[PodInfo, set[str]]] = {}
+        """UID of a preemptor whose removal has ended → itself, and the UIDs of its victims that are still there."""
+        self._preemptors: dict[str, set[str]] = {}
+        """The other way round."""
+        self._room: dict[str, str] = {}
+        """UID of a pod → the node on which it waits for room."""
+
+    # --- until all are gone -------------------------------------------------------------------------------------------
+
+    def await_end(self, preemptor: PodInfo, victims: Iterable[str]) -> None:
+        """``victims``: UIDs of pods that terminate; at least one."""
+        self._stop_awaiting(preemptor.uid)
+        left = set(victims)
+        self._left[preemptor.uid] = preemptor, left
+        for uid in left:
+            self._preemptors.setdefault(uid, set()).add(preemptor.uid)
+
+    def gone(self, uid: str) -> list[PodInfo]:
+        """A pod is gone. The preemptors that wait for nobody any more."""
+        self.forget(uid)
+        ready = []
+        for preemptor_uid in self._preemptors.pop(uid, ()):
+            preemptor, left = self._left[preemptor_uid]
+            left.discard(uid)
+            if not left:
+                del self._left[preemptor_uid]
+                ready.append(preemptor)
+        return ready
+
+    def take_all(self) -> list[PodInfo]:
+        """Every preemptor whose removal has ended; none waits afterwards."""
+        everyone = [preemptor for preemptor, _ in self._left.values()]
+        self._left.clear()
+        self._preemptors.clear()
+        return everyone
+
+    def forget(self, preemptor_uid: str) -> None:
+        """The pod is gone, or removes others."""
+        self._room.pop(preemptor_uid, None)
+        self._stop_awaiting(preemptor_uid)
+
+    def _stop_awaiting(self, preemptor_uid: str) -> None:
+        _, left = self._left.pop(preemptor_uid, (None, ()))
+        for uid in left:
+            preemptors = self._preemptors[uid]
+            preemptors.discard(preemptor_uid)
+            if not preemptors:
+                del self._preemptors[uid]
+
+    # --- whom a victim's end concerns ---------------------------------------------------------------------------------
+
+    def waits_on(self, uid: str, node: str) -> None:
+        """An attempt has ended so: the pod's room is on this node, once victims there are gone."""
+        self._room[uid] = node
+
+    def is_tried(self, uid: str) -> None:
+        """The next attempt says anew what the pod waits for."""
+        self._room.pop(uid, None)
+
+    def concerned_by(self, gone: PodInfo) -> Callable[[QueuedPod], bool] | None:
+        """Who should hear that this pod has left its node; None = anybody."""
+        if not self._room or not is_dying_victim(gone, was_evicted=True):
+            return None
+        node, room = gone.node_name, self._room
+        return lambda record: room.get(record.uid, node) == node
