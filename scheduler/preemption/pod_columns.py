@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from scheduler.objects.timestamps import parse_time
 from scheduler.preemption.importance import most_important_first
+from scheduler.preemption.kept_answers import KeptAnswers
 from scheduler.preemption.pod_profiles import PodProfiles
 
 if TYPE_CHECKING:
@@ -58,17 +59,19 @@ class PodColumns:
         self.last_start: Matrix = np.zeros(0, np.int64)
         """The latest start among the pods of a row that also has pods without one, else -1; nanoseconds. From then on
         the order holds, since those count as started now."""
-        self._sorted_from: list[tuple[PodInfo, ...]] = []
+        self.sorted_from: list[tuple[PodInfo, ...]] = []
+        """By row, in the table's order; the very same object for as long as nothing has changed."""
+        self.kept = KeptAnswers()
 
     def refresh(self, table: NodeTable, rows: Sequence[int]) -> None:
         """Bring these rows up to date."""
-        if len(self._sorted_from) < table.size:
+        if len(self.sorted_from) < table.size:
             self._lengthen(table.size)
         if len(self.profiles) > max(_FEWEST_PROFILES_TO_DROP, 2 * int(table.pod_count.sum())):
             self.clear()
             self._lengthen(table.size)
         pods = table.pods
-        sorted_from = self._sorted_from
+        sorted_from = self.sorted_from
         for row in rows:
             there = tuple(pods[row].values())
             if there != sorted_from[row]:
@@ -110,7 +113,7 @@ class PodColumns:
     def _lengthen(self, size: int) -> None:
         more = size - len(self.infos)
         self.infos += [[] for _ in range(more)]
-        self._sorted_from += [()] * more
+        self.sorted_from += [()] * more
         self.is_kept = np.concatenate([self.is_kept, np.ones(more, np.bool_)])
         self.last_start = np.concatenate([self.last_start, np.full(more, -1, np.int64)])
         self._pad(((0, more), (0, 0)))

@@ -8,6 +8,8 @@ do not depend on usage are asked once; those that count pods (affinity, spread) 
 A node is left to the plain dry run where this would not be exact: where host ports matter, where a pod nominated to it
 is counted by a plugin, and where a plugin counts pods and reads usage too. All nodes are, where a plugin does not say
 what it reads, or looks at the pods themselves.
+
+What was said of a row is kept for the next pod of the same template (``kept_answers.py``).
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from scheduler.preemption.wave import Beside, Wave
 from scheduler.preemption.wave_filters import WaveFilters, anybody_counts, wave_filters
 
 if TYPE_CHECKING:
+    from scheduler.preemption.kept_answers import RowAnswers
     from scheduler.preemption.pod_columns import PodColumns
 
 Mask = npt.NDArray[np.bool_]
@@ -42,16 +45,34 @@ def answers_in_turn(trial: Trial, rows: Rows, wanted: int, columns: PodColumns) 
     ``wanted``: how many candidates it is likely to want.
     """
     filters = wave_filters(trial)
+    kept = None if filters is None else columns.kept.of(trial, filters)
     start = 0
     size = max(wanted, _SMALLEST_WAVE)
     while start < len(rows):
         wave = rows[start : start + size]
-        known = {} if filters is None else wave_answers(trial, wave, columns, filters)
+        known = {} if filters is None else _known(trial, wave, columns, filters, kept)
         for row in wave.tolist():
             answer = known.get(row)
             yield row, dry_run_node(trial, row) if answer is None else answer
         start += size
         size *= 2
+
+
+def _known(
+    trial: Trial, rows: Rows, columns: PodColumns, filters: WaveFilters, kept: RowAnswers | None
+) -> dict[int, Answer]:
+    """``wave_answers``, of rows of which it is not known already."""
+    if kept is None:
+        return wave_answers(trial, rows, columns, filters)
+    listed = rows.tolist()
+    columns.refresh(trial.view.table, listed)
+    known = kept.known(trial, listed, columns)
+    new = [row for row in listed if row not in known]
+    if new:
+        found = wave_answers(trial, np.array(new, np.int64), columns, filters)
+        kept.keep(trial, found, columns)
+        known |= found
+    return known
 
 
 def wave_answers(trial: Trial, rows: Rows, columns: PodColumns, filters: WaveFilters) -> dict[int, Answer]:

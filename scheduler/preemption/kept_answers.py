@@ -1,0 +1,103 @@
+"""What dry runs said of each row, kept for the next pod that asks the same.
+
+A thousand preemptors of one Deployment ask the same thousand nodes, and from one to the next hardly more than one node
+has changed. So an answer holds for pods of the same template as long as its row has the same Node, the same pods, and
+the same pods nominated to it; whether it has is seen by comparing the objects themselves. Nothing is kept where more
+than that has a say: where there is a budget, where a plugin counts pods, or looks at other objects of the cluster.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING
+
+from scheduler.cluster.pod_template import template_key
+from scheduler.framework.plugin import PreFilterPlugin
+from scheduler.framework.status import Refusal
+from scheduler.framework.traits import traits_of
+from scheduler.preemption.dry_run import Candidate, Trial
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.objects.node import Node
+    from scheduler.preemption.pod_columns import PodColumns
+    from scheduler.preemption.wave_filters import AskedFilter, WaveFilters
+
+Answer = Candidate | Refusal
+
+_MOST_TEMPLATES = 8
+
+
+class RowAnswers:
+    """Those of one template. ``shared``: what all rows' answers depend on, besides the template."""
+
+    __slots__ = ("_answers", "_shared", "_since")
+
+    def __init__(self, shared: tuple[object, ...], now: int) -> None:
+        self._shared = shared
+        self._since = now
+        self._answers: dict[int, tuple[Node | None, tuple[PodInfo, ...], tuple[PodInfo, ...], Answer]] = {}
+
+    def hold(self, shared: tuple[object, ...], now: int) -> bool:
+        """Whether they are still good; with a clock that went back, pods without a start may be in another order."""
+        same = len(shared) == len(self._shared) and all(map(_is, shared, self._shared))
+        return same and now >= self._since
+
+    def known(self, trial: Trial, rows: list[int], columns: PodColumns) -> dict[int, Answer]:
+        """Row → answer, where that is known. The columns are up to date."""
+        table, kept = trial.view.table, self._answers
+        nodes, names, sorted_from = table.nodes, table.names, columns.sorted_from
+        found = {}
+        for row in rows:
+            entry = kept.get(row)
+            if (
+                entry is not None
+                and entry[0] is nodes[row]
+                and entry[1] is sorted_from[row]
+                and entry[2] == trial.rivals_on(names[row])
+            ):
+                found[row] = entry[3]
+        return found
+
+    def keep(self, trial: Trial, answers: Mapping[int, Answer], columns: PodColumns) -> None:
+        table, sorted_from = trial.view.table, columns.sorted_from
+        for row, answer in answers.items():
+            self._answers[row] = table.nodes[row], sorted_from[row], trial.rivals_on(table.names[row]), answer
+
+
+class KeptAnswers:
+    """Those of the templates that were asked for last."""
+
+    def __init__(self) -> None:
+        self._templates: OrderedDict[Hashable, RowAnswers] = OrderedDict()
+
+    def of(self, trial: Trial, filters: WaveFilters) -> RowAnswers | None:
+        """What is known of the rows for this pod. None where nothing can be kept."""
+        template = template_key(trial.pod)
+        if template is None or trial.budgets.all or not all(map(_looks_at_the_row_alone, filters.asked)):
+            return None
+        policy = trial.policy
+        shared = (
+            policy.pdb_policy,
+            policy.victim_schedulers,
+            trial.context.may_others_name_victims,
+            *(one.plugin for one in filters.asked),
+            *(one.state for one in filters.asked),
+        )
+        answers = self._templates.get(template)
+        if answers is None or not answers.hold(shared, trial.now):
+            answers = self._templates[template] = RowAnswers(shared, trial.now)
+        self._templates.move_to_end(template)
+        if len(self._templates) > _MOST_TEMPLATES:
+            self._templates.popitem(last=False)
+        return answers
+
+
+def _looks_at_the_row_alone(one: AskedFilter) -> bool:
+    """What else it looks at is in its state, and another state is another object."""
+    return not one.counts_pods and (isinstance(one.plugin, PreFilterPlugin) or not traits_of(one.plugin).has_stamp)
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other

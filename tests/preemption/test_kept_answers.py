@@ -1,0 +1,156 @@
+"""What was said of a row is said again to the next pod like the last one, for as long as it is true."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.plugin import FilterPlugin, Plugin, Reads, Rows, State, Verdicts
+from scheduler.framework.post_filter import PostFilterContext
+from scheduler.framework.status import unschedulable
+from scheduler.objects.pod import Pod
+from scheduler.preemption.evaluation import Extent, evaluate
+from scheduler.preemption.pod_columns import PodColumns
+from scheduler.preemption.policy import UPSTREAM_POLICY, PreemptionPolicy
+from tests.builders import budget, node, pod
+from tests.preemption.situations import Situation
+
+NODES = ("n0", "n1", "n2")
+EVERY_NODE = Extent(100, 0)
+
+
+class Watching(FilterPlugin):
+    """Refuses nothing, and keeps the names of the nodes that it is asked about."""
+
+    name = "Watching"
+    reads = Reads.NODE
+
+    def __init__(self, args: object = None) -> None:
+        super().__init__(args)
+        self.asked: set[str] = set()
+
+    def filter(self, state: State, pod: PodInfo, view: Any, rows: Rows) -> Verdicts | None:
+        names = np.array(view.table.names)
+        self.asked |= set(names[rows].tolist())
+        return None
+
+    def take(self) -> set[str]:
+        asked, self.asked = self.asked, set()
+        return asked
+
+
+class Stamped(FilterPlugin):
+    """Its answers may change with objects that no row knows of."""
+
+    name = "Stamped"
+    reads = Reads.NODE
+
+    def filter(self, state: State, pod: PodInfo, view: Any, rows: Rows) -> Verdicts | None:
+        return None
+
+    def stamp(self, fragment: Any, view: Any) -> int:
+        return 1
+
+
+def full_cluster(*plugins: Plugin, **objects: Any) -> Situation:
+    pods = [pod(f"{name}-{index}", cpu="1", node=name, priority=1) for name in NODES for index in range(4)]
+    return Situation([node(name, cpu="4") for name in NODES], pods, added_plugins=plugins, **objects)
+
+
+def preemptor(number: int, **fields: Any) -> Pod:
+    return pod(f"high-{number}", **({"cpu": "2", "priority": 10} | fields))
+
+
+class Attempts:
+    """Attempts of pods that are alike, as the class cache makes them: their plugins' states are the same objects."""
+
+    def __init__(self, situation: Situation, first: PostFilterContext) -> None:
+        self.situation = situation
+        self.columns = PodColumns()
+        self._states = first.states
+
+    def of(self, one: Pod, policy: PreemptionPolicy = UPSTREAM_POLICY, columns: PodColumns | None = None) -> Any:
+        statuses = {name: unschedulable("full") for name in self.situation.cache.table.names}
+        context = replace(self.situation.attempt(one, statuses=statuses), states=self._states)
+        evidence = evaluate(context, EVERY_NODE, policy, columns).evidence
+        candidates = [(each.node_name, [info.uid for info in each.victims]) for each in evidence.candidates]
+        return candidates, evidence.refusals, evidence.nominated_node
+
+    def kept(self, one: Pod, policy: PreemptionPolicy = UPSTREAM_POLICY) -> Any:
+        return self.of(one, policy, self.columns)
+
+
+def attempts_in(situation: Situation) -> Attempts:
+    return Attempts(situation, situation.attempt(preemptor(0)))
+
+
+def test_the_second_pod_of_a_template_asks_only_about_the_nodes_that_have_changed() -> None:
+    watching = Watching()
+    attempts = attempts_in(full_cluster(watching))
+    first = attempts.kept(preemptor(0))
+    watching.take()
+    assert attempts.kept(preemptor(1)) == first
+    assert watching.take() == set()
+    attempts.situation.cache.remove_pod("pod-n1-0")
+    attempts.kept(preemptor(2))
+    assert watching.take() == {"n1"}
+    attempts.situation.nominated["n2"] = [PodInfo(pod("other", cpu="1", priority=10))]
+    attempts.kept(preemptor(3))
+    assert watching.take() == {"n2"}
+    attempts.situation.cache.observe_node(node("n0", cpu="6"))
+    attempts.kept(preemptor(4))
+    assert watching.take() == {"n0"}
+
+
+def test_another_template_or_another_policy_asks_anew() -> None:
+    watching = Watching()
+    attempts = attempts_in(full_cluster(watching))
+    attempts.kept(preemptor(0))
+    watching.take()
+    attempts.kept(preemptor(1, cpu="3"))
+    assert watching.take() == set(NODES)
+    attempts.kept(preemptor(2), PreemptionPolicy(victim_schedulers=frozenset({"default-scheduler"})))
+    attempts.kept(preemptor(3))
+    assert watching.take() == set(NODES)
+
+
+def test_nothing_is_kept_where_a_budget_or_a_plugin_looks_beyond_the_row() -> None:
+    guard = budget("guard", {"app": "web"}, allowed=0)
+    for situation in (full_cluster(Watching(), Stamped()), full_cluster(Watching(), objects=[guard])):
+        (watching,) = (plugin for plugin in situation.plugins if isinstance(plugin, Watching))
+        attempts = attempts_in(situation)
+        for number in range(2):
+            attempts.kept(preemptor(number))
+            assert watching.take() == set(NODES)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_what_is_kept_says_what_would_be_found_out_anew(data: st.DataObject) -> None:
+    situation = full_cluster()
+    attempts = attempts_in(situation)
+    for step in range(8):
+        name = data.draw(st.sampled_from(NODES))
+        match data.draw(st.sampled_from(("gone", "new", "other", "nominated", "not nominated", "node", "nothing"))):
+            case "gone":
+                situation.cache.remove_pod(f"pod-{name}-{data.draw(st.integers(0, 3))}")
+            case "new":
+                situation.cache.observe_pod(PodInfo(pod(f"new-{step}", cpu="1", node=name, priority=step % 3)))
+            case "other":
+                changed = pod(f"{name}-0", cpu="2", node=name, priority=data.draw(st.integers(0, 12)))
+                situation.cache.observe_pod(PodInfo(changed))
+            case "nominated":
+                waiting = pod(f"waits-{step}", cpu="1", priority=data.draw(st.sampled_from((5, 10, 20))))
+                situation.nominated.setdefault(name, []).append(PodInfo(waiting))
+            case "not nominated":
+                situation.nominated.pop(name, None)
+            case "node":
+                cordoned = data.draw(st.booleans())
+                situation.cache.observe_node(node(name, cpu=data.draw(st.sampled_from("246")), unschedulable=cordoned))
+        one = preemptor(step, **data.draw(st.sampled_from(({}, {"labels": {"app": "web"}}, {"priority": 5}))))
+        assert attempts.kept(one) == attempts.of(one)
