@@ -46,24 +46,29 @@ class RowAnswers:
 
     def known(self, trial: Trial, rows: list[int], columns: PodColumns) -> dict[int, Answer]:
         """Row → answer, where that is known. The columns are up to date."""
-        table, kept = trial.view.table, self._answers
+        table, nominated, kept = trial.view.table, trial.context.nominated_pods, self._answers
         nodes, names, sorted_from = table.nodes, table.names, columns.sorted_from
         found = {}
         for row in rows:
             entry = kept.get(row)
             if (
                 entry is not None
-                and entry[0] is nodes[row]
                 and entry[1] is sorted_from[row]
-                and entry[2] == trial.rivals_on(names[row])
+                and entry[0] is nodes[row]
+                and entry[2] == tuple(nominated(names[row]))
             ):
                 found[row] = entry[3]
+        own = _own_row(trial)
+        if own is not None:
+            found.pop(own, None)
         return found
 
     def keep(self, trial: Trial, answers: Mapping[int, Answer], columns: PodColumns) -> None:
-        table, sorted_from = trial.view.table, columns.sorted_from
+        table, nominated, sorted_from = trial.view.table, trial.context.nominated_pods, columns.sorted_from
+        own = _own_row(trial)
         for row, answer in answers.items():
-            self._answers[row] = table.nodes[row], sorted_from[row], trial.rivals_on(table.names[row]), answer
+            if row != own:
+                self._answers[row] = table.nodes[row], sorted_from[row], tuple(nominated(table.names[row])), answer
 
 
 class KeptAnswers:
@@ -97,6 +102,11 @@ class KeptAnswers:
 def _looks_at_the_row_alone(one: AskedFilter) -> bool:
     """What else it looks at is in its state, and another state is another object."""
     return not one.counts_pods and (isinstance(one.plugin, PreFilterPlugin) or not traits_of(one.plugin).has_stamp)
+
+
+def _own_row(trial: Trial) -> int | None:
+    """Where the pod is nominated itself: there it competes with one pod less than others do."""
+    return trial.view.table.existing_row(trial.pod.pod.nominated_node_name)
 
 
 def _is(one: object, other: object) -> bool:

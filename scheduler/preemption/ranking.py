@@ -86,7 +86,7 @@ def _priority_sum(candidate: Candidate) -> int:
 
 def _earliest_start_of_top(candidate: Candidate, now: int) -> int:
     top = _top_priority(candidate)
-    return min(start_time(info, now) for info in candidate.victims if info.priority == top)
+    return min([start_time(info, now) for info in candidate.victims if info.priority == top])
 
 
 def _daemon_set_pods(candidate: Candidate) -> int:

@@ -158,16 +158,15 @@ def _run(
     answers: dict[int, Answer] = {int(rows[position]): refusal for position, refusal in refusals.items()}
     if is_refused.all():
         return answers
-    if is_refused.any():
-        rows, potential = rows[~is_refused], potential[~is_refused]
-        wave = Wave(trial, filters, columns, beside, rows, potential, None if counted is None else counted[~is_refused])
+    fits = ~is_refused
+    potential = potential & fits[:, None]
     violating = exhausting(trial.budgets, columns, rows, potential)
     victims = np.zeros(potential.T.shape, np.bool_)
     for group in [potential] if violating is None else [violating, potential & ~violating]:
         places = group.T
         for place in np.flatnonzero(places.any(axis=1)).tolist():
             victims[place] |= wave.give_back(place, places[place])
-    _conclude(trial, rows, columns, victims.T, violating, answers)
+    _conclude(trial, rows[fits], columns, victims.T[fits], None if violating is None else violating[fits], answers)
     return answers
 
 
