@@ -1,6 +1,7 @@
 """A scheduler that does not think: each pod gets the next node in turn. What it reaches is what the API server allows.
 
-It writes what every contender writes, a binding and a Scheduled event, over the same HTTP library as Tandem.
+It writes what every contender writes, a binding and a Scheduled event, over the same HTTP library as Tandem. A pod with
+a priority gets its room first: the condition with its nomination, then for each victim the condition and the deletion.
 """
 
 from __future__ import annotations
@@ -31,8 +32,28 @@ class _Metadata(msgspec.Struct, frozen=True):
     resourceVersion: str = ""
 
 
+class _Resources(msgspec.Struct, frozen=True):
+    requests: dict[str, str] = {}
+
+
+class _Container(msgspec.Struct, frozen=True):
+    resources: _Resources = _Resources()
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    nodeName: str = ""
+    priority: int = 0
+    containers: tuple[_Container, ...] = ()
+
+    @property
+    def cpus(self) -> int:
+        """Whole ones, as pods that make room or need it have them."""
+        return sum(int(container.resources.requests["cpu"]) for container in self.containers)
+
+
 class _Thing(msgspec.Struct, frozen=True):
     metadata: _Metadata
+    spec: _Spec = _Spec()
 
 
 class _List(msgspec.Struct, frozen=True):
@@ -54,7 +75,9 @@ class NullScheduler:
         self._connection = connection
         self._session = session
         self._name = name
-        self._pods: asyncio.Queue[_Metadata] = asyncio.Queue()
+        self._pods: asyncio.Queue[_Thing] = asyncio.Queue()
+        self._there: dict[str, list[_Thing]] = {}
+        """Node → the pods that ran there at the start."""
         self._told: asyncio.Queue[tuple[_Metadata, str]] = asyncio.Queue()
         self._seen: set[str] = set()
         self._numbers = itertools.count()
@@ -62,6 +85,8 @@ class NullScheduler:
 
     async def run(self) -> None:
         nodes = _list(await self._get("/api/v1/nodes", {}))
+        for pod in _list(await self._get("/api/v1/pods", {"fieldSelector": "spec.nodeName!="})).items:
+            self._there.setdefault(pod.spec.nodeName, []).append(pod)
         self._nodes = itertools.cycle([node.metadata.name for node in nodes.items])
         async with asyncio.TaskGroup() as group:
             for _ in range(BINDS_IN_FLIGHT):
@@ -69,15 +94,15 @@ class NullScheduler:
             for _ in range(EVENTS_IN_FLIGHT):
                 group.create_task(self._tell_for_ever())
             async for pod in self._pending():
-                if pod.uid not in self._seen:
-                    self._seen.add(pod.uid)
+                if pod.metadata.uid not in self._seen:
+                    self._seen.add(pod.metadata.uid)
                     self._pods.put_nowait(pod)
 
-    async def _pending(self) -> AsyncIterator[_Metadata]:
+    async def _pending(self) -> AsyncIterator[_Thing]:
         query = {"fieldSelector": f"spec.nodeName=,spec.schedulerName={self._name}"}
         there = _list(await self._get("/api/v1/pods", query))
         for pod in there.items:
-            yield pod.metadata
+            yield pod
         self.ready = True
         version = there.metadata.resourceVersion
         limit = aiohttp.ClientTimeout(total=None)
@@ -93,20 +118,39 @@ class NullScheduler:
                     for line in map(_line, lines):
                         version = line.object.metadata.resourceVersion
                         if line.type == "ADDED":
-                            yield line.object.metadata
+                            yield line.object
 
     async def _bind_for_ever(self) -> None:
         while True:
-            pod = await self._pods.get()
-            node = next(self._nodes)
+            thing = await self._pods.get()
+            pod, node = thing.metadata, next(self._nodes)
+            if thing.spec.priority:
+                await self._make_room(thing, node)
             body = {
                 "apiVersion": "v1",
                 "kind": "Binding",
                 "metadata": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
                 "target": {"kind": "Node", "name": node},
             }
-            await self._post(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", body)
+            await self._send("POST", f"{_path_of(thing)}/binding", body)
             self._told.put_nowait((pod, node))
+
+    async def _make_room(self, pod: _Thing, node: str) -> None:
+        """Remove the node's last pods, one after the other, until there is room enough."""
+        refusal = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "Insufficient cpu"}
+        await self._patch(pod, {"conditions": [refusal], "nominatedNodeName": node})
+        freed = 0
+        while freed < pod.spec.cpus:
+            victim = self._there[node].pop()
+            freed += victim.spec.cpus
+            reason = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+            await self._patch(victim, {"conditions": [reason]})
+            body = {"preconditions": {"uid": victim.metadata.uid}}
+            await self._send("DELETE", _path_of(victim), body)
+
+    async def _patch(self, pod: _Thing, status: object) -> None:
+        body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
+        await self._send("PATCH", f"{_path_of(pod)}/status", body, "application/strategic-merge-patch+json")
 
     async def _tell_for_ever(self) -> None:
         while True:
@@ -130,24 +174,28 @@ class NullScheduler:
                     "uid": pod.uid,
                 },
             }
-            await self._post(f"/apis/events.k8s.io/v1/namespaces/{pod.namespace}/events", body)
+            await self._send("POST", f"/apis/events.k8s.io/v1/namespaces/{pod.namespace}/events", body)
 
     async def _get(self, path: str, query: dict[str, str]) -> bytes:
         async with self._session.get(self._connection.url + path, params=query) as answer:
             answer.raise_for_status()
             return await answer.read()
 
-    async def _post(self, path: str, body: object) -> None:
-        async with self._session.post(self._connection.url + path, data=msgspec.json.encode(body)) as answer:
+    async def _send(self, method: str, path: str, body: object, content_type: str = "application/json") -> None:
+        url, headers = self._connection.url + path, {"Content-Type": content_type}
+        async with self._session.request(method, url, data=msgspec.json.encode(body), headers=headers) as answer:
             await answer.read()
             answer.raise_for_status()
+
+
+def _path_of(pod: _Thing) -> str:
+    return f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}"
 
 
 async def _serve(kubeconfig: Path, name: str, port: int) -> None:
     connection = from_kubeconfig(kubeconfig)
     connector = aiohttp.TCPConnector(ssl=connection.tls or True, limit=BINDS_IN_FLIGHT + EVENTS_IN_FLIGHT + 4)
-    headers = {**connection.headers, "Content-Type": "application/json"}
-    async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
+    async with aiohttp.ClientSession(connector=connector, headers=connection.headers) as session:
         scheduler = NullScheduler(connection, session, name)
 
         async def readyz(_: web.Request) -> web.Response:

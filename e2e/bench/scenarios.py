@@ -199,8 +199,9 @@ def _full_nodes(nodes: int, pods: int) -> Iterator[Object]:
     return chain((priority(LOW, 1), priority(HIGH, 1000)), (_node(i, cpu="4") for i in range(nodes)), filling)
 
 
-def _preemptor(index: int) -> dict[str, Any]:
-    return {"cpu": "3", "priorityClassName": HIGH}
+def _preemptor(victims: int) -> Callable[[int], dict[str, Any]]:
+    """A pod in whose place so many of those on a node have to go."""
+    return lambda index: {"cpu": str(victims), "priorityClassName": HIGH}
 
 
 _SMALL: dict[str, Any] = {"nodes": 1000, "pods": 1000, "meanwhile": True}
@@ -225,6 +226,7 @@ _TABLE = (
         _never_fits,
         **_SMALL | {"pods": 2000},
     ),
-    Scenario("preemption", "three victims a pod, created meanwhile", _each(_preemptor), _full_nodes, **_SMALL),
+    Scenario("preemption", "three victims a pod, created meanwhile", _each(_preemptor(3)), _full_nodes, **_SMALL),
+    Scenario("preemption-of-one", "one victim a pod, the same", _each(_preemptor(1)), _full_nodes, **_SMALL),
 )
 SCENARIOS = {scenario.name: scenario for scenario in _TABLE}

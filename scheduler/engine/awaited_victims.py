@@ -16,13 +16,16 @@ from scheduler.queue.queued_pod import QueuedPod
 
 
 class AwaitedVictims:
-    def __init__(self) -> None:
+    """``nominated_node``: of a pod, by UID; "" for none."""
+
+    def __init__(self, nominated_node: Callable[[str], str]) -> None:
+        self._nominated_node = nominated_node
         self._left: dict[str, tuple[PodInfo, set[str]]] = {}
         """UID of a preemptor whose removal has ended → itself, and the UIDs of its victims that are still there."""
         self._preemptors: dict[str, set[str]] = {}
         """The other way round."""
-        self._room: dict[str, str] = {}
-        """UID of a pod → the node on which it waits for room."""
+        self._waiting: set[str] = set()
+        """UIDs of pods whose room is on their nominated node, once victims there are gone."""
 
     # --- until all are gone -------------------------------------------------------------------------------------------
 
@@ -55,7 +58,7 @@ class AwaitedVictims:
 
     def forget(self, preemptor_uid: str) -> None:
         """The pod is gone, or removes others."""
-        self._room.pop(preemptor_uid, None)
+        self._waiting.discard(preemptor_uid)
         self._stop_awaiting(preemptor_uid)
 
     def _stop_awaiting(self, preemptor_uid: str) -> None:
@@ -68,17 +71,18 @@ class AwaitedVictims:
 
     # --- whom a victim's end concerns ---------------------------------------------------------------------------------
 
-    def waits_on(self, uid: str, node: str) -> None:
-        """An attempt has ended so: the pod's room is on this node, once victims there are gone."""
-        self._room[uid] = node
+    def waits(self, uid: str) -> None:
+        """The pod's last attempt has ended so."""
+        self._waiting.add(uid)
 
     def is_tried(self, uid: str) -> None:
         """The next attempt says anew what the pod waits for."""
-        self._room.pop(uid, None)
+        self._waiting.discard(uid)
 
-    def concerned_by(self, gone: PodInfo) -> Callable[[QueuedPod], bool] | None:
-        """Who should hear that this pod has left its node; None = anybody."""
-        if not self._room or not is_dying_victim(gone, was_evicted=True):
+    def concerned_by(self, gone: PodInfo, was_evicted: bool) -> Callable[[QueuedPod], bool] | None:
+        """Who should hear that this pod has left its node; None = anybody. ``was_evicted``: victims leave so."""
+        if not self._waiting or not is_dying_victim(gone, was_evicted):
             return None
-        node, room = gone.node_name, self._room
-        return lambda record: room.get(record.uid, node) == node
+        return lambda record: (
+            record.uid not in self._waiting or self._nominated_node(record.uid) in ("", gone.node_name)
+        )

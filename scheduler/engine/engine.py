@@ -132,7 +132,7 @@ class Engine:
             waits_for_permit=self._waits_for_permit,
             stopwatch=stopwatch,
             counts_foreign_nominations=settings.counts_foreign_nominations,
-            concerned_by=lambda gone: self.removals.awaited.concerned_by(gone),
+            concerned_by=lambda gone: self.removals.concerned_by(gone),
         )
         self.failures = FailureHandling(self.handlers, self._new_ticket)
         self.bindings = BindingCycles(
@@ -303,9 +303,9 @@ class Engine:
             if nomination.mode is NominationMode.SET and victims:
                 self.policies.started(queued.info, nomination.node_name, victims, now)
                 commands = self.removals.start(queued.info, nomination.node_name, victims, now)
-                self.removals.awaited.waits_on(queued.info.uid, nomination.node_name)
+                self.removals.awaited.waits(queued.info.uid)
             elif getattr(attempt.preemption, "is_waiting", False):
-                self.removals.awaited.waits_on(queued.info.uid, self._as_nominated(queued.info).pod.nominated_node_name)
+                self.removals.awaited.waits(queued.info.uid)
             elif getattr(attempt.preemption, "is_put_off", False):
                 self.removals.wait(queued.info)
         return self.failures.attempt_failed(queued, attempt, outcome, now) + commands

@@ -39,6 +39,7 @@ from scheduler.objects.meta import Condition
 from scheduler.objects.pod import Pod
 from scheduler.objects.timestamps import format_seconds
 from scheduler.queue.known_pods import KnownPods
+from scheduler.queue.queued_pod import QueuedPod
 
 DISRUPTION_TARGET = "DisruptionTarget"
 PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
@@ -109,7 +110,7 @@ class Removals:
         self._running: dict[str, _Removal] = {}
         self.nodes: Counter[str] = Counter()
         """How many removals are running on each node; a node without any is not in it."""
-        self.awaited = AwaitedVictims()
+        self.awaited = AwaitedVictims(nominator.nominated_node)
         self._held: set[str] = set()
         self._last_of: dict[str, set[str]] = {}
         """UID of the last victim that is left → preemptors."""
@@ -153,6 +154,10 @@ class Removals:
     def held_back(self) -> Collection[str]:
         """UIDs of preemptors for which ``is_removing_for`` holds, for sure: the answer for all of them at once."""
         return self._held
+
+    def concerned_by(self, gone: PodInfo) -> Callable[[QueuedPod], bool] | None:
+        """Which waiting pods should hear that this one has left its node; None = all of them."""
+        return self.awaited.concerned_by(gone, self._is_strict)
 
     def victims_in_flight(self) -> tuple[PodInfo, ...]:
         """Victims whose removal is decided, but which the status of the budgets does not count as gone yet."""

@@ -229,6 +229,51 @@ def test_a_preemptor_that_waits_for_its_victims_is_tried_when_the_api_server_s_l
     assert cluster.place("high") == "active"
 
 
+def two_that_wait_for_their_victims() -> Cluster:
+    """``high-n`` waits for low-n to end and ``high-m`` for low-m; ``small`` goes on running on each node."""
+    cluster = Cluster()
+    cluster.lingering = {"low-n", "low-m"}
+    for name in ("n", "m"):
+        cluster.node(name, cpu="3")
+        cluster.pod(f"low-{name}", cpu="2", node=name, priority=1)
+        cluster.pod(f"small-{name}", cpu="1", node=name, priority=100)
+    for name in ("n", "m"):
+        cluster.pod(f"high-{name}", cpu="2", priority=100, node_selector={"kubernetes.io/hostname": name})
+    cluster.settle()
+    assert [cluster.nominated(f"high-{name}") for name in ("n", "m")] == ["n", "m"]
+    cluster.advance(60)
+    return cluster
+
+
+def test_a_pod_that_waits_for_its_victims_does_not_hear_of_the_end_of_those_of_another() -> None:
+    cluster = two_that_wait_for_their_victims()
+    cluster.delete("low-m")
+    assert [cluster.place(name) for name in ("high-n", "high-m")] == ["unschedulable", "active"]
+    cluster.settle()
+    assert cluster.node_of("high-m") == "m"
+    cluster.delete("low-n")
+    cluster.settle()
+    assert cluster.node_of("high-n") == "n"
+    assert [len(cluster.attempts(name)) for name in ("high-n", "high-m")] == [2, 2]
+
+
+def test_a_pod_that_waits_for_its_victims_hears_of_the_end_of_any_other_pod() -> None:
+    cluster = two_that_wait_for_their_victims()
+    cluster.delete("small-n")
+    assert cluster.place("high-n") == "active"
+
+
+def test_a_pod_that_has_lost_its_nomination_hears_of_the_end_of_any_victim_again() -> None:
+    cluster = two_that_wait_for_their_victims()
+    cluster.pod("higher", cpu="2", priority=1000, node_selector={"kubernetes.io/hostname": "n"})
+    cluster.settle()
+    assert cluster.nominated("higher") == "n"
+    assert cluster.nominated("high-n") == ""
+    cluster.advance(60)
+    cluster.delete("low-m")
+    assert cluster.place("high-n") != "unschedulable"
+
+
 def two_for_one_node() -> Cluster:
     """``second`` has its room on n, but ``third`` is nominated there too, and its victim is still there."""
     cluster = Cluster()
