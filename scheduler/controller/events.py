@@ -87,9 +87,11 @@ class EventRecorder:
         wall: Callable[[], int] = time.time_ns,
         on_room: Callable[[], None] = lambda: None,
         gives_way: Callable[[], bool] = lambda: False,
+        is_crowded: Callable[[], bool] = lambda: False,
     ) -> None:
         self.counts = EventCounts()
         self._gives_way = gives_way
+        self._is_crowded = is_crowded
         self._on_room = on_room
         self._client = client
         self._leadership = leadership
@@ -103,6 +105,7 @@ class EventRecorder:
         """Namespace → its events other than Scheduled, in the order in which the namespaces have their turns."""
         self._other_count = 0
         self._limiter = RequestLimiter(settings.other_events_per_second, settings.other_events_burst, clock=monotonic)
+        self._crowded_limiter = RequestLimiter(settings.crowded_events_per_second, 1, clock=monotonic)
         self._open_bound = 0
         """Queued or in flight."""
         self._holds_up = False
@@ -233,9 +236,12 @@ class EventRecorder:
             await self._has_other.acquire()
             await self._limiter.admit()
             series = self._next_other()
-            if series is not None:
-                await self._let_bindings_pass(series)
-                await self._write(series)
+            if series is None:
+                continue
+            await self._let_bindings_pass(series)
+            if self._is_crowded() and self._monotonic() - series.last_seen < self._settings.crowded_patience_seconds:
+                await self._crowded_limiter.admit()
+            await self._write(series)
 
     async def _let_bindings_pass(self, series: _Series) -> None:
         """Workers are few, so a look now and then costs less than being told of every binding that ends."""

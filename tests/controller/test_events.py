@@ -232,3 +232,46 @@ async def test_events_give_way_to_bindings_for_a_moment_only(client: ApiClient) 
         await until(lambda: recorder.counts.written == 2)
     finally:
         await recorder.close()
+
+
+def crowded(client: ApiClient, clock: Clock) -> EventRecorder:
+    """One event other than Scheduled is let through, and no second one in a lifetime."""
+    settings = WriterSettings(crowded_events_per_second=1e-6, crowded_patience_seconds=10.0)
+    return EventRecorder(
+        client,
+        AlwaysHeld(),
+        "host",
+        settings,
+        monotonic=clock.monotonic,
+        wall=clock.wall,
+        is_crowded=lambda: True,
+    )
+
+
+async def test_where_much_is_under_way_few_events_leave_but_those_of_bindings(client: ApiClient) -> None:
+    recorder = crowded(client, Clock())
+    recorder.start()
+    try:
+        for number in range(5):
+            recorder.record(failed(f"w{number}"))
+        await until(lambda: recorder.counts.written == 1)
+        for number in range(5):
+            recorder.record(scheduled(f"s{number}"))
+        await until(lambda: recorder.counts.written == 6)
+        reasons = [stored["reason"] for stored in await events(client)]
+    finally:
+        await recorder.close()
+    assert reasons.count("FailedScheduling") == 1
+
+
+async def test_an_event_that_has_waited_for_long_leaves_however_much_is_under_way(client: ApiClient) -> None:
+    clock = Clock()
+    recorder = crowded(client, clock)
+    for number in range(5):
+        recorder.record(failed(f"w{number}"))
+    clock.seconds += 10.0
+    recorder.start()
+    try:
+        await until(lambda: recorder.counts.written == 5)
+    finally:
+        await recorder.close()

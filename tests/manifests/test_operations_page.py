@@ -87,7 +87,8 @@ def test_numbers_are_those_of_the_code() -> None:
         f"an event for {writer.event_patience_seconds:g} s",
         f"`limits.journalEntries` ({limits.journal_entries:,})",
         f"{writer.events_queued:,}; all but `Scheduled` at {writer.other_events_per_second:g} a second, "
-        f"{writer.other_events_burst} at",
+        f"{writer.other_events_burst} at once; at {writer.crowded_events_per_second:g} a second while "
+        f"{writer.removals_that_press} preemptions run or bindings press, for {writer.crowded_patience_seconds:g} s",
     ):
         assert told in TEXT, told
 
