@@ -139,9 +139,7 @@ class Shell:
             settings.writer,
             on_room=lambda: self.loop.wake(),
             gives_way=lambda: self.writer.is_pressed,
-            is_crowded=lambda: (
-                self.writer.is_pressed or len(parts.engine.removals) >= settings.writer.removals_that_press
-            ),
+            is_crowded=lambda: self.writer.is_crowded,
         )
         self.extenders = ExtenderCalls(lambda answer: self.loop.feed_one(answer), parts.extender_ssl)
         self.plugins = PluginCalls(lambda finished: self.loop.feed_one(finished), parts.plugin_calls)

@@ -142,8 +142,8 @@ class WriterSettings:
     events_queued: int = 20_000
     other_events_per_second: float = 100.0
     other_events_burst: int = 500
-    removals_that_press: int = 16
-    """While so many preemptions are running, or bindings press, ..."""
+    writes_that_crowd: int = 50
+    """Where so many bindings, removals and the like were sent within a second, ..."""
     crowded_events_per_second: float = 20.0
     """... so many of the other events leave, ..."""
     crowded_patience_seconds: float = 10.0

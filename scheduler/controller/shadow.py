@@ -116,6 +116,11 @@ class ShadowWriter:
         return False
 
     @property
+    def is_crowded(self) -> bool:
+        """Nothing is written."""
+        return False
+
+    @property
     def open_writes(self) -> int:
         return len(self._waiting)
 

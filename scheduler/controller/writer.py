@@ -36,6 +36,7 @@ LONGEST_WAIT_SECONDS = 1.0
 LONGEST_RETRY_AFTER_SECONDS = 5.0
 LOOK_SECONDS = 0.1
 PRESS_SECONDS = 0.1
+CROWD_SECONDS = 1.0
 
 Outcome = TypeVar("Outcome")
 
@@ -106,6 +107,8 @@ class Writer:
         self._binds: deque[BindPod] = deque()
         self._sent: deque[float] = deque(maxlen=settings.binds_that_press)
         """When the last bindings were sent."""
+        self._awaited: deque[float] = deque(maxlen=settings.writes_that_crowd)
+        """When the last writes were sent that somebody waits for: bindings, removals, volumes."""
         self._others: deque[WriteCommand] = deque()
         self._reports: OrderedDict[str, tuple[PatchPodStatus, float]] = OrderedDict()
         """Pod UID → its queued status patch that nobody waits for, and when that was queued."""
@@ -146,6 +149,12 @@ class Writer:
         if len(self._binds) + self.binds_in_flight >= most:
             return True
         return len(self._sent) == most and self._monotonic() - self._sent[0] < PRESS_SECONDS
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so many writes that somebody waits for were sent lately that the API server has enough to do."""
+        most = self._settings.writes_that_crowd
+        return len(self._awaited) == most and self._monotonic() - self._awaited[0] < CROWD_SECONDS
 
     @property
     def open_writes(self) -> int:
@@ -267,6 +276,8 @@ class Writer:
     # --- carrying out ------------------------------------------------------------------------------------------------
 
     async def _carry_out(self, command: WriteCommand) -> WriteFinished:
+        if command.ticket:
+            self._awaited.append(self._monotonic())
         try:
             if isinstance(command, BindPod):
                 outcome = await self._bind(command)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -24,12 +25,15 @@ BINDING = "/pods/a/binding"
 
 @asynccontextmanager
 async def writing(
-    client: ApiClient, leadership: Leadership | None = None, **limits: Any
+    client: ApiClient,
+    leadership: Leadership | None = None,
+    monotonic: Callable[[], float] = time.monotonic,
+    **limits: Any,
 ) -> AsyncIterator[tuple[Writer, list[WriteFinished]]]:
     outcomes: list[WriteFinished] = []
     settings = WriterSettings(**limits)
     requests = WriteRequests(client, settings, lambda: "2026-01-02T03:04:05Z")
-    writer = Writer(requests, leadership or AlwaysHeld(), outcomes.append, settings, lambda: 0.0)
+    writer = Writer(requests, leadership or AlwaysHeld(), outcomes.append, settings, lambda: 0.0, monotonic=monotonic)
     writer.start()
     try:
         yield writer, outcomes
@@ -232,6 +236,21 @@ async def test_what_somebody_waits_for_gives_way_to_nothing(cluster: EmbeddedClu
         writer.submit(DeletePod(3, victim))
         await until(lambda: len(outcomes) == 2)
     assert [(outcome.ticket, outcome.is_done) for outcome in outcomes] == [(2, True), (3, True)]
+
+
+async def test_many_writes_that_somebody_waits_for_are_a_crowd_until_a_second_has_passed(client: ApiClient) -> None:
+    pod, other = await new_pod(client), await new_pod_of_name(client, "b")
+    seconds = 1000.0
+    async with writing(client, monotonic=lambda: seconds, writes_that_crowd=2) as (writer, outcomes):
+        writer.submit(PatchPodStatus(0, other, failed_condition()))
+        writer.submit(BindPod(1, pod, "n1"))
+        await until(lambda: len(outcomes) == 1 and writer.counts.done == 2)
+        assert not writer.is_crowded, "nobody waits for a condition"
+        writer.submit(DeletePod(2, other))
+        await until(lambda: len(outcomes) == 2)
+        assert writer.is_crowded
+        seconds += 1.0
+        assert not writer.is_crowded
 
 
 async def new_pod_of_name(client: ApiClient, name: str) -> PodReference:

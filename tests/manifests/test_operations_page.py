@@ -12,7 +12,7 @@ from scheduler.cli_reload import AT_START_ONLY
 from scheduler.config.tandem import Limits
 from scheduler.controller.run import EVENT_SETTLE_SECONDS, LEASE_OVERDUE_SECONDS
 from scheduler.controller.settings import LeaderElectionSettings, ShellSettings, WriterSettings
-from scheduler.controller.writer import PRESS_SECONDS
+from scheduler.controller.writer import CROWD_SECONDS, PRESS_SECONDS
 from tests.manifests.documents import BASE, MANIFESTS, ROOT, pod_spec, the
 
 TEXT = (ROOT / "docs" / "operations.md").read_text()
@@ -87,8 +87,9 @@ def test_numbers_are_those_of_the_code() -> None:
         f"an event for {writer.event_patience_seconds:g} s",
         f"`limits.journalEntries` ({limits.journal_entries:,})",
         f"{writer.events_queued:,}; all but `Scheduled` at {writer.other_events_per_second:g} a second, "
-        f"{writer.other_events_burst} at once; at {writer.crowded_events_per_second:g} a second while "
-        f"{writer.removals_that_press} preemptions run or bindings press, for {writer.crowded_patience_seconds:g} s",
+        f"{writer.other_events_burst} at once; while {writer.writes_that_crowd} bindings and removals are sent within "
+        f"{CROWD_SECONDS:g} s, at {writer.crowded_events_per_second:g} a second, "
+        f"for {writer.crowded_patience_seconds:g} s at most",
     ):
         assert told in TEXT, told
 
