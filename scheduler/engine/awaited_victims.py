@@ -20,8 +20,8 @@ class AwaitedVictims:
 
     def __init__(self, nominated_node: Callable[[str], str]) -> None:
         self._nominated_node = nominated_node
-        self._left: dict[str, tuple[PodInfo, set[str]]] = {}
-        """UID of a preemptor whose removal has ended → itself, and the UIDs of its victims that are still there."""
+        self._left: dict[str, tuple[str, set[str]]] = {}
+        """UID of a preemptor whose removal has ended → the node, and the UIDs of its victims that are still there."""
         self._preemptors: dict[str, set[str]] = {}
         """The other way round."""
         self._waiting: set[str] = set()
@@ -29,32 +29,32 @@ class AwaitedVictims:
 
     # --- until all are gone -------------------------------------------------------------------------------------------
 
-    def await_end(self, preemptor: PodInfo, victims: Iterable[str]) -> None:
+    def await_end(self, preemptor_uid: str, node: str, victims: Iterable[str]) -> None:
         """``victims``: UIDs of pods that terminate; at least one."""
-        self._stop_awaiting(preemptor.uid)
+        self._stop_awaiting(preemptor_uid)
         left = set(victims)
-        self._left[preemptor.uid] = preemptor, left
+        self._left[preemptor_uid] = node, left
         for uid in left:
-            self._preemptors.setdefault(uid, set()).add(preemptor.uid)
+            self._preemptors.setdefault(uid, set()).add(preemptor_uid)
 
-    def gone(self, uid: str) -> list[PodInfo]:
-        """A pod is gone. The preemptors that wait for nobody any more."""
+    def gone(self, uid: str) -> set[str]:
+        """A pod is gone. The nodes on which preemptors wait for nobody any more."""
         self.forget(uid)
-        ready = []
+        ready = set()
         for preemptor_uid in self._preemptors.pop(uid, ()):
-            preemptor, left = self._left[preemptor_uid]
+            node, left = self._left[preemptor_uid]
             left.discard(uid)
             if not left:
                 del self._left[preemptor_uid]
-                ready.append(preemptor)
+                ready.add(node)
         return ready
 
-    def take_all(self) -> list[PodInfo]:
-        """Every preemptor whose removal has ended; none waits afterwards."""
-        everyone = [preemptor for preemptor, _ in self._left.values()]
+    def take_all(self) -> set[str]:
+        """The nodes on which preemptors wait for their victims; none does afterwards."""
+        nodes = {node for node, _ in self._left.values()}
         self._left.clear()
         self._preemptors.clear()
-        return everyone
+        return nodes
 
     def forget(self, preemptor_uid: str) -> None:
         """The pod is gone, or removes others."""

@@ -258,16 +258,16 @@ class Removals:
     def doubt(self, now: Now) -> None:
         """What is known of victims may have changed without a word: nobody counts as held back for sure."""
         self._held.clear()
-        for preemptor in self.awaited.take_all():
-            self._activate(preemptor, now)
+        for node in self.awaited.take_all():
+            self._try_all_nominated_to(node, now)
 
     def gone(self, uid: str, now: Now) -> None:
         """The watch shows that the pod is gone, or has run to its end."""
         self.leaves(uid)
         self._leaving.pop(uid, None)
         self._waiting.pop(uid, None)
-        for preemptor in self.awaited.gone(uid):
-            self._activate(preemptor, now)
+        for node in self.awaited.gone(uid):
+            self._try_all_nominated_to(node, now)
 
     def _is_wanted(self, removal: _Removal) -> bool:
         """The preemptor still waits for its room: no further victim falls for one that is gone or bound."""
@@ -378,27 +378,29 @@ class Removals:
         self.times[ERROR if removal.has_failed else SUCCESS].observe(now.monotonic - removal.started)
         if removal.was_refused:
             self._refused(preemptor, removal.node, now)
-        if removal.is_at_last and not removal.has_failed:
-            self._await_end(removal, now)
+        left = self._not_gone_yet(removal)
+        if left:
+            self.awaited.await_end(preemptor.uid, removal.node, left)
         else:
-            # Some victims stay: whoever counted on their going must look elsewhere.
             self._activate(preemptor, now)
-            for other in self._nominator.pods_for_node(removal.node):
-                self._activate(other, now)
+            self._try_all_nominated_to(removal.node, now)
         # One for the place that is free; all with the last, since some may have found room in another way meanwhile.
         for uid in list(self._waiting)[: 1 if self._running else None]:
             self._activate(self._waiting.pop(uid), now)
         return []
 
-    def _await_end(self, removal: _Removal, now: Now) -> None:
-        """The preemptor is tried when the last of its victims is seen to be gone; at once if that is so already. One
-        whose binding was cancelled has gone back to the queue."""
+    def _not_gone_yet(self, removal: _Removal) -> list[str]:
+        """UIDs of the victims that are on their way out, and whose end is worth waiting for: none where some stay. A
+        victim whose binding was cancelled has gone back to the queue."""
+        if removal.has_failed or not removal.is_at_last:
+            return []
         known = (self._known_pods.by_uid(victim.uid) for victim in removal.victims)
-        left = [info.uid for info in known if info is not None and info.node_name]
-        if left:
-            self.awaited.await_end(removal.preemptor, left)
-        else:
-            self._activate(removal.preemptor, now)
+        return [info.uid for info in known if info is not None and info.node_name]
+
+    def _try_all_nominated_to(self, node: str, now: Now) -> None:
+        """Others may have waited for the same victims, and none of them must do so for ever."""
+        for preemptor in self._nominator.pods_for_node(node):
+            self._activate(preemptor, now)
 
     def _clear_lower_nominations(self, preemptor: PodInfo, node: str) -> list[Command]:
         """Less important pods that counted on this node must look again."""

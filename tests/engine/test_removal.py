@@ -313,6 +313,18 @@ def test_where_the_room_is_not_made_after_all_whoever_waited_for_it_looks_again(
     assert [cluster.place(name) for name in ("second", "third")] == ["active", "active"]
 
 
+def test_where_the_victim_was_gone_before_it_was_removed_whoever_waited_for_it_looks_again() -> None:
+    cluster = two_for_one_node()
+    patch = cluster.write(PatchPodStatus, "low-2")
+    cluster.node("n", cpu="1")
+    cluster.delete("low-2")
+    cluster.schedule()
+    assert cluster.place("second") == "unschedulable"
+    assert cluster.writes(PatchPodStatus, "spared") == []
+    cluster.fail(patch, 404, 'pods "low-2" not found', "NotFound")
+    assert [cluster.place(name) for name in ("second", "third")] == ["active", "active"]
+
+
 def test_strictly_victims_leave_by_eviction_and_a_refusal_is_a_failure() -> None:
     cluster = preempting("low", strict=True)
     assert cluster.writes(PatchPodStatus, "low") == [], "the eviction writes the condition itself"
