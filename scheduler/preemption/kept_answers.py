@@ -2,8 +2,8 @@
 
 A thousand preemptors of one Deployment ask the same thousand nodes, and from one to the next hardly more than one node
 has changed. So an answer holds for pods of the same template as long as its row has the same Node, the same pods, and
-the same pods nominated to it; whether it has is seen by comparing the objects themselves. Nothing is kept where more
-than that has a say: where there is a budget, where a plugin counts pods, or looks at other objects of the cluster.
+the same pods nominated to it. Nothing is kept where more than that has a say: where there is a budget, where a plugin
+counts pods, or looks at other objects of the cluster.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from scheduler.preemption.dry_run import Candidate, Trial
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo
-    from scheduler.objects.node import Node
     from scheduler.preemption.pod_columns import PodColumns
     from scheduler.preemption.wave_filters import AskedFilter, WaveFilters
 
@@ -37,38 +36,34 @@ class RowAnswers:
     def __init__(self, shared: tuple[object, ...], now: int) -> None:
         self._shared = shared
         self._since = now
-        self._answers: dict[int, tuple[Node | None, tuple[PodInfo, ...], tuple[PodInfo, ...], Answer]] = {}
+        self._answers: dict[int, tuple[int, tuple[PodInfo, ...], Answer]] = {}
+        """Row → its version in the columns, the pods nominated to it, the answer."""
 
     def hold(self, shared: tuple[object, ...], now: int) -> bool:
         """Whether they are still good; with a clock that went back, pods without a start may be in another order."""
-        same = len(shared) == len(self._shared) and all(map(_is, shared, self._shared))
-        return same and now >= self._since
+        before, self._since = self._since, now
+        return now >= before and len(shared) == len(self._shared) and all(map(_is, shared, self._shared))
 
     def known(self, trial: Trial, rows: list[int], columns: PodColumns) -> dict[int, Answer]:
         """Row → answer, where that is known. The columns are up to date."""
-        table, nominated, kept = trial.view.table, trial.context.nominated_pods, self._answers
-        nodes, names, sorted_from = table.nodes, table.names, columns.sorted_from
+        names, nominated, kept = trial.view.table.names, trial.context.nominated_pods, self._answers
+        versions = columns.versions
         found = {}
         for row in rows:
             entry = kept.get(row)
-            if (
-                entry is not None
-                and entry[1] is sorted_from[row]
-                and entry[0] is nodes[row]
-                and entry[2] == tuple(nominated(names[row]))
-            ):
-                found[row] = entry[3]
+            if entry is not None and entry[0] == versions[row] and entry[1] == tuple(nominated(names[row])):
+                found[row] = entry[2]
         own = _own_row(trial)
         if own is not None:
             found.pop(own, None)
         return found
 
     def keep(self, trial: Trial, answers: Mapping[int, Answer], columns: PodColumns) -> None:
-        table, nominated, sorted_from = trial.view.table, trial.context.nominated_pods, columns.sorted_from
+        names, nominated, versions = trial.view.table.names, trial.context.nominated_pods, columns.versions
         own = _own_row(trial)
         for row, answer in answers.items():
             if row != own:
-                self._answers[row] = table.nodes[row], sorted_from[row], tuple(nominated(table.names[row])), answer
+                self._answers[row] = versions[row], tuple(nominated(names[row])), answer
 
 
 class KeptAnswers:

@@ -21,6 +21,7 @@ from scheduler.preemption.pod_profiles import PodProfiles
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo
     from scheduler.cluster.table import NodeTable
+    from scheduler.objects.node import Node
 
 NEVER_A_VICTIM = np.iinfo(np.int64).max
 """The priority of places without a pod."""
@@ -59,24 +60,30 @@ class PodColumns:
         self.last_start: Matrix = np.zeros(0, np.int64)
         """The latest start among the pods of a row that also has pods without one, else -1; nanoseconds. From then on
         the order holds, since those count as started now."""
-        self.sorted_from: list[tuple[PodInfo, ...]] = []
-        """By row, in the table's order; the very same object for as long as nothing has changed."""
+        self.versions: list[int] = []
+        """By row; another one when its pods or its Node have changed since the last refresh."""
+        self._sorted_from: list[tuple[PodInfo, ...]] = []
+        self._nodes: list[Node | None] = []
         self.kept = KeptAnswers()
 
     def refresh(self, table: NodeTable, rows: Sequence[int]) -> None:
         """Bring these rows up to date."""
-        if len(self.sorted_from) < table.size:
+        if len(self._sorted_from) < table.size:
             self._lengthen(table.size)
         if len(self.profiles) > max(_FEWEST_PROFILES_TO_DROP, 2 * int(table.pod_count.sum())):
             self.clear()
             self._lengthen(table.size)
-        pods = table.pods
-        sorted_from = self.sorted_from
+        pods, nodes = table.pods, table.nodes
+        sorted_from, known_nodes, versions = self._sorted_from, self._nodes, self.versions
         for row in rows:
             there = tuple(pods[row].values())
             if there != sorted_from[row]:
                 sorted_from[row] = there
+                versions[row] += 1
                 self._sort(row, there)
+            if nodes[row] is not known_nodes[row]:
+                known_nodes[row] = nodes[row]
+                versions[row] += 1
 
     def _sort(self, row: int, pods: tuple[PodInfo, ...]) -> None:
         count = len(pods)
@@ -113,7 +120,9 @@ class PodColumns:
     def _lengthen(self, size: int) -> None:
         more = size - len(self.infos)
         self.infos += [[] for _ in range(more)]
-        self.sorted_from += [()] * more
+        self._sorted_from += [()] * more
+        self._nodes += [None] * more
+        self.versions += [0] * more
         self.is_kept = np.concatenate([self.is_kept, np.ones(more, np.bool_)])
         self.last_start = np.concatenate([self.last_start, np.full(more, -1, np.int64)])
         self._pad(((0, more), (0, 0)))
