@@ -47,6 +47,12 @@ def taint(key: str, effect: str = "NoSchedule", value: str = "") -> Object:
     return {"key": key, "effect": effect, "value": value}
 
 
+def priority_class(name: str, value: int, **fields: Any) -> Object:
+    """`fields`: further ones of the class by their API names."""
+    kind = {"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1"}
+    return {**kind, "metadata": {"name": name}, "value": value, **fields}
+
+
 def pod_spec(cpu: str = "100m", memory: str = "200Mi", scheduler: str = SCHEDULER, **spec: Any) -> Object:
     container = {"name": "app", "image": IMAGE, "resources": {"requests": {"cpu": cpu, "memory": memory}}}
     return {

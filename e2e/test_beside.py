@@ -56,8 +56,7 @@ def test_a_profile_with_a_node_scope_places_and_preempts_only_there(
     scoped = f"{room.name}-scoped"
     config = profile(scoped)
     config["profiles"][0]["pluginConfig"] = [{"name": "NodeAffinity", "args": {"addedAffinity": required}}]
-    priority = {"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "value": 1000}
-    room.add_cluster_object({**priority, "metadata": {"name": room.name}})
+    room.add_cluster_object(builders.priority_class(room.name, 1000))
     room.add_nodes(builders.node("ours", cpu="2", labels={"pool": "ours"}), builders.node("theirs", cpu="2"))
     with new_tandem(scheduler_name=scoped, config=config):
         room.add_pods(builders.pod("theirs", room.name, cpu="2", nodeName="theirs"))

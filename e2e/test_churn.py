@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
+from e2e import builders
 from e2e.builders import SCHEDULER
 from e2e.churn import PEER, Churn, Judge
 from e2e.client import Client, Seen, Watch
@@ -58,8 +59,7 @@ def _cut_off(watch: Watch, until: float) -> list[Seen]:
 def test_through_ten_minutes_of_churn_every_pod_ends_where_the_rules_allow_and_memory_stays_flat(
     room: Room, new_tandem: Callable[..., Tandem], peer: KubeScheduler, client: Client
 ) -> None:
-    priority = {"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "value": 1000}
-    room.add_cluster_object({**priority, "metadata": {"name": room.name}})
+    room.add_cluster_object(builders.priority_class(room.name, 1000))
     tandem = new_tandem(config=[profile(SCHEDULER), STRICT], journal=False)
     churn, judge = Churn(room, client, room.name, SEED), Judge()
     with tandem, client.watch("Node") as nodes:

@@ -193,14 +193,7 @@ def test_an_extender_chooses_where_room_is_made(room: Room, stage: Stage) -> Non
     room.add_nodes(*(builders.node(name, cpu="1") for name in "abc"))
     room.add_pods(*(builders.pod(f"low-{number}", room.name, cpu="900m") for number in range(3)))
     placed = room.wait_bound(3)
-    room.add_cluster_object(
-        {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": f"urgent-{room.name}"},
-            "value": 1000,
-        }
-    )
+    room.add_cluster_object(builders.priority_class(f"urgent-{room.name}", 1000))
     room.add_pods(builders.pod("urgent", room.name, cpu="900m", priorityClassName=f"urgent-{room.name}"))
     room.wait_placed("urgent", "c", 60)
     (asked,) = {tuple(sorted(call["body"]["NodeNameToMetaVictims"])) for call in extender.calls("preempt")}

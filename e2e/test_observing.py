@@ -38,8 +38,7 @@ def expressions() -> list[str]:
 def test_every_query_of_the_dashboard_and_the_alerts_finds_its_series_on_the_page_of_a_scheduler_at_work(
     room: Room, scheduler: Scheduler
 ) -> None:
-    priority = {"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "value": 1000}
-    room.add_cluster_object({**priority, "metadata": {"name": room.name}})
+    room.add_cluster_object(builders.priority_class(room.name, 1000))
     room.add_nodes(builders.node("a", cpu="2"))
     room.add_pods(*(builders.pod(f"p{number}", room.name, cpu="1") for number in range(3)))
     room.wait_bound(2)

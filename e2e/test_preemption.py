@@ -18,8 +18,7 @@ LOW, HIGH = "e2e-low", "e2e-high"
 
 @pytest.fixture(autouse=True)
 def _priorities(client: Client) -> Iterator[None]:
-    kind = {"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1"}
-    client.create_all({**kind, "metadata": {"name": name}, "value": value} for name, value in ((LOW, 10), (HIGH, 1000)))
+    client.create_all([builders.priority_class(LOW, 10), builders.priority_class(HIGH, 1000)])
     yield
     client.delete_all("PriorityClass", (LOW, HIGH))
 

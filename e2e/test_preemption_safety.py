@@ -28,9 +28,8 @@ NewTandem = Callable[..., Tandem]
 
 @pytest.fixture(autouse=True)
 def _priorities(client: Client) -> Iterator[None]:
-    kind = {"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1"}
     values = {LOW: 10, HIGH: 1000, HIGHEST: 2000}
-    client.create_all({**kind, "metadata": {"name": name}, "value": value} for name, value in values.items())
+    client.create_all(builders.priority_class(name, value) for name, value in values.items())
     yield
     client.delete_all("PriorityClass", values)
 

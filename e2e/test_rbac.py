@@ -94,7 +94,7 @@ def audit(controlplane: ControlPlane, admin: Client, tmp_path_factory: pytest.Te
     kubeconfig = _kubeconfig_of(controlplane, admin, folder)
     for right in _granted():
         admin.wait_allowed(USER, resourceAttributes=right.attributes())
-    _create_priorities(admin)
+    admin.create_all([builders.priority_class(LOW, 10), builders.priority_class(HIGH, 1000)])
     with Room(admin, "rbac") as room:
         _refuse_bindings_of(admin, "denied")
         room.add_nodes(builders.node("a", cpu="4"), builders.node("b", cpu="4"))
@@ -263,12 +263,6 @@ def _ensure(admin: Client, thing: Object) -> None:
     except ApiError as error:
         if error.status != 409:
             raise
-
-
-def _create_priorities(admin: Client) -> None:
-    kind = {"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1"}
-    for name, value in ((LOW, 10), (HIGH, 1000)):
-        admin.create({**kind, "metadata": {"name": name}, "value": value})
 
 
 def _wait_until_it_leads(admin: Client) -> None:

@@ -130,15 +130,7 @@ def test_each_refusal_reads_like_kube_schedulers(room: Room, scheduler: Schedule
             },
         }
     )
-    room.add_cluster_object(
-        {
-            "kind": "PriorityClass",
-            "apiVersion": "scheduling.k8s.io/v1",
-            "metadata": {"name": "e2e-never-preempts"},
-            "value": 1000,
-            "preemptionPolicy": "Never",
-        }
-    )
+    room.add_cluster_object(builders.priority_class("e2e-never-preempts", 1000, preemptionPolicy="Never"))
     port = [{"name": "c", "image": "pause", "ports": PORT, "resources": {"requests": {"cpu": "2"}}}]
     selector = {"room": "guarded"}
     room.add_pods(builders.pod("guard", room.name, labels={"app": "guard"}, nodeSelector=selector, containers=port))

@@ -97,8 +97,7 @@ def test_a_shadow_compares_each_decision_with_where_kube_scheduler_put_the_pod(
 def test_a_shadow_that_would_preempt_touches_nobody(
     room: Room, shadow: Tandem, client: Client, cluster: Cluster
 ) -> None:
-    priority = {"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "value": 1000}
-    room.add_cluster_object({**priority, "metadata": {"name": room.name}})
+    room.add_cluster_object(builders.priority_class(room.name, 1000))
     room.add_nodes(builders.node("a", cpu="2"))
     room.add_pods(builders.pod("victim", room.name, cpu="2", scheduler=SHADOWED, nodeName="a"))
     room.wait_running(1)

@@ -157,7 +157,7 @@ def test_while_nothing_else_is_to_be_done_no_back_off_keeps_a_pod_waiting(room: 
 
 def test_room_that_appears_goes_to_the_most_important(room: Room, scheduler: Scheduler) -> None:
     for rank, name in enumerate(("fifth", "fourth", "third", "second", "first")):
-        room.add_cluster_object(_priority(f"{room.name}-{name}", rank, preemption="Never"))
+        room.add_cluster_object(builders.priority_class(f"{room.name}-{name}", rank, preemptionPolicy="Never"))
     room.add_nodes(_node(room, "a", cpu="3"))
     room.add_pods(builders.pod("there", room.name, cpu="3", **_in_room(room)))
     room.wait_running(1)
@@ -172,16 +172,6 @@ def test_room_that_appears_goes_to_the_most_important(room: Room, scheduler: Sch
     with _bound_within_a_second(room, "first", "second", "third"):
         room.client.delete("Pod", "there", room.name)
     assert not {"fourth", "fifth"} & placements(room.pods.state).keys()
-
-
-def _priority(name: str, value: int, preemption: str = "PreemptLowerPriority") -> builders.Object:
-    return {
-        "kind": "PriorityClass",
-        "apiVersion": "scheduling.k8s.io/v1",
-        "metadata": {"name": name},
-        "value": value,
-        "preemptionPolicy": preemption,
-    }
 
 
 @pytest.fixture
@@ -210,7 +200,7 @@ def test_a_nomination_outlives_the_scheduler(
 ) -> None:
     ranks = {"low": 10, "middle": 20, "high": 1000}
     for name, value in ranks.items():
-        room.add_cluster_object(_priority(f"{room.name}-{name}", value))
+        room.add_cluster_object(builders.priority_class(f"{room.name}-{name}", value))
     low, middle, high = ({"priorityClassName": f"{room.name}-{name}", **_in_room(room)} for name in ranks)
     subject.start().wait_ready()
     room.add_nodes(_node(room, "a", cpu="4"))

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from e2e import builders
-from e2e.builders import Object
+from e2e.builders import Object, priority_class
 
 NAMESPACE = "bench"
 ZONES = 10
@@ -185,18 +185,12 @@ def _with_a_claim(index: int) -> dict[str, Any]:
 def _full_nodes(nodes: int, pods: int) -> Iterator[Object]:
     """Four pods of low priority fill each node of four CPUs."""
 
-    def priority(name: str, value: int) -> Object:
-        return {
-            "kind": "PriorityClass",
-            "apiVersion": "scheduling.k8s.io/v1",
-            "metadata": {"name": name},
-            "value": value,
-        }
-
     filling = (
         _pod(f"low-{i:05}", cpu="1", nodeName=f"node-{i // 4:05}", priorityClassName=LOW) for i in range(4 * nodes)
     )
-    return chain((priority(LOW, 1), priority(HIGH, 1000)), (_node(i, cpu="4") for i in range(nodes)), filling)
+    return chain(
+        (priority_class(LOW, 1), priority_class(HIGH, 1000)), (_node(i, cpu="4") for i in range(nodes)), filling
+    )
 
 
 def _preemptor(victims: int) -> Callable[[int], dict[str, Any]]:
