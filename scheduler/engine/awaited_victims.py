@@ -2,8 +2,8 @@
 
 Tried any earlier, such a pod finds its room still taken, and all it does is to say so to the API server. So where its
 removal has ended well, it is tried in the moment in which the last of its victims is gone; and until then it does not
-hear of other pods' victims, whose room is not for it. kube-scheduler tries it again for each of them: a thousand
-preemptions at once make a thousand such attempts. Other events wake it as they do any pod.
+hear of other pods' victims, whose room is not for it (by the reference each of them would wake it). Other events wake
+it as they do any pod.
 """
 
 from __future__ import annotations

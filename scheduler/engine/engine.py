@@ -164,7 +164,7 @@ class Engine:
             deadlines=self.deadlines,
             has_budgets=lambda: bool(self.cache.objects.all(Kind.POD_DISRUPTION_BUDGET)),
             victims_in_flight=self.removals.victims_in_flight,
-            nodes_being_cleared=self.removals.nodes,
+            is_clearing=self.removals.is_clearing,
             is_full=lambda: self.removals.is_full,
             activate=lambda info, now: self._activate((info.key,), now),
             report=self.facts.problem,
@@ -303,7 +303,6 @@ class Engine:
             if nomination.mode is NominationMode.SET and victims:
                 self.policies.started(queued.info, nomination.node_name, victims, now)
                 commands = self.removals.start(queued.info, nomination.node_name, victims, now)
-                self.removals.awaited.waits(queued.info.uid)
             elif getattr(attempt.preemption, "is_waiting", False):
                 self.removals.awaited.waits(queued.info.uid)
             elif getattr(attempt.preemption, "is_put_off", False):

@@ -73,8 +73,8 @@ class _Round:
 class PreemptionPolicies:
     """One a scheduler. ``own``: the scheduler names of our profiles.
 
-    ``has_budgets`` tells whether there is any disruption budget; ``nodes_being_cleared`` on which nodes preemptions are
-    running, at any time; ``is_full`` whether no further one may run.
+    ``has_budgets`` tells whether there is any disruption budget; ``is_clearing`` whether a preemption is running on a
+    node; ``is_full`` whether no further one may run.
     ``activate`` has a pod tried at once.
     """
 
@@ -87,7 +87,7 @@ class PreemptionPolicies:
         deadlines: Deadlines,
         has_budgets: Callable[[], bool],
         victims_in_flight: Callable[[], tuple[PodInfo, ...]],
-        nodes_being_cleared: Collection[str],
+        is_clearing: Callable[[str], bool],
         is_full: Callable[[], bool],
         activate: Callable[[PodInfo, Now], None],
         report: Callable[[str], None],
@@ -97,7 +97,7 @@ class PreemptionPolicies:
         self._deadlines = deadlines
         self._has_budgets = has_budgets
         self._victims_in_flight = victims_in_flight
-        self._nodes_being_cleared = nodes_being_cleared
+        self._is_clearing = is_clearing
         self._is_full = is_full
         self._activate = activate
         self._report = report
@@ -139,7 +139,7 @@ class PreemptionPolicies:
             excluded_nodes=excluded,
             given_up_node=nominated if nominated in suspended else "",
             victims_in_flight=self._victims_in_flight() if self._has_budgets() else (),
-            nodes_being_cleared=self._nodes_being_cleared,
+            is_nominated_node_being_cleared=bool(nominated) and self._is_clearing(nominated),
             is_full=self._is_full(),
         )
 

@@ -19,7 +19,6 @@ the same as above.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
@@ -108,8 +107,6 @@ class Removals:
         (monotonic), in that order."""
         self.configure(settings)
         self._running: dict[str, _Removal] = {}
-        self.nodes: Counter[str] = Counter()
-        """How many removals are running on each node; a node without any is not in it."""
         self.awaited = AwaitedVictims(nominator.nominated_node)
         self._held: set[str] = set()
         self._last_of: dict[str, set[str]] = {}
@@ -139,6 +136,10 @@ class Removals:
 
     def knows(self, ticket: int) -> bool:
         return ticket in self._tickets
+
+    def is_clearing(self, node: str) -> bool:
+        """Whether pods are being removed from the node, for whomever."""
+        return any(removal.node == node for removal in self._running.values())
 
     def is_removing_for(self, uid: str) -> bool:
         """Whether the preemptor must still be held back."""
@@ -190,14 +191,14 @@ class Removals:
 
         Victims that terminate already are left alone; if no other is left there is nothing to wait for.
         """
+        self.awaited.forget(preemptor.uid)
+        self.awaited.waits(preemptor.uid)
         commands = self._clear_lower_nominations(preemptor, node)
         alive = [victim for victim in victims if not victim.is_terminating]
         if not alive or preemptor.uid in self._running:
             return commands
         removal = _Removal(preemptor, node, victims, alive[-1], started=now.monotonic)
         self._running[preemptor.uid] = removal
-        self.nodes[node] += 1
-        self.awaited.forget(preemptor.uid)
         self._held.add(preemptor.uid)
         first = alive[:-1]
         removal.outstanding = {victim.uid: victim for victim in first}
@@ -368,9 +369,6 @@ class Removals:
         preemptor = removal.preemptor
         del self._running[preemptor.uid]
         self._held.discard(preemptor.uid)
-        self.nodes[removal.node] -= 1
-        if not self.nodes[removal.node]:
-            del self.nodes[removal.node]
         if removal.last is not None and removal.last.uid in self._last_of:
             self._last_of[removal.last.uid].discard(preemptor.uid)
             if not self._last_of[removal.last.uid]:

@@ -41,7 +41,7 @@ def why_not_eligible(context: PostFilterContext, policy: PreemptionPolicy) -> st
     status = diagnosis.absent if row is None else diagnosis.at(row)
     if row is None or status.code is Code.UNRESOLVABLE:
         return ""
-    if nominated in policy.nodes_being_cleared:
+    if policy.is_nominated_node_being_cleared:
         return VICTIMS_STILL_DYING
     there = context.view.table.pods[row].values()
     is_strict = policy.pdb_policy is PDBPolicy.STRICT

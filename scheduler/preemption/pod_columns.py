@@ -8,6 +8,7 @@ has to be told of a change and any view will do.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,6 +43,7 @@ class PodColumns:
     """Arrays of one line a row and one place a pod, the most important pod of a row first."""
 
     def __init__(self) -> None:
+        self._new_version = count(1).__next__
         self.clear()
 
     def clear(self) -> None:
@@ -61,7 +63,7 @@ class PodColumns:
         """The latest start among the pods of a row that also has pods without one, else -1; nanoseconds. From then on
         the order holds, since those count as started now."""
         self.versions: list[int] = []
-        """By row; another one when its pods or its Node have changed since the last refresh."""
+        """By row; one that no row ever had, when its pods or its Node have changed since the last refresh."""
         self._sorted_from: list[tuple[PodInfo, ...]] = []
         self._nodes: list[Node | None] = []
         self.kept = KeptAnswers()
@@ -79,11 +81,11 @@ class PodColumns:
             there = tuple(pods[row].values())
             if there != sorted_from[row]:
                 sorted_from[row] = there
-                versions[row] += 1
+                versions[row] = self._new_version()
                 self._sort(row, there)
             if nodes[row] is not known_nodes[row]:
                 known_nodes[row] = nodes[row]
-                versions[row] += 1
+                versions[row] = self._new_version()
 
     def _sort(self, row: int, pods: tuple[PodInfo, ...]) -> None:
         count = len(pods)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -36,9 +36,9 @@ class PreemptionPolicy:
     victims_in_flight: tuple[PodInfo, ...] = ()
     """Victims of ours, deleted or about to be, which the status of the budgets does not show yet: they are subtracted
     from what the budgets allow."""
-    nodes_being_cleared: Collection[str] = ()
-    """Nodes from which pods are being removed right now. Their deletion is decided, so that it counts as begun: a pod
-    nominated there waits, where kube-scheduler's would remove others for the few moments until the deletion is seen."""
+    is_nominated_node_being_cleared: bool = False
+    """Pods are being removed from the nominated node, for whomever. Their deletion is decided, so that it counts as
+    begun: the pod waits, where kube-scheduler's would remove others until the deletion is seen."""
     is_full: bool = False
     """So many preemptions are running that no further one may begin."""
 

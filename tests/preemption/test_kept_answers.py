@@ -107,6 +107,16 @@ def test_the_second_pod_of_a_template_asks_only_about_the_nodes_that_have_change
     assert watching.take() == {"n0"}
 
 
+def test_columns_that_forget_everything_in_the_middle_of_an_attempt_bring_no_old_answer_back() -> None:
+    attempts = attempts_in(full_cluster())
+    attempts.kept(preemptor(0))
+    kept = attempts.columns.kept
+    attempts.situation.cache.remove_pod("pod-n1-0")
+    attempts.columns.clear()
+    attempts.columns.kept = kept
+    assert attempts.kept(preemptor(1)) == attempts.of(preemptor(1))
+
+
 def test_another_template_or_another_policy_asks_anew() -> None:
     watching = Watching()
     attempts = attempts_in(full_cluster(watching))
