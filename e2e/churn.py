@@ -55,7 +55,7 @@ class Churn:
         self._room.wait_running(20, 60)
 
     def step(self) -> None:
-        state = dict(self._room.pods.state)
+        state = self._room.pods.state
         self._come(PODS_WANTED - len(state))
         self._go(state)
         if self._rng.random() < 0.3:

@@ -228,7 +228,8 @@ class Seen:
 class Watch:
     """A list, then a watch that reconnects; keeps the newest state by name and the whole history. A context manager.
 
-    `gaps` counts how often the server had forgotten our place (410), when events may be missing from the history.
+    The client's thread writes while the test reads, so both are handed out as copies of one moment. `gaps` counts how
+    often the server had forgotten our place (410), when events may be missing from the history.
     """
 
     def __init__(self, client: Client, async_client: AsyncClient, path: str, query: dict[str, str]) -> None:
@@ -238,8 +239,8 @@ class Watch:
         self._query = query
         self._changed = threading.Condition()
         self._version = ""
-        self.state: State = {}
-        self.history: list[Seen] = []
+        self._state: State = {}
+        self._history: list[Seen] = []
         self.gaps = 0
 
     def __enter__(self) -> Self:
@@ -254,8 +255,31 @@ class Watch:
         # A turn of the loop, in which the cancelled reader lets go of its connection.
         self._client.call(asyncio.sleep(0.01))
 
+    @property
+    def state(self) -> State:
+        """Key (``namespace/name``, or the name alone) → the object as it was seen last."""
+        with self._changed:
+            return dict(self._state)
+
+    @property
+    def history(self) -> list[Seen]:
+        """Everything that was seen and not taken, oldest first."""
+        with self._changed:
+            return list(self._history)
+
+    def take_history(self, until: float = float("inf")) -> list[Seen]:
+        """What was seen at that moment of the monotonic clock or before; the recording forgets it."""
+        with self._changed:
+            count = sum(seen.at <= until for seen in self._history)
+            taken = self._history[:count]
+            del self._history[:count]
+        return taken
+
     def wait_until(self, condition: Callable[[State], T | None], seconds: float = 20.0, hope: str = "") -> T:
-        """The first true value of `condition(state)`, asked anew after each event. Raises `NotInTime`."""
+        """The first true value of `condition(state)`, asked anew after each event. Raises `NotInTime`.
+
+        The recording stands still while the condition looks at it.
+        """
         deadline = time.monotonic() + seconds
         with self._changed:
             while not (value := self._answer(condition)):
@@ -270,7 +294,7 @@ class Watch:
     def _answer(self, condition: Callable[[State], T | None]) -> T | None:
         """None where the condition looks for an object, or a field, that has not been seen yet."""
         try:
-            return condition(self.state)
+            return condition(self._state)
         except KeyError:
             return None
 
@@ -284,7 +308,7 @@ class Watch:
 
     def _summary(self) -> str:
         lines = []
-        for name, thing in sorted(self.state.items())[:20]:
+        for name, thing in sorted(self._state.items())[:20]:
             status = thing.get("status", {})
             about = {"node": thing.get("spec", {}).get("nodeName"), "phase": status.get("phase")}
             notes = [f"{c['type']}={c['status']} {c.get('message', '')}" for c in status.get("conditions", ())]
@@ -296,8 +320,8 @@ class Watch:
         self._version = answer["metadata"]["resourceVersion"]
         now = time.monotonic()
         with self._changed:
-            self.state = {_key(item): item for item in answer["items"]}
-            self.history.extend(Seen(now, "ADDED", item) for item in answer["items"])
+            self._state = {_key(item): item for item in answer["items"]}
+            self._history.extend(Seen(now, "ADDED", item) for item in answer["items"])
             self._changed.notify_all()
 
     async def _follow(self) -> None:
@@ -330,11 +354,11 @@ class Watch:
         if event["type"] == "BOOKMARK":
             return True
         with self._changed:
-            self.history.append(Seen(time.monotonic(), event["type"], thing))
+            self._history.append(Seen(time.monotonic(), event["type"], thing))
             if event["type"] == "DELETED":
-                self.state.pop(_key(thing), None)
+                self._state.pop(_key(thing), None)
             else:
-                self.state[_key(thing)] = thing
+                self._state[_key(thing)] = thing
             self._changed.notify_all()
         return True
 

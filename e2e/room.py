@@ -158,7 +158,7 @@ def nodes_of_each_pod(history: Iterable[Seen]) -> dict[str, set[str]]:
 def last_bound(history: Iterable[Seen]) -> str:
     """The name of the pod that was the last to be seen with a node for the first time; IndexError if none was."""
     names = [seen.thing["metadata"]["name"] for seen in history if seen.thing["spec"].get("nodeName")]
-    return list(dict.fromkeys(names))[-1]
+    return str(list(dict.fromkeys(names))[-1])
 
 
 def bindings(audit: Iterable[dict[str, Any]], namespace: str) -> Counter[tuple[str, int]]:

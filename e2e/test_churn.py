@@ -42,16 +42,9 @@ def taken(nodes: Watch, pods: Watch, until: float) -> list[Seen]:
     events = [
         (seen.at - ahead, seen)
         for watch, ahead in ((nodes, LAG_SECONDS), (pods, 0.0))
-        for seen in _cut_off(watch, until + ahead)
+        for seen in watch.take_history(until + ahead)
     ]
     return [seen for _, seen in sorted(events, key=lambda event: event[0])]
-
-
-def _cut_off(watch: Watch, until: float) -> list[Seen]:
-    count = sum(seen.at <= until for seen in watch.history)
-    events = watch.history[:count]
-    del watch.history[:count]
-    return events
 
 
 @pytest.mark.long
@@ -71,7 +64,7 @@ def test_through_ten_minutes_of_churn_every_pod_ends_where_the_rules_allow_and_m
             judge.see(taken(nodes, room.pods, now - LAG_SECONDS))
             assert not judge.faults, f"seed {SEED}: {judge.faults}"
             sizes.append(tandem.usage().rss_bytes)
-            room.events.history.clear()
+            room.events.take_history()
             time.sleep(max(0.0, now + STEP_SECONDS - time.monotonic()))
         churn.calm()
         room.pods.wait_until(lambda state: len(placements(state)) == len(state), 90, "a node for every pod")
