@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -15,6 +17,8 @@ from pathlib import Path
 from typing import Self
 
 _PR_SET_PDEATHSIG = 1
+# Below are those that well-known servers listen on.
+_FIRST_PORT, _END_OF_PORTS = 11000, 65536
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -150,12 +154,25 @@ def usage(pid: int) -> Usage:
 
 
 def free_ports(count: int) -> list[int]:
-    """Distinct TCP ports of the loopback that nobody listens on at this moment."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    """Distinct TCP ports of the loopback that nobody listens on at this moment. Raises `ProcessFailure` for too few.
+
+    Where there is a choice, none that the kernel gives to outgoing connections: one of those could take it before, or
+    between two starts of, the server that it is meant for.
+    """
+    begin = max(_FIRST_PORT, int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0]))
+    reserved, outgoing = list(range(_FIRST_PORT, begin)), list(range(begin, _END_OF_PORTS))
+    random.shuffle(reserved)
+    random.shuffle(outgoing)
+    ports = list(itertools.islice(filter(_is_free, [*reserved, *outgoing]), count))
+    if len(ports) < count:
+        raise ProcessFailure(f"of {count} free ports there are {len(ports)}")
+    return ports
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as one:
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
