@@ -35,7 +35,7 @@ def attempts(scheduler: Scheduler, room: Room, *left_out: str) -> dict[str, int]
 def wait_attempt(scheduler: Scheduler, room: Room, pod: str, number: int) -> None:
     """Wait until a waiting pod has been tried so many times; not at all with a scheduler that does not tell."""
     if isinstance(scheduler, Tandem):
-        scheduler.process.wait_until(lambda: attempts(scheduler, room)[pod] >= number, 10)
+        scheduler.process.wait_until(lambda: attempts(scheduler, room)[pod] >= number, 30)
 
 
 def _waiting(scheduler: Tandem) -> list[dict[str, Any]]:

@@ -71,7 +71,7 @@ class Extender:
         return True
 
     def __enter__(self) -> Self:
-        self.process.start().wait_until(self._is_up, 10)
+        self.process.start().wait_until(self._is_up, 30)
         return self
 
     def __exit__(

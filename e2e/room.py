@@ -90,19 +90,19 @@ class Room:
         )
         return placements(self.pods.state)
 
-    def wait_nominated(self, name: str, node: str, seconds: float = 20.0) -> None:
+    def wait_nominated(self, name: str, node: str, seconds: float = 30.0) -> None:
         """Wait until the pod's status names this node."""
         key = f"{self.name}/{name}"
         hope = f"{name} nominated to {node}"
         self.pods.wait_until(lambda state: state[key]["status"].get("nominatedNodeName") == node, seconds, hope)
 
-    def wait_refused(self, name: str, seconds: float = 20.0) -> Object:
+    def wait_refused(self, name: str, seconds: float = 30.0) -> Object:
         """The pod's condition PodScheduled as soon as it is False."""
         return self.pods.wait_until(
             lambda state: refusal(state.get(f"{self.name}/{name}")), seconds, f"a refusal of {name}"
         )
 
-    def wait_events(self, pod: str, reason: str, seconds: float = 10.0) -> list[Object]:
+    def wait_events(self, pod: str, reason: str, seconds: float = 30.0) -> list[Object]:
         """The events about a pod with this reason, as soon as there is one."""
         return self.events.wait_until(
             lambda _: self.events_about(pod, reason), seconds, f"an event {reason} about {pod}"

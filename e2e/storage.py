@@ -59,7 +59,7 @@ class Storage:
         # The controller that looks after volumes says when one is to be had.
         with self._room.client.watch("PersistentVolume") as watch:
             full: str = created["metadata"]["name"]
-            watch.wait_until(lambda state: state[full]["status"].get("phase") == "Available", 10, f"{full} available")
+            watch.wait_until(lambda state: state[full]["status"].get("phase") == "Available", 30, f"{full} available")
         return full
 
     def add_claim(self, name: str, size: str = "1Gi", mode: str = "ReadWriteOnce") -> Object:
@@ -83,7 +83,7 @@ class Storage:
     def volumes(self) -> list[Object]:
         return self._room.client.list("PersistentVolume", labelSelector=f"room={self._room.name}")
 
-    def wait_claim(self, name: str, condition: Callable[[Object], Any], hope: str, seconds: float = 15) -> Object:
+    def wait_claim(self, name: str, condition: Callable[[Object], Any], hope: str, seconds: float = 30) -> Object:
         """The claim, as soon as it is there and the condition holds."""
 
         def found(state: State) -> Object | None:

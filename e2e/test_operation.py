@@ -23,7 +23,7 @@ def test_health_and_metrics_are_served(room: Room, scheduler: Scheduler) -> None
     for path in ("/healthz", "/livez", "/readyz"):
         assert scheduler.get(path) == (200, "ok")
     # A watch may show a binding before the scheduler has heard the answer to it and counted it.
-    scheduler.process.wait_until(lambda: _attempts(scheduler, "scheduled") == 2, 5)
+    scheduler.process.wait_until(lambda: _attempts(scheduler, "scheduled") == 2, 20)
     assert _attempts(scheduler, "unschedulable") >= 1
     status, page = scheduler.get("/metrics")
     assert status == 200

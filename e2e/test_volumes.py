@@ -132,7 +132,7 @@ def test_a_claim_deleted_under_a_waiting_pod_sends_it_back_until_there_is_a_new_
     room.add_pods(_user(room, "data"))
     storage.wait_selected("data")
     storage.remove_claim("data")
-    room.pods.wait_until(lambda _: _why(room, "user", "Unschedulable"), 15, "back in the queue")
+    room.pods.wait_until(lambda _: _why(room, "user", "Unschedulable"), 30, "back in the queue")
     assert _why(room, "user", "SchedulerError") == [
         'running PreBind plugin "VolumeBinding": binding volumes: failed to check provisioning pvc: '
         f'persistentvolumeclaims "{room.name}/data" not found'
@@ -256,7 +256,7 @@ def test_a_pod_without_its_claim_says_so_and_wakes_when_the_claim_appears(
         text = '0/1 nodes are available: persistentvolumeclaim "data" not found. not found'
         assert condition["message"] == text
     storage.add_claim("data")
-    room.wait_placed("user", "a", 5)
+    room.wait_placed("user", "a")
 
 
 @pytest.mark.tandem_only

@@ -10,6 +10,7 @@ from scheduler.simulate.apiserver.kinds import NAMESPACES, NODES, PODS
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.simulate.demo import ShippedScheduler
 from scheduler.simulate.workload import node_document, pod_document
+from tests.limits import WAIT_SECONDS
 
 
 async def test_a_running_scheduler_answers_why_and_queue_and_leaves_with_zero_when_it_is_told_to(
@@ -21,7 +22,7 @@ async def test_a_running_scheduler_answers_why_and_queue_and_leaves_with_zero_wh
         for name, cpu in (("fits", "1"), ("huge", "9")):
             cluster.registry.create(PODS, "default", pod_document(name, cpu=cpu))
         async with ShippedScheduler(cluster.kubeconfig(tmp_path / "kubeconfig"), tmp_path / "log") as shipped:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(WAIT_SECONDS):
                 while not {"fits", "huge"} <= await tried(shipped):  # noqa: ASYNC110 - another process sets no event
                     await asyncio.sleep(0.05)
             server = ["--server", shipped.url]

@@ -15,8 +15,7 @@ from scheduler.controller.client import ApiClient
 from scheduler.controller.credentials import CredentialSource
 from scheduler.controller.settings import ConnectionSettings
 from scheduler.simulate.cluster import EmbeddedCluster
-
-WAIT_SECONDS = 10.0
+from tests.limits import WAIT_SECONDS
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +44,7 @@ async def client(connection: ConnectionSettings) -> AsyncIterator[ApiClient]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let the event loop go on until the condition holds; fails after ten seconds."""
+    """Let the event loop go on until the condition holds; fails after `WAIT_SECONDS`."""
     async with asyncio.timeout(WAIT_SECONDS):
         while not condition():  # noqa: ASYNC110 - any condition, not only those that an event announces
             await asyncio.sleep(0.005)

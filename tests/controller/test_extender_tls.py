@@ -20,6 +20,7 @@ from scheduler.controller.tls import self_made_pair
 from scheduler.engine.commands import CallExtender
 from scheduler.engine.stimuli import ExtenderAnswered
 from scheduler.errors import ConfigurationError
+from tests.limits import WAIT_SECONDS
 
 NAME = "extender.test"
 
@@ -53,7 +54,7 @@ async def asked(url: str, extenders: Sequence[Extender], number: int = 0) -> Ext
     calls = ExtenderCalls(answers.append, extender_contexts(extenders))
     try:
         calls.submit(CallExtender(1, number, "filter", f"{url}/filter", b"{}", 5.0))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WAIT_SECONDS):
             while not answers:  # noqa: ASYNC110 - the calls set no event
                 await asyncio.sleep(0.01)
     finally:

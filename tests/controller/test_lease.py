@@ -17,6 +17,7 @@ from scheduler.controller.settings import LeaderElectionSettings
 from scheduler.errors import ConfigurationError
 from scheduler.simulate.cluster import EmbeddedCluster
 from tests.controller.conftest import read, until
+from tests.limits import WAIT_SECONDS
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 PATH = f"{LEASES}/tandem-scheduler"
@@ -65,7 +66,7 @@ async def candidate(client: ApiClient, name: str, clock: Clock) -> AsyncIterator
 
 async def test_the_first_one_creates_the_lease_in_client_go_s_format(client: ApiClient) -> None:
     async with candidate(client, "one", Clock()) as one:
-        await asyncio.wait_for(one.won.wait(), 5)
+        await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
         assert one.token.is_held()
         spec = (await read(client, PATH))["spec"]
         assert spec == {
@@ -94,7 +95,7 @@ async def test_a_lease_that_is_renewed_is_never_taken_and_one_that_is_not_is_tak
         await read(client, PATH)
         assert not one.won.is_set()
         clock.seconds += 1.1
-        await asyncio.wait_for(one.won.wait(), 5)
+        await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
         spec = (await read(client, PATH))["spec"]
         assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("one", 5)
 
@@ -107,7 +108,7 @@ async def test_cancelled_it_gives_the_lease_back_at_once(client: ApiClient) -> N
         first.task.cancel()
         await asyncio.gather(first.task, return_exceptions=True)
         assert not first.token.is_held()
-        await asyncio.wait_for(second.won.wait(), 5)
+        await asyncio.wait_for(second.won.wait(), WAIT_SECONDS)
 
 
 async def test_without_renewals_it_is_lost_and_nothing_may_be_written(
@@ -115,35 +116,35 @@ async def test_without_renewals_it_is_lost_and_nothing_may_be_written(
 ) -> None:
     clock = Clock()
     async with candidate(client, "one", clock) as one:
-        await asyncio.wait_for(one.won.wait(), 5)
+        await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
         cluster.faults.fail("", "/leases", 503, times=1_000_000)
         clock.seconds += 10.1
         # The token runs out by itself, before the elector has noticed anything.
         assert not one.token.is_held()
-        await asyncio.wait_for(one.task, 5)
+        await asyncio.wait_for(one.task, WAIT_SECONDS)
         clock.seconds -= 5
         assert not one.token.is_held()
 
 
 async def test_a_lease_that_another_one_has_taken_is_lost(client: ApiClient) -> None:
     async with candidate(client, "one", Clock()) as one:
-        await asyncio.wait_for(one.won.wait(), 5)
+        await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
         thief = msgspec.json.encode({"spec": {"holderIdentity": "thief"}})
         await client.request("PATCH", PATH, body=thief, content_type="application/merge-patch+json")
-        await asyncio.wait_for(one.task, 5)
+        await asyncio.wait_for(one.task, WAIT_SECONDS)
         assert not one.token.is_held()
 
 
 async def test_one_failed_renewal_is_no_loss(cluster: EmbeddedCluster, client: ApiClient) -> None:
     clock = Clock()
     async with candidate(client, "one", clock) as one:
-        await asyncio.wait_for(one.won.wait(), 5)
+        await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
         cluster.faults.fail("PUT", "/leases", 500, times=2)
         await until(lambda: not cluster.faults.rules)
         clock.seconds += 9
         spec_time = (await read(client, PATH))["spec"]["renewTime"]
         seen: list[str] = [spec_time]
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WAIT_SECONDS):
             while seen[-1] == spec_time:
                 seen.append((await read(client, PATH))["spec"]["renewTime"])
         assert one.token.is_held()

@@ -17,6 +17,7 @@ from scheduler.controller.credentials import CredentialSource
 from scheduler.controller.operator import KopfOperator, OperatorCallbacks, Proofs, operator_settings
 from scheduler.controller.settings import ConnectionSettings, OperatorOptions
 from tests.controller.conftest import create, until
+from tests.limits import WAIT_SECONDS
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -102,7 +103,7 @@ async def test_the_liveness_endpoint_tells_of_leadership_and_the_last_beat(conne
 
 async def _status(session: aiohttp.ClientSession, port: int) -> int:
     """The endpoint's answer, once it listens."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WAIT_SECONDS):
         while True:
             try:
                 async with session.get(f"http://127.0.0.1:{port}/healthz", headers={"Connection": "close"}) as response:

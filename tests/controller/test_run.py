@@ -20,6 +20,7 @@ from scheduler.controller.settings import ConnectionSettings
 from scheduler.simulate.cluster import EmbeddedCluster
 from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
 from tests.controller.test_operator import free_port
+from tests.limits import WAIT_SECONDS
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/tandem-scheduler"
 ROOT = Path(__file__).parents[2]
@@ -46,7 +47,7 @@ class Scheduler:
         """Its exit code."""
         if signal_number is not None:
             self.process.send_signal(signal_number)
-        code = await asyncio.wait_for(self.process.wait(), 20)
+        code = await asyncio.wait_for(self.process.wait(), WAIT_SECONDS)
         await self.reader
         return code
 

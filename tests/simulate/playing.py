@@ -8,6 +8,7 @@ from typing import Any
 
 from scheduler.simulate.apiserver import Follower, Registry
 from scheduler.simulate.apiserver.kinds import KINDS, NODES, PODS
+from tests.limits import WAIT_SECONDS
 
 Json = dict[str, Any]
 STORED = tuple(kind for kind in KINDS if kind.stored)
@@ -41,7 +42,7 @@ async def until(registry: Registry, condition: Callable[[], bool]) -> None:
     """Wait for a change after which the condition holds; a test that waits in vain fails after some seconds."""
     follower = Follower(registry.store, *STORED)
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WAIT_SECONDS):
             while not condition():
                 await follower.changes()
     finally:

@@ -10,6 +10,7 @@ import pytest
 
 from scheduler.simulate.apiserver import ApiServer
 from scheduler.simulate.apiserver.kinds import PODS
+from tests.limits import WAIT_SECONDS
 from tests.simulate.playing import add_pod
 
 POD_PATH = "/api/v1/namespaces/default/pods"
@@ -33,7 +34,7 @@ async def _read(client: aiohttp.ClientSession, path: str) -> tuple[int, Any]:
 
 
 async def _lines(client: aiohttp.ClientSession, query: str, count: int) -> list[Any]:
-    async with asyncio.timeout(5), client.get(f"{POD_PATH}?watch=1&{query}") as response:
+    async with asyncio.timeout(WAIT_SECONDS), client.get(f"{POD_PATH}?watch=1&{query}") as response:
         return [json.loads(await response.content.readline()) for _ in range(count)]
 
 
@@ -43,7 +44,7 @@ async def test_a_watch_resumes_without_loss_and_tells_of_later_changes(
     add_pod(server.registry, "a")
     revision = server.store.revision
     add_pod(server.registry, "b")
-    async with asyncio.timeout(5), client.get(f"{POD_PATH}?watch=1&resourceVersion={revision}") as response:
+    async with asyncio.timeout(WAIT_SECONDS), client.get(f"{POD_PATH}?watch=1&resourceVersion={revision}") as response:
         first = json.loads(await response.content.readline())
         server.registry.delete(PODS, "default", "a")
         second = json.loads(await response.content.readline())
@@ -85,7 +86,7 @@ async def test_a_watch_from_before_compaction_gets_an_error_event_of_code_410(
 
 async def test_a_running_watch_survives_compaction(server: ApiServer, client: aiohttp.ClientSession) -> None:
     query = f"?watch=1&resourceVersion={server.store.revision}"
-    async with asyncio.timeout(5), client.get(POD_PATH + query) as response:
+    async with asyncio.timeout(WAIT_SECONDS), client.get(POD_PATH + query) as response:
         add_pod(server.registry, "a")
         server.compact()
         assert json.loads(await response.content.readline())["type"] == "ADDED"
@@ -94,7 +95,7 @@ async def test_a_running_watch_survives_compaction(server: ApiServer, client: ai
 async def test_a_reader_that_is_too_slow_for_the_history_gets_410(client: aiohttp.ClientSession) -> None:
     async with ApiServer(history=2) as short, aiohttp.ClientSession(short.url) as session:
         query = f"?watch=1&resourceVersion={short.store.revision}"
-        async with asyncio.timeout(5), session.get(POD_PATH + query) as response:
+        async with asyncio.timeout(WAIT_SECONDS), session.get(POD_PATH + query) as response:
             for index in range(50):
                 add_pod(short.registry, f"p{index}")
             assert json.loads(await response.content.readline())["object"]["code"] == 410
@@ -104,7 +105,7 @@ async def test_watches_can_be_closed_from_the_server_and_are_counted(
     server: ApiServer, client: aiohttp.ClientSession
 ) -> None:
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(WAIT_SECONDS),
         client.get(f"{POD_PATH}?watch=1&resourceVersion={server.store.revision}") as response,
     ):
         assert server.watching == 1
