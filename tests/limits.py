@@ -1,0 +1,8 @@
+"""How long a test waits for what should come at once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+WAIT_SECONDS: Final = 30.0
+"""Longer than a busy machine takes for anything here: only a test that fails waits so long."""
