@@ -29,24 +29,19 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.tandem import PDBPolicy, PreemptionMode, PreemptionSettings
 from scheduler.engine.awaited_victims import AwaitedVictims
 from scheduler.engine.binding_cycle import BindingCycles
-from scheduler.engine.commands import Command, DeletePod, EvictPod, PatchPodStatus, WriteEvent
+from scheduler.engine.commands import Command, DeletePod, EvictPod, PatchPodStatus
 from scheduler.engine.failure import reference
 from scheduler.engine.removal_times import ERROR, SUCCESS, RemovalTimes
 from scheduler.engine.stimuli import WriteFinished
+from scheduler.engine.victim import disruption_target, preempted, was_gone
 from scheduler.framework.now import Now
-from scheduler.objects.meta import Condition
 from scheduler.objects.pod import Pod
 from scheduler.objects.timestamps import format_seconds
 from scheduler.queue.known_pods import KnownPods
 from scheduler.queue.queued_pod import QueuedPod
 
-DISRUPTION_TARGET = "DisruptionTarget"
-PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
-
 BUDGET_SECONDS = 30.0
 """After so long the status of a budget counts a victim as gone, also if no change of it was seen."""
-
-_NO_ANSWER = 0
 
 
 @dataclass(slots=True)
@@ -215,7 +210,7 @@ class Removals:
         removal = self._running.get(uid)
         if removal is None:
             return []
-        is_gone = self._is_gone(outcome, victim)
+        is_gone = was_gone(outcome, victim, self._known_pods.get(victim.key))
         if not outcome.is_done and not is_gone:
             removal.has_failed = True
             removal.was_refused |= was_deletion and self._is_strict
@@ -223,7 +218,7 @@ class Removals:
             return self._go_on(removal, now)
         if was_deletion or is_gone:
             removal.outstanding.pop(victim.uid, None)
-            told = [] if is_gone else [self._event(removal, victim), *self._granted(victim, now)]
+            told = [] if is_gone else [preempted(removal.preemptor, victim, removal.node), *self._granted(victim, now)]
             return [*told, *self._go_on(removal, now)]
         if removal.has_failed or not self._is_wanted(removal):
             removal.outstanding.pop(victim.uid, None)
@@ -275,75 +270,26 @@ class Removals:
         known = self._known_pods.by_uid(removal.preemptor.uid)
         return known is not None and not known.node_name and not known.is_terminating
 
-    def _is_gone(self, outcome: WriteFinished, victim: PodInfo) -> bool:
-        """The victim was not there any more, or another pod has its name: its UID went along with every write.
-
-        The API server refuses a foreign UID with 409 where it is a precondition, and in a status with 422. Where no
-        answer came, what the watch has shown meanwhile decides.
-        """
-        if outcome.is_done:
-            return False
-        if outcome.status not in (_NO_ANSWER, 409, 422):
-            return outcome.status == 404
-        known = self._known_pods.get(victim.key)
-        return (
-            known is None
-            or known.uid != victim.uid
-            or known.is_terminating
-            or "uid in precondition" in outcome.message.lower()
-            or (outcome.status == 422 and "metadata.uid" in outcome.message)
-        )
-
     # --- one victim ---------------------------------------------------------------------------------------------------
 
     def _remove(self, removal: _Removal, victim: PodInfo, now: Now) -> list[Command]:
         cancelled = self._bindings.cancel(victim.uid, now)
         if cancelled is not None:
             removal.outstanding.pop(victim.uid, None)
-            return [*cancelled, self._event(removal, victim, " (in kube-scheduler memory).")]
+            return [*cancelled, preempted(removal.preemptor, victim, f"{removal.node} (in kube-scheduler memory).")]
         known = self._known_pods.by_uid(victim.uid)
         if known is None or known.is_terminating:
             removal.outstanding.pop(victim.uid, None)
             return []
         if self._is_strict:
             return [EvictPod(self._ticket(removal, victim, True), reference(victim))]
-        present = known.pod.condition(DISRUPTION_TARGET)
-        message = f"{removal.preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod"
-        if (
-            present is not None
-            and present.status == "True"
-            and present.reason == PREEMPTION_BY_SCHEDULER
-            and present.message == message
-        ):
+        condition = disruption_target(removal.preemptor, known, now)
+        if condition is None:
             return [self._delete(removal, victim)]
-        condition = Condition(
-            type=DISRUPTION_TARGET,
-            status="True",
-            reason=PREEMPTION_BY_SCHEDULER,
-            message=message,
-            last_transition_time=(
-                present.last_transition_time
-                if present is not None and present.status == "True" and present.last_transition_time
-                else format_seconds(now.wall)
-            ),
-            observed_generation=known.pod.metadata.generation,
-        )
         return [PatchPodStatus(self._ticket(removal, victim, False), reference(victim), condition)]
 
     def _delete(self, removal: _Removal, victim: PodInfo) -> Command:
         return DeletePod(self._ticket(removal, victim, True), reference(victim))
-
-    @staticmethod
-    def _event(removal: _Removal, victim: PodInfo, suffix: str = "") -> Command:
-        return WriteEvent(
-            regarding=reference(victim),
-            related=reference(removal.preemptor),
-            type="Normal",
-            reason="Preempted",
-            action="Preempting",
-            note=f"Preempted by pod {removal.preemptor.uid} on node {removal.node}{suffix}",
-            reporting_controller=removal.preemptor.pod.spec.scheduler_name,
-        )
 
     # --- the whole ----------------------------------------------------------------------------------------------------
 
