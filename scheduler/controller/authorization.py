@@ -101,6 +101,14 @@ class Authorizer:
         return status.allowed and not status.denied
 
 
+def guards(client: ApiClient, access: AccessSettings | None) -> tuple[Middleware, ...]:
+    """What stands before the pages; nothing where everybody sees all of them."""
+    if access is None:
+        return ()
+    authenticator = Authenticator(client, access.token_life)
+    return (guard(authenticator, Authorizer(client, access), OpenPaths(access.open_paths)),)
+
+
 def guard(authenticator: Authenticator, authorizer: Authorizer, open_paths: OpenPaths) -> Middleware:
     """Lets a request through to its page, or answers it with a Status of 401, 403 or 500."""
 

@@ -13,26 +13,24 @@ import gc
 import importlib
 import random
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import structlog
-from aiohttp.typedefs import Middleware
 
-from scheduler.controller.authentication import Authenticator, cluster_client_authority
-from scheduler.controller.authorization import Authorizer, OpenPaths, guard
+from scheduler.controller.authorization import guards
+from scheduler.controller.certificate_upkeep import keep_up
 from scheduler.controller.client import ApiClient
 from scheduler.controller.credentials import CredentialSource
 from scheduler.controller.debugging import shadow_route
 from scheduler.controller.dispatch import Dispatcher
+from scheduler.controller.election import Election
 from scheduler.controller.events import EventRecorder
 from scheduler.controller.extender_calls import ExtenderCalls
 from scheduler.controller.journal import Journal
 from scheduler.controller.kubelet_refusals import KubeletRefusals
 from scheduler.controller.leadership import AlwaysHeld, LeaseToken
-from scheduler.controller.lease import LeaseElector
 from scheduler.controller.logs import AttemptLog, configure_logs
 from scheduler.controller.loop import SchedulingLoop, read_clock
 from scheduler.controller.operator import KopfOperator, Proofs
@@ -47,17 +45,15 @@ from scheduler.controller.serving import HealthServer
 from scheduler.controller.settings import ShellSettings
 from scheduler.controller.shadow import ShadowWriter
 from scheduler.controller.shell_metrics import watch_shell
-from scheduler.controller.side_loop import SideLoop
 from scheduler.controller.signals import StopSignals
 from scheduler.controller.telemetry import SchedulerMetrics
-from scheduler.controller.tls import REFRESH_SECONDS, ServingCertificate
 from scheduler.controller.tracing import start_tracing
 from scheduler.controller.write_requests import WriteRequests
 from scheduler.controller.writer import Writer
 from scheduler.engine.attempt import SCHEDULED, Attempt
 from scheduler.engine.commands import PodReference, ReportRepairs, WriteEvent
 from scheduler.engine.stimuli import Stimulus, Synced
-from scheduler.errors import ApiError, ConfigurationError
+from scheduler.errors import ConfigurationError
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
@@ -171,7 +167,7 @@ class Shell:
         self.server = self._server()
         self.reloader = self._reloader(parts.prepare) if parts.prepare is not None else None
         self._tasks: list[asyncio.Task[None]] = []
-        self._elector_thread: SideLoop | None = None
+        self._election: Election | None = None
         self._operator: KopfOperator | None = None
         watch_shell(self.metrics, self, parts)
 
@@ -199,8 +195,9 @@ class Shell:
         self._spawn(self.loop.run(), "scheduling loop")
         self._spawn(self._check_rights(), "rights", is_vital=False)
         self._spawn(self.refusals.run(), "kubelets' refusals", is_vital=False)
-        if self._settings.serving.port and self._settings.serving.certificate is not None:
-            self._spawn(self._keep_certificate(self._settings.serving.certificate), "certificate", is_vital=False)
+        serving = self._settings.serving
+        if serving.port and serving.certificate is not None:
+            self._spawn(keep_up(serving.certificate, self.client, serving.access), "certificate", is_vital=False)
         if not (self._settings.delay_cache_until_active and self.token is not None):
             self._start_reflectors()
         if self.reloader is not None:
@@ -208,7 +205,7 @@ class Shell:
             if self._settings.configuration_file:
                 watching = self.reloader.watch(self._settings.configuration_file)
                 self._spawn(watching, "configuration file", is_vital=False)
-        self._start_elector()
+        self._start_election()
         self._start_operator()
 
     def _start_reflectors(self) -> None:
@@ -238,52 +235,16 @@ class Shell:
     async def _check_rights(self) -> None:
         await report_missing_rights(self.client, self._settings)
 
-    async def _keep_certificate(self, certificate: ServingCertificate) -> None:
-        """Whose client certificates count, and the serving certificate's rotation."""
-        access = self._settings.serving.access
-        if access is not None and not access.skips_lookup and not certificate.knows_clients:
-            try:
-                if authority := await cluster_client_authority(self.client):
-                    certificate.trust_clients(authority)
-            except (ApiError, ConfigurationError) as error:
-                log.warning("Cluster's client authority can't be used; tokens alone identify", error=str(error))
-        while True:
-            await asyncio.sleep(REFRESH_SECONDS)
-            try:
-                if certificate.refresh():
-                    log.info("Serving certificate read again")
-            except ConfigurationError as error:
-                log.error("Changed serving certificate can't be used, the old one stays", error=str(error))
-
-    def _start_elector(self) -> None:
-        token = self.token
-        if token is None:
-            return
-        scheduler_loop = asyncio.get_running_loop()
-        identity = f"{self._settings.hostname}_{uuid.uuid4()}"
-
-        def won() -> None:
-            scheduler_loop.call_soon_threadsafe(self._on_won)
-
-        async def elect() -> None:
-            # A client of its own: another thread, and the renew deadline as its limit.
-            settings = self._settings.leader_election
-            client = ApiClient(
-                CredentialSource(self._settings.connection, self._environment),
-                connections=4,
-                timeout_seconds=settings.renew_deadline,
+    def _start_election(self) -> None:
+        if self.token is not None:
+            self._election = Election(
+                self._settings,
+                self._environment,
+                self.token,
+                on_won=self._on_won,
+                on_end=lambda: self._end("" if self._is_stopping else "Leaderelection lost"),
             )
-            try:
-                await LeaseElector(client, settings, identity, token, on_won=won).run()
-            finally:
-                await client.close()
-
-        def ended(_: BaseException | None) -> None:
-            with contextlib.suppress(RuntimeError):
-                scheduler_loop.call_soon_threadsafe(self._end, "" if self._is_stopping else "Leaderelection lost")
-
-        self._elector_thread = SideLoop("leader election", elect, ended)
-        self._elector_thread.start()
+            self._election.start()
 
     def _on_won(self) -> None:
         if self._settings.delay_cache_until_active:
@@ -349,8 +310,8 @@ class Shell:
             log.warning("Writes still open are left to the API server", writes=self.writer.open_writes)
         await self.events.settle(EVENT_SETTLE_SECONDS)
         log.info("Binds settled")
-        if self._elector_thread is not None:
-            await self._elector_thread.stop(self._settings.leader_election.renew_deadline)
+        if self._election is not None:
+            await self._election.stop(self._settings.leader_election.renew_deadline)
         if self._operator is not None:
             await self._operator.stop()
             self._operator = None
@@ -367,8 +328,8 @@ class Shell:
         await self.events.close()
         await self.extenders.close()
         await self.plugins.close()
-        if self._elector_thread is not None:
-            await self._elector_thread.stop(THREAD_STOP_SECONDS)
+        if self._election is not None:
+            await self._election.stop(THREAD_STOP_SECONDS)
         if self._operator is not None:
             await self._operator.stop()
         await self.server.close()
@@ -472,7 +433,7 @@ class Shell:
             component_config=self._settings.component_config,
             reset_metrics=self.metrics.instruments.reset,
             routes=routes,
-            guards=self._guards(),
+            guards=guards(self.client, self._settings.serving.access),
         )
 
     def _reloader(self, prepare: Prepare) -> ConfigurationReloader:
@@ -495,10 +456,3 @@ class Shell:
             taken=taken,
             refused=refused,
         )
-
-    def _guards(self) -> tuple[Middleware, ...]:
-        access = self._settings.serving.access
-        if access is None:
-            return ()
-        authenticator = Authenticator(self.client, access.token_life)
-        return (guard(authenticator, Authorizer(self.client, access), OpenPaths(access.open_paths)),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 from tests.benchmarks import cycle, evidence, preemption, queue, sync
@@ -15,8 +16,17 @@ BENCHMARKS = {
     "memory of attempts, 5,000 nodes, 10,000 pods of as many kinds that fit nowhere": (evidence.unschedulable_pods, ""),
 }
 
+_NAMES = "; ".join(BENCHMARKS)
 
-def main(wanted: list[str]) -> None:
+
+def main(arguments: list[str]) -> None:
+    """Raises SystemExit for a word that no benchmark has."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description="What one step costs.")
+    parser.add_argument("word", nargs="*", help=f"run those with one of these words in their names: {_NAMES}")
+    wanted = parser.parse_args(arguments).word
+    for word in wanted:
+        if word not in _NAMES:
+            parser.error(f"no benchmark has {word!r} in its name: {_NAMES}")
     for name, (benchmark, unit) in BENCHMARKS.items():
         if wanted and not any(word in name for word in wanted):
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import sys
 import time
@@ -19,10 +20,9 @@ SHOWN = 5
 QUEUE_FAMILY = "queue"
 
 
-def files(paths: list[str]) -> list[Path]:
+def files(paths: list[Path]) -> list[Path]:
     found: list[Path] = []
-    for name in paths:
-        path = Path(name)
+    for path in paths:
         found.extend(sorted(path.glob("*.jsonl*")) if path.is_dir() else [path])
     return found
 
@@ -45,10 +45,14 @@ def check(scenario: dict[str, Any]) -> list[str]:
         return [f"raised {type(error).__name__}: {error}"]
 
 
-def main(paths: list[str]) -> int:
-    if not paths:
-        print("usage: python -m tests.conformance PATH...", file=sys.stderr)
-        return 2
+def main(arguments: list[str]) -> int:
+    """The exit code: 0 where all are as expected, and there is at least one. Raises SystemExit for a missing file."""
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description="Run vector files.")
+    parser.add_argument("path", nargs="+", type=Path, help="a file of vectors, or a folder of them")
+    paths: list[Path] = parser.parse_args(arguments).path
+    for path in paths:
+        if not path.exists():
+            parser.error(f"there is no {path}")
     passed: dict[str, int] = {}
     failed: dict[str, list[tuple[str, list[str]]]] = {}
     started = time.perf_counter()
