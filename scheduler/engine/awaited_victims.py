@@ -83,6 +83,5 @@ class AwaitedVictims:
         """Who should hear that this pod has left its node; None = anybody. ``was_evicted``: victims leave so."""
         if not self._waiting or not is_dying_victim(gone, was_evicted):
             return None
-        return lambda record: (
-            record.uid not in self._waiting or self._nominated_node(record.uid) in ("", gone.node_name)
-        )
+        waiting, nominated_node, its_own = self._waiting, self._nominated_node, ("", gone.node_name)
+        return lambda record: (uid := record.info.uid) not in waiting or nominated_node(uid) in its_own

@@ -19,7 +19,7 @@ call on it looks at a frozen view, since the live state goes on while the answer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from random import Random
@@ -308,11 +308,16 @@ def _refused_beside_nominated(
     return overlay.refusals(pod, pod_class.filters, view, journal, context.nominator)
 
 
-def _error_among(refusals: Iterable[Refusal]) -> Refusal | None:
-    for refusal in refusals:
+def _error_among(refusals: Collection[Refusal]) -> Refusal | None:
+    for refusal in _distinct(refusals).values():
         if refusal.code is Code.ERROR:
             return refusal
     return None
+
+
+def _distinct(refusals: Collection[Refusal]) -> dict[int, Refusal]:
+    """Identity → refusal: of the nodes that refuse a pod most share one and the same, which need not be compared."""
+    return dict(zip(map(id, refusals), refusals, strict=True))
 
 
 # --- 7. nothing fits --------------------------------------------------------------------------------------------------
@@ -354,22 +359,17 @@ def _diagnose(filters: ClassFilters, feasible: Feasible, tried_first: tuple[int,
     )
 
 
-def _numbered(found: Iterable[Refusal], refusals: list[Refusal]) -> list[int]:
-    """Code of each, counted on from ``refusals``, which equal ones share a place of. Most are one and the same object,
-    and so known without being compared."""
+def _numbered(found: Collection[Refusal], refusals: list[Refusal]) -> list[int]:
+    """Code of each, counted on from ``refusals``, which equal ones share a place of."""
     known: dict[int, int] = {}
     numbers: dict[Refusal, int] = {}
-    codes: list[int] = []
-    for refusal in found:
-        number = known.get(id(refusal))
+    for identity, refusal in _distinct(found).items():
+        number = numbers.get(refusal)
         if number is None:
-            number = numbers.get(refusal)
-            if number is None:
-                refusals.append(refusal)
-                number = numbers[refusal] = len(refusals)
-            known[id(refusal)] = number
-        codes.append(number)
-    return codes
+            refusals.append(refusal)
+            number = numbers[refusal] = len(refusals)
+        known[identity] = number
+    return [known[identity] for identity in map(id, found)]
 
 
 def _no_fit(

@@ -38,15 +38,31 @@ class Nominations(Protocol):
     def nominated_node(self, uid: str) -> str: ...
 
 
-class NominatedOverlay:
-    """Row → refusal beside the nominated pods of that row, None where the pod fits beside them too."""
+_REFUSALS_KEPT = 64
 
-    __slots__ = ("_answers", "_filters", "_nominated_position", "_position", "_stood_on", "_undeclared")
+
+class NominatedOverlay:
+    """Which of the rows that pods are nominated to refuse a pod beside those."""
+
+    __slots__ = (
+        "_asked",
+        "_filters",
+        "_nominated_position",
+        "_position",
+        "_refusals",
+        "_refused",
+        "_stood_on",
+        "_undeclared",
+    )
 
     def __init__(self, filters: Sequence[FilterPlugin]) -> None:
         self._filters = filters
         self._undeclared = [plugin.name for plugin in filters if not traits_of(plugin).is_declared]
-        self._answers: dict[int, Refusal | None] = {}
+        self._asked: set[int] = set()
+        self._refused: dict[int, Refusal] = {}
+        """Of the rows that were asked, those that refuse."""
+        self._refusals: dict[Refusal, Refusal] = {}
+        """Each refusal → the one object that stands for all that are equal to it."""
         self._position = -1
         self._nominated_position = -1
         self._stood_on: tuple[object, ...] = ()
@@ -54,7 +70,8 @@ class NominatedOverlay:
     def refusals(
         self, pod: PodInfo, filters: ClassFilters, view: View, journal: RowJournal, nominations: Nominations
     ) -> dict[int, Refusal]:
-        """The rows that refuse the pod beside their nominated pods, with the refusal. Raises PluginError."""
+        """Row → refusal, of those that refuse the pod beside their nominated pods; the caller's own. Equal refusals are
+        one object. Raises PluginError."""
         table = view.table
         stands_on = (filters.only, filters.stamps_version, *filters.states.values())
         is_same = len(stands_on) == len(self._stood_on) and all(
@@ -65,37 +82,38 @@ class NominatedOverlay:
         changed = journal.since(self._position) if self._position >= 0 and is_keepable else None
         moved = nominations.nodes_changed_since(self._nominated_position) if changed is not None else None
         if changed is None or moved is None:
-            self._answers.clear()
+            self._asked.clear()
+            self._refused.clear()
+            self._refusals.clear()
             stale = {row for name in nominations.nodes if (row := table.existing_row(name)) is not None}
         else:
             stale = {row for name in moved if (row := table.existing_row(name)) is not None}
             # A node may come (back) after pods were nominated to it.
             nominated = nominations.nodes
-            stale.update(row for row in changed if row in self._answers or table.names[row] in nominated)
-            stale = {row for row in stale if row in self._answers or table.exists[row]}
+            stale.update(row for row in changed if row in self._asked or table.names[row] in nominated)
+            stale = {row for row in stale if row in self._asked or table.exists[row]}
         self._position = -1
         self._ask(pod, filters, view, stale, nominations)
-        answers = self._answers
+        refused = dict(self._refused)
         own = table.existing_row(nominations.nominated_node(pod.uid))
-        if own is not None and own in answers:
+        if own is not None and own in self._asked:
             # Kept answers are those of a pod that is nominated nowhere; this one must not be its own rival.
-            answers = dict(answers)
-            beside = rivals(pod, nominations.pods_for_node(table.names[own]))
-            answers[own] = (
-                refusals_with_nominated(self._filters, filters.states, pod, view, {own: beside})[own]
-                if beside
-                else None
-            )
+            refused.pop(own, None)
+            if beside := rivals(pod, nominations.pods_for_node(table.names[own])):
+                refusal = refusals_with_nominated(self._filters, filters.states, pod, view, {own: beside})[own]
+                if refusal is not None:
+                    refused[own] = self._one_for_all(refusal)
         self._position = journal.position
         self._nominated_position = nominations.position
         self._stood_on = stands_on
-        return {row: refusal for row, refusal in answers.items() if refusal is not None}
+        return refused
 
     def _ask(self, pod: PodInfo, filters: ClassFilters, view: View, rows: set[int], nominations: Nominations) -> None:
         names, exists = view.table.names, view.table.exists
         asked: dict[int, Sequence[PodInfo]] = {}
         for row in sorted(rows):
-            self._answers.pop(row, None)
+            self._asked.discard(row)
+            self._refused.pop(row, None)
             if not exists[row]:
                 continue
             beside = [other for other in nominations.pods_for_node(names[row]) if other.priority >= pod.priority]
@@ -103,5 +121,14 @@ class NominatedOverlay:
                 continue
             if beside:
                 asked[row] = beside
-        if asked:
-            self._answers.update(refusals_with_nominated(self._filters, filters.states, pod, view, asked))
+        if not asked:
+            return
+        if len(self._refusals) > 2 * len(self._refused) + _REFUSALS_KEPT:
+            self._refusals = {refusal: refusal for refusal in self._refused.values()}
+        self._asked.update(asked)
+        for row, refusal in refusals_with_nominated(self._filters, filters.states, pod, view, asked).items():
+            if refusal is not None:
+                self._refused[row] = self._one_for_all(refusal)
+
+    def _one_for_all(self, refusal: Refusal) -> Refusal:
+        return self._refusals.setdefault(refusal, refusal)

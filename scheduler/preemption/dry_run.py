@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,7 +19,7 @@ from scheduler.framework.node_filter import filter_with_nominated, rivals, with_
 from scheduler.framework.status import Refusal, failure, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
 from scheduler.preemption.budgets import Budgets, usable_budgets
-from scheduler.preemption.importance import most_important_first
+from scheduler.preemption.importance import most_important_first, start_time
 
 if TYPE_CHECKING:
     from scheduler.cluster.view import View
@@ -27,14 +28,18 @@ if TYPE_CHECKING:
     from scheduler.framework.status import Skip
     from scheduler.preemption.policy import PreemptionPolicy
 
+_PRIORITY_SHIFT = 1 << 31
+_LATER_THAN_ANY = 1 << 63
+
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 VIOLATES_BUDGET = unschedulable("Preemption would violate a PodDisruptionBudget")
 
 
-class Candidate(msgspec.Struct, frozen=True, gc=False):
+class Candidate(msgspec.Struct, frozen=True, dict=True):
     """A node that would do once ``victims`` (most important first) are gone.
 
     At least one; none only where an extender refused the node, and is yet to name victims (reference extenders.md §6).
+    Many attempts choose among the same candidates (``kept_answers.py``), so what a choice asks is worked out once.
     """
 
     row: int
@@ -42,6 +47,31 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     victims: tuple[PodInfo, ...]
     pdb_violations: int = 0
     """How many of the victims violate a disruption budget."""
+
+    @cached_property
+    def top_priority(self) -> int:
+        return self.victims[0].priority
+
+    @cached_property
+    def priorities_sum(self) -> int:
+        """Each lifted to at least 0, so that one more victim always counts for more."""
+        return sum([info.priority for info in self.victims]) + len(self.victims) * _PRIORITY_SHIFT
+
+    def top_start(self, now: int) -> int:
+        """When the first of the victims of the highest priority started; ``start_time`` says what ``now`` is for."""
+        return self._top_start if self._has_started else min(now, self._top_start)
+
+    @cached_property
+    def _top_start(self) -> int:
+        return min([start_time(info, _LATER_THAN_ANY) for info in self._top])
+
+    @cached_property
+    def _has_started(self) -> bool:
+        return all(info.pod.status.start_time is not None for info in self._top)
+
+    @property
+    def _top(self) -> list[PodInfo]:
+        return [info for info in self.victims if info.priority == self.top_priority]
 
 
 @dataclass(frozen=True, slots=True)

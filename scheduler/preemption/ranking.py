@@ -9,17 +9,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from scheduler.objects.meta import controller_of
-from scheduler.preemption.importance import start_time
 
 if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
     from scheduler.preemption.dry_run import Candidate
-
-_PRIORITY_SHIFT = 1 << 31
-"""Lifts every priority to at least 0, so that one more victim always costs more."""
-
-
-_priority_of: Callable[[PodInfo], int] = attrgetter("priority")
 
 
 class Criterion(Enum):
@@ -54,7 +46,7 @@ def choose(candidates: Sequence[Candidate], now: int, prefer_other_than_daemon_s
     if len(left) == 1:
         return Choice(left[0], Criterion.ONLY_CANDIDATE, tuple(left))
     for criterion, cost in _costs(now, prefer_other_than_daemon_sets):
-        costs = [cost(candidate) for candidate in left]
+        costs = list(map(cost, left))
         least = min(costs)
         left = [candidate for candidate, value in zip(left, costs, strict=True) if value == least]
         if len(left) == 1:
@@ -65,28 +57,15 @@ def choose(candidates: Sequence[Candidate], now: int, prefer_other_than_daemon_s
 def _costs(now: int, prefer_other_than_daemon_sets: bool) -> list[tuple[Criterion, Callable[[Candidate], int]]]:
     """The criteria in order, each with a number of which less is better."""
     costs: list[tuple[Criterion, Callable[[Candidate], int]]] = [
-        (Criterion.FEWEST_VIOLATIONS, lambda candidate: candidate.pdb_violations),
-        (Criterion.LOWEST_TOP_PRIORITY, _top_priority),
-        (Criterion.LOWEST_PRIORITY_SUM, _priority_sum),
+        (Criterion.FEWEST_VIOLATIONS, attrgetter("pdb_violations")),
+        (Criterion.LOWEST_TOP_PRIORITY, attrgetter("top_priority")),
+        (Criterion.LOWEST_PRIORITY_SUM, attrgetter("priorities_sum")),
         (Criterion.FEWEST_VICTIMS, lambda candidate: len(candidate.victims)),
-        (Criterion.LATEST_START, lambda candidate: -_earliest_start_of_top(candidate, now)),
+        (Criterion.LATEST_START, lambda candidate: -candidate.top_start(now)),
     ]
     if prefer_other_than_daemon_sets:
         costs.append((Criterion.FEWEST_DAEMON_SET_PODS, _daemon_set_pods))
     return costs
-
-
-def _top_priority(candidate: Candidate) -> int:
-    return candidate.victims[0].priority
-
-
-def _priority_sum(candidate: Candidate) -> int:
-    return sum(map(_priority_of, candidate.victims)) + len(candidate.victims) * _PRIORITY_SHIFT
-
-
-def _earliest_start_of_top(candidate: Candidate, now: int) -> int:
-    top = _top_priority(candidate)
-    return min([start_time(info, now) for info in candidate.victims if info.priority == top])
 
 
 def _daemon_set_pods(candidate: Candidate) -> int:

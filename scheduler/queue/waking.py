@@ -42,15 +42,8 @@ def worth_moving(
         if group.gating_plugin and group.gating_plugin not in interest.get(group.profile, ()):
             continue
         held = held_back(group.profile, group.gating_plugin) if group.gating_plugin else ()
-        moving.extend(_worth_moving_of(group, hints, event, old, new, _without(held, only) if held else only, own))
+        moving.extend(_worth_moving_of(group, hints, event, old, new, held, only, own))
     return moving
-
-
-def _without(held: Collection[str], only: Only | None) -> Only:
-    """``only``, but for pods with these UIDs."""
-    if only is None:
-        return lambda record: record.info.uid not in held
-    return lambda record: record.info.uid not in held and only(record)
 
 
 def _own_records(pool: UnschedulablePool, old: Any, new: Any) -> dict[str, QueuedPod]:
@@ -97,15 +90,20 @@ def _worth_moving_of(
     event: ClusterEvent,
     old: Any,
     new: Any,
+    held: Collection[str],
     only: Only | None,
     own: dict[str, QueuedPod],
 ) -> Iterator[tuple[QueuedPod, Strategy]]:
     """The event's own pods are asked for alone; the others share one answer."""
-    others: Iterable[QueuedPod] = group.members.values()
+    others: Collection[QueuedPod] = group.members.values()
+    if held:
+        others = [record for record in others if record.info.uid not in held]
     if only is not None:
         others = [record for record in others if only(record)]
     mine = [
-        record for record in own.values() if group.members.get(record.key) is record and (only is None or only(record))
+        record
+        for record in own.values()
+        if group.members.get(record.key) is record and record.info.uid not in held and (only is None or only(record))
     ]
     if mine:
         others = [record for record in others if record.uid not in own]

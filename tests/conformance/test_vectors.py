@@ -7,7 +7,7 @@ import pytest
 from tests.conformance.__main__ import check, files, scenarios
 
 DATA = Path(__file__).parent / "data"
-FAMILIES = sorted(path.name.removesuffix(".jsonl.gz") for path in files([str(DATA)]))
+FAMILIES = sorted(path.name.removesuffix(".jsonl.gz") for path in files([DATA]))
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family != "queue"])
