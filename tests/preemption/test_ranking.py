@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.objects.timestamps import parse_time
 from scheduler.preemption.dry_run import Candidate
 from scheduler.preemption.importance import most_important_first
 from scheduler.preemption.ranking import Criterion, choose
@@ -55,6 +56,12 @@ def test_criteria_decide_in_order(worse: Candidate, better: Candidate, criterion
     for order in ([worse, better], [better, worse]):
         choice = choose(order, NOW)
         assert (choice.candidate, choice.criterion, choice.best) == (better, criterion, (better,))
+
+
+def test_a_victim_that_has_not_started_counts_as_starting_at_the_moment_of_each_choice() -> None:
+    started, waiting = candidate("started", [(5, LATE)]), candidate("waiting", [(5, None)])
+    assert choose([started, waiting], parse_time(LATE) + 1).candidate == waiting
+    assert choose([started, waiting], parse_time(LATE) - 1).candidate == started
 
 
 def test_an_only_candidate_is_taken_unseen() -> None:

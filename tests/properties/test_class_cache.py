@@ -285,6 +285,7 @@ class Comparison(RuleBasedStateMachine):
             pod.priority, NominatedOverlay(tuple(slot.plugin for slot in pod_class.filters._slots))
         )
         beside = overlay.refusals(pod, filters, view, journal, self.nominator)
+        assert len(set(map(id, beside.values()))) == len(set(beside.values())), "equal refusals are one object"
         answers["beside"] = {names[row]: refusal for row, refusal in beside.items()}
         if filters.feasible_count:
             try:
