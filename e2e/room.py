@@ -105,15 +105,11 @@ class Room:
     def wait_events(self, pod: str, reason: str, seconds: float = 30.0) -> list[Object]:
         """The events about a pod with this reason, as soon as there is one."""
         return self.events.wait_until(
-            lambda _: self.events_about(pod, reason), seconds, f"an event {reason} about {pod}"
+            lambda state: _about(state, pod, reason), seconds, f"an event {reason} about {pod}"
         )
 
     def events_about(self, pod: str, reason: str | None = None) -> list[Object]:
-        return [
-            event
-            for event in self.events.state.values()
-            if event.get("regarding", {}).get("name") == pod and reason in (None, event.get("reason"))
-        ]
+        return _about(self.events.state, pod, reason)
 
     def _delete_what_is_there(self, kind: str) -> None:
         names = [thing["metadata"]["name"] for thing in self.client.list(kind, self.name)]
@@ -168,6 +164,14 @@ def bindings(audit: Iterable[dict[str, Any]], namespace: str) -> Counter[tuple[s
         for entry in audit
         if entry["objectRef"].get("subresource") == "binding" and entry["objectRef"].get("namespace") == namespace
     )
+
+
+def _about(events: State, pod: str, reason: str | None) -> list[Object]:
+    return [
+        event
+        for event in events.values()
+        if event.get("regarding", {}).get("name") == pod and reason in (None, event.get("reason"))
+    ]
 
 
 def _over(seen: Seen) -> bool:

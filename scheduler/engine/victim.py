@@ -9,8 +9,8 @@ from scheduler.engine.stimuli import WriteFinished
 from scheduler.framework.now import Now
 from scheduler.objects.meta import Condition
 from scheduler.objects.timestamps import format_seconds
+from scheduler.preemption.eligibility import DISRUPTION_TARGET
 
-DISRUPTION_TARGET = "DisruptionTarget"
 PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
 
 _NO_ANSWER = 0

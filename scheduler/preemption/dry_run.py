@@ -19,7 +19,7 @@ from scheduler.framework.node_filter import filter_with_nominated, rivals, with_
 from scheduler.framework.status import Refusal, failure, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
 from scheduler.preemption.budgets import Budgets, usable_budgets
-from scheduler.preemption.importance import most_important_first, start_time
+from scheduler.preemption.importance import LATER_THAN_ANY, most_important_first, start_time
 
 if TYPE_CHECKING:
     from scheduler.cluster.view import View
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from scheduler.preemption.policy import PreemptionPolicy
 
 _PRIORITY_SHIFT = 1 << 31
-_LATER_THAN_ANY = 1 << 63
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 VIOLATES_BUDGET = unschedulable("Preemption would violate a PodDisruptionBudget")
@@ -63,7 +62,7 @@ class Candidate(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _top_start(self) -> int:
-        return min([start_time(info, _LATER_THAN_ANY) for info in self._top])
+        return min([start_time(info, LATER_THAN_ANY) for info in self._top])
 
     @cached_property
     def _has_started(self) -> bool:

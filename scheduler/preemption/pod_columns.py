@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.objects.timestamps import parse_time
-from scheduler.preemption.importance import most_important_first
+from scheduler.preemption.importance import LATER_THAN_ANY, most_important_first
 from scheduler.preemption.kept_answers import KeptAnswers
 from scheduler.preemption.pod_profiles import PodProfiles
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 NEVER_A_VICTIM = np.iinfo(np.int64).max
 """The priority of places without a pod."""
-_LATER_THAN_ANY = NEVER_A_VICTIM
 
 _MOST_PODS = 512
 """Rows with more pods are left to the plain dry run, ..."""
@@ -89,7 +88,7 @@ class PodColumns:
 
     def _sort(self, row: int, pods: tuple[PodInfo, ...]) -> None:
         count = len(pods)
-        infos = self.infos[row] = most_important_first(pods, _LATER_THAN_ANY)
+        infos = self.infos[row] = most_important_first(pods, LATER_THAN_ANY)
         self.is_kept[row] = self._has_room(row, infos)
         if not self.is_kept[row]:
             return
