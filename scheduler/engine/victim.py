@@ -9,9 +9,7 @@ from scheduler.engine.stimuli import WriteFinished
 from scheduler.framework.now import Now
 from scheduler.objects.meta import Condition
 from scheduler.objects.timestamps import format_seconds
-from scheduler.preemption.eligibility import DISRUPTION_TARGET
-
-PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
+from scheduler.preemption.eligibility import DISRUPTION_TARGET, PREEMPTED_BY_SCHEDULER
 
 _NO_ANSWER = 0
 
@@ -22,13 +20,13 @@ def disruption_target(preemptor: PodInfo, victim: PodInfo, now: Now) -> Conditio
     present = victim.pod.condition(DISRUPTION_TARGET)
     since = format_seconds(now.wall)
     if present is not None and present.status == "True":
-        if (present.reason, present.message) == (PREEMPTION_BY_SCHEDULER, message):
+        if (present.reason, present.message) == (PREEMPTED_BY_SCHEDULER, message):
             return None
         since = present.last_transition_time or since
     return Condition(
         type=DISRUPTION_TARGET,
         status="True",
-        reason=PREEMPTION_BY_SCHEDULER,
+        reason=PREEMPTED_BY_SCHEDULER,
         message=message,
         last_transition_time=since,
         observed_generation=victim.pod.metadata.generation,
