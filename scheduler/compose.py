@@ -16,10 +16,10 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.engine_settings import EngineSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.extenders.extender import build_extenders
-from scheduler.framework.now import Now
 from scheduler.framework.profile import Profile, Registry, build_profile
-from scheduler.plugins.node_resources_fit import NodeResourcesFit
+from scheduler.messages.now import Now
 from scheduler.plugins.registry import registry
+from scheduler.plugins.resources.node_resources_fit import NodeResourcesFit
 from scheduler.queue.scheduling_queue import QueueSettings
 from scheduler.user_plugins.loading import load_user_plugins
 

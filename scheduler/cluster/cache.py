@@ -19,7 +19,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.row_journal import NODE_CHANGED, USAGE_CHANGED, RowJournal
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
-from scheduler.cluster.volumes import Volumes
+from scheduler.cluster.volumes.facts import Volumes
 from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject

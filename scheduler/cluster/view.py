@@ -14,7 +14,7 @@ from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_counts import PodCounts
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
-from scheduler.cluster.volumes import Volumes
+from scheduler.cluster.volumes.facts import Volumes
 from scheduler.objects.kinds import Kind
 
 

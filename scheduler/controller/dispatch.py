@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import structlog
 
-from scheduler.controller.events import EventRecorder
-from scheduler.controller.extender_calls import ExtenderCalls
-from scheduler.controller.plugin_calls import PluginCalls
-from scheduler.controller.shadow import ShadowWriter
-from scheduler.controller.writer import Writer
+from scheduler.controller.beside.shadow import ShadowWriter
+from scheduler.controller.calls.extender_calls import ExtenderCalls
+from scheduler.controller.calls.plugin_calls import PluginCalls
+from scheduler.controller.write.events import EventRecorder
+from scheduler.controller.write.writer import Writer
 from scheduler.engine.attempt import Attempt
-from scheduler.engine.commands import CallExtender, Command, RecordAttempt, ReportRepairs, RunPlugin, WriteEvent
+from scheduler.engine.commands import Command, RecordAttempt
+from scheduler.messages.commands import CallExtender, ReportRepairs, RunPlugin, WriteEvent
 
 log = structlog.get_logger()
 

@@ -15,8 +15,8 @@ from typing import Protocol
 import structlog
 
 from scheduler.engine.commands import Command
-from scheduler.engine.stimuli import ShutdownRequested, Stimulus, Tick
-from scheduler.framework.now import Now
+from scheduler.messages.now import Now
+from scheduler.messages.stimuli import ShutdownRequested, Stimulus, Tick
 
 SLICE_SECONDS = 0.002
 SLOW_STEP_SECONDS = 0.1

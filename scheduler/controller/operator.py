@@ -21,11 +21,11 @@ import aiohttp
 import kopf
 import structlog
 
-from scheduler.controller.backoff import Backoff
-from scheduler.controller.client import keep_alive_socket, user_agent
-from scheduler.controller.credentials import Credentials, CredentialSource
 from scheduler.controller.settings import OperatorOptions
 from scheduler.controller.side_loop import SideLoop
+from scheduler.controller.watch.backoff import Backoff
+from scheduler.controller.write.client import keep_alive_socket, user_agent
+from scheduler.controller.write.credentials import Credentials, CredentialSource
 from scheduler.errors import ConfigurationError
 
 STALL_SECONDS = 30.0

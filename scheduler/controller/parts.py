@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from scheduler.controller.extender_tls import ExtenderTLS
+from scheduler.controller.calls.extender_tls import ExtenderTLS
+from scheduler.controller.calls.plugin_calls import PluginCall
 from scheduler.controller.loop import EnginePort
 from scheduler.controller.operator import OperatorCallbacks
-from scheduler.controller.plugin_calls import PluginCall
 from scheduler.controller.reload import Prepare
-from scheduler.controller.telemetry import EngineGauges
+from scheduler.controller.report.metrics import EngineGauges
 from scheduler.engine.attempt import Attempt
 from scheduler.objects.kinds import Kind
 

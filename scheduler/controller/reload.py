@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import structlog
 
-from scheduler.controller.instruments import Counter
-from scheduler.controller.plugin_calls import PluginCall
-from scheduler.controller.tls import file_stamp
+from scheduler.controller.calls.plugin_calls import PluginCall
+from scheduler.controller.report.instruments import Counter
+from scheduler.controller.serve.tls import file_stamp
 from scheduler.errors import ConfigurationError, Fault
-from scheduler.framework.now import Now
+from scheduler.messages.now import Now
 
 POLL_SECONDS: Final = 5.0
 BUSY_SECONDS: Final = 0.05

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import msgspec
 import structlog
 
-from scheduler.controller.client import ApiClient
 from scheduler.controller.settings import ShellSettings
+from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError
 from scheduler.objects.kinds import KINDS
 

@@ -19,41 +19,42 @@ from typing import Any
 
 import structlog
 
-from scheduler.controller.authorization import guards
-from scheduler.controller.certificate_upkeep import keep_up
-from scheduler.controller.client import ApiClient
-from scheduler.controller.credentials import CredentialSource
-from scheduler.controller.debugging import shadow_route
+from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
+from scheduler.controller.beside.shadow import ShadowWriter
+from scheduler.controller.calls.extender_calls import ExtenderCalls
+from scheduler.controller.calls.plugin_calls import PluginCalls
 from scheduler.controller.dispatch import Dispatcher
-from scheduler.controller.election import Election
-from scheduler.controller.events import EventRecorder
-from scheduler.controller.extender_calls import ExtenderCalls
-from scheduler.controller.journal import Journal
-from scheduler.controller.kubelet_refusals import KubeletRefusals
-from scheduler.controller.leadership import AlwaysHeld, LeaseToken
-from scheduler.controller.logs import AttemptLog, configure_logs
+from scheduler.controller.lead.election import Election
+from scheduler.controller.lead.leadership import AlwaysHeld, LeaseToken
 from scheduler.controller.loop import SchedulingLoop, read_clock
 from scheduler.controller.operator import KopfOperator, Proofs
 from scheduler.controller.parts import EngineFactory, Parts
-from scheduler.controller.plugin_calls import PluginCalls
-from scheduler.controller.reconcile import Reconciler
-from scheduler.controller.reflector import Reflector, Sink
 from scheduler.controller.reload import ConfigurationReloader, NewConfiguration, Prepare
-from scheduler.controller.request_limiter import RequestLimiter
+from scheduler.controller.report.journal import Journal
+from scheduler.controller.report.logs import AttemptLog, configure_logs
+from scheduler.controller.report.metrics import SchedulerMetrics
+from scheduler.controller.report.shell_metrics import watch_shell
+from scheduler.controller.report.tracing import start_tracing
 from scheduler.controller.rights import report_missing_rights
-from scheduler.controller.serving import HealthServer
+from scheduler.controller.serve.authorization import guards
+from scheduler.controller.serve.certificate_upkeep import keep_up
+from scheduler.controller.serve.pages import shadow_route
+from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.settings import ShellSettings
-from scheduler.controller.shadow import ShadowWriter
-from scheduler.controller.shell_metrics import watch_shell
 from scheduler.controller.signals import StopSignals
-from scheduler.controller.telemetry import SchedulerMetrics
-from scheduler.controller.tracing import start_tracing
-from scheduler.controller.write_requests import WriteRequests
-from scheduler.controller.writer import Writer
+from scheduler.controller.watch.reconcile import Reconciler
+from scheduler.controller.watch.reflector import Reflector, Sink
+from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.credentials import CredentialSource
+from scheduler.controller.write.events import EventRecorder
+from scheduler.controller.write.request_limiter import RequestLimiter
+from scheduler.controller.write.requests import WriteRequests
+from scheduler.controller.write.writer import Writer
 from scheduler.engine.attempt import SCHEDULED, Attempt
-from scheduler.engine.commands import PodReference, ReportRepairs, WriteEvent
-from scheduler.engine.stimuli import Stimulus, Synced
 from scheduler.errors import ConfigurationError
+from scheduler.messages.commands import ReportRepairs, WriteEvent
+from scheduler.messages.references import PodReference
+from scheduler.messages.stimuli import Stimulus, Synced
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scheduler.controller.tls import ServingCertificate
-from scheduler.engine.commands import PodReference
+from scheduler.controller.serve.tls import ServingCertificate
 from scheduler.errors import ConfigurationError, Fault
+from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import Kind
 
 READ_KINDS: tuple[Kind, ...] = (

@@ -18,27 +18,20 @@ import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import SCHEDULED, Attempt
-from scheduler.engine.commands import (
-    BindPod,
-    CallExtender,
-    Command,
-    PatchPodStatus,
-    PodReference,
-    RecordAttempt,
-    RunPlugin,
-    WriteEvent,
-)
+from scheduler.engine.commands import Command, RecordAttempt
 from scheduler.engine.deadlines import Deadlines
 from scheduler.engine.error_texts import cause_of, failed_at
 from scheduler.engine.outcome import NotPlaced, Placed
 from scheduler.engine.reservation import state_of
-from scheduler.engine.stimuli import ExtenderAnswered, PermitDecided, PluginFinished, WriteFinished
 from scheduler.extenders.extender import Extender, ExtenderError
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
-from scheduler.framework.now import Now
 from scheduler.framework.plugin import PreBindPlugin, PreFlight, State
 from scheduler.framework.profile import Profile
-from scheduler.framework.status import Code, Refusal, Skip, unschedulable
+from scheduler.messages.commands import BindPod, CallExtender, PatchPodStatus, RunPlugin, WriteEvent
+from scheduler.messages.now import Now
+from scheduler.messages.references import PodReference
+from scheduler.messages.status import Code, Refusal, Skip, unschedulable
+from scheduler.messages.stimuli import ExtenderAnswered, PermitDecided, PluginFinished, WriteFinished
 from scheduler.queue.queued_pod import QueuedPod
 
 ANSWER_GRACE_SECONDS = 5.0

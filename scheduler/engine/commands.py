@@ -1,115 +1,11 @@
-"""What the engine wants done: the shell carries these out, and answers those that have a ticket with a stimulus."""
+"""All commands of the engine: those of ``messages/commands.py``, and the record of an attempt."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import msgspec
 
-from scheduler.objects.kinds import Kind
-from scheduler.objects.meta import Condition
-
-if TYPE_CHECKING:
-    from scheduler.engine.attempt import Attempt
-
-
-class PodReference(msgspec.Struct, frozen=True):
-    """Which pod: a name can be used again, so the UID goes along as a precondition."""
-
-    namespace: str
-    name: str
-    uid: str
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-
-class BindPod(msgspec.Struct, frozen=True):
-    """POST the Binding (with the UID). Answered with WriteFinished."""
-
-    ticket: int
-    pod: PodReference
-    node: str
-
-
-class PatchPodStatus(msgspec.Struct, frozen=True):
-    """PATCH ``pods/NAME/status`` (strategic merge) with one condition and, or, the nominated node.
-
-    ``condition`` None leaves the conditions; ``nominated_node_name`` None leaves the nomination, "" clears it (null).
-    ``ticket`` 0: nobody waits for the outcome.
-    """
-
-    ticket: int
-    pod: PodReference
-    condition: Condition | None = None
-    nominated_node_name: str | None = None
-
-
-class DeletePod(msgspec.Struct, frozen=True):
-    """DELETE with the pod's own grace period and its UID as precondition. Answered with WriteFinished."""
-
-    ticket: int
-    pod: PodReference
-
-
-class EvictPod(msgspec.Struct, frozen=True):
-    """POST an Eviction (the API server keeps the budgets; 429 = refused). Answered with WriteFinished."""
-
-    ticket: int
-    pod: PodReference
-
-
-class UpdateObject(msgspec.Struct, frozen=True):
-    """PATCH an object (merge), with the resourceVersion in it: a conflict is an answer. Answered with WriteFinished."""
-
-    ticket: int
-    kind: Kind
-    key: str
-    changes: dict[str, Any]
-    """JSON merge patch that turns the stored object into the wanted one, ``metadata.resourceVersion`` included."""
-
-    def with_ticket(self, ticket: int) -> UpdateObject:
-        """The same write, to be answered under this ticket."""
-        return msgspec.structs.replace(self, ticket=ticket)
-
-
-class WriteEvent(msgspec.Struct, frozen=True):
-    """An events.k8s.io/v1 Event, best effort."""
-
-    regarding: PodReference
-    type: str
-    """``Normal`` or ``Warning``."""
-    reason: str
-    action: str
-    note: str
-    reporting_controller: str
-    related: PodReference | None = None
-
-
-class RunPlugin(msgspec.Struct, frozen=True):
-    """Run a user plugin's PreBind, Bind or PostBind in the shell. Answered with PluginFinished."""
-
-    ticket: int
-    point: str
-    profile: str
-    plugin: str
-    pod: Any
-    """PodInfo"""
-    node: str
-
-
-class CallExtender(msgspec.Struct, frozen=True):
-    """POST ``body`` (JSON) to the URL of extender number ``extender``. Answered with ExtenderAnswered."""
-
-    ticket: int
-    extender: int
-    verb: str
-    url: str
-    body: bytes
-    timeout_seconds: float
-    binds: tuple[PodReference, str] | None = None
-    """The pod and the node, where the extender is asked to bind."""
+from scheduler.engine.attempt import Attempt
+from scheduler.messages.commands import BaseCommand
 
 
 class RecordAttempt(msgspec.Struct, frozen=True):
@@ -118,21 +14,4 @@ class RecordAttempt(msgspec.Struct, frozen=True):
     attempt: Attempt
 
 
-class ReportRepairs(msgspec.Struct, frozen=True):
-    """The cache was not what the API server says: for logs and metrics. By kind, a line each."""
-
-    repairs: tuple[tuple[Kind, str], ...]
-
-
-Command = (
-    BindPod
-    | PatchPodStatus
-    | DeletePod
-    | EvictPod
-    | UpdateObject
-    | WriteEvent
-    | RunPlugin
-    | CallExtender
-    | RecordAttempt
-    | ReportRepairs
-)
+Command = BaseCommand | RecordAttempt

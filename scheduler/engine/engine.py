@@ -18,19 +18,28 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import AttemptMemory
 from scheduler.engine.binding_cycle import ANSWER_GRACE_SECONDS, Binding, BindingCycles, BindingState
-from scheduler.engine.commands import CallExtender, Command, ReportRepairs, WriteEvent
+from scheduler.engine.commands import Command
 from scheduler.engine.deadlines import Deadlines
 from scheduler.engine.engine_settings import EngineSettings
 from scheduler.engine.failure import FailureHandling, reference
 from scheduler.engine.gate_facts import GateFacts
 from scheduler.engine.invariants import check_engine
+from scheduler.engine.making_room.policies import PreemptionPolicies
+from scheduler.engine.making_room.removals import Removals
 from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
-from scheduler.engine.preemption_policy import PreemptionPolicies
 from scheduler.engine.reconciling import Reconciliation
-from scheduler.engine.removal import Removals
 from scheduler.engine.reservation import unreserve
 from scheduler.engine.scheduling_cycle import Cycle, CycleContext, Depth, run_without_extenders, scheduling_cycle
-from scheduler.engine.stimuli import (
+from scheduler.extenders.documents import Documents
+from scheduler.extenders.extender import Extender
+from scheduler.framework.classes.cache import ClassCache
+from scheduler.framework.plugin import Effect
+from scheduler.framework.plugin_times import TIMED_CYCLES, PluginTimes, with_times
+from scheduler.framework.post_filter import NominationMode
+from scheduler.framework.profile import Profile
+from scheduler.messages.commands import CallExtender, ReportRepairs, WriteEvent
+from scheduler.messages.now import Now
+from scheduler.messages.stimuli import (
     ExtenderAnswered,
     ObjectDeleted,
     ObjectObserved,
@@ -44,14 +53,6 @@ from scheduler.engine.stimuli import (
     Tick,
     WriteFinished,
 )
-from scheduler.extenders.documents import Documents
-from scheduler.extenders.extender import Extender
-from scheduler.framework.classes import ClassCache
-from scheduler.framework.now import Now
-from scheduler.framework.plugin import Effect
-from scheduler.framework.plugin_times import TIMED_CYCLES, PluginTimes, with_times
-from scheduler.framework.post_filter import NominationMode
-from scheduler.framework.profile import Profile
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.pod import Pod

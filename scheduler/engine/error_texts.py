@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler.errors import PluginError
-from scheduler.framework.score_slot import InvalidScore
+from scheduler.framework.classes.score_slot import InvalidScore
 
 
 def text_of(error: PluginError) -> str:

@@ -17,8 +17,8 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.outcome import Placed
 from scheduler.engine.scheduling_cycle import Depth
 from scheduler.framework.events import Action
-from scheduler.framework.now import Now
-from scheduler.framework.status import Refusal
+from scheduler.messages.now import Now
+from scheduler.messages.status import Refusal
 from scheduler.objects.pod import Pod
 from scheduler.objects.timestamps import format_seconds
 from scheduler.preemption.evaluation import PreemptionEvidence

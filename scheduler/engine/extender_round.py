@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
-from scheduler.engine.commands import CallExtender
-from scheduler.engine.stimuli import ExtenderAnswered
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender, ExtenderError
-from scheduler.framework.status import unresolvable, unschedulable
+from scheduler.messages.commands import CallExtender
+from scheduler.messages.status import unresolvable, unschedulable
+from scheduler.messages.stimuli import ExtenderAnswered
 from scheduler.objects.kinds import Kind
 
 if TYPE_CHECKING:

@@ -10,10 +10,12 @@ from collections.abc import Callable
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import ERROR, UNSCHEDULABLE, Attempt
-from scheduler.engine.commands import Command, PatchPodStatus, PodReference, RecordAttempt, WriteEvent
+from scheduler.engine.commands import Command, RecordAttempt
 from scheduler.engine.outcome import NotPlaced
-from scheduler.framework.now import Now
 from scheduler.framework.post_filter import KEEP_NOMINATION, Nomination, NominationMode
+from scheduler.messages.commands import PatchPodStatus, WriteEvent
+from scheduler.messages.now import Now
+from scheduler.messages.references import PodReference
 from scheduler.objects.meta import Condition
 from scheduler.objects.timestamps import format_seconds
 from scheduler.queue.handlers import EventHandlers, Fate

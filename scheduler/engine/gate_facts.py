@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from scheduler.cluster.cache import ClusterCache
-from scheduler.engine.removal import Removals
+from scheduler.engine.making_room.removals import Removals
 from scheduler.objects.kinds import Kind
 
 

@@ -7,7 +7,7 @@ import msgspec
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.plugin import State
 from scheduler.framework.post_filter import CLEAR_NOMINATION, Nomination
-from scheduler.framework.status import Skip
+from scheduler.messages.status import Skip
 
 
 class Placed(msgspec.Struct, frozen=True):

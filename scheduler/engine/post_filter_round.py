@@ -13,7 +13,6 @@ from scheduler.engine.extender_round import Answers, Calls, ExtenderRound
 from scheduler.engine.preempt_round import Preempting, ask_about_victims
 from scheduler.errors import PluginError
 from scheduler.framework.diagnosis import Diagnosis
-from scheduler.framework.now import Now
 from scheduler.framework.plugin import PostFilterPlugin, State
 from scheduler.framework.plugin_times import PluginTimes
 from scheduler.framework.post_filter import (
@@ -24,7 +23,8 @@ from scheduler.framework.post_filter import (
     PostFilterContext,
 )
 from scheduler.framework.profile import Profile
-from scheduler.framework.status import Code, Skip
+from scheduler.messages.now import Now
+from scheduler.messages.status import Code, Skip
 
 if TYPE_CHECKING:
     from scheduler.engine.scheduling_cycle import CycleContext

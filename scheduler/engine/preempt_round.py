@@ -17,7 +17,7 @@ from scheduler.engine.extender_round import Answers, Calls, ExtenderRound, body_
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender, ExtenderError, VictimsAnswer
 from scheduler.framework.post_filter import KEEP_NOMINATION, PostFilterAnswer, PostFilterContext
-from scheduler.framework.status import failure
+from scheduler.messages.status import failure
 from scheduler.objects.kinds import Kind
 from scheduler.preemption.dry_run import Candidate
 from scheduler.preemption.evaluation import Candidates

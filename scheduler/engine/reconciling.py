@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import UNSCHEDULABLE_TIMEOUT
-from scheduler.framework.now import Now
+from scheduler.messages.now import Now
 from scheduler.objects.kinds import Kind
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod

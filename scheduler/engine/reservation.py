@@ -12,7 +12,7 @@ from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
 from scheduler.framework.plugin import State, Wait
 from scheduler.framework.profile import Profile
-from scheduler.framework.status import Code, Refusal, Skip
+from scheduler.messages.status import Code, Refusal, Skip
 
 if TYPE_CHECKING:
     from scheduler.engine.scheduling_cycle import CycleContext

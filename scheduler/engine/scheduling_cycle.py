@@ -43,17 +43,17 @@ from scheduler.engine.sampling import nodes_to_find, take_sample
 from scheduler.errors import PluginError
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
-from scheduler.framework.class_filters import FITS, OUTSIDE, ClassFilters
-from scheduler.framework.class_scores import ClassScores
-from scheduler.framework.classes import ClassCache, Fragments, PodClass
+from scheduler.framework.classes.cache import ClassCache, Fragments, PodClass
+from scheduler.framework.classes.filters import FITS, OUTSIDE, ClassFilters
+from scheduler.framework.classes.nominated_overlay import NominatedOverlay
+from scheduler.framework.classes.scores import ClassScores
 from scheduler.framework.diagnosis import NOT_LOOKED_AT, Diagnosis, fit_error_text, outside_node_set
 from scheduler.framework.node_filter import filter_with_nominated, rivals
-from scheduler.framework.nominated_overlay import NominatedOverlay
-from scheduler.framework.now import Now
 from scheduler.framework.plugin import Effect
 from scheduler.framework.pre_score import run_pre_score_only
 from scheduler.framework.profile import Profile
-from scheduler.framework.status import Code, Refusal
+from scheduler.messages.now import Now
+from scheduler.messages.status import Code, Refusal
 
 Cycle = Generator[Calls, Answers, CycleOutcome]
 

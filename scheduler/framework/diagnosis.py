@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.framework.status import Code, Refusal, unresolvable
+from scheduler.messages.status import Code, Refusal, unresolvable
 
 RefusalCodes = npt.NDArray[np.int32]
 

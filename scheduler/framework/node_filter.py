@@ -13,7 +13,7 @@ import numpy as np
 
 from scheduler.errors import PluginError
 from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, State
-from scheduler.framework.status import SKIP, Refusal, Skip
+from scheduler.messages.status import SKIP, Refusal, Skip
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo

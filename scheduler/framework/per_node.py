@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.framework.plugin import FilterPlugin, Rows, ScorePlugin, Scores, State, Verdicts
-from scheduler.framework.status import Refusal
+from scheduler.messages.status import Refusal
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo

@@ -6,7 +6,7 @@ many nodes at once: nodes are *rows* of the node table, and ``rows`` is either a
 Plugins hold no state about the cluster. What a plugin works out about a pod in ``pre_filter`` travels as a ``State``;
 nominated pods and preemption ask the State what it would be with another pod on a row (``with_pod``), and nothing is
 ever undone. What a plugin *reads* is declared (``reads``, ``fragment``, ``stamp``), so that pods which look alike to
-it share its answers (``framework/classes.py``). A plugin that declares nothing is asked afresh each time.
+it share its answers (``framework/classes/cache.py``). A plugin that declares nothing is asked afresh each time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.framework.events import DEFAULT_REGISTRATIONS, EventRegistration
-from scheduler.framework.status import Refusal, Skip
+from scheduler.messages.status import Refusal, Skip
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo

@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.framework.plugin import Plugin, Wait
 from scheduler.framework.post_filter import PostFilterAnswer
-from scheduler.framework.status import Code, Refusal, Skip
+from scheduler.messages.status import Code, Refusal, Skip
 
 TIMED_CYCLES: Final = 10
 

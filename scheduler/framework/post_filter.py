@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.plugin import FilterPlugin, State
-from scheduler.framework.status import Refusal, Skip
+from scheduler.messages.status import Refusal, Skip
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.errors import PluginError
-from scheduler.framework.class_filters import PluginPoint
+from scheduler.framework.classes.filters import PluginPoint
 from scheduler.framework.plugin import EMPTY_STATE, PreScorePlugin, Rows, ScorePlugin, State
 from scheduler.framework.plugin_times import PluginTimes
-from scheduler.framework.status import SKIP, Refusal, Skip
+from scheduler.messages.status import SKIP, Refusal, Skip
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo

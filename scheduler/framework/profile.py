@@ -10,7 +10,7 @@ from scheduler.config.plugin_sets import expand
 from scheduler.config.points import Point
 from scheduler.config.types import Profile as ProfileConfiguration
 from scheduler.errors import ConfigurationError, Fault
-from scheduler.framework.classes import declares_fragment
+from scheduler.framework.classes.cache import declares_fragment
 from scheduler.framework.plugin import (
     BindPlugin,
     FilterPlugin,

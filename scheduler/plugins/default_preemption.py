@@ -25,7 +25,7 @@ from scheduler.config.validators import in_range
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.plugin import EnqueueContext, PostFilterPlugin, PreEnqueuePlugin
 from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext
-from scheduler.framework.status import Refusal, unresolvable
+from scheduler.messages.status import Refusal, unresolvable
 from scheduler.preemption.evaluation import Candidates, Extent, begin, conclude
 from scheduler.preemption.pod_columns import PodColumns
 from scheduler.preemption.policy import UPSTREAM_POLICY, PreemptionPolicy

@@ -31,7 +31,7 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
 )
-from scheduler.framework.status import SKIP, Refusal, Skip, failure, unresolvable
+from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable
 from scheduler.objects.node_selectors import (
     NodeSelector,
     PreferredTerm,

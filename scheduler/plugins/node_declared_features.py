@@ -15,7 +15,7 @@ import numpy as np
 
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, only_itself
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, Reads, Rows, State, Verdicts
-from scheduler.framework.status import SKIP, Refusal, Skip, unresolvable
+from scheduler.messages.status import SKIP, Refusal, Skip, unresolvable
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo

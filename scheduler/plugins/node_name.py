@@ -12,7 +12,7 @@ import numpy as np
 
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from scheduler.framework.plugin import FilterPlugin, Reads, Rows, State, Verdicts
-from scheduler.framework.status import Refusal, unresolvable
+from scheduler.messages.status import Refusal, unresolvable
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo

@@ -15,7 +15,7 @@ import numpy as np
 
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, PreFilterPlugin, Reads, Rows, State, Verdicts
-from scheduler.framework.status import SKIP, Refusal, Skip, unschedulable
+from scheduler.messages.status import SKIP, Refusal, Skip, unschedulable
 from scheduler.objects.ports import HostPort, any_port_conflicts
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, only_itself
 from scheduler.framework.plugin import FilterPlugin, Reads, Rows, State, Verdicts
-from scheduler.framework.status import Refusal, unresolvable
+from scheduler.messages.status import Refusal, unresolvable
 from scheduler.objects.taints import UNSCHEDULABLE_TAINT, tolerated
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.volumes_csi import Attachable, ForeignClaim, MissingClaim, attachable_volumes, needs_attaching
-from scheduler.cluster.volumes_migration import CSI_DRIVERS, in_tree_plugin
+from scheduler.cluster.volumes.csi import Attachable, ForeignClaim, MissingClaim, attachable_volumes, needs_attaching
+from scheduler.cluster.volumes.migration import CSI_DRIVERS, in_tree_plugin
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, Rows, State, Verdicts
-from scheduler.framework.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
+from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
 from scheduler.plugins.volume_hints import its_claim_changed
 
 if TYPE_CHECKING:

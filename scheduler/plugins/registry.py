@@ -6,24 +6,24 @@ from collections.abc import Iterable, Mapping
 
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.framework.plugin import Plugin
+from scheduler.plugins.affinity.inter_pod_affinity import InterPodAffinity
 from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.default_preemption import DefaultPreemption
-from scheduler.plugins.dynamic_resources import DynamicResources
+from scheduler.plugins.devices.dynamic_resources import DynamicResources
 from scheduler.plugins.image_locality import ImageLocality
-from scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler.plugins.node_affinity import NodeAffinity
 from scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from scheduler.plugins.node_name import NodeName
 from scheduler.plugins.node_ports import NodePorts
-from scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
-from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
 from scheduler.plugins.node_volume_limits import NodeVolumeLimits
-from scheduler.plugins.pod_topology_spread import PodTopologySpread
 from scheduler.plugins.priority_sort import PrioritySort
+from scheduler.plugins.resources.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from scheduler.plugins.resources.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.scheduling_gates import SchedulingGates
+from scheduler.plugins.spread.pod_topology_spread import PodTopologySpread
 from scheduler.plugins.taint_toleration import TaintToleration
-from scheduler.plugins.volume_binding import VolumeBinding
+from scheduler.plugins.volume_binding.volume_binding import VolumeBinding
 from scheduler.plugins.volume_restrictions import VolumeRestrictions
 from scheduler.plugins.volume_zone import VolumeZone
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, only_itself
 from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin, Reads
-from scheduler.framework.status import Refusal, unresolvable
+from scheduler.messages.status import Refusal, unresolvable
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo

@@ -25,7 +25,7 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
 )
-from scheduler.framework.status import Refusal, Skip, unresolvable
+from scheduler.messages.status import Refusal, Skip, unresolvable
 from scheduler.objects.node import Taint
 from scheduler.objects.taints import (
     PREFER_NO_SCHEDULE,

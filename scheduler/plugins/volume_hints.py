@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.cluster.volumes_csi import claim_key
+from scheduler.cluster.volumes.csi import claim_key
 from scheduler.framework.events import Hint
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.cluster.volumes_disks import Disk, any_conflict, disks_of
+from scheduler.cluster.volumes.disks import Disk, any_conflict, disks_of
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, Rows, State, Verdicts
-from scheduler.framework.status import SKIP, Refusal, Skip, unresolvable, unschedulable
+from scheduler.messages.status import SKIP, Refusal, Skip, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
 from scheduler.objects.storage import READ_WRITE_ONCE_POD
 from scheduler.plugins.volume_hints import its_named_claim_changed

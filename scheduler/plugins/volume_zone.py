@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scheduler.cluster.interning import ABSENT
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, Rows, State, Verdicts
-from scheduler.framework.status import SKIP, Refusal, Skip, unresolvable
+from scheduler.messages.status import SKIP, Refusal, Skip, unresolvable
 from scheduler.objects.kinds import Kind
 from scheduler.plugins.volume_hints import its_named_claim_changed
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.framework.status import Code, Refusal, unresolvable
+from scheduler.messages.status import Code, Refusal, unresolvable
 from scheduler.preemption.policy import VICTIMS_REMAINED
 
 if TYPE_CHECKING:

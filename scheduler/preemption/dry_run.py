@@ -16,7 +16,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.tandem import PDBPolicy
 from scheduler.errors import PluginError
 from scheduler.framework.node_filter import filter_with_nominated, rivals, with_pods
-from scheduler.framework.status import Refusal, failure, unresolvable, unschedulable
+from scheduler.messages.status import Refusal, failure, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
 from scheduler.preemption.budgets import Budgets, usable_budgets
 from scheduler.preemption.importance import LATER_THAN_ANY, most_important_first, start_time
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scheduler.cluster.view import View
     from scheduler.framework.plugin import FilterPlugin, State
     from scheduler.framework.post_filter import PostFilterContext
-    from scheduler.framework.status import Skip
+    from scheduler.messages.status import Skip
     from scheduler.preemption.policy import PreemptionPolicy
 
 _PRIORITY_SHIFT = 1 << 31

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.config.tandem import PDBPolicy
-from scheduler.framework.status import Code
+from scheduler.messages.status import Code
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo

@@ -13,7 +13,7 @@ import numpy as np
 
 from scheduler.framework.diagnosis import DiagnosisBuilder, fit_error_text
 from scheduler.framework.post_filter import CLEAR_NOMINATION, KEEP_NOMINATION, PostFilterAnswer, nominate
-from scheduler.framework.status import Code, Refusal, failure, unresolvable, unschedulable
+from scheduler.messages.status import Code, Refusal, failure, unresolvable, unschedulable
 from scheduler.preemption.candidates import candidates_wanted, potential_rows, walk, without_excluded
 from scheduler.preemption.dry_run import Candidate, dry_run_node, trial_of
 from scheduler.preemption.eligibility import TOO_MANY, VICTIMS_STILL_DYING, why_not_eligible

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from scheduler.cluster.pod_template import template_key
 from scheduler.framework.plugin import PreFilterPlugin
-from scheduler.framework.status import Refusal
 from scheduler.framework.traits import traits_of
+from scheduler.messages.status import Refusal
 from scheduler.preemption.dry_run import Candidate, Trial
 
 if TYPE_CHECKING:

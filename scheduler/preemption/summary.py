@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo
-    from scheduler.framework.status import Refusal
+    from scheduler.messages.status import Refusal
     from scheduler.preemption.evaluation import PreemptionEvidence
 
 

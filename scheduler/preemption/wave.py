@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from scheduler.cluster.view import View
 from scheduler.framework.plugin import State
-from scheduler.framework.status import Refusal
+from scheduler.messages.status import Refusal
 from scheduler.preemption.what_if_table import Matrix, WhatIfTable, as_places
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.framework.node_filter import counts_pods
 from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, Reads, State
-from scheduler.framework.status import Skip
+from scheduler.messages.status import Skip
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo

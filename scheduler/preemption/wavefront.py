@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.framework.node_filter import rivals
-from scheduler.framework.status import Refusal
+from scheduler.messages.status import Refusal
 from scheduler.preemption.budget_ranks import exhausting
 from scheduler.preemption.dry_run import NO_VICTIMS, Candidate, Trial, dry_run_node, verdict
 from scheduler.preemption.wave import Beside, Wave

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.framework.now import Now
+from scheduler.messages.now import Now
 
 SECOND = 1_000_000_000
 """Nanoseconds."""

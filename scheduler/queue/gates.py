@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
-from scheduler.framework.status import Refusal, failure
+from scheduler.messages.status import Refusal, failure
 from scheduler.queue.facts import QueueFacts
 from scheduler.queue.queued_pod import QueuedPod
 

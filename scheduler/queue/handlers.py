@@ -13,8 +13,8 @@ from enum import Enum
 from scheduler.cluster.cache import ClusterCache, Confirmation
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Action, ClusterEvent
-from scheduler.framework.now import Now
 from scheduler.framework.post_filter import CLEAR_NOMINATION, Nomination, NominationMode
+from scheduler.messages.now import Now
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node

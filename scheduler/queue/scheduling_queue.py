@@ -28,8 +28,8 @@ from scheduler.framework.events import (
     UNSCHEDULABLE_TIMEOUT,
     ClusterEvent,
 )
-from scheduler.framework.now import Now
-from scheduler.framework.status import Code, Refusal
+from scheduler.messages.now import Now
+from scheduler.messages.status import Code, Refusal
 from scheduler.queue.active import ActiveQueue, QueueSort
 from scheduler.queue.backoff import BackoffQueues
 from scheduler.queue.clock import SECOND, QueueClock

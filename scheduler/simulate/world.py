@@ -15,20 +15,21 @@ from random import Random
 
 import msgspec
 
-from scheduler.engine.commands import (
+from scheduler.engine.commands import Command, RecordAttempt
+from scheduler.engine.engine import Engine
+from scheduler.errors import InvariantViolation
+from scheduler.messages.commands import (
     BindPod,
     CallExtender,
-    Command,
     DeletePod,
     EvictPod,
     PatchPodStatus,
-    RecordAttempt,
     RunPlugin,
     UpdateObject,
     WriteEvent,
 )
-from scheduler.engine.engine import Engine
-from scheduler.engine.stimuli import (
+from scheduler.messages.now import Now
+from scheduler.messages.stimuli import (
     ExtenderAnswered,
     ObjectDeleted,
     ObjectObserved,
@@ -38,8 +39,6 @@ from scheduler.engine.stimuli import (
     Tick,
     WriteFinished,
 )
-from scheduler.errors import InvariantViolation
-from scheduler.framework.now import Now
 from scheduler.objects.kinds import Kind, decode
 from scheduler.objects.meta import Condition
 from scheduler.objects.timestamps import format_seconds

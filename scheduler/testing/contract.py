@@ -18,7 +18,7 @@ from scheduler.framework.plugin import (
     Reads,
     ScorePlugin,
 )
-from scheduler.framework.status import SKIP, Refusal
+from scheduler.messages.status import SKIP, Refusal
 from scheduler.testing.clusters import Cluster, World, usual_clusters
 from scheduler.testing.hints import check_hints
 from scheduler.testing.questions import columns_of, filter_answers, pre_filter_answer, score_answers

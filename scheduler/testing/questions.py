@@ -23,7 +23,7 @@ from scheduler.framework.plugin import (
     ScorePlugin,
     State,
 )
-from scheduler.framework.status import Refusal, Skip
+from scheduler.messages.status import Refusal, Skip
 from scheduler.testing.violations import ContractViolation, asked
 from scheduler.user_plugins import answers
 

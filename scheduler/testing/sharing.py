@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scheduler.errors import PluginError
-from scheduler.framework.classes import ClassCache, declares_fragment
+from scheduler.framework.classes.cache import ClassCache, declares_fragment
 from scheduler.framework.events import EventRegistration
 from scheduler.framework.plugin import (
     FilterPlugin,
@@ -27,7 +27,7 @@ from scheduler.framework.plugin import (
     Verdicts,
 )
 from scheduler.framework.profile import Profile
-from scheduler.framework.status import unresolvable
+from scheduler.messages.status import unresolvable
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.testing.clusters import SIEVE_LABEL, Cluster, World
 from scheduler.testing.violations import ContractViolation

@@ -7,7 +7,7 @@ from typing import Any
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.plugin import FilterPlugin, Plugin, PreFilterPlugin, State
-from scheduler.framework.status import Refusal
+from scheduler.messages.status import Refusal
 from scheduler.testing.clusters import Cluster, World
 from scheduler.testing.questions import filter_state, refusal_of_row
 from scheduler.testing.violations import ContractViolation, asked

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.cluster.volumes_reserved import EFFECT
+from scheduler.cluster.volumes.reserved import EFFECT
 from scheduler.framework.events import EventRegistration
 from scheduler.framework.plugin import (
     Effect,
@@ -19,7 +19,7 @@ from scheduler.framework.plugin import (
     Wait,
 )
 from scheduler.framework.post_filter import PostFilterAnswer
-from scheduler.framework.status import SKIP, Code, Refusal, Skip
+from scheduler.messages.status import SKIP, Code, Refusal, Skip
 
 _REFUSING = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING, Code.ERROR)
 

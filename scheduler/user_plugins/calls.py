@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from scheduler.controller.client import ApiClient
-from scheduler.controller.plugin_calls import PluginCall
+from scheduler.controller.calls.plugin_calls import PluginCall
+from scheduler.controller.write.client import ApiClient
 from scheduler.framework.plugin import BindContext, BindPlugin, PostBindPlugin, PreBindPlugin
 from scheduler.framework.profile import Profile
-from scheduler.framework.status import Refusal, Skip
+from scheduler.messages.status import Refusal, Skip
 from scheduler.user_plugins.answers import check_call
 from scheduler.user_plugins.checked import is_checked
 from scheduler.user_plugins.shape import defines, time_limit_of

@@ -27,7 +27,7 @@ from scheduler.framework.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
-from scheduler.framework.status import failure
+from scheduler.messages.status import failure
 from scheduler.user_plugins import answers
 from scheduler.user_plugins.shape import defines
 

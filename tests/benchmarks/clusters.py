@@ -10,8 +10,8 @@ import msgspec
 from scheduler.compose import build_engine
 from scheduler.config.loading import load
 from scheduler.engine.engine import Engine
-from scheduler.engine.stimuli import ObjectObserved, Synced
-from scheduler.framework.now import Now
+from scheduler.messages.now import Now
+from scheduler.messages.stimuli import ObjectObserved, Synced
 from scheduler.objects.kinds import Kind, decode
 from tests.builders import node_json, pod_json
 

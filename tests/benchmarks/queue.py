@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from scheduler.engine.engine import Engine
-from scheduler.engine.stimuli import ObjectObserved, Stimulus
+from scheduler.messages.stimuli import ObjectObserved, Stimulus
 from scheduler.objects.kinds import Kind, decode
 from tests.benchmarks.clusters import engine_with, now, pending, show
 from tests.builders import node_json, pod_json

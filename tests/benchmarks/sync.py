@@ -10,7 +10,7 @@ import msgspec
 
 from scheduler.compose import build_engine
 from scheduler.config.loading import load
-from scheduler.engine.stimuli import ObjectObserved, Synced
+from scheduler.messages.stimuli import ObjectObserved, Synced
 from scheduler.objects.kinds import Kind
 from scheduler.objects.wire import decode_list
 from tests.benchmarks.clusters import now, pending

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from scheduler.cli import main
-from scheduler.cli_pages import MOST_ROWS, print_queue, print_why
+from scheduler.cli.app import main
+from scheduler.cli.pages import MOST_ROWS, print_queue, print_why
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.compose import build_engine
 from scheduler.config.loading import load
@@ -17,8 +17,8 @@ from scheduler.engine import explain
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.commands import RecordAttempt
 from scheduler.engine.engine import Engine
-from scheduler.engine.stimuli import ObjectObserved, Synced
-from scheduler.framework.now import Now
+from scheduler.messages.now import Now
+from scheduler.messages.stimuli import ObjectObserved, Synced
 from scheduler.objects.kinds import Kind
 from scheduler.preemption.evaluation import PreemptionEvidence
 from tests.builders import node, pod

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.cli_flags import FLAGS, Type, read_flags
+from scheduler.cli.flags import FLAGS, Type, read_flags
 from scheduler.config.durations import SECOND
 from scheduler.errors import ConfigurationError
 

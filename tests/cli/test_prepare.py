@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.cli_flags import read_flags
-from scheduler.cli_run import Prepared, own_namespace, prepare
+from scheduler.cli.flags import read_flags
+from scheduler.cli.run import Prepared, own_namespace, prepare
 from scheduler.errors import ConfigurationError
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

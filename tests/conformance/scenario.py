@@ -14,10 +14,10 @@ from scheduler.engine.attempt import Attempt
 from scheduler.engine.engine import Engine
 from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
 from scheduler.engine.scheduling_cycle import Depth
-from scheduler.engine.stimuli import ObjectObserved, Synced
-from scheduler.framework.now import Now
 from scheduler.framework.profile import Profile
-from scheduler.framework.status import Refusal
+from scheduler.messages.now import Now
+from scheduler.messages.status import Refusal
+from scheduler.messages.stimuli import ObjectObserved, Synced
 from scheduler.objects.kinds import Kind, decode, decode_as
 from scheduler.objects.pod import Pod
 

@@ -7,9 +7,12 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 
 from scheduler.engine.attempt import SCHEDULED, UNSCHEDULABLE, Attempt
-from scheduler.engine.commands import BindPod, Command, PatchPodStatus, PodReference, RecordAttempt, WriteEvent
-from scheduler.engine.removal_times import RemovalTimes
-from scheduler.engine.stimuli import (
+from scheduler.engine.commands import Command, RecordAttempt
+from scheduler.engine.making_room.removal_times import RemovalTimes
+from scheduler.messages.commands import BindPod, PatchPodStatus, WriteEvent
+from scheduler.messages.now import Now
+from scheduler.messages.references import PodReference
+from scheduler.messages.stimuli import (
     ObjectDeleted,
     ObjectObserved,
     ShutdownRequested,
@@ -17,7 +20,6 @@ from scheduler.engine.stimuli import (
     Synced,
     WriteFinished,
 )
-from scheduler.framework.now import Now
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import Condition
 from scheduler.objects.pod import Pod

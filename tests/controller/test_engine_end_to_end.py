@@ -8,10 +8,9 @@ from prometheus_client.exposition import generate_latest
 
 from scheduler.compose import build_engine
 from scheduler.config.loading import load
-from scheduler.controller.client import ApiClient
-from scheduler.controller.engine_gauges import GaugesOfEngine
 from scheduler.controller.loop import read_clock
 from scheduler.controller.parts import Parts
+from scheduler.controller.report.engine_gauges import GaugesOfEngine
 from scheduler.controller.run import Shell
 from scheduler.controller.settings import (
     ConnectionSettings,
@@ -20,6 +19,7 @@ from scheduler.controller.settings import (
     ServingSettings,
     ShellSettings,
 )
+from scheduler.controller.write.client import ApiClient
 from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
 
 CONFIGURATION = """

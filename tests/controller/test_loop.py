@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from scheduler.controller.loop import SchedulingLoop
-from scheduler.engine.commands import BindPod, Command, RecordAttempt
-from scheduler.engine.stimuli import ObjectObserved, PodsActivated, Stimulus, Tick
-from scheduler.framework.now import Now
+from scheduler.engine.commands import Command, RecordAttempt
+from scheduler.messages.commands import BindPod
+from scheduler.messages.now import Now
+from scheduler.messages.stimuli import ObjectObserved, PodsActivated, Stimulus, Tick
 from scheduler.objects.kinds import Kind
 from tests.builders import node, pod
 from tests.controller.conftest import until

@@ -12,10 +12,10 @@ from typing import Any
 import aiohttp
 import kopf
 
-from scheduler.controller.client import ApiClient
-from scheduler.controller.credentials import CredentialSource
 from scheduler.controller.operator import KopfOperator, OperatorCallbacks, Proofs, operator_settings
 from scheduler.controller.settings import ConnectionSettings, OperatorOptions
+from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.credentials import CredentialSource
 from tests.controller.conftest import create, until
 from tests.limits import WAIT_SECONDS
 

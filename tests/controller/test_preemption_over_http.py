@@ -16,10 +16,9 @@ import pytest
 
 from scheduler.compose import build_engine, build_profiles
 from scheduler.config.loading import load
-from scheduler.controller.client import ApiClient
-from scheduler.controller.engine_gauges import GaugesOfEngine
 from scheduler.controller.loop import read_clock
 from scheduler.controller.parts import Parts
+from scheduler.controller.report.engine_gauges import GaugesOfEngine
 from scheduler.controller.run import Shell
 from scheduler.controller.settings import (
     ConnectionSettings,
@@ -28,11 +27,12 @@ from scheduler.controller.settings import (
     ServingSettings,
     ShellSettings,
 )
+from scheduler.controller.write.client import ApiClient
 from scheduler.engine.engine import Engine
-from scheduler.engine.stimuli import PodsActivated
 from scheduler.errors import ApiError
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import unresolvable, unschedulable
+from scheduler.messages.status import unresolvable, unschedulable
+from scheduler.messages.stimuli import PodsActivated
 from scheduler.plugins.registry import registry
 from scheduler.simulate.cluster import EmbeddedCluster
 from tests.builders import affinity_json, pod_term

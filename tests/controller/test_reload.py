@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from scheduler.cli_flags import read_flags
-from scheduler.cli_run import parts_of, prepare
+from scheduler.cli.flags import read_flags
+from scheduler.cli.run import parts_of, prepare
 from scheduler.compose import build_engine
-from scheduler.controller.instruments import Counter
 from scheduler.controller.loop import read_clock
 from scheduler.controller.reload import ConfigurationReloader, NewConfiguration
+from scheduler.controller.report.instruments import Counter
 from scheduler.engine.engine import Engine
-from scheduler.engine.stimuli import ObjectObserved, Synced
 from scheduler.errors import ConfigurationError, Fault
-from scheduler.framework.now import Now
+from scheduler.messages.now import Now
+from scheduler.messages.stimuli import ObjectObserved, Synced
 from scheduler.objects.kinds import Kind
 from scheduler.objects.pod import Pod
 from tests import builders

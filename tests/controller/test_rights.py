@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from scheduler.controller.client import ApiClient
-from scheduler.controller.credentials import CredentialSource
 from scheduler.controller.rights import Right, missing_rights, report_missing_rights, rights_needed
 from scheduler.controller.settings import ConnectionSettings, LeaderElectionSettings, ShellSettings
+from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.credentials import CredentialSource
 from scheduler.simulate.cluster import EmbeddedCluster
-from tests.controller.test_client import serving
-from tests.controller.test_credentials import kubeconfig
+from tests.controller.write.test_client import serving
+from tests.controller.write.test_credentials import kubeconfig
 
 
 async def test_with_all_rights_nothing_is_missing(client: ApiClient) -> None:

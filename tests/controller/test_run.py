@@ -15,8 +15,8 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from scheduler.controller.client import ApiClient
 from scheduler.controller.settings import ConnectionSettings
+from scheduler.controller.write.client import ApiClient
 from scheduler.simulate.cluster import EmbeddedCluster
 from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
 from tests.controller.test_operator import free_port

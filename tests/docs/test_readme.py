@@ -16,9 +16,9 @@ import typer
 import yaml
 
 from e2e.controlplane.versions import KUBERNETES
-from scheduler import cli
-from scheduler.cli_flags import FLAGS, read_flags
-from scheduler.cli_reload import AT_START_ONLY
+from scheduler.cli import app as cli
+from scheduler.cli.flags import FLAGS, read_flags
+from scheduler.cli.reload import AT_START_ONLY
 from scheduler.config import tandem
 from scheduler.config.feature_gates import GATES, HONOURED
 from scheduler.config.loading import load
@@ -115,7 +115,9 @@ def test_every_flag_in_the_text_exists() -> None:
 
 
 def test_every_page_that_is_named_is_served() -> None:
-    served = "".join((ROOT / "scheduler/controller" / name).read_text() for name in ("serving.py", "debugging.py"))
+    served = "".join(
+        (ROOT / "scheduler/controller" / name).read_text() for name in ("serve/server.py", "serve/pages.py")
+    )
     pages = set(re.findall(r"`(/[a-z]+(?:/[a-z]+)?)", _section("Questions")))
     assert {"/debug/queue", "/debug/why", "/metrics", "/configz"} <= pages
     assert not [page for page in sorted(pages) if f'"{page}' not in served]
@@ -255,7 +257,7 @@ def test_the_python_version_is_that_of_the_package() -> None:
 
 
 def test_the_messages_that_are_quoted_are_those_that_pods_get() -> None:
-    source = (ROOT / "scheduler/plugins/dynamic_resources.py").read_text()
+    source = (ROOT / "scheduler/plugins/devices/dynamic_resources.py").read_text()
     quoted = re.findall(r"`(dynamic resource allocation is [^`]*)`", " ".join(README.split()))
     assert quoted
     assert all(text in source for text in quoted)

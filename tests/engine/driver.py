@@ -16,19 +16,21 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.compose import build_engine, build_profiles
 from scheduler.config.loading import load
 from scheduler.engine.attempt import Attempt
-from scheduler.engine.commands import (
+from scheduler.engine.commands import Command, RecordAttempt
+from scheduler.framework.plugin import Plugin
+from scheduler.messages.commands import (
     BindPod,
     CallExtender,
-    Command,
     DeletePod,
     EvictPod,
     PatchPodStatus,
-    RecordAttempt,
     RunPlugin,
     UpdateObject,
     WriteEvent,
 )
-from scheduler.engine.stimuli import (
+from scheduler.messages.now import Now
+from scheduler.messages.status import failure
+from scheduler.messages.stimuli import (
     ExtenderAnswered,
     ObjectDeleted,
     ObjectObserved,
@@ -39,9 +41,6 @@ from scheduler.engine.stimuli import (
     Tick,
     WriteFinished,
 )
-from scheduler.framework.now import Now
-from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import failure
 from scheduler.objects.kinds import Kind, kind_of
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler.engine.commands import DeletePod, PatchPodStatus
+from scheduler.messages.commands import DeletePod, PatchPodStatus
 from tests.engine.driver import Cluster
 
 GATED = "waiting for the preemption for this pod to be finished"

@@ -6,7 +6,7 @@ from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import MOST_CANDIDATES, MOST_NAMES, AttemptMemory
 from scheduler.engine.explain import attempt_page, pod_page
 from scheduler.framework.diagnosis import Diagnosis
-from scheduler.framework.status import unschedulable
+from scheduler.messages.status import unschedulable
 from scheduler.preemption.evaluation import PreemptionEvidence
 from scheduler.preemption.summary import PreemptionSummary
 from tests.engine.driver import Cluster

@@ -4,10 +4,10 @@ import pytest
 
 from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE
 from scheduler.engine.binding_cycle import go_duration
-from scheduler.engine.commands import BindPod, PatchPodStatus, RunPlugin
-from scheduler.engine.stimuli import PluginFinished, ShutdownRequested
 from scheduler.framework.plugin import PreFlight, Wait
-from scheduler.framework.status import SKIP, failure, unschedulable
+from scheduler.messages.commands import BindPod, PatchPodStatus, RunPlugin
+from scheduler.messages.status import SKIP, failure, unschedulable
+from scheduler.messages.stimuli import PluginFinished, ShutdownRequested
 from tests.engine.driver import Cluster
 from tests.engine.scripted import calls_of, scripted, works, works_in_parallel
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE
-from scheduler.engine.commands import BindPod, CallExtender, DeletePod, PatchPodStatus
-from scheduler.engine.stimuli import ObjectObserved, Tick
+from scheduler.messages.commands import BindPod, CallExtender, DeletePod, PatchPodStatus
+from scheduler.messages.stimuli import ObjectObserved, Tick
 from scheduler.objects.kinds import Kind, decode
 from tests.builders import node_json, pod_json
 from tests.engine.driver import Cluster

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.engine.commands import DeletePod, PatchPodStatus
 from scheduler.framework.plugin import Wait
+from scheduler.messages.commands import DeletePod, PatchPodStatus
 from tests.engine.driver import Cluster
 from tests.engine.preempting import GATED, bound, cluster_of, is_gated, own_status, remove, running
 from tests.engine.scripted import scripted

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.engine.commands import BindPod, PatchPodStatus
 from scheduler.engine.failure import MAX_NOTE_BYTES, cut_note
 from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
-from scheduler.framework.status import failure, unschedulable
+from scheduler.messages.commands import BindPod, PatchPodStatus
+from scheduler.messages.status import failure, unschedulable
 from tests.engine.driver import Cluster
 from tests.engine.scripted import scripted, works
 

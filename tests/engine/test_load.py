@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scheduler.engine.commands import BindPod, PatchPodStatus, WriteEvent
-from scheduler.engine.stimuli import ObjectObserved
+from scheduler.messages.commands import BindPod, PatchPodStatus, WriteEvent
+from scheduler.messages.stimuli import ObjectObserved
 from scheduler.objects.kinds import Kind
 from tests import builders
 from tests.engine.driver import Cluster

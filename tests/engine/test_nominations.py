@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.engine.commands import PatchPodStatus, RunPlugin
 from scheduler.framework.plugin import PreFlight, Wait
-from scheduler.framework.status import SKIP, unschedulable
+from scheduler.messages.commands import PatchPodStatus, RunPlugin
+from scheduler.messages.status import SKIP, unschedulable
 from scheduler.objects.pod import Pod
 from tests.engine.driver import Cluster
 from tests.engine.preempting import bound, cluster_of, own_status, remove, running

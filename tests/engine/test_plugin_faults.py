@@ -10,7 +10,7 @@ import pytest
 from scheduler.engine.attempt import ERROR, UNSCHEDULABLE
 from scheduler.framework.plugin import Reads
 from scheduler.framework.post_filter import PostFilterAnswer, nominate
-from scheduler.framework.status import SKIP, failure
+from scheduler.messages.status import SKIP, failure
 from tests.engine.driver import Cluster
 from tests.engine.scripted import broken, scripted
 

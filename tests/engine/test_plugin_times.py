@@ -9,7 +9,7 @@ import pytest
 from scheduler.engine.attempt import Attempt
 from scheduler.framework.plugin import Wait
 from scheduler.framework.plugin_times import PluginTimes
-from scheduler.framework.status import SKIP, failure, unschedulable
+from scheduler.messages.status import SKIP, failure, unschedulable
 from tests.engine.driver import Cluster
 from tests.engine.scripted import broken, scripted, works
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.engine.commands import DeletePod, EvictPod, PatchPodStatus
-from scheduler.engine.preemption_policy import REFUSED_SECONDS
-from scheduler.engine.removal import BUDGET_SECONDS
+from scheduler.engine.making_room.policies import REFUSED_SECONDS
+from scheduler.engine.making_room.removals import BUDGET_SECONDS
 from scheduler.framework.post_filter import NominationMode
+from scheduler.messages.commands import DeletePod, EvictPod, PatchPodStatus
 from tests.builders import budget, owner_json
 from tests.engine.driver import Cluster
 

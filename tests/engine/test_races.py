@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from scheduler.engine.attempt import UNSCHEDULABLE
-from scheduler.engine.commands import BindPod, DeletePod, PatchPodStatus, RunPlugin
 from scheduler.framework.plugin import PreFlight, State, Wait
-from scheduler.framework.status import SKIP, unresolvable, unschedulable
+from scheduler.messages.commands import BindPod, DeletePod, PatchPodStatus, RunPlugin
+from scheduler.messages.status import SKIP, unresolvable, unschedulable
 from tests import builders
 from tests.engine.driver import Cluster
 from tests.engine.preempting import bound, cluster_of, is_gated, own_status, remove, running

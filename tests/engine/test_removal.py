@@ -3,8 +3,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler.engine.commands import DeletePod, EvictPod, PatchPodStatus
-from scheduler.engine.stimuli import Reconciled, WriteFinished
+from scheduler.messages.commands import DeletePod, EvictPod, PatchPodStatus
+from scheduler.messages.stimuli import Reconciled, WriteFinished
 from tests.engine.driver import Cluster
 
 TOLD = "Preempted by pod pod-high on node n"

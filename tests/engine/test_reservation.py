@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from scheduler.engine.attempt import UNSCHEDULABLE
-from scheduler.engine.commands import BindPod
 from scheduler.framework.plugin import Wait
-from scheduler.framework.status import unschedulable
+from scheduler.messages.commands import BindPod
+from scheduler.messages.status import unschedulable
 from tests.engine.driver import Cluster
 from tests.engine.scripted import broken, calls_of, scripted
 

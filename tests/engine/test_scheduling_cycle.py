@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from scheduler.engine.attempt import ERROR, UNSCHEDULABLE
-from scheduler.engine.commands import WriteEvent
 from scheduler.framework.plugin import NodeSubset
 from scheduler.framework.post_filter import PostFilterAnswer
-from scheduler.framework.status import SKIP, Code, Refusal, failure, unresolvable, unschedulable
+from scheduler.messages.commands import WriteEvent
+from scheduler.messages.status import SKIP, Code, Refusal, failure, unresolvable, unschedulable
 from tests.engine.driver import Cluster
 from tests.engine.scripted import calls_of, scripted
 

@@ -9,7 +9,7 @@ from scheduler.framework.diagnosis import (
     fit_error_text,
     outside_node_set,
 )
-from scheduler.framework.status import Code, Refusal, unresolvable, unschedulable
+from scheduler.messages.status import Code, Refusal, unresolvable, unschedulable
 
 CPU = unschedulable("Insufficient cpu").by("NodeResourcesFit")
 BOTH = unschedulable("Insufficient cpu", "Insufficient memory").by("NodeResourcesFit")

@@ -8,7 +8,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.per_node import NodeView, PerNodeFilter, PerNodeScore
 from scheduler.framework.plugin import FilterPlugin, Rows, ScorePlugin, Scores, State, Verdicts
-from scheduler.framework.status import Refusal, unschedulable
+from scheduler.messages.status import Refusal, unschedulable
 from scheduler.objects.node import Node
 from tests.builders import node, pod
 from tests.plugins.clusters import cluster, info, raw_scores, refusals

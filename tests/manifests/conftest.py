@@ -8,15 +8,15 @@ import time
 import pytest
 from prometheus_client.exposition import generate_latest
 
-from scheduler.cli_run import prepare
+from scheduler.cli.run import prepare
 from scheduler.compose import build_engine
-from scheduler.controller.engine_gauges import GaugesOfEngine
 from scheduler.controller.parts import Parts
 from scheduler.controller.reload import NewConfiguration
+from scheduler.controller.report.engine_gauges import GaugesOfEngine
 from scheduler.controller.run import Shell
 from scheduler.engine.attempt import SCHEDULED, UNSCHEDULABLE, Attempt
 from scheduler.errors import ConfigurationError
-from scheduler.framework.now import Now
+from scheduler.messages.now import Now
 from tests.manifests.documents import deployed_flags
 
 _SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? ", re.MULTILINE)

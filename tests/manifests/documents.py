@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from scheduler.cli_flags import StatedFlags, read_flags
+from scheduler.cli.flags import StatedFlags, read_flags
 
 Document = dict[str, Any]
 

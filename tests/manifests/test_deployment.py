@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import tomllib
 
-from scheduler.cli_run import own_pod, prepare
+from scheduler.cli.run import own_pod, prepare
 from scheduler.config.loading import load
 from scheduler.config.tandem import Nominations
 from scheduler.controller.run import EVENT_SETTLE_SECONDS, LEASE_OVERDUE_SECONDS
-from scheduler.engine.commands import PodReference
+from scheduler.messages.references import PodReference
 from tests.manifests.documents import CONFIGURATION, ROOT, container, deployed_flags, pod_spec, the
 
 

@@ -6,13 +6,13 @@ import re
 
 import typer
 
-from scheduler.cli import app
-from scheduler.cli_flags import FLAGS
-from scheduler.cli_reload import AT_START_ONLY
+from scheduler.cli.app import app
+from scheduler.cli.flags import FLAGS
+from scheduler.cli.reload import AT_START_ONLY
 from scheduler.config.tandem import Limits
 from scheduler.controller.run import EVENT_SETTLE_SECONDS, LEASE_OVERDUE_SECONDS
 from scheduler.controller.settings import LeaderElectionSettings, ShellSettings, WriterSettings
-from scheduler.controller.writer import CROWD_SECONDS, PRESS_SECONDS
+from scheduler.controller.write.writer import CROWD_SECONDS, PRESS_SECONDS
 from tests.manifests.documents import BASE, MANIFESTS, ROOT, pod_spec, the
 
 TEXT = (ROOT / "docs" / "operations.md").read_text()

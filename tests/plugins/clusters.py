@@ -20,7 +20,7 @@ from scheduler.framework.plugin import (
     ScorePlugin,
     State,
 )
-from scheduler.framework.status import SKIP, Refusal
+from scheduler.messages.status import SKIP, Refusal
 from scheduler.objects.kinds import kind_of
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node

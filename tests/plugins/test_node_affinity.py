@@ -7,7 +7,7 @@ import pytest
 from scheduler.config.args import decode_args
 from scheduler.framework.events import Hint
 from scheduler.framework.plugin import NodeSubset
-from scheduler.framework.status import SKIP, Code, Refusal
+from scheduler.messages.status import SKIP, Code, Refusal
 from scheduler.plugins.node_affinity import NodeAffinity, NodeAffinityArgs
 from tests.builders import affinity_json, node, node_term
 from tests.plugins.clusters import cluster, info, normalized_scores, raw_scores, reasons, refusals

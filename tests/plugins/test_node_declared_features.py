@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from scheduler.framework.events import Hint
-from scheduler.framework.status import SKIP, Code, Refusal
+from scheduler.messages.status import SKIP, Code, Refusal
 from scheduler.plugins.node_declared_features import (
     RESTART_ALL_CONTAINERS,
     USER_NAMESPACES_ON_HOST_NETWORK,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.framework.events import Hint
-from scheduler.framework.status import SKIP, Code, Refusal
+from scheduler.messages.status import SKIP, Code, Refusal
 from scheduler.plugins.node_ports import NodePorts
 from tests.builders import Json, container_json, node, pod
 from tests.plugins.clusters import cluster, info, refusals

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from scheduler.framework.events import Hint
-from scheduler.framework.status import Code
+from scheduler.messages.status import Code
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
 from tests.builders import node
 from tests.plugins.clusters import cluster, info, refusals

@@ -9,7 +9,7 @@ import pytest
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Hint, Resource
 from scheduler.framework.plugin import State
-from scheduler.framework.status import SKIP, Code
+from scheduler.messages.status import SKIP, Code
 from scheduler.objects.meta import ApiObject
 from scheduler.plugins.node_volume_limits import TOO_MANY, NodeVolumeLimits
 from tests import builders

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scheduler.plugins.node_resources_fit_args import UtilizationShapePoint
 from scheduler.plugins.normalization import default_normalize, shape_scores
+from scheduler.plugins.resources.fit_args import UtilizationShapePoint
 
 
 @pytest.mark.parametrize(

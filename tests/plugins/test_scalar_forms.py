@@ -14,19 +14,19 @@ from scheduler.plugins.node_affinity import NodeAffinity
 from scheduler.plugins.node_declared_features import RESTART_ALL_CONTAINERS, NodeDeclaredFeatures
 from scheduler.plugins.node_name import NodeName
 from scheduler.plugins.node_ports import NodePorts
-from scheduler.plugins.node_resources_balanced_allocation import (
-    NodeResourcesBalancedAllocation,
-    NodeResourcesBalancedAllocationArgs,
-)
-from scheduler.plugins.node_resources_fit import NodeResourcesFit
-from scheduler.plugins.node_resources_fit_args import (
+from scheduler.plugins.node_unschedulable import NodeUnschedulable
+from scheduler.plugins.resources.fit_args import (
     NodeResourcesFitArgs,
     RequestedToCapacityRatioParam,
     ResourceSpec,
     ScoringStrategy,
     UtilizationShapePoint,
 )
-from scheduler.plugins.node_unschedulable import NodeUnschedulable
+from scheduler.plugins.resources.node_resources_balanced_allocation import (
+    NodeResourcesBalancedAllocation,
+    NodeResourcesBalancedAllocationArgs,
+)
+from scheduler.plugins.resources.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.taint_toleration import TaintToleration
 from tests.builders import affinity_json, container_json, node, node_term, pod
 from tests.plugins.clusters import cluster, info, raw_scores, refusals

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from scheduler.framework.events import Hint
-from scheduler.framework.status import Code
+from scheduler.messages.status import Code
 from scheduler.plugins.scheduling_gates import SchedulingGates
 from tests.plugins.clusters import info
 

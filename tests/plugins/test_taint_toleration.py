@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.framework.events import Hint
-from scheduler.framework.status import Code
+from scheduler.messages.status import Code
 from scheduler.plugins.taint_toleration import TaintToleration
 from tests.builders import node
 from tests.plugins.clusters import cluster, info, normalized_scores, raw_scores, refusals

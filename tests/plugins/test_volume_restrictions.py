@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Hint, Resource
-from scheduler.framework.status import SKIP, Code, Refusal
+from scheduler.messages.status import SKIP, Code, Refusal
 from scheduler.plugins.volume_restrictions import CLAIM_TAKEN, DISK_TAKEN, VolumeRestrictions
 from tests import builders
 from tests.plugins.clusters import cluster, info, refusals

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler.framework.events import Hint, Resource
-from scheduler.framework.status import SKIP, Code, Refusal
+from scheduler.messages.status import SKIP, Code, Refusal
 from scheduler.plugins.volume_zone import OTHER_ZONE, VolumeZone
 from tests import builders
 from tests.plugins.clusters import cluster, info, refusals

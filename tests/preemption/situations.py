@@ -12,7 +12,7 @@ from scheduler.framework.diagnosis import NOT_LOOKED_AT, Diagnosis
 from scheduler.framework.node_filter import filter_with_nominated, rivals
 from scheduler.framework.plugin import FilterPlugin, NodeSubset, Plugin, PreFilterPlugin, State
 from scheduler.framework.post_filter import PostFilterContext
-from scheduler.framework.status import Refusal, Skip
+from scheduler.messages.status import Refusal, Skip
 from scheduler.objects.kinds import kind_of
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node

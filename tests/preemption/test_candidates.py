@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from scheduler.framework.status import failure, unresolvable, unschedulable
+from scheduler.messages.status import failure, unresolvable, unschedulable
 from scheduler.preemption.candidates import candidates_wanted, potential_rows, walk
 from tests.builders import node, pod
 from tests.preemption.situations import Situation

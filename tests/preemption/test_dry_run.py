@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.config.tandem import PDBPolicy
 from scheduler.framework.plugin import FilterPlugin, Rows, State, Verdicts
-from scheduler.framework.status import Code, Refusal
+from scheduler.messages.status import Code, Refusal
 from scheduler.objects.budget import PodDisruptionBudget
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.framework.status import Refusal, unresolvable, unschedulable
+from scheduler.messages.status import Refusal, unresolvable, unschedulable
 from scheduler.preemption.eligibility import why_not_eligible
 from scheduler.preemption.policy import UPSTREAM_POLICY, PreemptionPolicy
 from tests.builders import node, pod

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.framework.plugin import FilterPlugin, Rows, State, Verdicts
 from scheduler.framework.post_filter import CLEAR_NOMINATION, KEEP_NOMINATION, nominate
-from scheduler.framework.status import Code, Refusal, unresolvable, unschedulable
+from scheduler.messages.status import Code, Refusal, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.preemption.evaluation import Candidates, Extent, conclude, evaluate
 from scheduler.preemption.pod_columns import PodColumns

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.plugin import FilterPlugin, Plugin, Reads, Rows, State, Verdicts
 from scheduler.framework.post_filter import PostFilterContext
-from scheduler.framework.status import unschedulable
+from scheduler.messages.status import unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.preemption.evaluation import Extent, evaluate
 from scheduler.preemption.pod_columns import PodColumns

@@ -12,7 +12,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.tandem import PDBPolicy
 from scheduler.framework.plugin import FilterPlugin, Reads, Rows, State, Verdicts
 from scheduler.framework.post_filter import PostFilterContext
-from scheduler.framework.status import unschedulable
+from scheduler.messages.status import unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.preemption.candidates import potential_rows
 from scheduler.preemption.dry_run import Candidate, dry_run_node, trial_of

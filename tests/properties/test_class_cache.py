@@ -16,12 +16,12 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.compose import build_profiles
 from scheduler.config.loading import load
 from scheduler.errors import PluginError
-from scheduler.framework.classes import ClassCache, PodClass
-from scheduler.framework.nominated_overlay import NominatedOverlay
+from scheduler.framework.classes.cache import ClassCache, PodClass
+from scheduler.framework.classes.nominated_overlay import NominatedOverlay
 from scheduler.framework.per_node import PerNodeFilter, PerNodeScore
 from scheduler.framework.plugin import Reads
 from scheduler.framework.profile import Profile
-from scheduler.framework.status import unschedulable
+from scheduler.messages.status import unschedulable
 from scheduler.objects.kinds import Kind
 from scheduler.plugins.registry import registry
 from tests import builders

@@ -17,8 +17,8 @@ from scheduler.framework.events import (
     Resource,
     always_queue,
 )
-from scheduler.framework.now import Now
-from scheduler.framework.status import Refusal, unresolvable
+from scheduler.messages.now import Now
+from scheduler.messages.status import Refusal, unresolvable
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.queue.facts import QueueFacts
 from scheduler.queue.hints import HintMap

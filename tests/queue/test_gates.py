@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
-from scheduler.framework.status import Code, Refusal, unresolvable
+from scheduler.messages.status import Code, Refusal, unresolvable
 from scheduler.queue.facts import QueueFacts
 from scheduler.queue.gates import Gates
 from scheduler.queue.known_pods import KnownPods

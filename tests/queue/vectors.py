@@ -19,9 +19,9 @@ from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import ClusterEvent, Hint
-from scheduler.framework.now import Now
 from scheduler.framework.plugin import Plugin, PreEnqueuePlugin, QueueSortPlugin
 from scheduler.framework.post_filter import CLEAR_NOMINATION, KEEP_NOMINATION, nominate
+from scheduler.messages.now import Now
 from scheduler.objects.kinds import KINDS, Kind, decode
 from scheduler.queue.cluster_events import pod_events
 from scheduler.queue.facts import QueueFacts

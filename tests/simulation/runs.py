@@ -5,7 +5,7 @@ from __future__ import annotations
 from scheduler.compose import build_engine
 from scheduler.config.loading import Configuration, load
 from scheduler.engine.engine import Engine
-from scheduler.framework.now import Now
+from scheduler.messages.now import Now
 from scheduler.simulate.workload import RandomWorkload
 from scheduler.simulate.world import CALM, ROUGH, EngineFactory, Trouble, World
 

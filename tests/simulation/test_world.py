@@ -2,8 +2,9 @@
 
 import pytest
 
-from scheduler.engine.commands import BindPod, PodReference
 from scheduler.errors import InvariantViolation
+from scheduler.messages.commands import BindPod
+from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.workload import node_document, pod_document
 from scheduler.simulate.world import Trouble, World

@@ -23,7 +23,7 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
 )
-from scheduler.framework.status import Refusal, unschedulable
+from scheduler.messages.status import Refusal, unschedulable
 from scheduler.objects.kinds import Kind
 from scheduler.objects.node import Node
 from scheduler.testing import Cluster, ContractViolation, check_contract, node, pod

@@ -31,7 +31,7 @@ from scheduler.framework.plugin import (
     Scores,
     State,
 )
-from scheduler.framework.status import SKIP, Refusal, Skip, unschedulable
+from scheduler.messages.status import SKIP, Refusal, Skip, unschedulable
 from scheduler.objects.node import Node
 
 NOT_A_CLASS = 3

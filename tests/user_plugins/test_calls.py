@@ -9,11 +9,11 @@ import pytest
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.compose import build_profiles
 from scheduler.config.loading import load
-from scheduler.controller.client import ApiClient
-from scheduler.controller.plugin_calls import PluginCalls
-from scheduler.engine.commands import RunPlugin
-from scheduler.engine.stimuli import PluginFinished
-from scheduler.framework.status import Code
+from scheduler.controller.calls.plugin_calls import PluginCalls
+from scheduler.controller.write.client import ApiClient
+from scheduler.messages.commands import RunPlugin
+from scheduler.messages.status import Code
+from scheduler.messages.stimuli import PluginFinished
 from scheduler.user_plugins.calls import SharedClient, plugin_calls
 from tests.builders import pod
 from tests.controller.conftest import until

@@ -10,13 +10,14 @@ import pytest
 
 from scheduler.compose import build_engine
 from scheduler.config.loading import load
-from scheduler.engine.commands import BindPod, Command, PatchPodStatus, WriteEvent
+from scheduler.engine.commands import Command
 from scheduler.engine.engine import Engine
-from scheduler.engine.stimuli import ObjectObserved, Synced, Tick
 from scheduler.framework.events import ClusterEvent
-from scheduler.framework.now import Now
 from scheduler.framework.plugin import NodeSubset, Plugin, Verdicts, Wait
-from scheduler.framework.status import Code, Refusal, unschedulable
+from scheduler.messages.commands import BindPod, PatchPodStatus, WriteEvent
+from scheduler.messages.now import Now
+from scheduler.messages.status import Code, Refusal, unschedulable
+from scheduler.messages.stimuli import ObjectObserved, Synced, Tick
 from scheduler.objects.kinds import kind_of
 from scheduler.plugins.node_name import NodeName
 from scheduler.user_plugins.checked import checked, is_checked

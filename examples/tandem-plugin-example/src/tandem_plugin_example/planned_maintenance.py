@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.per_node import NodeView, PerNodeFilter
 from scheduler.framework.plugin import Reads, State
-from scheduler.framework.status import Refusal, unresolvable
+from scheduler.messages.status import Refusal, unresolvable
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo

@@ -1,0 +1,60 @@
+"""What of a new configuration a running scheduler can take up, and what only a start can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from scheduler.compose import engine_settings
+from scheduler.config.loading import Configuration
+from scheduler.config.rendering import configuration_document
+from scheduler.controller.reload import NewConfiguration
+from scheduler.controller.write.client import ApiClient
+from scheduler.engine.engine import Engine
+from scheduler.errors import ConfigurationError, Fault
+from scheduler.framework.profile import Profile
+from scheduler.messages.now import Now
+from scheduler.user_plugins.calls import plugin_calls
+
+AT_START_ONLY: Final[tuple[tuple[str, Callable[[Configuration], object]], ...]] = (
+    ("leaderElection", lambda one: one.kube.leader_election),
+    ("clientConnection", lambda one: one.kube.client_connection),
+    ("delayCacheUntilActive", lambda one: one.kube.delay_cache_until_active),
+    ("limits", lambda one: one.tandem.limits),
+)
+"""Settings of which a change is legal, and waits for the next start."""
+
+
+def new_configuration(
+    engine: Engine,
+    started_with: Configuration,
+    configuration: Configuration,
+    profiles: dict[str, Profile],
+    make_client: Callable[[], ApiClient],
+    warnings: tuple[str, ...],
+) -> NewConfiguration:
+    """Raises ConfigurationError for a change after which decisions would be neither the old nor the new ones."""
+    faults = []
+    if configuration.kube.extenders != started_with.kube.extenders:
+        faults.append(Fault("extenders", "can't change while running: start again"))
+    sort = next(iter(profiles.values())).queue_sort
+    if type(sort) is not type(next(iter(engine.profiles.values())).queue_sort):
+        faults.append(Fault("profiles", f"queueSort {sort.name} can't take over while running: start again"))
+    if faults:
+        raise ConfigurationError(faults)
+    waiting = tuple(
+        f"{name} takes effect at the next start"
+        for name, part in AT_START_ONLY
+        if part(configuration) != part(started_with)
+    )
+    settings = engine_settings(configuration)
+
+    def swap(now: Now) -> bool:
+        return engine.replace_profiles(profiles, settings, now)
+
+    return NewConfiguration(
+        swap,
+        configuration_document(configuration.kube, with_keys=False),
+        plugin_calls(profiles, make_client),
+        warnings + waiting,
+    )

@@ -1,0 +1,270 @@
+"""Claims, volumes, classes and attachments as scheduling needs them, with what was decided but is not written yet.
+
+Storage objects live in the ObjectStore like all others; this keeps what is found by anything but their key, lays
+assumptions over PersistentVolumes and claims, and remembers what each pod on its way to a node has set aside
+(reference volumes.md §3). ``observe`` must be told of every change of a storage kind, after the store and before the
+queue: a pod that is woken by a change has to find it here. Changes that it was not told of are noticed by the kind's
+version, and cost a pass over all objects of the kind.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.cluster.node_matching import matches_selector
+from scheduler.cluster.object_store import ObjectStore
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.table import NodeTable
+from scheduler.cluster.volumes.assumed import AssumedObjects
+from scheduler.cluster.volumes.attached import AttachedVolumes
+from scheduler.cluster.volumes.disks import Disk, DiskUsers
+from scheduler.cluster.volumes.index import StorageIndex
+from scheduler.cluster.volumes.pools import CapacityPool, VolumePool
+from scheduler.cluster.volumes.reserved import EFFECT, Release, Reservation, VolumeEffect
+from scheduler.errors import InvariantViolation
+from scheduler.objects.kinds import Kind
+from scheduler.objects.node_selectors import NodeSelector
+from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim, VolumeAttachment
+
+STORAGE_KINDS = (
+    Kind.PERSISTENT_VOLUME_CLAIM,
+    Kind.PERSISTENT_VOLUME,
+    Kind.STORAGE_CLASS,
+    Kind.CSI_NODE,
+    Kind.CSI_STORAGE_CAPACITY,
+    Kind.VOLUME_ATTACHMENT,
+)
+"""The kinds that something is kept of."""
+
+_MOST_MASKS = 256
+
+
+class Volumes:
+    """One of the tallies of the cluster cache: told of every pod that comes to a row or leaves it."""
+
+    def __init__(
+        self,
+        table: NodeTable,
+        objects: ObjectStore,
+        assumed_volumes: AssumedObjects[PersistentVolume] | None = None,
+        assumed_claims: AssumedObjects[PersistentVolumeClaim] | None = None,
+    ) -> None:
+        self._table = table
+        self._objects = objects
+        self._users: dict[str, Counter[int]] = {}
+        """Claim → row → pods there that use it."""
+        self.version = 0
+        """Grows whenever the users of any claim change."""
+        self._seen: dict[Kind, int] = dict.fromkeys(STORAGE_KINDS, 0)
+        self._assumed_volumes = assumed_volumes or AssumedObjects(Kind.PERSISTENT_VOLUME, objects)
+        self._assumed_claims = assumed_claims or AssumedObjects(Kind.PERSISTENT_VOLUME_CLAIM, objects)
+        self._reservations: dict[str, Reservation] = {}
+        self._index = StorageIndex(objects, self._assumed_volumes)
+        self._attached = AttachedVolumes(table, objects, self._index)
+        self._disks = DiskUsers()
+        self._masks: OrderedDict[NodeSelector, npt.NDArray[np.bool_]] = OrderedDict()
+        self._masks_of = (-1, -1)
+
+    # --- pods ---------------------------------------------------------------------------------------------------------
+
+    def add(self, info: PodInfo, row: int) -> None:
+        if not info.pod.spec.volumes:
+            return
+        for claim in _claims_of(info):
+            self._users.setdefault(claim, Counter())[row] += 1
+            self.version += 1
+        self._attached.add(info, row)
+        self._disks.add(info, row)
+
+    def remove(self, info: PodInfo, row: int) -> None:
+        if not info.pod.spec.volumes:
+            return
+        for claim in _claims_of(info):
+            rows = self._users[claim]
+            rows[row] -= 1
+            if not rows[row]:
+                del rows[row]
+            if not rows:
+                del self._users[claim]
+            self.version += 1
+        self._attached.remove(info, row)
+        self._disks.remove(info, row)
+        self._release(info.uid)
+
+    def replace(self, known: PodInfo, info: PodInfo, row: int) -> None:
+        """Another version of a pod on its row."""
+        if known.pod.spec.volumes or info.pod.spec.volumes:
+            self.remove(known, row)
+            self.add(info, row)
+
+    def users(self, claim: str) -> int:
+        """How many pods on nodes that exist use a claim (``namespace/name``) by their PersistentVolumeClaim volumes.
+        What ran on a node that is gone uses nothing, as kube-scheduler 1.36 sees it."""
+        nodes = self._table.nodes
+        return sum(count for row, count in self._users.get(claim, {}).items() if nodes[row] is not None)
+
+    def rows_with_disks(self, disks: Iterable[Disk]) -> Collection[int]:
+        """Rows where some pod has a disk that may be one of these."""
+        return self._disks.rows_with(disks)
+
+    def is_of(self, table: NodeTable) -> bool:
+        """Whether rows here mean rows of this table. They do not where the table is a private copy for a what-if."""
+        return table is self._table
+
+    # --- objects ------------------------------------------------------------------------------------------------------
+
+    def observe(self, kind: Kind, old: Any, new: Any) -> None:
+        """The store has just put ``new`` in the place of ``old`` (None: there was none, or there is none any more)."""
+        seen = self._seen.get(kind)
+        if seen is None or (old is None and new is None) or seen + 1 != self._objects.version(kind):
+            return
+        self._seen[kind] = seen + 1
+        changed = new if new is not None else old
+        match kind:
+            case Kind.PERSISTENT_VOLUME:
+                self._assumed_volumes.settle(changed.key)
+                self._index.change(kind, old, new)
+                if old is None or new is None or old.spec.csi != new.spec.csi:
+                    self._attached.mark_volume(changed.key)
+            case Kind.PERSISTENT_VOLUME_CLAIM:
+                self._assumed_claims.settle(changed.key)
+                self._index.change(kind, old, new)
+                self._attached.mark_claim(changed.key)
+            case Kind.CSI_STORAGE_CAPACITY:
+                self._index.change(kind, old, new)
+            case Kind.VOLUME_ATTACHMENT:
+                self._index.change(kind, old, new)
+                for attachment in (old, new):
+                    if isinstance(attachment, VolumeAttachment):
+                        self._attached.mark_node(attachment.spec.node_name)
+            case Kind.CSI_NODE:
+                self._attached.mark_node(changed.key)
+            case _:
+                self._attached.mark_everything()
+
+    def _catch_up(self) -> None:
+        for kind, seen in self._seen.items():
+            version = self._objects.version(kind)
+            if seen != version:
+                self._seen[kind] = version
+                self._index.rebuild(kind)
+                self._attached.mark_everything()
+
+    def pool(self, storage_class: str) -> VolumePool:
+        """The PersistentVolumes of a class, as assumed."""
+        self._catch_up()
+        return self._index.pool(storage_class)
+
+    def capacity(self, storage_class: str) -> CapacityPool:
+        """What drivers say they can still make of a class."""
+        self._catch_up()
+        return self._index.capacity(storage_class)
+
+    @property
+    def attached(self) -> AttachedVolumes:
+        """How many volumes each row has and can have; up to date."""
+        self._catch_up()
+        self._attached.refresh()
+        return self._attached
+
+    def matching_rows(self, selector: NodeSelector) -> npt.NDArray[np.bool_]:
+        """Rows that a volume's node affinity accepts by their labels: bool, one a row. Do not change it."""
+        table = self._table
+        now = (table.node_version, table.size)
+        if now != self._masks_of:
+            self._masks.clear()
+            self._masks_of = now
+        mask = self._masks.get(selector)
+        if mask is None:
+            mask = self._masks[selector] = matches_selector(table, selector, slice(0, table.size))
+            if len(self._masks) > _MOST_MASKS:
+                self._masks.popitem(last=False)
+        return mask
+
+    # --- assumptions --------------------------------------------------------------------------------------------------
+
+    def volume(self, name: str) -> PersistentVolume | None:
+        """The volume with what was decided about it."""
+        return self._assumed_volumes.get(name)
+
+    def claim(self, key: str) -> PersistentVolumeClaim | None:
+        """The claim (``namespace/name``) with what was decided about it."""
+        return self._assumed_claims.get(key)
+
+    def reservation(self, pod_uid: str) -> Reservation | None:
+        """What the pod has set aside on its way to its node; None if all its claims were bound before."""
+        return self._reservations.get(pod_uid)
+
+    def apply(self, effect: VolumeEffect) -> None:
+        """Do what an effect asks for. Raises OutOfSync, and then has changed nothing; ValueError for a foreign kind."""
+        change = effect.subject
+        if effect.kind != EFFECT or not isinstance(change, Reservation | Release):
+            raise ValueError(f'nobody applies effects of kind "{effect.kind}"')
+        if isinstance(change, Release):
+            self._release(change.pod_uid)
+            return
+        self._reservations[change.pod_uid] = change
+        try:
+            for binding in change.bindings:
+                if binding.is_changed:
+                    self._assumed_volumes.assume(binding.volume)
+                    self._index.refresh_volume(binding.volume.metadata.name)
+            for provision in change.provisions:
+                self._assumed_claims.assume(provision.claim)
+        except Exception:
+            self._release(change.pod_uid)
+            raise
+
+    def _release(self, pod_uid: str) -> None:
+        reservation = self._reservations.pop(pod_uid, None)
+        if reservation is None:
+            return
+        for binding in reservation.bindings:
+            self._assumed_volumes.restore(binding.volume)
+            self._index.refresh_volume(binding.volume.metadata.name)
+        for provision in reservation.provisions:
+            self._assumed_claims.restore(provision.claim)
+
+    # --- copies and invariants ----------------------------------------------------------------------------------------
+
+    def copy(self, table: NodeTable) -> Volumes:
+        """The same for a copy of the table, to be kept while this goes on changing; the objects stay shared."""
+        other = Volumes(table, self._objects, self._assumed_volumes.copy(), self._assumed_claims.copy())
+        for row, pods in enumerate(table.pods):
+            for info in pods.values():
+                other.add(info, row)
+        other._reservations = dict(self._reservations)
+        other.version = self.version
+        return other
+
+    def check(self) -> None:
+        """Raise InvariantViolation unless a recount of all pods gives the same."""
+        recount = Volumes(self._table, self._objects)
+        for row, pods in enumerate(self._table.pods):
+            for info in pods.values():
+                recount.add(info, row)
+        if recount._users != self._users:
+            raise InvariantViolation("users of claims differ from a recount")
+        if dict(recount._disks.items()) != dict(self._disks.items()):
+            raise InvariantViolation("users of disks differ from a recount")
+        expected, found = recount.attached, self.attached
+        for row, name in enumerate(self._table.names):
+            if expected.on_row(row) != found.on_row(row):
+                raise InvariantViolation(f"volumes attached to {name} differ from a recount")
+        placed = {uid for pods in self._table.pods for uid in pods}
+        for uid in self._reservations:
+            if uid not in placed:
+                raise InvariantViolation(f"{uid} has volumes set aside but is on no node")
+
+
+def _claims_of(info: PodInfo) -> list[str]:
+    return [
+        f"{info.namespace}/{volume.persistent_volume_claim.claim_name}"
+        for volume in info.pod.spec.volumes
+        if volume.persistent_volume_claim is not None
+    ]

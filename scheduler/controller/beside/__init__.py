@@ -1,0 +1,1 @@
+"""What running beside others needs: refusals of kubelets, and the shadow mode."""

@@ -1,0 +1,216 @@
+"""``--shadow``: decide, show and record, but write nothing, beside the scheduler that does place the pods.
+
+It stands in the writer's place. A binding waits here, its pod assumed on our node as ever, until the watch shows
+where the other scheduler has put it (then the two are compared, and the engine's cache has the truth by the same
+event), until the pod is gone, or until the other has taken too long: then the assumption is dropped and the pod tried
+again. Removals of victims wait likewise for the victims to go. Nothing that we would have done is ever believed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from scheduler.controller.report.instruments import Counter
+from scheduler.controller.write.writer import WriteCommand, WriterCounts
+from scheduler.messages.commands import BindPod, CallExtender, DeletePod, EvictPod, RunPlugin, UpdateObject
+from scheduler.messages.references import PodReference
+from scheduler.messages.status import failure
+from scheduler.messages.stimuli import (
+    ExtenderAnswered,
+    ObjectDeleted,
+    ObjectObserved,
+    PluginFinished,
+    Stimulus,
+    WriteFinished,
+)
+from scheduler.objects.pod import Pod
+
+PATIENCE_SECONDS: Final = 60.0
+"""How long the other scheduler may take to place a pod that we have found a node for."""
+SWEEP_SECONDS: Final = 1.0
+MOST_WAITING: Final = 10_000
+"""With so many decisions not yet compared, no further pod is tried."""
+COMPARISONS_KEPT: Final = 1_000
+AGREES, DIFFERS, UNSEEN = "true", "false", "unknown"
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A decision that nobody carries out. ``node`` "": a victim that should go. ``end`` makes the engine's answer."""
+
+    pod: PodReference
+    node: str
+    until: float
+    end: Callable[[str], Stimulus]
+    """From what is wrong, "" for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One decision beside the other scheduler's. ``theirs`` "": it has made none in time."""
+
+    pod: str
+    agrees: str
+    ours: str
+    theirs: str
+
+
+class ShadowWriter:
+    """Takes commands as Writer, PluginCalls and ExtenderCalls do. ``see`` what the watch of pods tells, after the
+    engine has heard of it. ``node_of`` says where a pod is now by the watch: "" for nowhere, None for no such pod.
+    """
+
+    def __init__(
+        self,
+        feed: Callable[[Stimulus], None],
+        node_of: Callable[[PodReference], str | None],
+        counter: Counter,
+        *,
+        patience_seconds: float = PATIENCE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.counts = WriterCounts()
+        self.binds_in_flight = 0
+        self.comparisons: deque[Comparison] = deque(maxlen=COMPARISONS_KEPT)
+        """The newest, in the order in which the others decided."""
+        self._feed = feed
+        self._node_of = node_of
+        self._counter = counter
+        self._patience_seconds = patience_seconds
+        self._clock = clock
+        self._waiting: dict[tuple[str, bool], _Waiting] = {}
+        """By the pod's UID and whether it is a victim; in the order of their ends."""
+        self._sweeper: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._sweeper = asyncio.create_task(self._sweep_for_ever(), name="shadow")
+
+    async def close(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            await asyncio.gather(self._sweeper, return_exceptions=True)
+
+    @property
+    def has_room(self) -> bool:
+        return len(self._waiting) < MOST_WAITING
+
+    @property
+    def is_pressed(self) -> bool:
+        """No binding is sent that an event could be in the way of."""
+        return False
+
+    @property
+    def is_crowded(self) -> bool:
+        """Nothing is written."""
+        return False
+
+    @property
+    def open_writes(self) -> int:
+        return len(self._waiting)
+
+    async def settle(self, _seconds: float) -> bool:
+        """Nothing is under way that could be left behind."""
+        return True
+
+    # --- commands -----------------------------------------------------------------------------------------------------
+
+    def submit(self, command: WriteCommand) -> None:
+        ticket = command.ticket
+
+        def end(problem: str) -> Stimulus:
+            return WriteFinished(ticket, not problem, 409 if problem else 201, "Shadow" if problem else "", problem)
+
+        if isinstance(command, BindPod):
+            self._await(command.pod, command.node, end)
+        elif isinstance(command, DeletePod | EvictPod):
+            self._await(command.pod, "", end)
+        elif isinstance(command, UpdateObject) or ticket:
+            self._answer(end(""))
+
+    def run_plugin(self, command: RunPlugin) -> None:
+        """A user plugin's PreBind and PostBind write what we must not; its Bind is waited for like our own."""
+        ticket = command.ticket
+
+        def end(problem: str) -> Stimulus:
+            return PluginFinished(ticket, failure(problem).by(command.plugin) if problem else None)
+
+        if command.point == "Bind":
+            pod = command.pod
+            self._await(PodReference(pod.namespace, pod.name, pod.uid), command.node, end)
+        elif ticket:
+            self._answer(end(""))
+
+    def call_binder(self, command: CallExtender) -> None:
+        """An extender that would bind. ``command.binds`` is there."""
+        if command.binds is None:
+            raise ValueError("this call does not bind")
+        pod, node = command.binds
+        self._await(pod, node, lambda problem: ExtenderAnswered(command.ticket, b"{}", problem))
+
+    def _await(self, pod: PodReference, node: str, end: Callable[[str], Stimulus]) -> None:
+        key = (pod.uid, not node)
+        self._waiting[key] = _Waiting(pod, node, self._clock() + self._patience_seconds, end)
+        # The watch may have been quicker than the decision. Not from within: the engine is in the middle of a step.
+        asyncio.get_running_loop().call_soon(self._look, key)
+
+    def _answer(self, stimulus: Stimulus) -> None:
+        asyncio.get_running_loop().call_soon(self._feed, stimulus)
+
+    # --- what became of it --------------------------------------------------------------------------------------------
+
+    def see(self, stimuli: Sequence[Stimulus]) -> None:
+        if not self._waiting:
+            return
+        for stimulus in stimuli:
+            if isinstance(stimulus, ObjectObserved | ObjectDeleted) and isinstance(stimulus.object, Pod):
+                for is_victim in (False, True):
+                    self._look((stimulus.object.uid, is_victim))
+
+    def sweep(self) -> None:
+        """End what has waited too long."""
+        now = self._clock()
+        for key, waiting in list(self._waiting.items()):
+            if waiting.until > now:
+                break
+            seconds = f"{self._patience_seconds:g} s"
+            if waiting.node:
+                self._tell(waiting, UNSEEN, "")
+                self._end(key, f"shadow: no other scheduler has bound the pod within {seconds}")
+            else:
+                self._end(key, f"shadow: nobody has removed the pod within {seconds}")
+
+    def _look(self, key: tuple[str, bool]) -> None:
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            return
+        node = self._node_of(waiting.pod)
+        if not waiting.node:
+            if node is None:
+                self._end(key, "")
+        elif node is None:
+            self._end(key, f'shadow: pods "{waiting.pod.name}" not found')
+        elif node:
+            self._tell(waiting, AGREES if node == waiting.node else DIFFERS, node)
+            self._end(key, "")
+
+    def _end(self, key: tuple[str, bool], problem: str) -> None:
+        self._feed(self._waiting.pop(key).end(problem))
+
+    def _tell(self, waiting: _Waiting, agrees: str, theirs: str) -> None:
+        self._counter.child(agrees).add()
+        self.comparisons.append(Comparison(waiting.pod.key, agrees, waiting.node, theirs))
+        log.info("Shadow decision", pod=waiting.pod.key, agrees=agrees, ours=waiting.node, theirs=theirs)
+
+    async def _sweep_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            self.sweep()

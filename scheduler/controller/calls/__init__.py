@@ -1,0 +1,1 @@
+"""Calls out of the engine other than API writes: HTTP extenders and plugins that await."""

@@ -1,0 +1,61 @@
+"""Runs user plugins' PreBind, Bind and PostBind: the only plugin code that may await."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import structlog
+
+from scheduler.messages.commands import RunPlugin
+from scheduler.messages.status import SKIP, Refusal, Skip, failure
+from scheduler.messages.stimuli import PluginFinished
+
+PluginCall = Callable[[Any, str], Awaitable[Refusal | Skip | None]]
+"""``call(pod, node)``: None is success, SKIP leaves it to the next Bind plugin."""
+
+log = structlog.get_logger()
+
+
+class PluginCalls:
+    """``calls`` by (profile, extension point, plugin). A plugin that raises is named in its pod's failure."""
+
+    def __init__(
+        self, on_finished: Callable[[PluginFinished], None], calls: Mapping[tuple[str, str, str], PluginCall]
+    ) -> None:
+        self._on_finished = on_finished
+        self._calls = calls
+        self._running: set[asyncio.Task[None]] = set()
+
+    def add(self, calls: Mapping[tuple[str, str, str], PluginCall]) -> None:
+        """Of a new configuration. Those that are known stay while nothing replaces them: bindings may be under way."""
+        self._calls = {**self._calls, **calls}
+
+    def submit(self, command: RunPlugin) -> None:
+        task = asyncio.create_task(self._run(command), name=f"{command.plugin} {command.point}")
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def close(self) -> None:
+        for task in list(self._running):
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def _run(self, command: RunPlugin) -> None:
+        call = self._calls.get((command.profile, command.point, command.plugin))
+        answer: Refusal | Skip | None
+        try:
+            if call is None:
+                answer = failure(f"plugin {command.plugin} has no {command.point} to run")
+            else:
+                answer = await call(command.pod, command.node)
+        except Exception as error:
+            log.exception("Plugin failed", plugin=command.plugin, point=command.point, node=command.node)
+            answer = failure(f"{type(error).__name__}: {error}")
+        if not command.ticket:
+            return
+        if answer is SKIP or isinstance(answer, Skip):
+            self._on_finished(PluginFinished(command.ticket, None, is_skip=True))
+        else:
+            self._on_finished(PluginFinished(command.ticket, answer.by(command.plugin) if answer else None))

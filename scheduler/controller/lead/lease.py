@@ -1,0 +1,218 @@
+"""Leader election on a Lease, in client-go's record format: one replica writes, the others keep warm.
+
+Times written by other replicas are never compared with ours: a lease counts as expired when it has not *changed* for
+its duration by our own monotonic clock (trap 67).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import structlog
+
+from scheduler.controller.lead.leadership import LeaseToken
+from scheduler.controller.settings import LeaderElectionSettings
+from scheduler.controller.write.client import ApiClient
+from scheduler.errors import ApiError
+from scheduler.objects.kinds import KINDS, Kind, decode_as
+from scheduler.objects.lease import Lease
+from scheduler.objects.timestamps import format_micros
+
+JITTER = 1.2
+
+log = structlog.get_logger()
+
+
+class LeaseElector:
+    """``run`` returns when leadership, once won, is lost; cancel it to give the lease back.
+
+    ``token`` is what writers ask. ``on_won`` and ``on_new_leader`` are called in the elector's own event loop.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        settings: LeaderElectionSettings,
+        identity: str,
+        token: LeaseToken,
+        *,
+        on_won: Callable[[], None],
+        on_new_leader: Callable[[str], None] = lambda _: None,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], int] = time.time_ns,
+        rng: random.Random | None = None,
+    ) -> None:
+        """Raises ConfigurationError for durations that can't work, and for kube-scheduler's own lease."""
+        settings.check()
+        self._client = client
+        self._settings = settings
+        self._identity = identity
+        self._token = token
+        self._on_won = on_won
+        self._on_new_leader = on_new_leader
+        self._monotonic = monotonic
+        self._wall = wall
+        self._rng = rng or random.Random()
+        self._observed: Lease | None = None
+        self._observed_at = 0.0
+        self._leader = ""
+        entry = KINDS[Kind.LEASE]
+        self._collection = entry.collection_path(settings.resource_namespace)
+        self._path = entry.object_path(settings.resource_name, settings.resource_namespace)
+        self._reported = ""
+
+    async def run(self) -> None:
+        """Win, hold, lose. Cancelled while it leads, it releases the lease before it ends."""
+        await self._acquire()
+        self._on_won()
+        try:
+            await self._hold()
+        except asyncio.CancelledError:
+            self._token.revoke()
+            await self._release()
+            raise
+        self._token.revoke()
+        log.error("Leaderelection lost", lease=self._lease_name)
+
+    @property
+    def _lease_name(self) -> str:
+        return f"{self._settings.resource_namespace}/{self._settings.resource_name}"
+
+    async def _acquire(self) -> None:
+        log.info("Attempting to acquire leader lease", lease=self._lease_name, identity=self._identity)
+        while True:
+            if await self._try_once():
+                break
+            await asyncio.sleep(self._settings.retry_period * self._rng.uniform(1.0, JITTER))
+        log.info("Successfully acquired lease", lease=self._lease_name)
+
+    async def _hold(self) -> None:
+        """Renew every retry period; returns when the renew deadline has passed without success."""
+        while True:
+            renewed_at = self._monotonic()
+            await asyncio.sleep(self._settings.retry_period)
+            deadline = renewed_at + self._settings.renew_deadline
+            while not await self._try_once():
+                if self._leader != self._identity or self._monotonic() >= deadline:
+                    return
+                await asyncio.sleep(min(self._settings.retry_period, max(deadline - self._monotonic(), 0.0)))
+
+    async def _try_once(self) -> bool:
+        """Take or renew the lease, if it may be had; True if it is ours now."""
+        began = self._monotonic()
+        try:
+            async with asyncio.timeout(self._settings.renew_deadline):
+                is_ours = await self._take_or_renew()
+        except ApiError as error:
+            self._report(error)
+            # The stored lease may be newer than what we know: look again before the next try.
+            return False
+        except TimeoutError:
+            self._report(ApiError(0, "Timeout", "the API server did not answer within the renew deadline"))
+            return False
+        if is_ours:
+            self._reported = ""
+            self._token.extend(began + self._settings.renew_deadline)
+        return is_ours
+
+    async def _take_or_renew(self) -> bool:
+        try:
+            answer = await self._client.request("GET", self._path)
+        except ApiError as error:
+            if not error.is_not_found:
+                raise
+            return await self._create()
+        lease = decode_as(Lease, answer.body)
+        self._observe(lease)
+        holder = lease.spec.holder_identity or ""
+        if holder and holder != self._identity and not self._is_expired(lease):
+            return False
+        return await self._write(lease, is_renewal=holder == self._identity)
+
+    def _is_expired(self, lease: Lease) -> bool:
+        duration = lease.spec.lease_duration_seconds or self._settings.lease_duration
+        return self._monotonic() >= self._observed_at + duration
+
+    async def _create(self) -> bool:
+        now = format_micros(self._wall())
+        spec = self._spec(acquired=now, renewed=now, transitions=0)
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._settings.resource_name, "namespace": self._settings.resource_namespace},
+            "spec": spec,
+        }
+        return await self._send("POST", self._collection, body)
+
+    async def _write(self, lease: Lease, *, is_renewal: bool) -> bool:
+        now = format_micros(self._wall())
+        transitions = lease.spec.lease_transitions or 0
+        spec = self._spec(
+            acquired=(lease.spec.acquire_time or now) if is_renewal else now,
+            renewed=now,
+            transitions=transitions if is_renewal else transitions + 1,
+        )
+        return await self._put(lease, spec)
+
+    async def _put(self, lease: Lease, spec: dict[str, Any]) -> bool:
+        """With the resourceVersion that was read: who comes second gets a conflict and has lost."""
+        metadata: dict[str, Any] = msgspec.to_builtins(lease.metadata)
+        body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+        return await self._send("PUT", self._path, body)
+
+    async def _send(self, method: str, path: str, body: dict[str, Any]) -> bool:
+        """Whether it was taken; False where somebody else was first."""
+        try:
+            answer = await self._client.request(method, path, body=msgspec.json.encode(body))
+        except ApiError as error:
+            if error.is_conflict:
+                return False
+            raise
+        self._observe(decode_as(Lease, answer.body))
+        return True
+
+    def _spec(self, *, acquired: str, renewed: str, transitions: int) -> dict[str, Any]:
+        return {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": int(self._settings.lease_duration),
+            "acquireTime": acquired,
+            "renewTime": renewed,
+            "leaseTransitions": transitions,
+        }
+
+    async def _release(self) -> None:
+        """Empty the holder, so that the next one need not wait. Failing that, the lease runs out by itself."""
+        try:
+            async with asyncio.timeout(self._settings.renew_deadline):
+                lease = decode_as(Lease, (await self._client.request("GET", self._path)).body)
+                if lease.spec.holder_identity != self._identity:
+                    return
+                now = format_micros(self._wall())
+                spec = self._spec(acquired=now, renewed=now, transitions=lease.spec.lease_transitions or 0)
+                await self._put(lease, spec | {"holderIdentity": "", "leaseDurationSeconds": 1})
+        except (ApiError, TimeoutError) as error:
+            log.warning("Lease could not be released", lease=self._lease_name, error=str(error))
+        else:
+            log.info("Lease released", lease=self._lease_name)
+
+    def _observe(self, lease: Lease) -> None:
+        if self._observed is None or self._observed.spec != lease.spec:
+            self._observed = lease
+            self._observed_at = self._monotonic()
+        holder = lease.spec.holder_identity or ""
+        if holder != self._leader:
+            self._leader = holder
+            if holder:
+                log.info("New leader elected", identity=holder)
+                self._on_new_leader(holder)
+
+    def _report(self, error: ApiError) -> None:
+        text = str(error)
+        if text != self._reported:
+            self._reported = text
+            log.error("Lease could not be taken or renewed", lease=self._lease_name, error=text)

@@ -1,0 +1,1 @@
+"""Logs, metrics, the decision journal and traces, all made from the engine's Attempts."""

@@ -1,0 +1,317 @@
+"""Metrics under kube-scheduler's names, labels and buckets (reference cycle.md §16), made from Attempts.
+
+Dashboards and alerts written for kube-scheduler work unchanged. What is ours alone starts with ``tandem_``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+from scheduler.controller.report.evaluations import Evaluations
+from scheduler.controller.report.instruments import (
+    CounterChild,
+    Gauge,
+    HistogramChild,
+    Instruments,
+    ReadCounter,
+    ReadHistogram,
+    exponential,
+)
+from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE, Attempt
+from scheduler.engine.making_room.removal_times import REMOVAL_BUCKETS, RemovalTimes
+from scheduler.queue.facts import EVENT_BUCKETS, HINT_BUCKETS, Durations
+
+MOST_ATTEMPTS_LABEL = 15
+"""From here on the label ``attempts`` says ``15+``."""
+ALGORITHM_POINTS = frozenset({"PreFilter", "Filter", "PostFilter", "PreScore", "Score", "ScoreExtensionNormalize"})
+QUEUES = ("active", "backoff", "unschedulable", "gated")
+
+
+class EngineGauges(Protocol):
+    """Numbers that the engine can tell at any time. Each is optional for the shell's own tests."""
+
+    def pending_counts(self) -> Mapping[str, int]:
+        """Queue (``active``, ``backoff``, ``unschedulable``, ``gated``) → pods in it."""
+        ...
+
+    def cache_counts(self) -> Mapping[str, int]:
+        """``nodes``, ``pods``, ``assumed_pods``."""
+        ...
+
+    def unschedulable_counts(self) -> Mapping[tuple[str, str], int]:
+        """(plugin, profile) → pods waiting that this plugin rejected."""
+        ...
+
+    def incoming_counts(self) -> Mapping[tuple[str, str], int]:
+        """(queue, event) → pods that entered it so far."""
+        ...
+
+    def inflight_counts(self) -> Mapping[str, int]:
+        """Event → how often it is kept for attempts under way."""
+        ...
+
+    def removal_times(self) -> Mapping[str, RemovalTimes]:
+        """``success`` and ``error`` → how long the removal of victims took."""
+        ...
+
+    def suspension_counts(self) -> Mapping[str, int]:
+        """Reason → how often a node was left out for a preemptor."""
+        ...
+
+    def hint_durations(self) -> Mapping[tuple[str, str, str], Durations]:
+        """(plugin, event, hint) → what asking took."""
+        ...
+
+    def event_durations(self) -> Mapping[str, Durations]:
+        """Event → what handling it took."""
+        ...
+
+
+@dataclass(slots=True)
+class _ProfileChildren:
+    """The children of one (result, profile), looked up once."""
+
+    attempts: CounterChild
+    duration: HistogramChild
+
+
+class SchedulerMetrics:
+    """``observe`` each finished attempt on the event loop's thread; ``registry`` is what ``/metrics`` shows."""
+
+    def __init__(self, wall: Callable[[], int] = time.time_ns) -> None:
+        self._wall = wall
+        self.registry = CollectorRegistry()
+        self.instruments = made = Instruments()
+        short = exponential(0.001, 2, 15)
+        self._attempts = made.counter(
+            "scheduler_schedule_attempts", "Number of attempts to schedule pods, by the result.", ("result", "profile")
+        )
+        self._duration = made.histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Scheduling attempt latency in seconds (scheduling algorithm + binding)",
+            short,
+            ("result", "profile"),
+        )
+        self._algorithm = made.histogram(
+            "scheduler_scheduling_algorithm_duration_seconds", "Scheduling algorithm latency in seconds", short
+        ).child()
+        self._indicator = made.histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue.",
+            exponential(0.01, 2, 20),
+            ("attempts",),
+        )
+        self._pod_attempts = made.histogram(
+            "scheduler_pod_scheduling_attempts",
+            "Number of attempts to successfully schedule a pod.",
+            exponential(1, 2, 5),
+        ).child()
+        self._points = made.histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "Latency for running all plugins of a specific extension point.",
+            exponential(0.0001, 2, 12),
+            ("extension_point", "status", "profile"),
+        )
+        self._plugins = made.histogram(
+            "scheduler_plugin_execution_duration_seconds",
+            "Duration for running a plugin at a specific extension point.",
+            exponential(0.00001, 1.5, 20),
+            ("plugin", "extension_point", "status"),
+        )
+        self._evaluations = Evaluations(
+            "scheduler_plugin_evaluation",
+            "Number of attempts to schedule pods by each plugin and the extension point (available only in PreFilter, "
+            "Filter, PreScore, and Score).",
+        )
+        made.add(self._evaluations)
+        self._permit_waits = made.histogram(
+            "scheduler_permit_wait_duration_seconds", "Duration of waiting on permit.", short, ("result",)
+        )
+        self._after_flush = made.counter(
+            "scheduler_pod_scheduled_after_flush",
+            "Number of pods that were successfully scheduled after being flushed from unschedulablePods due to "
+            "timeout. This metric helps detect potential queueing hint misconfigurations or event handling issues.",
+        ).child()
+        self._preemption_attempts = made.counter(
+            "scheduler_preemption_attempts", "Total preemption attempts in the cluster till now"
+        ).child()
+        self._victims = made.histogram(
+            "scheduler_preemption_victims", "Number of selected preemption victims", exponential(1, 2, 7)
+        ).child()
+        self._shared = made.counter(
+            "tandem_shared_attempts", "Attempts that shared answers with a pod that looks alike."
+        ).child()
+        text = "New configurations while running, by result."
+        self.reloads = made.counter("tandem_config_reloads", text, ("result",))
+        text = "What the cache had missed and was mended, by kind. Each is a bug."
+        self.repairs = made.counter("tandem_cache_repairs", text, ("kind",))
+        text = "Decisions compared with where the other scheduler put the pod; unknown: it has not, in time."
+        self.shadow_decisions = made.counter("tandem_shadow_decisions", text, ("agrees",))
+        text = "Pods that we bound and that the kubelet refused, by its reason."
+        self.kubelet_refusals = made.counter("tandem_kubelet_refusals", text, ("reason",))
+        self.bind_seconds: Callable[[], float | None] = lambda: None
+        """How long the binding took with which the attempt ends that is being observed."""
+        self._by_profile: dict[tuple[str, str], _ProfileChildren] = {}
+        self._point_children: dict[tuple[str, str, str], HistogramChild] = {}
+        self.registry.register(made)
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self.registry)
+
+    def observe(self, attempt: Attempt) -> None:
+        """Call right when the attempt ends. One without a result (its pod went away) counts for nothing."""
+        result = attempt.result
+        if not result:
+            return
+        profile = attempt.scheduler_name
+        children = self._by_profile.get((result, profile))
+        if children is None:
+            children = _ProfileChildren(self._attempts.child(result, profile), self._duration.child(result, profile))
+            self._by_profile[result, profile] = children
+        children.attempts.value += 1.0
+        spent = (self._wall() - attempt.started_wall) / 1e9
+        algorithm = 0.0
+        for point, seconds in attempt.durations.items():
+            if point in ALGORITHM_POINTS:
+                algorithm += seconds
+            self._observe_point(point, result, profile, seconds)
+        bind_seconds = self.bind_seconds()
+        if bind_seconds is not None:
+            self._observe_point("Bind", result, profile, bind_seconds)
+        children.duration.observe(spent)
+        self._evaluations.note(profile, attempt.evaluated)
+        self._evaluations.note(profile, attempt.evaluated_scores)
+        if attempt.plugin_times is not None:
+            for one in attempt.plugin_times.take():
+                self._plugins.child(one.plugin, one.point, one.status).observe(one.seconds)
+        if attempt.permit_wait is not None:
+            ending, waited = attempt.permit_wait
+            self._permit_waits.child(ending).observe(waited)
+        if attempt.was_class_known:
+            self._shared.value += 1.0
+        if result == SCHEDULED:
+            self._algorithm.observe(algorithm)
+            self._pod_attempts.observe(attempt.number)
+            label = str(attempt.number) if attempt.number < MOST_ATTEMPTS_LABEL else f"{MOST_ATTEMPTS_LABEL}+"
+            if attempt.was_flushed:
+                self._after_flush.value += 1.0
+            self._indicator.child(label).observe(attempt.queued_seconds + spent)
+        if "PostFilter" in attempt.durations:
+            self._preemption_attempts.value += 1.0
+            if attempt.victims and not getattr(attempt.preemption, "is_only_waiting", False):
+                self._victims.observe(len(attempt.victims))
+
+    def _observe_point(self, point: str, result: str, profile: str, seconds: float) -> None:
+        key = (point, result, profile)
+        child = self._point_children.get(key)
+        if child is None:
+            child = self._points.child(point, _status_of(point, result), profile)
+            self._point_children[key] = child
+        child.observe(seconds)
+
+    def watch_engine(self, engine: EngineGauges) -> None:
+        add = self.instruments.add
+        text = "Number of pending pods, by the queue type."
+        add(Gauge("scheduler_pending_pods", text, ("queue",), lambda: _by_one(engine.pending_counts(), QUEUES)))
+        text = "Number of nodes, pods, and assumed (bound) pods in the scheduler cache."
+        add(Gauge("scheduler_cache_size", text, ("type",), lambda: _by_one(engine.cache_counts())))
+        text = "The number of unschedulable pods broken down by plugin name."
+        add(
+            Gauge(
+                "scheduler_unschedulable_pods",
+                text,
+                ("plugin", "profile"),
+                lambda: ((key, float(count)) for key, count in engine.unschedulable_counts().items()),
+            )
+        )
+        text = "Number of pods added to scheduling queues by event and queue type."
+        add(
+            ReadCounter(
+                "scheduler_queue_incoming_pods",
+                text,
+                ("queue", "event"),
+                lambda: ((key, float(count)) for key, count in engine.incoming_counts().items()),
+            )
+        )
+
+        text = "Number of events currently tracked in the scheduling queue."
+        add(Gauge("scheduler_inflight_events", text, ("event",), lambda: _by_one(engine.inflight_counts())))
+        text = "Latency for running a queueing hint function of a plugin."
+        add(
+            ReadHistogram(
+                "scheduler_queueing_hint_execution_duration_seconds",
+                text,
+                ("plugin", "event", "hint"),
+                HINT_BUCKETS,
+                lambda: ((key, one.buckets, one.seconds) for key, one in engine.hint_durations().items()),
+            )
+        )
+        text = "Event handling latency in seconds."
+        add(
+            ReadHistogram(
+                "scheduler_event_handling_duration_seconds",
+                text,
+                ("event",),
+                EVENT_BUCKETS,
+                lambda: (((key,), one.buckets, one.seconds) for key, one in engine.event_durations().items()),
+            )
+        )
+
+        text = "Duration of the removal of victims, by its result."
+        add(
+            ReadHistogram(
+                "scheduler_preemption_goroutines_duration_seconds",
+                text,
+                ("result",),
+                REMOVAL_BUCKETS,
+                lambda: (((key,), one.buckets, one.seconds) for key, one in engine.removal_times().items()),
+            )
+        )
+        text = "Number of removals of victims that have ended, by result."
+        add(
+            ReadCounter(
+                "scheduler_preemption_goroutines_execution",
+                text,
+                ("result",),
+                lambda: (((key,), float(one.count)) for key, one in engine.removal_times().items()),
+            )
+        )
+        text = "How often preemption left a node out for a pod, by the reason."
+        add(
+            ReadCounter(
+                "tandem_preemption_suspensions",
+                text,
+                ("reason",),
+                lambda: (((key,), float(count)) for key, count in engine.suspension_counts().items()),
+            )
+        )
+
+    def watch_number(self, name: str, text: str, read: Callable[[], float], *, is_counter: bool = False) -> None:
+        """One more number without labels, read when scraped."""
+        instrument = ReadCounter if is_counter else Gauge
+        self.instruments.add(instrument(name, text, (), lambda: (((), read()),)))
+
+    def watch_numbers(self, name: str, text: str, label: str, read: Callable[[], Mapping[str, float]]) -> None:
+        """One more gauge with one label."""
+        self.instruments.add(Gauge(name, text, (label,), lambda: _by_one(read())))
+
+
+def _by_one(counts: Mapping[str, float], always: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], float]]:
+    missing = {name: 0.0 for name in always if name not in counts}
+    return [((name,), float(count)) for name, count in {**counts, **missing}.items()]
+
+
+def _status_of(point: str, result: str) -> str:
+    """How a point ended, as far as the attempt's result tells: the search is what an unschedulable pod fails in."""
+    if result == UNSCHEDULABLE and point in ("PreFilter", "Filter", "PostFilter", "Permit", "Reserve"):
+        return "Unschedulable"
+    if result == ERROR and point in ("Bind", "PreBind"):
+        return "Error"
+    return "Success"

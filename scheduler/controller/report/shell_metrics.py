@@ -1,0 +1,92 @@
+"""The shell's own numbers, beside kube-scheduler's metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
+from scheduler.controller.beside.shadow import ShadowWriter
+from scheduler.controller.loop import SchedulingLoop
+from scheduler.controller.parts import Parts
+from scheduler.controller.report.metrics import SchedulerMetrics
+from scheduler.controller.watch.reflector import Reflector
+from scheduler.controller.write.events import EventRecorder
+from scheduler.controller.write.writer import Writer
+
+
+class ShellNumbers(Protocol):
+    """The parts that have something to count."""
+
+    @property
+    def writer(self) -> Writer | ShadowWriter: ...
+
+    @property
+    def events(self) -> EventRecorder: ...
+
+    @property
+    def loop(self) -> SchedulingLoop: ...
+
+    @property
+    def reflectors(self) -> Sequence[Reflector]: ...
+
+    @property
+    def refusals(self) -> KubeletRefusals: ...
+
+
+def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | None = None) -> None:
+    """Add them to the page; each is read when the page is."""
+    if parts is not None and parts.gauges is not None:
+        metrics.watch_engine(parts.gauges)
+    writer, events, loop, refusals = shell.writer, shell.events, shell.loop, shell.refusals
+    metrics.watch_numbers(
+        "scheduler_goroutines",
+        "Number of running operations split by the work they do such as binding.",
+        "operation",
+        lambda: {"binding": writer.binds_in_flight},
+    )
+    count, gauge = True, False
+    for name, text, read, is_counter in (
+        ("tandem_open_writes", "Writes queued or in flight.", lambda: writer.open_writes, gauge),
+        ("tandem_failed_writes", "Writes that failed for good.", lambda: writer.counts.failed, count),
+        ("tandem_merged_writes", "Status patches folded into a later one.", lambda: writer.counts.merged, count),
+        ("tandem_bind_lookups", "Binds looked up for want of an answer.", lambda: writer.counts.looked_up, count),
+        (
+            "tandem_writes_without_lease",
+            "Writes that lost leadership stopped.",
+            lambda: writer.counts.refused_without_lease,
+            count,
+        ),
+        ("tandem_events_written", "Events written.", lambda: events.counts.written, count),
+        ("tandem_events_aggregated", "Events counted in a series.", lambda: events.counts.aggregated, count),
+        ("tandem_events_dropped", "Events dropped under load.", lambda: events.counts.dropped, count),
+        ("tandem_events_queued", "Events waiting to be written.", lambda: events.queued, gauge),
+        (
+            "tandem_nodes_left_alone",
+            "Nodes on which nothing is placed for a while, since their kubelet refused a pod of ours.",
+            lambda: len(refusals.backed_off),
+            gauge,
+        ),
+        ("tandem_loop_errors", "Errors of the scheduling loop.", lambda: loop.counts.errors, count),
+        ("tandem_slow_steps", "Scheduling steps longer than 100 ms.", lambda: loop.counts.slow_steps, count),
+        (
+            "tandem_longest_step_seconds",
+            "The longest scheduling step so far.",
+            lambda: loop.counts.longest_step,
+            gauge,
+        ),
+    ):
+        metrics.watch_number(name, text, read, is_counter=is_counter)
+    reflectors = shell.reflectors
+    metrics.watch_numbers(
+        "tandem_objects", "Objects known, by kind.", "kind", lambda: {r.kind.value: r.object_count for r in reflectors}
+    )
+    metrics.watch_numbers(
+        "tandem_unreadable_objects",
+        "Objects that could not be read.",
+        "kind",
+        lambda: {r.kind.value: r.rejected for r in reflectors},
+    )
+    metrics.watch_numbers(
+        "tandem_relists", "Lists after the first.", "kind", lambda: {r.kind.value: r.relists for r in reflectors}
+    )

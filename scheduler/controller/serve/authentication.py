@@ -1,0 +1,142 @@
+"""Who asks for a page: a bearer token that the API server knows (TokenReview), or a client certificate.
+
+As kube-scheduler 1.36 has it: no proof makes somebody ``system:anonymous``, whom the cluster may allow what it likes;
+a proof that is no good is refused. The token itself is kept nowhere, only its digest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.controller.serve.answer_cache import AnswerCache
+from scheduler.controller.write.client import ApiClient
+from scheduler.errors import ApiError
+
+REVIEWS_PATH: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
+AUTHORITY_PATH: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+REVIEW_SECONDS: Final = 10.0
+REVIEWS_IN_FLIGHT: Final = 8
+ANSWERS_KEPT: Final = 1000
+LONGEST_TOKEN: Final = 16_384
+AUTHENTICATED: Final = "system:authenticated"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A user as the API server describes one."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+ANONYMOUS: Final = Identity("system:anonymous", groups=("system:unauthenticated",))
+
+
+class Unauthenticated(Exception):
+    """The proof is no good."""
+
+
+class _User(msgspec.Struct, frozen=True):
+    username: str = ""
+    uid: str = ""
+    groups: list[str] | None = None
+    extra: dict[str, list[str]] | None = None
+
+
+class _Status(msgspec.Struct, frozen=True):
+    authenticated: bool = False
+    user: _User | None = None
+
+
+class _Review(msgspec.Struct, frozen=True):
+    status: _Status = _Status()
+
+
+class Authenticator:
+    """``life`` is how long the word of the API server about a token holds, in seconds, good or bad."""
+
+    def __init__(self, client: ApiClient, life: float = 10.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._life = life
+        self._known: AnswerCache[bytes, Identity | Unauthenticated] = AnswerCache(ANSWERS_KEPT, clock)
+        self._slots = asyncio.Semaphore(REVIEWS_IN_FLIGHT)
+
+    async def identify(self, authorization: str, certificate: Mapping[str, Any] | None) -> Identity:
+        """By the Authorization header and the certificate that the TLS library has verified (None: none shown).
+
+        Raises Unauthenticated for a proof that is no good, and ApiError if the API server can't be asked.
+        """
+        if certificate and (shown := identity_of(certificate)) is not None:
+            return shown
+        scheme, _, token = authorization.strip().partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            return ANONYMOUS
+        if len(token) > LONGEST_TOKEN:
+            raise Unauthenticated
+        digest = hashlib.sha256(token.encode()).digest()
+        known = self._known.get(digest)
+        if known is None:
+            async with self._slots:
+                # Who waited for a slot may find that another has asked the same.
+                known = self._known.get(digest) or await self._review(token, digest)
+        if isinstance(known, Unauthenticated):
+            raise known
+        return known
+
+    async def _review(self, token: str, digest: bytes) -> Identity | Unauthenticated:
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+        encoded = msgspec.json.encode(body)
+        reply = await self._client.request("POST", REVIEWS_PATH, body=encoded, timeout_seconds=REVIEW_SECONDS)
+        try:
+            status = msgspec.json.decode(reply.body, type=_Review).status
+        except msgspec.DecodeError as error:
+            raise ApiError(0, "Unreadable", f"the TokenReview can't be read: {error}") from error
+        user = status.user
+        answer: Identity | Unauthenticated = Unauthenticated()
+        if status.authenticated and user is not None and user.username:
+            extra = tuple(sorted((name, tuple(values)) for name, values in (user.extra or {}).items()))
+            answer = Identity(user.username, user.uid, tuple(user.groups or ()), extra)
+        self._known.put(digest, answer, self._life)
+        return answer
+
+
+def identity_of(certificate: Mapping[str, Any]) -> Identity | None:
+    """The user of a verified client certificate: the common name, with its organisations as groups.
+
+    ``certificate`` as ``ssl.SSLSocket.getpeercert`` gives it. None if it names nobody.
+    """
+    fields = [field for names in certificate.get("subject", ()) for field in names]
+    names = [value for key, value in fields if key == "commonName"]
+    if not names:
+        return None
+    groups = tuple(value for key, value in fields if key == "organizationName")
+    return Identity(names[0], groups=(*groups, *(() if AUTHENTICATED in groups else (AUTHENTICATED,))))
+
+
+async def cluster_client_authority(client: ApiClient) -> str:
+    """The authority (PEM) of the cluster's client certificates, "" if the cluster names none. Raises ApiError."""
+    reply = await client.request("GET", AUTHORITY_PATH)
+    try:
+        data = msgspec.json.decode(reply.body, type=_ConfigMap).data or {}
+    except msgspec.DecodeError as error:
+        raise ApiError(0, "Unreadable", f"the ConfigMap can't be read: {error}") from error
+    return data.get("client-ca-file", "")
+
+
+class _ConfigMap(msgspec.Struct, frozen=True):
+    data: dict[str, str] | None = None
+
+
+def is_of(identity: Identity, groups: Sequence[str]) -> bool:
+    """Whether somebody is in one of these groups."""
+    return any(group in groups for group in identity.groups)

@@ -1,0 +1,164 @@
+"""Compares what we know with what the API server lists, every few minutes: a missed event must not count for ever.
+
+Two steps. First each reflector against a list: what is listed and was never told, or is known and no longer listed,
+although the watch is past the version of the list, has been missed. Then the engine against the reflectors, at one
+moment and without any request. Each repair is logged and counted: there should be none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from typing import Final
+
+import structlog
+
+from scheduler.controller.report.instruments import Counter
+from scheduler.controller.watch.reflector import LIST_TIMEOUT_SECONDS, PAGE_SIZE, Health, Reflector
+from scheduler.controller.write.client import ApiClient
+from scheduler.errors import ApiError, InvalidObject
+from scheduler.messages.commands import ReportRepairs
+from scheduler.messages.stimuli import Reconciled, Stimulus
+from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+from scheduler.objects.wire import decode_list
+
+CATCH_UP_SECONDS: Final = 90.0
+"""Bookmarks come every minute, so a quiet watch is past a list's version by then."""
+POLL_SECONDS: Final = 0.5
+LINES_LOGGED: Final = 20
+
+log = structlog.get_logger()
+
+
+class Reconciler:
+    """``run`` as a task, once everything is synced. ``feed`` takes stimuli for the engine; ``dressed`` is a node as the
+    engine is shown it.
+    """
+
+    def __init__(
+        self,
+        reflectors: Sequence[Reflector],
+        client: ApiClient,
+        feed: Callable[[Stimulus], None],
+        counter: Counter,
+        *,
+        page_size: int = PAGE_SIZE,
+        catch_up_seconds: float = CATCH_UP_SECONDS,
+        dressed: Callable[[Node], Node] = lambda node: node,
+    ) -> None:
+        self._reflectors = reflectors
+        self._client = client
+        self._feed = feed
+        self._counter = counter
+        self._page_size = page_size
+        self._catch_up_seconds = catch_up_seconds
+        self._dressed = dressed
+
+    async def run(self, period: float) -> None:
+        """Every ``period`` seconds, until cancelled."""
+        while True:
+            await asyncio.sleep(period)
+            await self.round()
+
+    async def round(self) -> None:
+        """All kinds once, one after the other."""
+        for reflector in self._reflectors:
+            try:
+                await self._compare(reflector)
+            except (ApiError, InvalidObject) as error:
+                log.info("Cache could not be compared", kind=reflector.kind.value, error=str(error))
+        self._feed(self._as_known())
+
+    def report(self, repairs: ReportRepairs) -> None:
+        """What the engine had to mend."""
+        for kind in {kind for kind, _ in repairs.repairs}:
+            self._tell(kind, [line for one, line in repairs.repairs if one is kind])
+
+    async def _compare(self, reflector: Reflector) -> None:
+        """Only a reflector whose watch runs: any other one is about to list by itself."""
+        if reflector.health is not Health.WATCHING:
+            return
+        with reflector.noting_deletions() as deleted:
+            relists = reflector.relists
+            version, suspects, listed = await self._list(reflector)
+            missing = [key for key in reflector.known if key not in listed]
+            if not (version and (suspects or missing)) or not await self._catches_up(reflector, version):
+                return
+            if reflector.relists != relists:
+                return
+            # Nothing is awaited from here on: what is known is known as of one moment, past the list's.
+            missed = [
+                (one, document)
+                for key, (one, document) in suspects.items()
+                if key not in deleted and _is_newer(one, reflector, key)
+            ]
+            gone = [key for key in missing if _version(reflector.known.get(key)) in range(1, version + 1)]
+            reflector.mend(missed, gone)
+        lines = [f"{one.key} was missing or out of date" for one, _ in missed] + [
+            f"{key} no longer exists" for key in gone
+        ]
+        if lines:
+            self._tell(reflector.kind, lines)
+
+    async def _list(self, reflector: Reflector) -> tuple[int, dict[str, tuple[ApiObject, bytes]], set[str]]:
+        """The list's version (0: can't be compared), the objects that differ from what is known, with their JSON where
+        the reflector hands that over, and all keys."""
+        suspects: dict[str, tuple[ApiObject, bytes]] = {}
+        keys: set[str] = set()
+        token, version = "", ""
+        while True:
+            query = {"limit": str(self._page_size), **reflector.selector, **({"continue": token} if token else {})}
+            answer = await self._client.request(
+                "GET", reflector.path, query=query, timeout_seconds=LIST_TIMEOUT_SECONDS
+            )
+            page = decode_list(reflector.kind, answer.body, with_documents=reflector.with_documents)
+            version = page.resource_version or version
+            # Unreadable objects are there: their last readable version stays.
+            keys.update(fault.name for fault in page.faults)
+            for one, document in zip(page.objects, page.documents or repeat(b""), strict=False):
+                keys.add(one.key)
+                known = reflector.known.get(one.key)
+                if known is None or known.metadata.resource_version != one.metadata.resource_version:
+                    suspects[one.key] = one, document
+            token = page.continue_token
+            if not token:
+                return (int(version) if version.isdecimal() else 0), suspects, keys
+
+    async def _catches_up(self, reflector: Reflector, version: int) -> bool:
+        """Wait until the watch is past the list; whether it came to that."""
+        try:
+            async with asyncio.timeout(self._catch_up_seconds):
+                while not (reflector.resource_version.isdecimal() and int(reflector.resource_version) >= version):  # noqa: ASYNC110
+                    await asyncio.sleep(POLL_SECONDS)
+        except TimeoutError:
+            return False
+        return True
+
+    def _as_known(self) -> Reconciled:
+        nodes: dict[str, Node] = {}
+        pods: dict[str, Pod] = {}
+        for reflector in self._reflectors:
+            for one in reflector.known.values():
+                if isinstance(one, Node):
+                    nodes[one.metadata.name] = self._dressed(one)
+                elif isinstance(one, Pod) and not one.is_finished:
+                    pods[one.uid] = one
+        return Reconciled(nodes, pods)
+
+    def _tell(self, kind: Kind, lines: Sequence[str]) -> None:
+        self._counter.child(kind.value).add(len(lines))
+        log.error("Cache differed from the API server and was mended", kind=kind.value, repairs=lines[:LINES_LOGGED])
+
+
+def _version(one: ApiObject | None) -> int:
+    text = one.metadata.resource_version if one is not None else ""
+    return int(text) if text.isdecimal() else 0
+
+
+def _is_newer(listed: ApiObject, reflector: Reflector, key: str) -> bool:
+    """Whether the list shows something that the watch, which is past it, has never told."""
+    return _version(listed) > _version(reflector.known.get(key))

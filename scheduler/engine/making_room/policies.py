@@ -1,0 +1,274 @@
+"""What a pod's preemption may do: the configuration, and what became of its preemptions so far.
+
+Three kinds of preemption end without a placement, and each would repeat itself for ever if nobody remembered:
+
+- others take the room as soon as it is free, since they know nothing of the nomination (a second scheduler whose
+  ReplicaSet fills the node again): after some rounds within a while the node is left out for this preemptor;
+- with strict budgets the API server refuses an eviction: the node is left out for a minute;
+- the victims do not end (a dead kubelet, a finalizer): after the nomination timeout the node is given up.
+
+A round counts for the preemptor or, where it has a controller, for all pods of that controller; and only once it is
+known to have been in vain: the pod had to preempt again, or failed where it was bound. A Deployment whose pods take
+one place after the other from a node is not stopped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from itertools import count
+from typing import Protocol, runtime_checkable
+
+from scheduler.cluster.nominator import Nominator
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.config.tandem import PreemptionSettings, VictimScope
+from scheduler.engine.deadlines import Deadlines
+from scheduler.framework.post_filter import Nomination, NominationMode
+from scheduler.framework.profile import Profile
+from scheduler.messages.now import Now
+from scheduler.objects.meta import controller_of
+from scheduler.preemption.policy import EVICTION_REFUSED, TAKEN_AGAIN, VICTIMS_REMAINED, PreemptionPolicy
+
+REFUSED_SECONDS = 60.0
+"""How long a node is left out after an eviction was refused there."""
+
+_MOST_ROUNDS = 10_000
+
+
+@runtime_checkable
+class TakesPolicy(Protocol):
+    """A PostFilter plugin that asks what is different for a preemptor."""
+
+    policy_of: Callable[[PodInfo], PreemptionPolicy]
+
+
+class Suspension(Enum):
+    """Why a node is left out; the value is the label of the metric."""
+
+    TAKEN_AGAIN = "taken_again"
+    EVICTION_REFUSED = "eviction_refused"
+    VICTIMS_REMAINED = "victims_remained"
+
+
+_TEXTS = {
+    Suspension.TAKEN_AGAIN: TAKEN_AGAIN,
+    Suspension.EVICTION_REFUSED: EVICTION_REFUSED,
+    Suspension.VICTIMS_REMAINED: VICTIMS_REMAINED,
+}
+
+
+@dataclass(slots=True, eq=False)
+class _Round:
+    """One preemption on one node. ``is_over``: it came to an end, with or without the pod in its place."""
+
+    preemptor: PodInfo
+    group: str
+    node: str
+    is_over: bool = False
+    is_in_vain: bool = False
+
+
+class PreemptionPolicies:
+    """One a scheduler. ``own``: the scheduler names of our profiles.
+
+    ``has_budgets`` tells whether there is any disruption budget; ``is_clearing`` whether a preemption is running on a
+    node; ``is_full`` whether no further one may run.
+    ``activate`` has a pod tried at once.
+    """
+
+    def __init__(
+        self,
+        settings: PreemptionSettings,
+        *,
+        own: Collection[str],
+        nominator: Nominator,
+        deadlines: Deadlines,
+        has_budgets: Callable[[], bool],
+        victims_in_flight: Callable[[], tuple[PodInfo, ...]],
+        is_clearing: Callable[[str], bool],
+        is_full: Callable[[], bool],
+        activate: Callable[[PodInfo, Now], None],
+        report: Callable[[str], None],
+    ) -> None:
+        self.configure(settings, own)
+        self._nominator = nominator
+        self._deadlines = deadlines
+        self._has_budgets = has_budgets
+        self._victims_in_flight = victims_in_flight
+        self._is_clearing = is_clearing
+        self._is_full = is_full
+        self._activate = activate
+        self._report = report
+        self._serials = count()
+        self._rounds: dict[int, _Round] = {}
+        self._by_group: dict[str, list[_Round]] = {}
+        self._by_preemptor: dict[str, list[_Round]] = {}
+        self._suspended: dict[str, dict[str, tuple[Suspension, PodInfo]]] = {}
+        """UID → node → why the node is left out for the pod, for a time."""
+        self._awaited: dict[str, tuple[str, PodInfo]] = {}
+        """UID → the nominated node whose victims should end in time."""
+        self.suspensions: Counter[str] = Counter()
+        """For metrics: how often a node was left out, by the reason."""
+
+    def configure(self, settings: PreemptionSettings, own: Collection[str]) -> None:
+        """From now on these settings hold; what was learned stays."""
+        self._settings = settings
+        self._victim_schedulers = frozenset(own) if settings.victim_scope is VictimScope.OWN else None
+
+    def govern(self, profiles: Iterable[Profile]) -> None:
+        """Plugins that ask for a policy ask here."""
+        for profile in profiles:
+            for plugin in profile.post_filter_plugins:
+                if isinstance(plugin, TakesPolicy):
+                    plugin.policy_of = self.policy_of
+
+    def policy_of(self, pod: PodInfo) -> PreemptionPolicy:
+        """What holds for an attempt that begins now."""
+        settings = self._settings
+        suspended = self._suspended.get(pod.uid, {})
+        excluded = {node: _TEXTS[why] for node, (why, _) in suspended.items()}
+        if settings.breaker.rounds:
+            excluded |= dict.fromkeys(self._taken_again(pod), TAKEN_AGAIN)
+        nominated = pod.pod.nominated_node_name
+        return PreemptionPolicy(
+            pdb_policy=settings.pdb_policy,
+            victim_schedulers=self._victim_schedulers,
+            prefer_other_than_daemon_sets=settings.prefer_other_than_daemon_sets,
+            excluded_nodes=excluded,
+            given_up_node=nominated if nominated in suspended else "",
+            victims_in_flight=self._victims_in_flight() if self._has_budgets() else (),
+            is_nominated_node_being_cleared=bool(nominated) and self._is_clearing(nominated),
+            is_full=self._is_full(),
+        )
+
+    # --- what happens -------------------------------------------------------------------------------------------------
+
+    def started(self, preemptor: PodInfo, node: str, victims: Iterable[PodInfo], now: Now) -> None:
+        """Victims are about to be removed from ``node``. What was done for this pod before, was in vain."""
+        breaker = self._settings.breaker
+        if not breaker.rounds or all(victim.is_terminating for victim in victims):
+            return
+        for earlier in self._by_preemptor.get(preemptor.uid, ()):
+            if not earlier.is_over:
+                earlier.is_over = earlier.is_in_vain = True
+        if len(self._rounds) >= _MOST_ROUNDS:
+            self._forget_round(next(iter(self._rounds)))
+        serial = next(self._serials)
+        self._rounds[serial] = latest = _Round(preemptor, _group_of(preemptor), node)
+        rounds = self._by_group.setdefault(latest.group, [])
+        for kept in (rounds, self._by_preemptor.setdefault(preemptor.uid, [])):
+            kept.append(latest)
+        self._deadlines.set(("preemption-round", serial), now.monotonic + breaker.window.seconds)
+        if sum(each.is_in_vain for each in rounds if each.node == node) == breaker.rounds - 1:
+            self.suspensions[Suspension.TAKEN_AGAIN.value] += 1
+            self._report(
+                f"{preemptor.key}: preemption on node {node} stops after {breaker.rounds} rounds within "
+                f"{breaker.window.seconds:g} s, as others took the room each time"
+            )
+
+    def attempt_failed(self, pod: PodInfo, nomination: Nomination, now: Now) -> None:
+        """The pod goes back to the queue; if it has a nomination, its victims have a time in which to end."""
+        timeout = self._settings.nomination_timeout.seconds
+        if not timeout:
+            return
+        node = nomination.node_name if nomination.mode is NominationMode.SET else pod.pod.nominated_node_name
+        if nomination.mode is NominationMode.CLEAR or not node:
+            self._stop_awaiting(pod.uid)
+            return
+        awaited = self._awaited.get(pod.uid)
+        if awaited is None or awaited[0] != node:
+            self._awaited[pod.uid] = node, pod
+            self._deadlines.set(("nomination", pod.uid), now.monotonic + timeout)
+
+    def refused(self, preemptor: PodInfo, node: str, now: Now) -> None:
+        """A victim could not be evicted from ``node``."""
+        self._suspend(preemptor, node, Suspension.EVICTION_REFUSED, now.monotonic + REFUSED_SECONDS)
+
+    def placed(self, uid: str) -> None:
+        """The pod is bound: its preemption has helped."""
+        self.gone(uid)
+        for each in self._by_preemptor.get(uid, ()):
+            each.is_over = True
+
+    def ended_in_failure(self, uid: str) -> None:
+        """The pod failed where it was placed, as it does where the kubelet finds the room taken."""
+        for each in self._by_preemptor.get(uid, ()):
+            each.is_over = each.is_in_vain = True
+
+    def gone(self, uid: str) -> None:
+        """The pod waits no more."""
+        self._stop_awaiting(uid)
+        for node in self._suspended.pop(uid, ()):
+            self._deadlines.drop(("suspension", uid, node))
+
+    # --- what is due --------------------------------------------------------------------------------------------------
+
+    def due(self, key: Hashable, now: Now) -> None:
+        """One of the deadlines set here has come."""
+        match key:
+            case ("nomination", str(uid)):
+                self._nomination_timed_out(uid, now)
+            case ("suspension", str(uid), str(node)):
+                self._suspension_over(uid, node, now)
+            case ("preemption-round", int(serial)):
+                self._round_is_old(serial, now)
+
+    def _nomination_timed_out(self, uid: str, now: Now) -> None:
+        node, pod = self._awaited.pop(uid)
+        if self._nominator.nominated_node(uid) != node:
+            return
+        self._suspend(pod, node, Suspension.VICTIMS_REMAINED, now.monotonic + self._settings.nomination_timeout.seconds)
+        self._report(f"{pod.key}: gave up node {node}, whose victims did not end in time")
+        self._activate(pod, now)
+
+    def _suspension_over(self, uid: str, node: str, now: Now) -> None:
+        nodes = self._suspended[uid]
+        _, pod = nodes.pop(node)
+        if not nodes:
+            del self._suspended[uid]
+        self._activate(pod, now)
+
+    def _round_is_old(self, serial: int, now: Now) -> None:
+        """So long ago that it counts no more; its pod may try the node again."""
+        pod = self._rounds[serial].preemptor
+        was_stopped = bool(self._taken_again(pod))
+        self._forget_round(serial)
+        if was_stopped:
+            self._activate(pod, now)
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _taken_again(self, pod: PodInfo) -> list[str]:
+        """The nodes on which enough rounds were in vain. A pod that has to preempt again knows that its last was."""
+        rounds = self._by_group.get(_group_of(pod))
+        if not rounds:
+            return []
+        vain = Counter(
+            each.node for each in rounds if each.is_in_vain or (not each.is_over and each.preemptor.uid == pod.uid)
+        )
+        return [node for node, times in vain.items() if times >= self._settings.breaker.rounds]
+
+    def _suspend(self, pod: PodInfo, node: str, why: Suspension, until: float) -> None:
+        self._suspended.setdefault(pod.uid, {})[node] = why, pod
+        self._deadlines.set(("suspension", pod.uid, node), until)
+        self.suspensions[why.value] += 1
+
+    def _stop_awaiting(self, uid: str) -> None:
+        if self._awaited.pop(uid, None) is not None:
+            self._deadlines.drop(("nomination", uid))
+
+    def _forget_round(self, serial: int) -> None:
+        forgotten = self._rounds.pop(serial)
+        self._deadlines.drop(("preemption-round", serial))
+        for index, key in ((self._by_group, forgotten.group), (self._by_preemptor, forgotten.preemptor.uid)):
+            index[key].remove(forgotten)
+            if not index[key]:
+                del index[key]
+
+
+def _group_of(pod: PodInfo) -> str:
+    """The UID of the pod's controller, or its own: what comes in its place counts as the same."""
+    owner = controller_of(pod.pod.metadata)
+    return pod.uid if owner is None else owner.uid

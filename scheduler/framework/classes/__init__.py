@@ -1,0 +1,1 @@
+"""Pods that look alike share answers; start at ``cache.py``."""

@@ -1,0 +1,99 @@
+"""One score plugin's answers for one class of pods. See ``class_scores.py``, which keeps them up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.errors import PluginError
+from scheduler.framework.plugin import MAX_NODE_SCORE, NormalizePlugin, ScorePlugin, Scores, State
+from scheduler.framework.traits import traits_of
+from scheduler.messages.status import SKIP, Skip
+
+if TYPE_CHECKING:
+    from scheduler.cluster.view import View
+
+_MOST_IN_INT16 = 2**15 - 1
+
+
+class ScoreSlot:
+    """One score plugin's answers: weighted final scores per row, and the raw ones where normalising needs them."""
+
+    __slots__ = (
+        "answer_is_kept",
+        "contribution",
+        "flags",
+        "has_stamp",
+        "is_declared",
+        "name",
+        "normalizer",
+        "plugin",
+        "raw",
+        "stamp",
+        "state",
+        "weight",
+    )
+
+    def __init__(self, plugin: ScorePlugin, weight: int) -> None:
+        self.plugin = plugin
+        self.name = plugin.name
+        self.weight = weight
+        traits = traits_of(plugin)
+        self.is_declared = traits.is_declared
+        self.has_stamp = traits.has_stamp
+        self.normalizer = plugin if isinstance(plugin, NormalizePlugin) else None
+        self.flags = traits.flags
+        self.answer_is_kept = traits.is_declared and not traits.looks_at_feasible_rows
+        """Its raw scores depend on the row alone: they outlive a change of the feasible rows."""
+        self.stamp: Hashable = None
+        self.state: State | Skip | None = None
+        self.raw: Scores | int | None = None
+        """A number where all rows have the same. Only where ``answer_is_kept``."""
+        self.contribution: npt.NDArray[np.integer] | int | None = None
+
+    def stamp_now(self, fragments: Mapping[str, Hashable], view: View) -> Hashable:
+        return self.plugin.stamp(fragments[self.name], view) if self.has_stamp else ()
+
+    @property
+    def is_flat(self) -> bool:
+        return self.contribution is None or isinstance(self.contribution, int)
+
+    def holds(self, is_same_epoch: bool) -> bool:
+        """Whether the answers for rows that have not changed are still the plugin's."""
+        return self.state is not None and self.is_declared and (is_same_epoch or not self.has_stamp)
+
+    def is_unmoved_by(self, flags: int, is_other_set: bool) -> bool:
+        """Of one that holds: whether what changed on the rows, and on which rows fit, changes none of its answers."""
+        if not self.answer_is_kept:
+            return not is_other_set and not flags & self.flags
+        if self.state is SKIP:
+            return True
+        return not flags & self.flags and not (is_other_set and self.normalizer is not None and not self.is_flat)
+
+
+class InvalidScore(PluginError):
+    """A plugin's normalised score is outside 0..100."""
+
+    def __init__(self, plugin: str, score: int) -> None:
+        self.score = score
+        super().__init__(plugin, "Score", ValueError(score))
+
+    def __str__(self) -> str:
+        return (
+            f'plugin "{self.plugin}" returns an invalid score {self.score}, '
+            f"it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
+        )
+
+
+def check_range(plugin: ScorePlugin, low: int, high: int) -> None:
+    for score in (low, high):
+        if not 0 <= score <= MAX_NODE_SCORE:
+            raise InvalidScore(plugin.name, score)
+
+
+def share_dtype(weight: int, high: int = MAX_NODE_SCORE) -> type[np.int16] | type[np.int64]:
+    """Narrow columns keep a class small and its sum quick."""
+    return np.int16 if weight * max(high, MAX_NODE_SCORE) <= _MOST_IN_INT16 else np.int64

@@ -1,0 +1,1 @@
+"""What travels between the engine and its shell: stimuli, commands, references, statuses and the time."""

@@ -1,0 +1,120 @@
+"""Commands: work for the shell. Those with a ticket are answered by a stimulus.
+
+The engine adds one of its own, ``RecordAttempt`` (``engine/commands.py``), which holds an Attempt.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from scheduler.messages.references import PodReference
+from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import Condition
+
+
+class BindPod(msgspec.Struct, frozen=True):
+    """POST the Binding (with the UID). Answered with WriteFinished."""
+
+    ticket: int
+    pod: PodReference
+    node: str
+
+
+class PatchPodStatus(msgspec.Struct, frozen=True):
+    """PATCH ``pods/NAME/status`` (strategic merge) with one condition and, or, the nominated node.
+
+    ``condition`` None leaves the conditions; ``nominated_node_name`` None leaves the nomination, "" clears it (null).
+    ``ticket`` 0: nobody waits for the outcome.
+    """
+
+    ticket: int
+    pod: PodReference
+    condition: Condition | None = None
+    nominated_node_name: str | None = None
+
+
+class DeletePod(msgspec.Struct, frozen=True):
+    """DELETE with the pod's own grace period and its UID as precondition. Answered with WriteFinished."""
+
+    ticket: int
+    pod: PodReference
+
+
+class EvictPod(msgspec.Struct, frozen=True):
+    """POST an Eviction (the API server keeps the budgets; 429 = refused). Answered with WriteFinished."""
+
+    ticket: int
+    pod: PodReference
+
+
+class UpdateObject(msgspec.Struct, frozen=True):
+    """PATCH an object (merge), with the resourceVersion in it: a conflict is an answer. Answered with WriteFinished."""
+
+    ticket: int
+    kind: Kind
+    key: str
+    changes: dict[str, Any]
+    """JSON merge patch that turns the stored object into the wanted one, ``metadata.resourceVersion`` included."""
+
+    def with_ticket(self, ticket: int) -> UpdateObject:
+        """The same write, to be answered under this ticket."""
+        return msgspec.structs.replace(self, ticket=ticket)
+
+
+class WriteEvent(msgspec.Struct, frozen=True):
+    """An events.k8s.io/v1 Event, best effort."""
+
+    regarding: PodReference
+    type: str
+    """``Normal`` or ``Warning``."""
+    reason: str
+    action: str
+    note: str
+    reporting_controller: str
+    related: PodReference | None = None
+
+
+class RunPlugin(msgspec.Struct, frozen=True):
+    """Run a user plugin's PreBind, Bind or PostBind in the shell. Answered with PluginFinished."""
+
+    ticket: int
+    point: str
+    profile: str
+    plugin: str
+    pod: Any
+    """PodInfo"""
+    node: str
+
+
+class CallExtender(msgspec.Struct, frozen=True):
+    """POST ``body`` (JSON) to the URL of extender number ``extender``. Answered with ExtenderAnswered."""
+
+    ticket: int
+    extender: int
+    verb: str
+    url: str
+    body: bytes
+    timeout_seconds: float
+    binds: tuple[PodReference, str] | None = None
+    """The pod and the node, where the extender is asked to bind."""
+
+
+class ReportRepairs(msgspec.Struct, frozen=True):
+    """The cache was not what the API server says: for logs and metrics. By kind, a line each."""
+
+    repairs: tuple[tuple[Kind, str], ...]
+
+
+BaseCommand = (
+    BindPod
+    | PatchPodStatus
+    | DeletePod
+    | EvictPod
+    | UpdateObject
+    | WriteEvent
+    | RunPlugin
+    | CallExtender
+    | ReportRepairs
+)

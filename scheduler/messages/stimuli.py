@@ -1,0 +1,113 @@
+"""What happens to the engine: everything that changes its state comes in as one of these values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from scheduler.messages.status import Refusal
+from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+
+
+class ObjectObserved(msgspec.Struct, frozen=True):
+    """The watch (or a list) shows an object, new or changed. The engine knows which.
+
+    ``document``: its JSON, where an extender is sent objects of the kind as they are.
+    """
+
+    kind: Kind
+    object: ApiObject
+    document: bytes = b""
+
+
+class ObjectDeleted(msgspec.Struct, frozen=True):
+    """An object is gone. ``object`` is its last version; with ``is_stale`` it is only the last that was seen, since
+    the deletion itself was missed (kube-scheduler's tombstone)."""
+
+    kind: Kind
+    object: ApiObject
+    is_stale: bool = False
+
+
+class Synced(msgspec.Struct, frozen=True):
+    """Every kind has been listed and every first stimulus applied: scheduling may begin."""
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """A deadline has come (or may have)."""
+
+
+class WriteFinished(msgspec.Struct, frozen=True):
+    """The outcome of a write command, by its ticket.
+
+    ``status`` is the HTTP status, 0 where there was no answer at all. A bind without an answer has been looked up by
+    the writer, so that ``is_done`` tells whether the pod *is* on the node that was asked for.
+    """
+
+    ticket: int
+    is_done: bool
+    status: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class PluginFinished(msgspec.Struct, frozen=True):
+    """A plugin's PreBind, Bind or PostBind in the shell came back; ``refusal`` None is success."""
+
+    ticket: int
+    refusal: Refusal | None
+    is_skip: bool = False
+
+
+class ExtenderAnswered(msgspec.Struct, frozen=True):
+    """An extender's HTTP answer: the body of a 200, or what went wrong."""
+
+    ticket: int
+    body: bytes = b""
+    error: str = ""
+
+
+class PermitDecided(msgspec.Struct, frozen=True):
+    """A plugin allows or rejects a pod that waits for it."""
+
+    uid: str
+    plugin: str
+    is_allowed: bool
+    message: str = ""
+
+
+class PodsActivated(msgspec.Struct, frozen=True):
+    """A plugin asks for these pods (``namespace/name``) to be tried at once."""
+
+    keys: Sequence[str]
+
+
+class Reconciled(msgspec.Struct, frozen=True):
+    """All nodes (by name) and all pods (by UID) that there are at this moment, to be compared with what is believed.
+    Answered with ReportRepairs where something differed."""
+
+    nodes: Mapping[str, Node]
+    pods: Mapping[str, Pod]
+
+
+class ShutdownRequested(msgspec.Struct, frozen=True):
+    """No further pod is taken; what waits in Permit or PreBind is cancelled, binds under way are settled."""
+
+
+Stimulus = (
+    ObjectObserved
+    | ObjectDeleted
+    | Synced
+    | Tick
+    | WriteFinished
+    | PluginFinished
+    | ExtenderAnswered
+    | PermitDecided
+    | PodsActivated
+    | Reconciled
+    | ShutdownRequested
+)

@@ -1,0 +1,259 @@
+"""InterPodAffinity: places pods near the pods that they want to be near, and away from the others.
+
+``podAffinity`` and ``podAntiAffinity``, required and preferred, of the pod to be placed; also the required
+anti-affinity of the pods already placed, which is kept for them, and their preferences, which count in the score.
+
+Arguments: ``hardPodAffinityWeight`` (0 to 100, default 1): what a placed pod's *required* affinity to the new pod is
+worth in the score. ``ignorePreferredTermsOfExistingPods`` (default false): pods without preferences of their own are
+not scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from scheduler.cluster.affinity_terms import PlacedTerm, PodTerms, TermKind, terms_of
+from scheduler.cluster.domains import DomainCounts, count_domains
+from scheduler.cluster.row_counts import RowCounts
+from scheduler.cluster.selector_index import Namespaces
+from scheduler.config.field_faults import child
+from scheduler.config.types import Int32
+from scheduler.config.validators import in_range
+from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
+from scheduler.framework.plugin import (
+    MAX_NODE_SCORE,
+    FilterPlugin,
+    NormalizePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    Reads,
+    Rows,
+    Scores,
+    State,
+    Verdicts,
+)
+from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
+from scheduler.objects.kinds import Kind
+from scheduler.objects.selectors import Selector
+from scheduler.plugins.affinity.hints import facet_of_pod, node_changed, pod_changed
+from scheduler.plugins.affinity.state import AffinityFilterState, AffinityRowState, AffinityScoreState
+from scheduler.plugins.affinity.terms import OwnTerm, namespace_labels, resolve
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.view import View
+
+# In the order of the codes of AffinityFilterState.
+REFUSALS = (
+    unresolvable("node(s) didn't match pod affinity rules"),
+    unschedulable("node(s) didn't match pod anti-affinity rules"),
+    unschedulable("node(s) didn't satisfy existing pods anti-affinity rules"),
+)
+
+_EVENTS = (
+    EventRegistration(
+        ClusterEvent(Resource.POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE), pod_changed, facet_of_pod
+    ),
+    EventRegistration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL), node_changed),
+)
+
+_WEIGHT_RANGE = (0, 100)
+
+
+class InterPodAffinityArgs(msgspec.Struct, frozen=True, rename="camel"):
+    hard_pod_affinity_weight: Int32 = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+
+class _Fragment(msgspec.Struct, frozen=True, gc=False):
+    """Ids of the queries that the pod's own terms make, and of the placed terms that match it: never its labels."""
+
+    own: Hashable
+    query_ids: tuple[int, ...]
+    term_ids: tuple[int, ...]
+
+
+_NOTHING = _Fragment((), (), ())
+
+
+class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugin):
+    """Reference plugins.md §3.11."""
+
+    name = "InterPodAffinity"
+    Args = InterPodAffinityArgs
+    reads = Reads.NODE
+    fragment_reads_cluster = True
+
+    def __init__(self, args: InterPodAffinityArgs | None = None) -> None:
+        super().__init__(args or InterPodAffinityArgs())
+        self._hard_weight: int = self.args.hard_pod_affinity_weight
+        self._ignores_preferences: bool = self.args.ignore_preferred_terms_of_existing_pods
+
+    @classmethod
+    def validate_args(cls, args: Any, path: str) -> tuple[tuple[str, str], ...]:
+        faults = in_range(
+            child(path, "hardPodAffinityWeight"),
+            args.hard_pod_affinity_weight,
+            *_WEIGHT_RANGE,
+            "not in valid range [0, 100]",
+        )
+        return tuple((fault.path, fault.message) for fault in faults)
+
+    def events(self) -> tuple[EventRegistration, ...]:
+        return _EVENTS
+
+    # --- what the answers depend on -----------------------------------------------------------------------------------
+
+    def fragment(self, pod: PodInfo, view: View) -> _Fragment:
+        terms = terms_of(pod)
+        placed = tuple([term.id for term in _placed_terms(pod, view)])
+        if not terms.affinity and not terms.anti_affinity and not terms.preferred:
+            if not placed and not terms.faults:
+                return _NOTHING
+            return _Fragment(terms.faults, (), placed)
+        own = resolve(terms, view)
+        intern = view.pod_counts.intern
+        ids: list[int] = []
+        if own.affinity:
+            ids.append(intern(own.affinity_namespaces, own.affinity_selector))
+        others = [*own.anti_affinity, *[term for term, _ in own.preferred]]
+        ids += [intern(term.namespaces, term.selector) for term in others]
+        shape = (
+            tuple([term.topology_key for term in own.affinity]),
+            all(term.matches(pod.namespace, pod.labels) for term in own.affinity),
+            tuple([term.topology_key for term in own.anti_affinity]),
+            tuple([(term.topology_key, weight) for term, weight in own.preferred]),
+            terms.faults,
+        )
+        return _Fragment(shape, tuple(ids), placed)
+
+    def fragment_stamp(self, view: View) -> Hashable:
+        return view.affinity_terms.terms_version, view.pod_counts.evictions, view.version(Kind.NAMESPACE)
+
+    def stamp(self, fragment: Hashable, view: View) -> Hashable:
+        assert isinstance(fragment, _Fragment)
+        if not fragment.query_ids and not fragment.term_ids:
+            return ()
+        query_version = view.pod_counts.version
+        term_version = view.affinity_terms.term_version
+        return (
+            view.table.node_version,
+            view.version(Kind.NAMESPACE),
+            tuple([query_version(query_id) for query_id in fragment.query_ids]),
+            tuple([term_version(term_id) for term_id in fragment.term_ids]),
+        )
+
+    # --- filter -------------------------------------------------------------------------------------------------------
+
+    def pre_filter(self, pod: PodInfo, view: View) -> State | Skip | Refusal:
+        terms = terms_of(pod)
+        if terms.faults:
+            return unresolvable(f"parsing pod: {_aggregated(terms)}")
+        table = view.table
+        existing: dict[str, DomainCounts] = {}
+        for term in _placed_terms(pod, view):
+            if term.kind is TermKind.REQUIRED_ANTI_AFFINITY:
+                _add(existing, term.term.topology_key, term.by_value(table))
+        if not existing and not terms.affinity and not terms.anti_affinity:
+            return SKIP
+        own = resolve(terms, view)
+        affinity: dict[str, DomainCounts] = {}
+        if own.affinity:
+            counts = _counts(own.affinity_namespaces, own.affinity_selector, view)
+            for own_term in own.affinity:
+                _add(affinity, own_term.topology_key, count_domains(table, own_term.topology_key, counts))
+        anti_affinity: dict[str, DomainCounts] = {}
+        for own_term in own.anti_affinity:
+            _add(anti_affinity, own_term.topology_key, _domains_of(own_term, view))
+        return AffinityFilterState(pod, namespace_labels(view, pod.namespace), own, affinity, anti_affinity, existing)
+
+    def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
+        assert isinstance(state, AffinityFilterState)
+        codes = state.codes(view.table, rows)
+        return Verdicts(codes, REFUSALS) if codes.any() else None
+
+    def filter_row(self, state: State, pod: PodInfo, view: View, row: int) -> Refusal | None:
+        assert isinstance(state, AffinityFilterState | AffinityRowState)
+        code = state.code(view.table, row)
+        return REFUSALS[code - 1] if code else None
+
+    # --- score --------------------------------------------------------------------------------------------------------
+
+    def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip | Refusal:
+        terms = terms_of(pod)
+        if terms.faults:
+            return failure(f"failed to parse pod: {_aggregated(terms)}")
+        if self._ignores_preferences and not terms.preferred:
+            return SKIP
+        sums: dict[str, DomainCounts] = {}
+        for key, found, weighted in self._contributions(pod, terms, view):
+            # Terms that hold somewhere make the plugin score, even where their weights cancel out.
+            if found.any():
+                _add(sums, key, weighted, even_zero=True)
+        return AffinityScoreState(sums) if sums else SKIP
+
+    def _contributions(
+        self, pod: PodInfo, terms: PodTerms, view: View
+    ) -> Iterator[tuple[str, DomainCounts, DomainCounts]]:
+        """(topology key, how often a term holds by domain, what it is worth by domain)."""
+        table = view.table
+        for own_term, weight in resolve(terms, view).preferred:
+            found = _domains_of(own_term, view)
+            yield own_term.topology_key, found, found * weight
+        for placed in _placed_terms(pod, view):
+            if placed.kind is TermKind.PREFERRED:
+                found = placed.by_value(table)
+                yield placed.term.topology_key, found, placed.weight_by_value(table)
+            elif placed.kind is TermKind.REQUIRED_AFFINITY and self._hard_weight > 0:
+                found = placed.by_value(table)
+                yield placed.term.topology_key, found, found * self._hard_weight
+
+    def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
+        assert isinstance(state, AffinityScoreState)
+        return state.scores(view.table, rows)
+
+    def score_row(self, state: State, pod: PodInfo, view: View, row: int) -> int:
+        assert isinstance(state, AffinityScoreState)
+        return state.score(view.table, row)
+
+    def normalize(self, state: State, scores: Scores, view: View, rows: Rows) -> Scores:
+        if not len(scores):
+            return scores
+        lowest, highest = int(scores.min()), int(scores.max())
+        if lowest == highest:
+            return np.zeros(len(scores), np.int64)
+        # In floating point and in this order: exact integers give one more for some pairs.
+        shares = float(MAX_NODE_SCORE) * ((scores - lowest).astype(np.float64) / float(highest - lowest))
+        return shares.astype(np.int64)
+
+
+def _placed_terms(pod: PodInfo, view: View) -> list[PlacedTerm]:
+    terms = view.affinity_terms
+    if not len(terms):
+        return []
+    return terms.matching(pod.namespace, pod.labels, namespace_labels(view, pod.namespace))
+
+
+def _counts(namespaces: Namespaces, selector: Selector, view: View) -> RowCounts:
+    return view.pod_counts.tally(view.pod_counts.intern(namespaces, selector))
+
+
+def _domains_of(term: OwnTerm, view: View) -> DomainCounts:
+    """Pods that match the term, by domain."""
+    return count_domains(view.table, term.topology_key, _counts(term.namespaces, term.selector, view))
+
+
+def _add(domains: dict[str, DomainCounts], key: str, more: DomainCounts, *, even_zero: bool = False) -> None:
+    if not even_zero and not more.any():
+        return
+    known = domains.get(key)
+    domains[key] = more if known is None else known + more
+
+
+def _aggregated(terms: PodTerms) -> str:
+    faults = terms.faults
+    return faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"

@@ -1,0 +1,246 @@
+"""What InterPodAffinity works out once a pod, and answers from (reference plugins.md §3.11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.cluster.affinity_terms import terms_of
+from scheduler.cluster.domains import DomainCounts, widened
+from scheduler.cluster.interning import ABSENT
+from scheduler.framework.plugin import State
+from scheduler.plugins.affinity.terms import OwnTerms
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.table import NodeTable
+    from scheduler.cluster.view import View
+    from scheduler.framework.plugin import Rows, Scores
+
+Domains = Mapping[str, DomainCounts]
+"""Topology key -> counts by value id."""
+
+AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY = 1, 2, 3
+"""Codes of refusal, in the order in which they are looked for."""
+
+
+class AffinityFilterState(State):
+    """The three counts that decide where the pod may go. Rows without a topology key are in no domain."""
+
+    __slots__ = (
+        "affinity",
+        "anti_affinity",
+        "existing",
+        "labels",
+        "may_be_first",
+        "namespace",
+        "namespace_labels",
+        "own",
+    )
+
+    def __init__(
+        self,
+        pod: PodInfo,
+        namespace_labels: Mapping[str, str],
+        own: OwnTerms,
+        affinity: Domains,
+        anti_affinity: Domains,
+        existing: Domains,
+    ) -> None:
+        self.namespace = pod.namespace
+        self.labels = pod.labels
+        self.namespace_labels = namespace_labels
+        self.own = own
+        self.affinity = affinity
+        """Pods that match all own required affinity terms, once for each term of the key."""
+        self.anti_affinity = anti_affinity
+        """Pods that match an own required anti-affinity term."""
+        self.existing = existing
+        """Required anti-affinity terms of placed pods that the pod matches."""
+        self.may_be_first = all(term.matches(pod.namespace, pod.labels) for term in own.affinity)
+        """It matches its own terms: it may start a domain when no pod of the cluster does."""
+
+    def with_pod(self, view: View, row: int, other: PodInfo, sign: int) -> AffinityFilterState:
+        table = view.table
+        own = self.own
+        existing = self.existing
+        for term in terms_of(other).anti_affinity:
+            if term.matches(self.namespace, self.labels, self.namespace_labels):
+                existing = _changed(existing, term.topology_key, table, row, sign)
+        affinity = self.affinity
+        if own.affinity and all(term.matches(other.namespace, other.labels) for term in own.affinity):
+            for own_term in own.affinity:
+                affinity = _changed(affinity, own_term.topology_key, table, row, sign)
+        anti_affinity = self.anti_affinity
+        for own_term in own.anti_affinity:
+            if own_term.matches(other.namespace, other.labels):
+                anti_affinity = _changed(anti_affinity, own_term.topology_key, table, row, sign)
+        if existing is self.existing and affinity is self.affinity and anti_affinity is self.anti_affinity:
+            return self
+        changed = AffinityFilterState.__new__(AffinityFilterState)
+        changed.namespace = self.namespace
+        changed.labels = self.labels
+        changed.namespace_labels = self.namespace_labels
+        changed.own = own
+        changed.affinity = affinity
+        changed.anti_affinity = anti_affinity
+        changed.existing = existing
+        changed.may_be_first = self.may_be_first
+        return changed
+
+    def for_row(self, view: View, row: int) -> AffinityFilterState | AffinityRowState:
+        """For this row, and for pods of this row that come and go, the same answers; but quick to change."""
+        if self.own.affinity:
+            # Whether the pod may start a domain depends on the pods of all rows.
+            return self
+        anti_affinity = _counts_at(self.anti_affinity, view.table, row)
+        return AffinityRowState(self, anti_affinity, _counts_at(self.existing, view.table, row))
+
+    def ignores(self, other: PodInfo) -> bool:
+        """Whether neither pod has a required term about the other: then ``with_pod`` changes nothing on any node."""
+        own = self.own
+        return not (
+            (own.affinity and all(term.matches(other.namespace, other.labels) for term in own.affinity))
+            or any(term.matches(other.namespace, other.labels) for term in own.anti_affinity)
+            or any(
+                term.matches(self.namespace, self.labels, self.namespace_labels)
+                for term in terms_of(other).anti_affinity
+            )
+        )
+
+    @property
+    def no_pod_matches(self) -> bool:
+        """No pod on a node with one of the keys matches all own required affinity terms."""
+        return not any(counts.any() for counts in self.affinity.values())
+
+    def codes(self, table: NodeTable, rows: Rows) -> npt.NDArray[np.int16]:
+        """Code of refusal of each row asked, 0 = fits."""
+        codes = np.zeros(len(table.exists[rows]), np.int16)
+        for key, counts in self.existing.items():
+            np.putmask(codes, _taken(counts, table, key, rows), EXISTING_ANTI_AFFINITY)
+        for key, counts in self.anti_affinity.items():
+            np.putmask(codes, _taken(counts, table, key, rows), ANTI_AFFINITY)
+        if self.own.affinity:
+            anywhere = self.may_be_first and self.no_pod_matches
+            for term in self.own.affinity:
+                key = term.topology_key
+                column = table.label(key)[rows]
+                accepted = column != ABSENT
+                if not anywhere:
+                    found = self.affinity.get(key)
+                    if found is None:
+                        accepted = np.zeros(len(column), np.bool_)
+                    else:
+                        accepted = (widened(found, table, key) > 0).take(column)
+                np.putmask(codes, ~accepted, AFFINITY)
+        return codes
+
+    def code(self, table: NodeTable, row: int) -> int:
+        """The same for one row."""
+        anywhere: bool | None = None
+        for term in self.own.affinity:
+            value_id = int(table.label(term.topology_key)[row])
+            if value_id == ABSENT:
+                return AFFINITY
+            if _at(self.affinity, term.topology_key, value_id) <= 0:
+                if anywhere is None:
+                    anywhere = self.may_be_first and self.no_pod_matches
+                if not anywhere:
+                    return AFFINITY
+        for key in self.anti_affinity:
+            if _at(self.anti_affinity, key, int(table.label(key)[row])) > 0:
+                return ANTI_AFFINITY
+        for key in self.existing:
+            if _at(self.existing, key, int(table.label(key)[row])) > 0:
+                return EXISTING_ANTI_AFFINITY
+        return 0
+
+
+class AffinityRowState(State):
+    """What ``whole`` knows of the domains of one row: topology key -> count. A key that the node lacks is not there."""
+
+    __slots__ = ("anti_affinity", "existing", "whole")
+
+    def __init__(
+        self, whole: AffinityFilterState, anti_affinity: Mapping[str, int], existing: Mapping[str, int]
+    ) -> None:
+        self.whole = whole
+        self.anti_affinity = anti_affinity
+        self.existing = existing
+
+    def with_pod(self, view: View, row: int, other: PodInfo, sign: int) -> AffinityRowState:
+        whole = self.whole
+        existing, anti_affinity = self.existing, self.anti_affinity
+        for term in terms_of(other).anti_affinity:
+            if term.matches(whole.namespace, whole.labels, whole.namespace_labels):
+                existing = _changed_at(existing, term.topology_key, view.table, row, sign)
+        for own_term in whole.own.anti_affinity:
+            if own_term.matches(other.namespace, other.labels):
+                anti_affinity = _changed_at(anti_affinity, own_term.topology_key, view.table, row, sign)
+        if existing is self.existing and anti_affinity is self.anti_affinity:
+            return self
+        return AffinityRowState(whole, anti_affinity, existing)
+
+    def code(self, _table: NodeTable, _row: int) -> int:
+        """Code of refusal of the row, 0 = it fits."""
+        if any(count > 0 for count in self.anti_affinity.values()):
+            return ANTI_AFFINITY
+        return EXISTING_ANTI_AFFINITY if any(count > 0 for count in self.existing.values()) else 0
+
+
+class AffinityScoreState(State):
+    """``sums``: topology key -> sum of the weights of all terms that hold in a domain, by value id; 0 for entry 0."""
+
+    __slots__ = ("sums",)
+
+    def __init__(self, sums: Domains) -> None:
+        self.sums = sums
+
+    def scores(self, table: NodeTable, rows: Rows) -> Scores:
+        total = np.zeros(len(table.exists[rows]), np.int64)
+        for key, sums in self.sums.items():
+            total += widened(sums, table, key).take(table.label(key)[rows])
+        return total
+
+    def score(self, table: NodeTable, row: int) -> int:
+        return sum(_at(self.sums, key, int(table.label(key)[row])) for key in self.sums)
+
+
+def _taken(counts: DomainCounts, table: NodeTable, key: str, rows: Rows) -> npt.NDArray[np.bool_]:
+    taken: npt.NDArray[np.bool_] = (widened(counts, table, key) > 0).take(table.label(key)[rows])
+    return taken
+
+
+def _at(domains: Domains, key: str, value_id: int) -> int:
+    counts = domains.get(key)
+    return int(counts[value_id]) if counts is not None and value_id < len(counts) else 0
+
+
+def _changed(domains: Domains, key: str, table: NodeTable, row: int, sign: int) -> Domains:
+    """The counts with one more or one less in the row's domain; the same ones if the node lacks the key."""
+    value_id = int(table.label(key)[row])
+    if value_id == ABSENT:
+        return domains
+    counts = domains.get(key)
+    width = len(table.label_values(key))
+    changed = np.zeros(width, np.int64) if counts is None else widened(counts, table, key).copy()
+    changed[value_id] += sign
+    return {**domains, key: changed}
+
+
+def _counts_at(domains: Domains, table: NodeTable, row: int) -> dict[str, int]:
+    """Topology key -> the count in the row's domain, for the keys that the node has."""
+    ids = {key: int(table.label(key)[row]) for key in domains}
+    return {key: _at(domains, key, value_id) for key, value_id in ids.items() if value_id != ABSENT}
+
+
+def _changed_at(counts: Mapping[str, int], key: str, table: NodeTable, row: int, sign: int) -> Mapping[str, int]:
+    count = counts.get(key)
+    if count is None:
+        if int(table.label(key)[row]) == ABSENT:
+            return counts
+        count = 0
+    return {**counts, key: count + sign}

@@ -1,0 +1,1 @@
+"""Requests against what nodes have: NodeResourcesFit and NodeResourcesBalancedAllocation."""

@@ -1,0 +1,219 @@
+"""NodeResourcesBalancedAllocation: prefers nodes whose resources the pod would make more evenly used.
+
+A node whose cpu is taken and whose memory is free can give neither. The score is about the change that the pod makes:
+75 is no change, up to 100 more even, down to 50 less so. Pods that request none of the resources are not scored.
+
+Arguments: ``resources``, default cpu and memory, each once; their weights must be 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.config.field_faults import invalid
+from scheduler.config.validators import distinct
+from scheduler.framework.plugin import PreScorePlugin, Reads, Rows, ScorePlugin, Scores, State
+from scheduler.messages.status import SKIP, Refusal, Skip
+from scheduler.objects.resources import is_scalar_resource
+from scheduler.plugins.resources.fit_args import ResourceSpec, completed_resources
+from scheduler.plugins.resources.scoring import ResourceTerm, ResourceTerms, requested_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.table import NodeTable
+    from scheduler.cluster.view import View
+    from scheduler.framework.events import EventRegistration
+
+_Floats = npt.NDArray[np.float64]
+_NO_CHANGE = 50 + 50 // 2
+
+
+class NodeResourcesBalancedAllocationArgs(msgspec.Struct, frozen=True, rename="camel"):
+    resources: tuple[ResourceSpec, ...] = ()
+
+
+class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
+    """Reference plugins.md §3.9. All arithmetic is in float64, in kube-scheduler's order of operations."""
+
+    name = "NodeResourcesBalancedAllocation"
+    Args = NodeResourcesBalancedAllocationArgs
+    reads = Reads.NODE | Reads.USAGE
+
+    def __init__(self, args: NodeResourcesBalancedAllocationArgs | None = None) -> None:
+        super().__init__(args or NodeResourcesBalancedAllocationArgs())
+        self._names = tuple(spec.name for spec in completed_resources(self.args.resources))
+
+    @classmethod
+    def validate_args(cls, args: Any, path: str) -> tuple[tuple[str, str], ...]:
+        resources = completed_resources(args.resources)
+        faults = [
+            invalid(f"{path}.resources[{index}].weight", spec.weight, "must be 1")
+            for index, spec in enumerate(resources)
+            if spec.weight != 1
+        ]
+        faults += distinct(f"{path}.resources", [spec.name for spec in resources], "name")
+        return tuple((fault.path, fault.message) for fault in faults)
+
+    def fragment(self, pod: PodInfo, view: View) -> Hashable:
+        charged = pod.charged
+        return tuple([charged.amount(name) for name in self._names])
+
+    def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip | Refusal:
+        charged = pod.charged
+        terms = [ResourceTerm(name, charged.amount(name)) for name in self._names]
+        if not any(term.own for term in terms):
+            return SKIP
+        return ResourceTerms(tuple([term for term in terms if term.own or not is_scalar_resource(term.name)]))
+
+    def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
+        assert isinstance(state, ResourceTerms)
+        if len(state.terms) == 2:
+            return _score_of_two(state.terms, view.table, rows)
+        return _score_of_many(state.terms, view.table, rows)
+
+    def score_row(self, state: State, pod: PodInfo, view: View, row: int) -> int:
+        return self.score_few(state, pod, view, (row,))[0]
+
+    def score_few(self, state: State, pod: PodInfo, view: View, rows: Sequence[int]) -> list[int]:
+        assert isinstance(state, ResourceTerms)
+        if len(state.terms) == 2:
+            return _few_of_two(*state.terms, view.table, rows)
+        return [_row_of_many(state.terms, view.table, row) for row in rows]
+
+    def events(self) -> tuple[EventRegistration, ...]:
+        return ()
+
+
+def _balance(fractions: list[float]) -> int:
+    """0..100: how evenly a node's resources are used."""
+    count = len(fractions)
+    if count < 2:
+        deviation = 0.0
+    elif count == 2:
+        deviation = abs(fractions[0] - fractions[1]) / 2
+    else:
+        total = 0.0
+        for fraction in fractions:
+            total += fraction
+        mean = total / count
+        squares = 0.0
+        for fraction in fractions:
+            squares += (fraction - mean) * (fraction - mean)
+        deviation = math.sqrt(squares / count)
+    return int((1 - deviation) * 100.0)
+
+
+def _row_of_many(terms: tuple[ResourceTerm, ...], table: NodeTable, row: int) -> int:
+    before: list[float] = []
+    after: list[float] = []
+    for term in terms:
+        columns = requested_columns(table, term.name)
+        allocatable = float(columns[0].item(row))
+        if allocatable:
+            requested = columns[1].item(row)
+            before.append(min(float(requested) / allocatable, 1.0))
+            after.append(min(float(requested + term.own) / allocatable, 1.0))
+    return 50 + (50 + _balance(after) - _balance(before)) // 2
+
+
+def _few_of_two(one: ResourceTerm, other: ResourceTerm, table: NodeTable, rows: Sequence[int]) -> list[int]:
+    """The usual case, cpu and memory, without a list or a call: it is most of what a changed row costs."""
+    allocatable_one, requested_one = requested_columns(table, one.name)
+    allocatable_other, requested_other = requested_columns(table, other.name)
+    own_one, own_other = one.own, other.own
+    scores = []
+    for row in rows:
+        whole_one, whole_other = float(allocatable_one.item(row)), float(allocatable_other.item(row))
+        if not whole_one or not whole_other:
+            scores.append(_NO_CHANGE)
+            continue
+        taken_one, taken_other = requested_one.item(row), requested_other.item(row)
+        before_one, before_other = taken_one / whole_one, taken_other / whole_other
+        after_one, after_other = (taken_one + own_one) / whole_one, (taken_other + own_other) / whole_other
+        if after_one > 1.0:
+            before_one, after_one = min(before_one, 1.0), 1.0
+        if after_other > 1.0:
+            before_other, after_other = min(before_other, 1.0), 1.0
+        before = int((1 - abs(before_one - before_other) / 2) * 100.0)
+        after = int((1 - abs(after_one - after_other) / 2) * 100.0)
+        scores.append(50 + (50 + after - before) // 2)
+    return scores
+
+
+def _score_of_two(terms: tuple[ResourceTerm, ...], table: NodeTable, rows: Rows) -> Scores:
+    befores: list[_Floats] = []
+    afters: list[_Floats] = []
+    is_missing: npt.NDArray[np.bool_] | None = None
+    for term in terms:
+        allocatable, requested = requested_columns(table, term.name)
+        offer, taken = table.offer(term.name, allocatable), requested[rows]
+        if not offer.is_everywhere:
+            absent = allocatable[rows] == 0
+            is_missing = absent if is_missing is None else is_missing | absent
+        whole = offer.divisor[rows]
+        befores.append(_fractions(taken, whole))
+        afters.append(_fractions(taken + term.own, whole))
+    gain = _balance_of_two(*afters) - _balance_of_two(*befores)
+    # 50 + (50 + gain) // 2; the sum is never below 0.
+    scores: Scores = (gain + 150) >> 1
+    if is_missing is not None:
+        scores[is_missing] = _NO_CHANGE
+    return scores
+
+
+def _fractions(taken: npt.NDArray[np.int64], whole: _Floats) -> _Floats:
+    fractions = taken / whole
+    return np.minimum(fractions, 1.0, out=fractions)
+
+
+def _balance_of_two(one: _Floats, other: _Floats) -> Scores:
+    one -= other
+    np.abs(one, out=one)
+    one *= 0.5
+    np.subtract(1, one, out=one)
+    one *= 100.0
+    return one.astype(np.int64)
+
+
+def _score_of_many(terms: tuple[ResourceTerm, ...], table: NodeTable, rows: Rows) -> Scores:
+    befores: list[_Floats] = []
+    afters: list[_Floats] = []
+    counted: list[npt.NDArray[np.bool_]] = []
+    for term in terms:
+        allocatable, requested = requested_columns(table, term.name)
+        offered, taken = allocatable[rows], requested[rows]
+        whole = np.maximum(offered, 1).astype(np.float64)
+        counted.append(offered != 0)
+        befores.append(_fractions(taken, whole))
+        afters.append(_fractions(taken + term.own, whole))
+    gain = _balance_of_many(afters, counted) - _balance_of_many(befores, counted)
+    scores: Scores = (gain + 150) >> 1
+    return scores
+
+
+def _balance_of_many(fractions: list[_Floats], counted: list[npt.NDArray[np.bool_]]) -> Scores:
+    """As ``_balance`` row by row; which resources count differs from row to row. Sums go resource by resource."""
+    count = np.zeros(len(counted[0]), np.int64)
+    total = np.zeros(len(count))
+    largest = np.zeros(len(count))
+    smallest = np.ones(len(count))
+    for column, counts in zip(fractions, counted, strict=True):
+        count += counts
+        total += np.where(counts, column, 0.0)
+        largest = np.maximum(largest, np.where(counts, column, 0.0))
+        smallest = np.minimum(smallest, np.where(counts, column, 1.0))
+    divisor = np.maximum(count, 1)
+    mean = total / divisor
+    squares = np.zeros(len(count))
+    for column, counts in zip(fractions, counted, strict=True):
+        squares += np.where(counts, (column - mean) * (column - mean), 0.0)
+    deviation = np.where(count > 2, np.sqrt(squares / divisor), np.where(count == 2, (largest - smallest) / 2, 0.0))
+    return ((1 - deviation) * 100.0).astype(np.int64)

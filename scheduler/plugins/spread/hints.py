@@ -1,0 +1,98 @@
+"""Which events may help a pod that PodTopologySpread rejected (reference plugins.md §3.12).
+
+A hint sees no cluster, so it cannot deduce the selector of default constraints: of a pod that has no constraints of its
+own, every pod of its namespace is taken to match hard defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler.framework.events import Hint
+from scheduler.objects.selectors import SelectorError
+from scheduler.plugins.spread.args import DO_NOT_SCHEDULE
+from scheduler.plugins.spread.constraints import Constraint, own_constraints
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.objects.node import Node
+    from scheduler.objects.pod import TopologySpreadConstraint
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadHints:
+    """``defaults``: the default constraints that forbid placing."""
+
+    defaults: tuple[TopologySpreadConstraint, ...]
+
+    def pod_changed(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
+        """A pod came, went, or changed its labels or tolerations."""
+        if any(other is not None and not _is_involved(other, pod) for other in (old, new)):
+            return Hint.SKIP
+        if not pod.pod.spec.topology_spread_constraints:
+            return self._pod_changed_for_defaults(pod, old, new)
+        try:
+            constraints = own_constraints(pod, DO_NOT_SCHEDULE)
+        except SelectorError:
+            return Hint.QUEUE
+        if old is None or new is None:
+            other = new or old
+            is_counted = other is not None and _some_match(constraints, other.labels)
+            return Hint.QUEUE if is_counted else Hint.SKIP
+        if _tolerations_changed(pod, old, new) and any(one.honors_taints for one in constraints):
+            return Hint.QUEUE
+        if old.labels == new.labels:
+            return Hint.SKIP
+        is_recounted = any(one.selector.matches(old.labels) != one.selector.matches(new.labels) for one in constraints)
+        return Hint.QUEUE if is_recounted else Hint.SKIP
+
+    def _pod_changed_for_defaults(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
+        if not self.defaults:
+            return Hint.SKIP
+        if old is None or new is None or old.labels != new.labels:
+            return Hint.QUEUE
+        honors_taints = any(one.node_taints_policy == "Honor" for one in self.defaults)
+        return Hint.QUEUE if honors_taints and _tolerations_changed(pod, old, new) else Hint.SKIP
+
+    def node_changed(self, pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
+        """A node came, went, or changed its labels or taints."""
+        own = pod.pod.spec.topology_spread_constraints
+        keys = [one.topology_key for one in own or self.defaults if one.when_unsatisfiable == DO_NOT_SCHEDULE]
+        counted_before = old is not None and _has_all(keys, old)
+        counts_now = new is not None and _has_all(keys, new)
+        if old is None or new is None:
+            return Hint.QUEUE if counted_before or counts_now else Hint.SKIP
+        if counted_before != counts_now:
+            return Hint.QUEUE
+        before, after = old.metadata.labels, new.metadata.labels
+        is_other = old.spec.taints != new.spec.taints or any(before.get(key) != after.get(key) for key in keys)
+        return Hint.QUEUE if counts_now and is_other else Hint.SKIP
+
+
+def facet_of_pod(other: PodInfo) -> Hashable:
+    """What ``pod_changed`` looks at in a pod that is not the waiting one."""
+    return other.namespace, frozenset(other.labels.items()), _has_place(other)
+
+
+def _has_place(other: PodInfo) -> bool:
+    return other.node_name != "" or other.pod.nominated_node_name != ""
+
+
+def _is_involved(other: PodInfo, pod: PodInfo) -> bool:
+    if other.uid == pod.uid:
+        return True
+    return other.namespace == pod.namespace and _has_place(other)
+
+
+def _tolerations_changed(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
+    return new.uid == pod.uid and old.pod.spec.tolerations != new.pod.spec.tolerations
+
+
+def _some_match(constraints: Sequence[Constraint], labels: Mapping[str, str]) -> bool:
+    return any(one.selector.matches(labels) for one in constraints)
+
+
+def _has_all(keys: Sequence[str], node: Node) -> bool:
+    return all(key in node.metadata.labels for key in keys)

@@ -1,0 +1,224 @@
+"""PodTopologySpread: spreads the pods of a workload over zones, nodes, or whatever label the nodes have.
+
+Honours ``topologySpreadConstraints``: those with ``DoNotSchedule`` decide where a pod may go, those with
+``ScheduleAnyway`` where it goes best. Pods that are being deleted do not count. Pods without constraints of their own
+get default ones if a Service, ReplicationController, ReplicaSet or StatefulSet stands behind them.
+
+Arguments: ``defaultingType``: ``System`` (the default: over nodes and zones, as a preference) or ``List``;
+``defaultConstraints``: with ``List``, constraints without a ``labelSelector``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
+from scheduler.framework.plugin import (
+    MAX_NODE_SCORE,
+    FilterPlugin,
+    NormalizePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    Reads,
+    Rows,
+    Scores,
+    State,
+    Verdicts,
+)
+from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
+from scheduler.objects.selectors import SelectorError
+from scheduler.plugins.spread.args import (
+    DO_NOT_SCHEDULE,
+    SCHEDULE_ANYWAY,
+    SYSTEM_CONSTRAINTS,
+    SYSTEM_DEFAULTING,
+    PodTopologySpreadArgs,
+    args_faults,
+)
+from scheduler.plugins.spread.constraints import (
+    Constraint,
+    default_constraints,
+    eligibility_of,
+    own_constraints,
+    rows_with_all_keys,
+)
+from scheduler.plugins.spread.hints import SpreadHints, facet_of_pod
+from scheduler.plugins.spread.owners import SELECTING_KINDS
+from scheduler.plugins.spread.state import (
+    SpreadFilterState,
+    SpreadScoreState,
+    hard_constraint,
+    score_state,
+)
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.view import View
+
+_UNEVEN = "node(s) didn't match pod topology spread constraints"
+
+# In the order of the codes of SpreadFilterState.
+REFUSALS = (
+    unresolvable(f"{_UNEVEN} (missing required label)"),
+    unschedulable(_UNEVEN),
+)
+
+_POD_ACTIONS = Action.ADD | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION | Action.DELETE
+_NODE_ACTIONS = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
+
+
+class _Fragment(msgspec.Struct, frozen=True, gc=False):
+    """Ids of the queries that the constraints make, and what else they say: never the pod's labels."""
+
+    query_ids: tuple[int, ...]
+    constraints: Hashable
+    faults: tuple[str, str] = ("", "")
+
+
+_NOTHING = _Fragment((), ())
+
+
+class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugin):
+    """Reference plugins.md §3.12."""
+
+    name = "PodTopologySpread"
+    Args = PodTopologySpreadArgs
+    reads = Reads.NODE | Reads.FEASIBLE
+    fragment_reads_cluster = True
+
+    def __init__(self, args: PodTopologySpreadArgs | None = None) -> None:
+        super().__init__(args or PodTopologySpreadArgs())
+        self._is_system_defaulted = self.args.defaulting_type == SYSTEM_DEFAULTING
+        self._defaults = SYSTEM_CONSTRAINTS if self._is_system_defaulted else self.args.default_constraints
+
+    @classmethod
+    def validate_args(cls, args: Any, path: str) -> tuple[tuple[str, str], ...]:
+        return tuple((fault.path, fault.message) for fault in args_faults(args, path))
+
+    def events(self) -> tuple[EventRegistration, ...]:
+        hints = SpreadHints(tuple(one for one in self._defaults if one.when_unsatisfiable == DO_NOT_SCHEDULE))
+        return (
+            EventRegistration(ClusterEvent(Resource.POD, _POD_ACTIONS), hints.pod_changed, facet_of_pod),
+            EventRegistration(ClusterEvent(Resource.NODE, _NODE_ACTIONS), hints.node_changed),
+        )
+
+    def _constraints(self, pod: PodInfo, action: str, view: View) -> tuple[Constraint, ...]:
+        """Raises SelectorError."""
+        if pod.pod.spec.topology_spread_constraints:
+            return own_constraints(pod, action)
+        return default_constraints(self._defaults, action, pod, view)
+
+    # --- what the answers depend on -----------------------------------------------------------------------------------
+
+    def fragment(self, pod: PodInfo, view: View) -> _Fragment:
+        found: list[tuple[Constraint, ...]] = []
+        faults: list[str] = []
+        for action in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY):
+            try:
+                found.append(self._constraints(pod, action, view))
+                faults.append("")
+            except SelectorError as error:
+                found.append(())
+                faults.append(str(error))
+        hard, soft = found
+        constraints = hard + soft
+        if not constraints:
+            return _NOTHING if not any(faults) else _Fragment((), (), (faults[0], faults[1]))
+        namespace = frozenset((pod.namespace,))
+        intern = view.pod_counts.intern
+        said = tuple(
+            [
+                (
+                    one.topology_key,
+                    one.max_skew,
+                    one.min_domains,
+                    one.honors_affinity,
+                    one.honors_taints,
+                    one.selector.matches(pod.labels),
+                )
+                for one in constraints
+            ]
+        )
+        eligibility = eligibility_of(pod)
+        is_own = bool(pod.pod.spec.topology_spread_constraints)
+        return _Fragment(
+            tuple([intern(namespace, one.selector) for one in constraints]),
+            (
+                len(hard),
+                is_own,
+                said,
+                eligibility.required if any(one.honors_affinity for one in constraints) else None,
+                eligibility.tolerations if any(one.honors_taints for one in constraints) else None,
+            ),
+            (faults[0], faults[1]),
+        )
+
+    def fragment_stamp(self, view: View) -> Hashable:
+        return view.pod_counts.evictions, *[view.version(kind) for kind in SELECTING_KINDS]
+
+    def stamp(self, fragment: Hashable, view: View) -> Hashable:
+        assert isinstance(fragment, _Fragment)
+        if not fragment.query_ids:
+            return ()
+        version = view.pod_counts.version
+        return view.table.node_version, tuple([version(query_id) for query_id in fragment.query_ids])
+
+    # --- filter -------------------------------------------------------------------------------------------------------
+
+    def pre_filter(self, pod: PodInfo, view: View) -> State | Skip | Refusal:
+        try:
+            constraints = self._constraints(pod, DO_NOT_SCHEDULE, view)
+        except SelectorError as error:
+            return failure(f"obtaining pod's hard topology spread constraints: {error}")
+        if not constraints:
+            return SKIP
+        eligibility = eligibility_of(pod)
+        with_keys = rows_with_all_keys(constraints, view.table)
+        return SpreadFilterState(
+            pod.namespace,
+            eligibility,
+            tuple([hard_constraint(one, eligibility, with_keys, pod, view) for one in constraints]),
+        )
+
+    def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
+        assert isinstance(state, SpreadFilterState)
+        codes = state.codes(view.table, rows)
+        return Verdicts(codes, REFUSALS) if codes.any() else None
+
+    def filter_row(self, state: State, pod: PodInfo, view: View, row: int) -> Refusal | None:
+        assert isinstance(state, SpreadFilterState)
+        code = state.code(view.table, row)
+        return REFUSALS[code - 1] if code else None
+
+    # --- score --------------------------------------------------------------------------------------------------------
+
+    def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip | Refusal:
+        try:
+            constraints = self._constraints(pod, SCHEDULE_ANYWAY, view)
+        except SelectorError as error:
+            return failure(f"calculating preScoreState: obtaining pod's soft topology spread constraints: {error}")
+        if not constraints:
+            return SKIP
+        requires_all_keys = bool(pod.pod.spec.topology_spread_constraints) or not self._is_system_defaulted
+        return score_state(constraints, eligibility_of(pod), requires_all_keys, pod, view, rows)
+
+    def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
+        assert isinstance(state, SpreadScoreState)
+        return state.scores(view.table, rows)
+
+    def normalize(self, state: State, scores: Scores, view: View, rows: Rows) -> Scores:
+        assert isinstance(state, SpreadScoreState)
+        ignored = None if state.ignored is None else state.ignored[rows]
+        counted = scores if ignored is None else scores[~ignored]
+        highest = int(counted.max(initial=0))
+        if highest == 0:
+            normal: Scores = np.full(len(scores), MAX_NODE_SCORE, np.int64)
+        else:
+            normal = MAX_NODE_SCORE * (highest + int(counted.min()) - scores) // highest
+        if ignored is not None:
+            normal[ignored] = 0
+        return normal

@@ -1,0 +1,270 @@
+"""VolumeBinding: a pod goes where its claims' volumes can be used, found or made; and waits there until they are bound.
+
+Filter: bound claims keep the pod to the nodes that their PersistentVolume's node affinity allows. Claims whose class
+waits for the first consumer (``volumeBindingMode: WaitForFirstConsumer``) need a free volume that fits, the smallest
+one, or a provisioner that can make one there: the class's ``allowedTopologies`` and, for drivers that publish it, the
+free capacity are looked at. Refuses with up to four reasons: ``node(s) didn't match PersistentVolume's node affinity``,
+``node(s) didn't find available persistent volumes to bind``, ``node(s) did not have enough free storage`` and
+``node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)``. A pod with a claim that is unbound but
+should not be is refused as a whole.
+
+Before the bind, the volume gets its ``claimRef`` or the claim its ``volume.kubernetes.io/selected-node``, each written
+only to the version that was decided on, and the pod waits until the claims are bound.
+
+Arguments: ``bindTimeoutSeconds``, how long it waits (600; 0: not at all). ``shape`` needs the feature gate
+StorageCapacityScoring, which is off: nodes are not scored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.cluster.node_matching import matches_selector
+from scheduler.cluster.volumes.migration import in_tree_plugin, migrated
+from scheduler.cluster.volumes.pools import node_affinity_of
+from scheduler.cluster.volumes.reserved import EFFECT, Release
+from scheduler.config.field_faults import invalid
+from scheduler.config.types import Int32, Int64
+from scheduler.framework.events import EventRegistration
+from scheduler.framework.plugin import (
+    Effect,
+    FilterPlugin,
+    PreBindPlugin,
+    PreFilterPlugin,
+    PreFlight,
+    PreScorePlugin,
+    ReservePlugin,
+    Rows,
+    ScorePlugin,
+    Scores,
+    State,
+    Verdicts,
+)
+from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable
+from scheduler.objects.kinds import Kind
+from scheduler.plugins.volume_binding.claims import sort_claims
+from scheduler.plugins.volume_binding.delayed import DelayedClaims, UnusableClaim
+from scheduler.plugins.volume_binding.hints import EVENTS
+from scheduler.plugins.volume_binding.writes import progress, reservation_of, writes_of
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.view import View
+    from scheduler.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim
+
+NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
+BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
+NOT_ENOUGH_SPACE = "node(s) did not have enough free storage"
+VOLUME_NOT_FOUND = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+
+_REASONS = {1: NODE_CONFLICT, 2: BIND_CONFLICT, 4: NOT_ENOUGH_SPACE, 8: VOLUME_NOT_FOUND}
+_REFUSALS = tuple(unresolvable(*(reason for bit, reason in _REASONS.items() if code & bit)) for code in range(1, 16))
+"""By a code that has a bit for each reason."""
+
+Codes = npt.NDArray[np.int16]
+
+
+class UtilizationShapePoint(msgspec.Struct, frozen=True, rename="camel"):
+    """Utilization in percent, score from 0 to 10."""
+
+    utilization: Int32 = 0
+    score: Int32 = 0
+
+
+class VolumeBindingArgs(msgspec.Struct, frozen=True, rename="camel"):
+    bind_timeout_seconds: Int64 = 600
+    shape: tuple[UtilizationShapePoint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Claims(State):
+    """Claims that are bound, and how those that are not can be."""
+
+    bound: tuple[PersistentVolumeClaim, ...]
+    delayed: DelayedClaims | None
+    unusable: Refusal | None = None
+    """Why nothing can be said of any node: an error."""
+
+
+class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, ReservePlugin, PreBindPlugin):
+    """Reference plugins.md §3.15, volumes.md §2."""
+
+    name = "VolumeBinding"
+    Args = VolumeBindingArgs
+
+    def __init__(self, args: VolumeBindingArgs | None = None) -> None:
+        super().__init__(args or VolumeBindingArgs())
+
+    @classmethod
+    def validate_args(cls, args: Any, path: str) -> tuple[tuple[str, str], ...]:
+        faults = []
+        if args.bind_timeout_seconds < 0:
+            rule = "invalid BindTimeoutSeconds, should not be a negative value"
+            faults.append(invalid(f"{path}.bindTimeoutSeconds", args.bind_timeout_seconds, rule))
+        if args.shape:
+            rule = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
+            faults.append(invalid(f"{path}.shape", msgspec.to_builtins(args.shape), rule))
+        return tuple((fault.path, fault.message) for fault in faults)
+
+    # --- filter -------------------------------------------------------------------------------------------------------
+
+    def concerns(self, pod: PodInfo) -> bool:
+        return any(
+            volume.persistent_volume_claim is not None or volume.ephemeral is not None
+            for volume in pod.pod.spec.volumes
+        )
+
+    def pre_filter(self, pod: PodInfo, view: View) -> State | Skip | Refusal:
+        if not pod.pod.spec.volumes:
+            return SKIP
+        claims = sort_claims(pod, view)
+        if isinstance(claims, Skip | Refusal):
+            return claims
+        try:
+            return Claims(claims.bound, DelayedClaims(claims.delayed, view) if claims.delayed else None)
+        except UnusableClaim as error:
+            return Claims(claims.bound, None, failure(str(error)))
+
+    def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
+        assert isinstance(state, Claims)
+        if state.unusable is not None:
+            return Verdicts(np.ones(len(view.table.exists[rows]), np.int16), (state.unusable,))
+        codes = _bound_codes(state.bound, view, rows)
+        if state.delayed is not None:
+            codes |= _delayed_codes(state.delayed, view, rows)
+        return Verdicts(codes, _REFUSALS) if codes.any() else None
+
+    # --- score --------------------------------------------------------------------------------------------------------
+
+    def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip | Refusal:
+        return SKIP
+
+    def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
+        return np.zeros(len(view.table.exists[rows]), np.int64)
+
+    # --- reserve and bind ---------------------------------------------------------------------------------------------
+
+    def reserve(self, state: State | None, pod: PodInfo, view: View, node: str) -> tuple[Effect, ...] | Refusal:
+        if not isinstance(state, Claims) or state.delayed is None:
+            return ()
+        row = view.table.existing_row(node)
+        found = view.table.nodes[row] if row is not None else None
+        if found is None:
+            return failure(f'node "{node}" not found')
+        sources = state.delayed.sources_on(node, found.metadata.labels)
+        if not sources.is_complete:
+            # Only where the cluster went on while an extender was asked.
+            return failure(BIND_CONFLICT if not sources.is_bindable else NOT_ENOUGH_SPACE)
+        return (Effect(EFFECT, reservation_of(pod.uid, node, sources)),)
+
+    def unreserve(self, state: State | None, pod: PodInfo, view: View, node: str) -> tuple[Effect, ...]:
+        return (Effect(EFFECT, Release(pod.uid)),) if view.volumes.reservation(pod.uid) is not None else ()
+
+    def pre_bind_pre_flight(
+        self, state: State | None, pod: PodInfo, view: View, node: str
+    ) -> PreFlight | Skip | Refusal:
+        reservation = view.volumes.reservation(pod.uid)
+        if reservation is None:
+            return SKIP
+        return PreFlight(
+            is_parallel=True,
+            writes=tuple(writes_of(reservation)),
+            wait_seconds=float(self.args.bind_timeout_seconds),
+            doing="binding volumes",
+        )
+
+    def pre_bind_progress(self, state: State | None, pod: PodInfo, view: View, node: str) -> bool | Refusal:
+        return progress(pod, view, node)
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def events(self) -> tuple[EventRegistration, ...]:
+        return EVENTS
+
+
+# --- claims that are bound --------------------------------------------------------------------------------------------
+
+
+def _bound_codes(claims: tuple[PersistentVolumeClaim, ...], view: View, rows: Rows) -> Codes:
+    """By row: the first claim whose volume cannot be used there decides."""
+    codes = np.zeros(len(view.table.exists[rows]), np.int16)
+    for claim in claims:
+        volume = view.volumes.volume(claim.spec.volume_name)
+        if volume is None:
+            codes[codes == 0] = 8
+            break
+        reached = _reaching_rows(volume, view, rows)
+        if reached is not None:
+            codes[(codes == 0) & ~reached] = 1
+    return codes
+
+
+def _reaching_rows(volume: PersistentVolume, view: View, rows: Rows) -> npt.NDArray[np.bool_] | None:
+    """Rows from which a volume can be used: bool, one a row asked; None if all."""
+    plain = _matching_rows(volume, view, rows)
+    plugin = in_tree_plugin(volume.spec)
+    if not plugin:
+        return plain
+    as_csi = _matching_rows(migrated(volume), view, rows)
+    if plain is None and as_csi is None:
+        return None
+    serves = np.array([_migrates(view, view.table.names[row], plugin) for row in _listed(view, rows)], np.bool_)
+    return (serves | (True if plain is None else plain)) & (~serves | (True if as_csi is None else as_csi))
+
+
+def _matching_rows(volume: PersistentVolume, view: View, rows: Rows) -> npt.NDArray[np.bool_] | None:
+    selector = node_affinity_of(volume)
+    if selector is None:
+        return None
+    if view.volumes.is_of(view.table):
+        return view.volumes.matching_rows(selector)[rows]
+    return matches_selector(view.table, selector, rows)
+
+
+def _migrates(view: View, node: str, plugin: str) -> bool:
+    csi_node: CSINode | None = view.get(Kind.CSI_NODE, node)
+    return csi_node is not None and plugin in csi_node.migrated_plugins
+
+
+def _listed(view: View, rows: Rows) -> list[int]:
+    listed: list[int] = np.arange(view.table.size)[rows].tolist()
+    return listed
+
+
+# --- claims that are not ----------------------------------------------------------------------------------------------
+
+
+def _delayed_codes(claims: DelayedClaims, view: View, rows: Rows) -> Codes:
+    table = view.table
+    listed = np.arange(table.size)[rows]
+    if claims.selected_nodes:
+        codes = np.full(len(listed), 2, np.int16)
+        (node, *others) = claims.selected_nodes
+        row = None if others else table.existing_row(node)
+        if row is not None:
+            codes[listed == row] = _code(claims, view, row)
+        return codes
+    codes = np.zeros(len(listed), np.int16)
+    asked = np.flatnonzero(table.exists[listed])
+    alike = np.zeros(len(asked), np.int64)
+    for key in claims.keys:
+        # Numbered anew for each key, so that the numbers stay small however many keys there are.
+        ids = alike * len(table.label_values(key)) + table.label(key)[listed[asked]]
+        alike = np.unique(ids, return_inverse=True)[1].reshape(-1)
+    _, first, group = np.unique(alike, return_index=True, return_inverse=True)
+    answers = [_code(claims, view, int(listed[asked[place]])) for place in first.tolist()]
+    codes[asked] = np.array(answers, np.int16)[group.reshape(-1)]
+    return codes
+
+
+def _code(claims: DelayedClaims, view: View, row: int) -> int:
+    node = view.table.nodes[row]
+    if node is None:
+        return 0
+    sources = claims.sources(node.metadata.labels)
+    return (0 if sources.is_bindable else 2) | (0 if sources.has_space else 4)

@@ -1,0 +1,225 @@
+"""What the cluster cache keeps of volumes, told of every change or left to find out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.volumes.reserved import EFFECT, Provision, Release, Reservation
+from scheduler.errors import InvariantViolation
+from scheduler.framework.plugin import Effect
+from scheduler.objects.kinds import Kind, kind_of
+from scheduler.objects.meta import ApiObject
+from scheduler.objects.pod import Pod
+from tests import builders
+
+
+def observe(cache: ClusterCache, obj: ApiObject, told: bool = True) -> None:
+    kind = kind_of(obj)
+    old = cache.objects.put(kind, obj.key, obj)
+    if told:
+        cache.volumes.observe(kind, old, obj)
+
+
+def drop(cache: ClusterCache, kind: Kind, key: str, told: bool = True) -> None:
+    old = cache.objects.drop(kind, key)
+    if told:
+        cache.volumes.observe(kind, old, None)
+
+
+def attached(cache: ClusterCache, node: str, driver: str = "csi.test") -> tuple[int, int]:
+    """Volumes attached and the limit; the columns and the account must say the same."""
+    row = cache.table.existing_row(node)
+    assert row is not None
+    accounts = cache.volumes.attached
+    limits = accounts.limits(driver)
+    account = accounts.on_row(row)
+    if limits is None:
+        assert driver not in account.limits
+        return 0, -1
+    found = int(accounts.counts(driver)[row]), int(limits[row])
+    assert found == (account.counts.get(driver, 0), account.limits.get(driver, -1))
+    return found
+
+
+def small_cluster() -> ClusterCache:
+    cache = ClusterCache()
+    cache.observe_node(builders.node("n"))
+    observe(cache, builders.csi_node("n", {"csi.test": 5}))
+    observe(cache, builders.claim("c", volume="v"))
+    observe(cache, builders.volume("v", csi=("csi.test", "h")))
+    cache.observe_pod(PodInfo(builders.pod("user", node="n", claims=["c"])))
+    return cache
+
+
+def test_volumes_of_placed_pods_are_attached() -> None:
+    cache = small_cluster()
+    assert attached(cache, "n") == (1, 5)
+    cache.remove_pod("pod-user")
+    assert attached(cache, "n") == (0, 5)
+
+
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda cache, told: observe(cache, builders.claim("c"), told), (0, 5)),
+        (lambda cache, told: observe(cache, builders.volume("v", csi=("other", "h")), told), (0, 5)),
+        (lambda cache, told: observe(cache, builders.csi_node("n", {"csi.test": 9}), told), (1, 9)),
+        (lambda cache, told: observe(cache, builders.attachment("a", "n", "w"), told), (1, 5)),
+        (lambda cache, told: drop(cache, Kind.PERSISTENT_VOLUME, "v", told), (0, 5)),
+        (lambda cache, told: drop(cache, Kind.CSI_NODE, "n", told), (0, -1)),
+    ],
+)
+def test_a_change_of_an_object_counts_at_once(change: Any, expected: tuple[int, int], told: bool) -> None:
+    cache = small_cluster()
+    assert attached(cache, "n") == (1, 5)
+    change(cache, told)
+    assert attached(cache, "n") == expected
+    cache.check()
+
+
+def test_a_volume_that_becomes_known_later_completes_its_attachment() -> None:
+    cache = small_cluster()
+    observe(cache, builders.attachment("a", "n", "w"))
+    assert attached(cache, "n") == (1, 5)
+    observe(cache, builders.volume("w", csi=("csi.test", "w")))
+    assert attached(cache, "n") == (2, 5)
+
+
+def test_a_node_that_takes_over_a_row_has_its_own_limits() -> None:
+    cache = small_cluster()
+    cache.remove_pod("pod-user")
+    assert attached(cache, "n") == (0, 5)
+    cache.remove_node("n")
+    cache.observe_node(builders.node("m"))
+    observe(cache, builders.csi_node("m", {"csi.test": 2}))
+    assert attached(cache, "m") == (0, 2)
+
+
+def test_limits_come_with_the_node_when_its_csi_node_came_first() -> None:
+    cache = ClusterCache()
+    observe(cache, builders.csi_node("late", {"csi.test": 3}))
+    assert cache.volumes.attached.limits("csi.test") is None
+    cache.observe_node(builders.node("late"))
+    assert attached(cache, "late") == (0, 3)
+
+
+# --- assumptions ------------------------------------------------------------------------------------------------------
+
+
+def reservation(cache: ClusterCache, uid: str = "pod-user") -> Reservation:
+    claim = cache.objects.get(Kind.PERSISTENT_VOLUME_CLAIM, "default/c")
+    return Reservation(uid, "n", (), (Provision(claim, is_changed=True),))
+
+
+def test_what_is_set_aside_goes_with_its_pod() -> None:
+    cache = small_cluster()
+    cache.volumes.apply(Effect(EFFECT, reservation(cache)))
+    assert cache.volumes.reservation("pod-user") is not None
+    cache.remove_pod("pod-user")
+    assert cache.volumes.reservation("pod-user") is None
+
+
+def test_something_set_aside_for_a_pod_that_is_nowhere_is_found() -> None:
+    cache = small_cluster()
+    cache.volumes.apply(Effect(EFFECT, reservation(cache, "ghost")))
+    with pytest.raises(InvariantViolation, match="ghost has volumes set aside but is on no node"):
+        cache.check()
+    cache.volumes.apply(Effect(EFFECT, Release("ghost")))
+    cache.check()
+
+
+def test_an_effect_of_another_kind_is_nobodys() -> None:
+    with pytest.raises(ValueError, match='nobody applies effects of kind "other"'):
+        small_cluster().volumes.apply(Effect("other", Release("x")))
+
+
+def test_a_copy_stays_as_it_was() -> None:
+    cache = small_cluster()
+    table = cache.table.copy()
+    copy = cache.volumes.copy(table)
+    cache.remove_pod("pod-user")
+    assert (copy.users("default/c"), cache.volumes.users("default/c")) == (1, 0)
+    assert int(copy.attached.counts("csi.test")[0]) == 1
+    assert copy.is_of(table) and not copy.is_of(cache.table)
+
+
+def test_a_version_of_a_pod_with_other_volumes_is_counted_by_its_own() -> None:
+    cache = small_cluster()
+    cache.observe_pod(PodInfo(builders.pod("plain", node="n")))
+    cache.observe_pod(PodInfo(builders.pod("plain", node="n", claims=["c"])))
+    assert cache.volumes.users("default/c") == 2
+    cache.check()
+    cache.remove_pod("pod-plain")
+    assert cache.volumes.users("default/c") == 1
+
+
+def test_a_pod_whose_node_is_gone_uses_no_claim() -> None:
+    cache = small_cluster()
+    node = cache.table.nodes[0]
+    assert node is not None
+    assert cache.volumes.users("default/c") == 1
+    cache.remove_node(node.metadata.name)
+    assert cache.volumes.users("default/c") == 0
+    cache.check()
+    cache.observe_node(node)
+    assert cache.volumes.users("default/c") == 1
+
+
+# --- any history ------------------------------------------------------------------------------------------------------
+
+_names = st.sampled_from(("a", "b"))
+
+
+def _pod(name: str, node: str, claim: str) -> Pod:
+    disk = {"name": "d", "awsElasticBlockStore": {"volumeID": claim}}
+    return builders.pod(name, node=node, claims=[claim], volumes=[disk])
+
+
+_objects = st.one_of(
+    st.builds(lambda name, volume: builders.claim(name, volume=volume), _names, st.none() | _names),
+    st.builds(lambda name, handle: builders.volume(name, csi=("csi.test", handle)), _names, _names),
+    st.builds(lambda name, count: builders.csi_node(name, {"csi.test": count}), _names, st.none() | st.integers(0, 3)),
+    st.builds(builders.attachment, _names, _names, st.none() | _names),
+    st.builds(lambda name: builders.storage_class(name), _names),
+)
+_steps = st.one_of(
+    st.tuples(st.just("object"), _objects, st.booleans()),
+    st.tuples(
+        st.just("drop"),
+        st.sampled_from((Kind.PERSISTENT_VOLUME_CLAIM, Kind.PERSISTENT_VOLUME, Kind.CSI_NODE, Kind.VOLUME_ATTACHMENT)),
+        _names,
+    ),
+    st.tuples(st.just("node"), _names, st.booleans()),
+    st.tuples(st.just("pod"), st.builds(_pod, _names, _names, _names), st.booleans()),
+    st.tuples(st.just("ask"), st.none(), st.none()),
+)
+
+
+@given(st.lists(_steps, max_size=25))
+@settings(max_examples=150, deadline=None)
+def test_whatever_happens_a_recount_gives_the_same(steps: list[tuple[str, Any, Any]]) -> None:
+    cache = ClusterCache()
+    for step, what, extra in steps:
+        match step:
+            case "object":
+                observe(cache, what, told=extra)
+            case "drop":
+                drop(cache, what, f"default/{extra}" if what is Kind.PERSISTENT_VOLUME_CLAIM else extra)
+            case "node" if extra:
+                cache.observe_node(builders.node(what))
+            case "node":
+                cache.remove_node(what)
+            case "pod" if extra:
+                cache.observe_pod(PodInfo(what))
+            case "pod":
+                cache.remove_pod(what.metadata.uid)
+            case _:
+                cache.check()
+    cache.check()

@@ -1,0 +1,94 @@
+"""Extenders over HTTP, and user plugins that await."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiohttp import web
+
+from scheduler.controller.calls.extender_calls import ExtenderCalls
+from scheduler.controller.calls.plugin_calls import PluginCalls
+from scheduler.messages.commands import CallExtender, RunPlugin
+from scheduler.messages.status import SKIP, Code, Refusal, Skip, unschedulable
+from scheduler.messages.stimuli import ExtenderAnswered, PluginFinished
+from tests.controller.conftest import until
+from tests.controller.write.test_client import serving
+
+
+async def answer_of(url: str, timeout_seconds: float = 5.0) -> ExtenderAnswered:
+    answers: list[ExtenderAnswered] = []
+    calls = ExtenderCalls(answers.append)
+    try:
+        calls.submit(CallExtender(1, 0, "filter", f"{url}/filter", b'{"pod": 1}', timeout_seconds))
+        await until(lambda: bool(answers))
+    finally:
+        await calls.close()
+    return answers[0]
+
+
+async def test_an_extender_s_answer_comes_back_with_its_ticket() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        assert request.headers["Content-Type"] == "application/json"
+        return web.Response(body=b"{" + await request.read() + b"}")
+
+    async with serving(handler) as url:
+        assert await answer_of(url) == ExtenderAnswered(1, b'{{"pod": 1}}')
+
+
+async def test_an_extender_that_refuses_is_an_error_with_its_url_and_code() -> None:
+    async def handler(_: web.Request) -> web.StreamResponse:
+        return web.Response(status=500)
+
+    async with serving(handler) as url:
+        answer = await answer_of(url)
+    assert answer.error == f"failed filter with extender at URL {url}/filter, code 500"
+
+
+async def test_an_extender_that_is_silent_is_an_error_after_its_time() -> None:
+    async def handler(_: web.Request) -> web.StreamResponse:
+        await asyncio.Event().wait()
+        return web.Response()
+
+    async with serving(handler) as url:
+        assert (await answer_of(url, 0.05)).error == "no answer within 0.05s"
+
+
+async def test_an_extender_that_is_not_there_is_an_error() -> None:
+    assert "Cannot connect" in (await answer_of("http://127.0.0.1:1")).error
+
+
+async def test_plugins_say_yes_no_or_leave_it_and_a_bug_is_a_failure_that_names_the_plugin() -> None:
+    async def yes(_pod: object, _node: str) -> None:
+        return None
+
+    async def no(_pod: object, node: str) -> Refusal:
+        return unschedulable(f"not on {node}")
+
+    async def leave_it(_pod: object, _node: str) -> Skip:
+        return SKIP
+
+    async def broken(_pod: object, _node: str) -> None:
+        raise KeyError("oops")
+
+    finished: list[PluginFinished] = []
+    calls = PluginCalls(
+        finished.append,
+        {
+            ("tandem", "PreBind", "Yes"): yes,
+            ("tandem", "PreBind", "No"): no,
+            ("tandem", "Bind", "Leave"): leave_it,
+            ("tandem", "Bind", "Broken"): broken,
+        },
+    )
+    for ticket, (point, plugin) in enumerate(
+        [("PreBind", "Yes"), ("PreBind", "No"), ("Bind", "Leave"), ("Bind", "Broken"), ("Bind", "Nobody")], start=1
+    ):
+        calls.submit(RunPlugin(ticket, point, "tandem", plugin, None, "n1"))
+    await until(lambda: len(finished) == 5)
+    await calls.close()
+    by_ticket = {answer.ticket: answer for answer in finished}
+    assert by_ticket[1] == PluginFinished(1, None)
+    assert by_ticket[2] == PluginFinished(2, Refusal(Code.UNSCHEDULABLE, ("not on n1",), "No"))
+    assert by_ticket[3] == PluginFinished(3, None, is_skip=True)
+    assert by_ticket[4].refusal == Refusal(Code.ERROR, ("KeyError: 'oops'",), "Broken")
+    assert by_ticket[5].refusal == Refusal(Code.ERROR, ("plugin Nobody has no Bind to run",), "Nobody")

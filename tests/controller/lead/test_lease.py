@@ -1,0 +1,167 @@
+"""Leader election against the embedded API server, with the clock in the test's hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from scheduler.controller.lead.leadership import LeaseToken
+from scheduler.controller.lead.lease import LeaseElector
+from scheduler.controller.settings import LeaderElectionSettings
+from scheduler.controller.write.client import ApiClient
+from scheduler.errors import ConfigurationError
+from scheduler.simulate.cluster import EmbeddedCluster
+from tests.controller.conftest import read, until
+from tests.limits import WAIT_SECONDS
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+PATH = f"{LEASES}/tandem-scheduler"
+FAST = LeaderElectionSettings(lease_duration=15.0, renew_deadline=10.0, retry_period=0.01)
+WALL = 1_767_225_600_000_000_000
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def wall(self) -> int:
+        return WALL + int(self.seconds * 1e9)
+
+
+class Candidate:
+    def __init__(self, client: ApiClient, name: str, clock: Clock, settings: LeaderElectionSettings = FAST) -> None:
+        self.token = LeaseToken(clock.monotonic)
+        self.won = asyncio.Event()
+        self.leaders: list[str] = []
+        self.elector = LeaseElector(
+            client,
+            settings,
+            name,
+            self.token,
+            on_won=self.won.set,
+            on_new_leader=self.leaders.append,
+            monotonic=clock.monotonic,
+            wall=clock.wall,
+        )
+        self.task = asyncio.create_task(self.elector.run())
+
+
+@asynccontextmanager
+async def candidate(client: ApiClient, name: str, clock: Clock) -> AsyncIterator[Candidate]:
+    made = Candidate(client, name, clock)
+    try:
+        yield made
+    finally:
+        made.task.cancel()
+        await asyncio.gather(made.task, return_exceptions=True)
+
+
+async def test_the_first_one_creates_the_lease_in_client_go_s_format(client: ApiClient) -> None:
+    async with candidate(client, "one", Clock()) as one:
+        await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
+        assert one.token.is_held()
+        spec = (await read(client, PATH))["spec"]
+        assert spec == {
+            "holderIdentity": "one",
+            "leaseDurationSeconds": 15,
+            "acquireTime": "2026-01-01T00:01:40.000000Z",
+            "renewTime": "2026-01-01T00:01:40.000000Z",
+            "leaseTransitions": 0,
+        }
+
+
+async def test_a_lease_that_is_renewed_is_never_taken_and_one_that_is_not_is_taken_after_its_duration(
+    client: ApiClient,
+) -> None:
+    clock = Clock()
+    other = {"holderIdentity": "other", "leaseDurationSeconds": 15, "renewTime": "1999-01-01T00:00:00.000000Z"}
+    body = {
+        "metadata": {"name": "tandem-scheduler", "namespace": "kube-system"},
+        "spec": {**other, "leaseTransitions": 4},
+    }
+    await client.request("POST", LEASES, body=msgspec.json.encode(body))
+    async with candidate(client, "one", clock) as one:
+        await until(lambda: one.leaders == ["other"])
+        # However old the times in it are: only that it does not change counts, by our own clock.
+        clock.seconds += 14
+        await read(client, PATH)
+        assert not one.won.is_set()
+        clock.seconds += 1.1
+        await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
+        spec = (await read(client, PATH))["spec"]
+        assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("one", 5)
+
+
+async def test_cancelled_it_gives_the_lease_back_at_once(client: ApiClient) -> None:
+    clock = Clock()
+    async with candidate(client, "one", clock) as one, candidate(client, "two", clock) as two:
+        await until(lambda: one.won.is_set() or two.won.is_set())
+        first, second = (one, two) if one.won.is_set() else (two, one)
+        first.task.cancel()
+        await asyncio.gather(first.task, return_exceptions=True)
+        assert not first.token.is_held()
+        await asyncio.wait_for(second.won.wait(), WAIT_SECONDS)
+
+
+async def test_without_renewals_it_is_lost_and_nothing_may_be_written(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    clock = Clock()
+    async with candidate(client, "one", clock) as one:
+        await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
+        cluster.faults.fail("", "/leases", 503, times=1_000_000)
+        clock.seconds += 10.1
+        # The token runs out by itself, before the elector has noticed anything.
+        assert not one.token.is_held()
+        await asyncio.wait_for(one.task, WAIT_SECONDS)
+        clock.seconds -= 5
+        assert not one.token.is_held()
+
+
+async def test_a_lease_that_another_one_has_taken_is_lost(client: ApiClient) -> None:
+    async with candidate(client, "one", Clock()) as one:
+        await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
+        thief = msgspec.json.encode({"spec": {"holderIdentity": "thief"}})
+        await client.request("PATCH", PATH, body=thief, content_type="application/merge-patch+json")
+        await asyncio.wait_for(one.task, WAIT_SECONDS)
+        assert not one.token.is_held()
+
+
+async def test_one_failed_renewal_is_no_loss(cluster: EmbeddedCluster, client: ApiClient) -> None:
+    clock = Clock()
+    async with candidate(client, "one", clock) as one:
+        await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
+        cluster.faults.fail("PUT", "/leases", 500, times=2)
+        await until(lambda: not cluster.faults.rules)
+        clock.seconds += 9
+        spec_time = (await read(client, PATH))["spec"]["renewTime"]
+        seen: list[str] = [spec_time]
+        async with asyncio.timeout(WAIT_SECONDS):
+            while seen[-1] == spec_time:
+                seen.append((await read(client, PATH))["spec"]["renewTime"])
+        assert one.token.is_held()
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (replace(FAST, resource_name="kube-scheduler"), "belongs to kube-scheduler"),
+        (replace(FAST, lease_duration=10.0), "must be greater than `RenewDeadline`"),
+        (replace(FAST, retry_period=9.0), "renewDeadline must be greater than retryPeriod*1.2"),
+        (replace(FAST, retry_period=0.0), "must be greater than zero"),
+    ],
+)
+async def test_settings_that_can_not_work_are_refused(
+    client: ApiClient, settings: LeaderElectionSettings, text: str
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        LeaseElector(client, settings, "one", LeaseToken(), on_won=lambda: None)
+    assert text in str(caught.value)

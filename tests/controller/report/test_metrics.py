@@ -1,0 +1,142 @@
+"""Metrics that are made in the shell: their names, labels and numbers."""
+
+from __future__ import annotations
+
+from prometheus_client.exposition import generate_latest
+
+from scheduler.compose import build_engine
+from scheduler.config.loading import load
+from scheduler.controller.loop import read_clock
+from scheduler.controller.report.engine_gauges import GaugesOfEngine
+from scheduler.controller.report.metrics import SchedulerMetrics
+from scheduler.engine.attempt import ERROR, SCHEDULED, Attempt
+from scheduler.framework.plugin_times import PluginTimes
+from tests.controller.test_engine_end_to_end import CONFIGURATION
+
+
+def page_of(metrics: SchedulerMetrics) -> list[str]:
+    return generate_latest(metrics.registry).decode().splitlines()
+
+
+def attempt(result: str) -> Attempt:
+    return Attempt("default/a", "1", "tandem", 1, 0, result=result, node="n1")
+
+
+def test_a_binding_is_an_extension_point_like_the_others() -> None:
+    metrics = SchedulerMetrics(lambda: 0)
+    took: list[float | None] = [0.25, 0.5, None]
+    metrics.bind_seconds = lambda: took.pop(0)
+    for result in (SCHEDULED, ERROR, SCHEDULED):
+        metrics.observe(attempt(result))
+    name = "scheduler_framework_extension_point_duration_seconds"
+    sums = [line for line in page_of(metrics) if line.startswith(f"{name}_sum")]
+    assert sums == [
+        f'{name}_sum{{extension_point="Bind",profile="tandem",status="Success"}} 0.25',
+        f'{name}_sum{{extension_point="Bind",profile="tandem",status="Error"}} 0.5',
+    ]
+
+
+def test_what_the_queue_measures_is_on_the_page() -> None:
+    engine = build_engine(load(CONFIGURATION), started=read_clock(), seed=1)
+    metrics = SchedulerMetrics()
+    metrics.watch_engine(GaugesOfEngine(engine))
+    for seconds in (0.000005, 0.00001, 1.0):
+        engine.facts.hint_took("NodeResourcesFit", "NodeAdd", "Queue", seconds)
+    name = "scheduler_queueing_hint_execution_duration_seconds"
+    labels = 'event="NodeAdd",hint="Queue"'
+    lines = [line for line in page_of(metrics) if line.startswith(name)]
+    assert f'{name}_bucket{{{labels},le="1e-05",plugin="NodeResourcesFit"}} 2.0' in lines
+    assert f'{name}_bucket{{{labels},le="+Inf",plugin="NodeResourcesFit"}} 3.0' in lines
+    assert f'{name}_count{{{labels},plugin="NodeResourcesFit"}} 3.0' in lines
+
+
+def test_removals_of_victims_and_nodes_left_out_are_on_the_page() -> None:
+    engine = build_engine(load(CONFIGURATION), started=read_clock(), seed=1)
+    metrics = SchedulerMetrics()
+    metrics.watch_engine(GaugesOfEngine(engine))
+    for seconds in (0.005, 0.03):
+        engine.removals.times["success"].observe(seconds)
+    engine.removals.times["error"].observe(1.0)
+    engine.policies.suspensions["taken_again"] += 2
+    lines = page_of(metrics)
+    assert 'scheduler_preemption_goroutines_execution_total{result="success"} 2.0' in lines
+    assert 'scheduler_preemption_goroutines_execution_total{result="error"} 1.0' in lines
+    name = "scheduler_preemption_goroutines_duration_seconds"
+    assert f'{name}_bucket{{le="0.01",result="success"}} 1.0' in lines
+    assert f'{name}_bucket{{le="0.04",result="success"}} 2.0' in lines
+    assert f'{name}_count{{result="error"}} 1.0' in lines
+    assert 'tandem_preemption_suspensions_total{reason="taken_again"} 2.0' in lines
+
+
+def test_of_a_measured_attempt_each_call_of_a_plugin_is_on_the_page_once() -> None:
+    metrics = SchedulerMetrics(lambda: 0)
+    measured = attempt(SCHEDULED)
+    measured.plugin_times = PluginTimes(lambda: 0.0)
+    measured.plugin_times.took("NodeResourcesFit", "Filter", "Success", 0.00001)
+    measured.plugin_times.took("NodeResourcesFit", "Filter", "Success", 0.5)
+    metrics.observe(measured)
+    metrics.observe(measured)
+    name = "scheduler_plugin_execution_duration_seconds"
+    labels = 'extension_point="Filter"'
+    lines = page_of(metrics)
+    assert f'{name}_bucket{{{labels},le="1e-05",plugin="NodeResourcesFit",status="Success"}} 1.0' in lines
+    assert f'{name}_count{{{labels},plugin="NodeResourcesFit",status="Success"}} 2.0' in lines
+    assert len([line for line in lines if line.startswith(f"{name}_bucket")]) == 21
+
+
+def test_a_plugin_is_evaluated_once_an_attempt() -> None:
+    metrics = SchedulerMetrics(lambda: 0)
+    for scores in (frozenset({("Fit", "Score")}), frozenset()):
+        one = attempt(SCHEDULED)
+        one.evaluated, one.evaluated_scores = frozenset({("Fit", "Filter"), ("Ports", "Filter")}), scores
+        metrics.observe(one)
+    name = "scheduler_plugin_evaluation_total"
+
+    def shown() -> list[str]:
+        return [line for line in page_of(metrics) if line.startswith(name)]
+
+    assert shown() == [
+        f'{name}{{extension_point="Filter",plugin="Fit",profile="tandem"}} 2.0',
+        f'{name}{{extension_point="Score",plugin="Fit",profile="tandem"}} 1.0',
+        f'{name}{{extension_point="Filter",plugin="Ports",profile="tandem"}} 2.0',
+    ]
+    metrics.instruments.reset()
+    assert shown() == []
+
+
+def test_waits_in_permit_are_on_the_page_by_how_they_ended() -> None:
+    metrics = SchedulerMetrics(lambda: 0)
+    for result, wait in ((SCHEDULED, ("Success", 1.5)), (ERROR, ("Unschedulable", 10.0)), (SCHEDULED, None)):
+        one = attempt(result)
+        one.permit_wait = wait
+        metrics.observe(one)
+    name = "scheduler_permit_wait_duration_seconds"
+    assert [line for line in page_of(metrics) if line.startswith((f"{name}_sum", f"{name}_count"))] == [
+        f'{name}_count{{result="Success"}} 1.0',
+        f'{name}_sum{{result="Success"}} 1.5',
+        f'{name}_count{{result="Unschedulable"}} 1.0',
+        f'{name}_sum{{result="Unschedulable"}} 10.0',
+    ]
+
+
+def test_pods_that_only_the_flush_brought_back_count_when_they_are_placed() -> None:
+    metrics = SchedulerMetrics(lambda: 0)
+    for result, was_flushed in ((ERROR, True), (SCHEDULED, True), (SCHEDULED, False)):
+        one = attempt(result)
+        one.was_flushed = was_flushed
+        metrics.observe(one)
+    assert "scheduler_pod_scheduled_after_flush_total 1.0" in page_of(metrics)
+
+
+def test_what_handling_events_takes_is_on_the_page() -> None:
+    engine = build_engine(load(CONFIGURATION), started=read_clock(), seed=1)
+    metrics = SchedulerMetrics()
+    metrics.watch_engine(GaugesOfEngine(engine))
+    for seconds in (0.0001, 0.0003, 1.0):
+        engine.facts.event_took("NodeAdd", seconds)
+    name = "scheduler_event_handling_duration_seconds"
+    lines = [line for line in page_of(metrics) if line.startswith(name)]
+    assert f'{name}_bucket{{event="NodeAdd",le="0.0001"}} 1.0' in lines
+    assert f'{name}_bucket{{event="NodeAdd",le="0.0004"}} 2.0' in lines
+    assert f'{name}_bucket{{event="NodeAdd",le="+Inf"}} 3.0' in lines
+    assert len([line for line in lines if "_bucket" in line]) == 13

@@ -1,0 +1,242 @@
+"""The reflector against the embedded API server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from scheduler.controller.watch.backoff import Backoff
+from scheduler.controller.watch.reflector import Health, Reflector
+from scheduler.controller.write.client import ApiClient
+from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus
+from scheduler.objects.kinds import Kind
+from scheduler.simulate.cluster import EmbeddedCluster
+from tests.controller.conftest import PODS, create, node_document, pod_document, until
+
+
+class Seen:
+    """A sink that remembers."""
+
+    def __init__(self) -> None:
+        self.stimuli: list[Stimulus] = []
+        self.batches = 0
+
+    def __call__(self, stimuli: Sequence[Stimulus]) -> None:
+        self.batches += 1
+        self.stimuli.extend(stimuli)
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        """+ for observed, - for deleted, ? for deleted and stale, each with the name."""
+        signs: list[tuple[str, str]] = []
+        for stimulus in self.stimuli:
+            if isinstance(stimulus, ObjectObserved):
+                signs.append(("+", stimulus.object.name))
+            elif isinstance(stimulus, ObjectDeleted):
+                signs.append(("?" if stimulus.is_stale else "-", stimulus.object.name))
+        return signs
+
+
+@asynccontextmanager
+async def running(
+    client: ApiClient, kind: Kind = Kind.POD, *, page_size: int = 500, with_documents: bool = False
+) -> AsyncIterator[tuple[Reflector, Seen]]:
+    seen = Seen()
+    reflector = Reflector(
+        kind,
+        client,
+        seen,
+        page_size=page_size,
+        with_documents=with_documents,
+        backoff=Backoff(0.01, 0.02, random.Random(1)),
+        rng=random.Random(1),
+    )
+    task = asyncio.create_task(reflector.run())
+    try:
+        yield reflector, seen
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def delete(client: ApiClient, name: str) -> None:
+    options = msgspec.json.encode({"gracePeriodSeconds": 0})
+    await client.request("DELETE", f"{PODS}/{name}", body=options)
+
+
+async def patch(client: ApiClient, path: str, body: dict[str, Any]) -> None:
+    await client.request(
+        "PATCH", path, body=msgspec.json.encode(body), content_type="application/strategic-merge-patch+json"
+    )
+
+
+async def test_the_first_list_is_handed_over_page_by_page_and_then_it_is_synced(client: ApiClient) -> None:
+    for number in range(5):
+        await create(client, PODS, pod_document(f"p{number}"))
+    async with running(client, page_size=2) as (reflector, seen):
+        await until(reflector.synced.is_set)
+        assert seen.told == [("+", f"p{number}") for number in range(5)]
+        assert seen.batches == 3
+        assert reflector.object_count == 5
+
+
+async def test_changes_arrive_through_the_watch(client: ApiClient) -> None:
+    async with running(client) as (reflector, seen):
+        await until(lambda: reflector.health is Health.WATCHING)
+        await create(client, PODS, pod_document("a"))
+        await patch(client, f"{PODS}/a", {"metadata": {"labels": {"x": "y"}}})
+        await delete(client, "a")
+        await until(lambda: len(seen.told) == 3)
+        assert seen.told == [("+", "a"), ("+", "a"), ("-", "a")]
+        assert reflector.object_count == 0
+
+
+async def test_objects_come_with_their_json_where_extenders_are_sent_them(client: ApiClient) -> None:
+    await create(client, PODS, pod_document("a"))
+    async with running(client, with_documents=True) as (reflector, seen):
+        await until(lambda: reflector.health is Health.WATCHING)
+        await create(client, PODS, pod_document("b"))
+        await until(lambda: len(seen.told) == 2)
+        for stimulus in seen.stimuli:
+            assert isinstance(stimulus, ObjectObserved)
+            document = msgspec.json.decode(stimulus.document)
+            assert document["metadata"]["uid"] == stimulus.object.metadata.uid
+
+
+async def test_a_pod_that_has_ended_arrives_as_a_deletion(client: ApiClient) -> None:
+    async with running(client) as (reflector, seen):
+        await until(lambda: reflector.health is Health.WATCHING)
+        await create(client, PODS, pod_document("a", nodeName="n1"))
+        await until(lambda: len(seen.told) == 1)
+        await patch(client, f"{PODS}/a/status", {"status": {"phase": "Succeeded"}})
+        await until(lambda: len(seen.told) == 2)
+        assert seen.told[1] == ("-", "a")
+
+
+async def test_a_broken_watch_goes_on_where_it_was(cluster: EmbeddedCluster, client: ApiClient) -> None:
+    async with running(client) as (reflector, seen):
+        await until(lambda: reflector.health is Health.WATCHING)
+        await create(client, PODS, pod_document("a"))
+        await until(lambda: len(seen.told) == 1)
+        cluster.server.close_watches()
+        await create(client, PODS, pod_document("b"))
+        await until(lambda: len(seen.told) == 2)
+        assert seen.told == [("+", "a"), ("+", "b")]
+        assert reflector.relists == 0
+
+
+async def test_after_a_410_the_new_list_tells_what_was_missed_deletions_too(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    for name in ("stays", "goes", "changes", "again"):
+        await create(client, PODS, pod_document(name))
+    async with running(client) as (reflector, seen):
+        await until(lambda: reflector.health is Health.WATCHING)
+        first = len(seen.told)
+        cluster.faults.drop("GET", r"^/api/v1/pods\?", times=1_000_000)
+        cluster.server.close_watches()
+        await delete(client, "goes")
+        await delete(client, "again")
+        await create(client, PODS, pod_document("again"))
+        await patch(client, f"{PODS}/changes", {"metadata": {"labels": {"x": "y"}}})
+        await create(client, PODS, pod_document("new"))
+        cluster.server.compact()
+        cluster.faults.clear()
+        await until(lambda: reflector.relists == 1 and reflector.health is Health.WATCHING)
+        news = seen.told[first:]
+        # The pod of the same name is another one: its predecessor is gone first.
+        assert news.index(("?", "again")) < news.index(("+", "again"))
+        assert sorted(news) == [("+", "again"), ("+", "changes"), ("+", "new"), ("?", "again"), ("?", "goes")]
+        assert reflector.object_count == 4
+
+
+def watch_line(type_: str, version: str, rest: bytes = b'"spec":{}') -> bytes:
+    metadata = f'"metadata":{{"name":"a","namespace":"d","uid":"1","resourceVersion":"{version}"}}'
+    return b'{"type":"%b","object":{%b,%b}}\n' % (type_.encode(), metadata.encode(), rest)
+
+
+async def test_an_unreadable_object_is_skipped_and_its_last_readable_version_stays(
+    client: ApiClient, log_lines: list[dict[str, Any]]
+) -> None:
+    reflector = Reflector(Kind.POD, client, seen := Seen())
+    good = watch_line("ADDED", "5")
+    bad = watch_line("MODIFIED", "6", b'"spec":7')
+    gone = watch_line("DELETED", "8", b'"spec":7')
+    reflector.take(good + bad + good.replace(b'"a"', b'"b"') + bad)
+    assert seen.told == [("+", "a"), ("+", "b")]
+    assert reflector.rejected == 2
+    assert len([line for line in log_lines if line["event"] == "Object can't be read, skipped"]) == 1
+    reflector.take(gone)
+    assert seen.told[2:] == [("?", "a")]
+
+
+async def test_the_same_version_again_is_no_news(client: ApiClient) -> None:
+    reflector = Reflector(Kind.POD, client, seen := Seen())
+    line = b'{"type":"MODIFIED","object":{"metadata":{"name":"a","namespace":"d","uid":"1","resourceVersion":"5"}}}\n'
+    reflector.take(line + line)
+    assert seen.told == [("+", "a")]
+
+
+async def test_a_bookmark_moves_the_place_and_tells_nothing(client: ApiClient) -> None:
+    reflector = Reflector(Kind.POD, client, seen := Seen())
+    reflector.take(b'{"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"77"}}}\n')
+    assert seen.told == []
+    assert reflector.resource_version == "77"
+
+
+async def test_a_missing_right_is_reported_once_and_the_kind_stays_unsynced(
+    cluster: EmbeddedCluster, client: ApiClient, log_lines: list[dict[str, Any]]
+) -> None:
+    cluster.faults.fail("GET", "/api/v1/pods", 403, times=3, reason="Forbidden")
+    async with running(client) as (reflector, _):
+        await until(lambda: reflector.health is Health.FORBIDDEN)
+        assert not reflector.synced.is_set()
+        await until(reflector.synced.is_set)
+        assert [line["event"] for line in log_lines if line["log_level"] == "error"] == ["missing right: list pods"]
+
+
+async def test_a_kind_that_the_server_does_not_know_is_as_good_as_empty(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    cluster.faults.fail("GET", "deviceclasses", 404, times=9, reason="NotFound")
+    async with running(client, Kind.DEVICE_CLASS) as (reflector, seen):
+        await until(reflector.synced.is_set)
+        assert reflector.health is Health.MISSING_KIND
+        assert seen.told == []
+
+
+async def test_a_server_that_fails_for_a_while_is_asked_again(cluster: EmbeddedCluster, client: ApiClient) -> None:
+    await create(client, "/api/v1/nodes", node_document("n1"))
+    cluster.faults.fail("GET", "/api/v1/nodes", 500, times=2)
+    cluster.faults.drop("GET", "/api/v1/nodes")
+    async with running(client, Kind.NODE) as (reflector, seen):
+        await until(reflector.synced.is_set)
+        assert seen.told == [("+", "n1")]
+
+
+async def test_a_list_that_goes_stale_between_two_pages_begins_again(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    for number in range(3):
+        await create(client, PODS, pod_document(f"p{number}"))
+    batches: list[int] = []
+
+    def sink(stimuli: Sequence[Stimulus]) -> None:
+        if not batches:
+            cluster.faults.fail("GET", "/api/v1/pods", 410, reason="Expired")
+        batches.append(len(stimuli))
+
+    reflector = Reflector(Kind.POD, client, sink, page_size=2)
+    task = asyncio.create_task(reflector.run())
+    await until(reflector.synced.is_set)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert batches == [2, 1]
+    assert cluster.faults.rules == []

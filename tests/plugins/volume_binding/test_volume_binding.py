@@ -1,0 +1,305 @@
+"""Which nodes VolumeBinding allows a pod's claims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler.config.args import decode_args
+from scheduler.messages.status import SKIP, Code, Refusal
+from scheduler.objects.meta import ApiObject
+from scheduler.objects.storage import StorageClass
+from scheduler.plugins.volume_binding.volume_binding import (
+    BIND_CONFLICT,
+    NODE_CONFLICT,
+    NOT_ENOUGH_SPACE,
+    VOLUME_NOT_FOUND,
+    VolumeBinding,
+    VolumeBindingArgs,
+)
+from tests import builders
+from tests.plugins.clusters import cluster, info, reasons, refusals
+from tests.plugins.volume_cases import TWO_ZONES, ZONE, delayed, free, no_provisioner, reference, terminating
+
+PLUGIN = VolumeBinding()
+Reasons = dict[str, tuple[str, ...]]
+
+
+def found(*objects: ApiObject, claims: tuple[str, ...] = ("c",), **fields: Any) -> Reasons:
+    view = cluster(TWO_ZONES, objects=objects)
+    return reasons(PLUGIN, info(claims=claims, **fields), view)
+
+
+def everywhere(*texts: str) -> Reasons:
+    return dict.fromkeys(("a1", "a2", "b1"), texts)
+
+
+# --- the pod as a whole -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("objects", "reason"),
+    [
+        ([], 'persistentvolumeclaim "c" not found'),
+        (
+            [builders.claim("c", volume="pv", status={"phase": "Lost"})],
+            'persistentvolumeclaim "c" bound to non-existent persistentvolume "pv"',
+        ),
+        ([builders.claim("c", deleted="2026-01-01T00:00:00Z")], 'persistentvolumeclaim "c" is being deleted'),
+        ([builders.claim("c")], "pod has unbound immediate PersistentVolumeClaims"),
+        ([builders.claim("c", storage_class="unknown")], "pod has unbound immediate PersistentVolumeClaims"),
+        (
+            [builders.storage_class("now", wait=False), builders.claim("c", storage_class="now")],
+            "pod has unbound immediate PersistentVolumeClaims",
+        ),
+        (
+            [builders.storage_class("later"), delayed("c", volume="pv", bound=False)],
+            "pod has unbound immediate PersistentVolumeClaims",
+        ),
+    ],
+)
+def test_a_claim_that_is_not_fit_for_use_refuses_the_pod(objects: list[ApiObject], reason: str) -> None:
+    answer = PLUGIN.pre_filter(info(claims=["c"]), cluster(TWO_ZONES, objects=objects))
+    assert isinstance(answer, Refusal)
+    assert (answer.code, answer.reasons) == (Code.UNRESOLVABLE, (reason,))
+
+
+def test_a_class_without_a_binding_mode_is_an_error() -> None:
+    modeless = builders.build(StorageClass, {"metadata": {"name": "later"}, "provisioner": "p"})
+    answer = PLUGIN.pre_filter(info(claims=["c"]), cluster(TWO_ZONES, objects=[modeless, delayed()]))
+    assert isinstance(answer, Refusal)
+    assert (answer.code, answer.reasons) == (Code.ERROR, ('VolumeBindingMode not set for StorageClass "later"',))
+
+
+@pytest.mark.parametrize(
+    ("objects", "reason"),
+    [
+        ([], 'waiting for ephemeral volume controller to create the persistentvolumeclaim "pending-v"'),
+        (
+            [builders.claim("pending-v", volume="pv")],
+            "PVC default/pending-v was not created for pod default/pending (pod is not owner)",
+        ),
+    ],
+)
+def test_an_ephemeral_volume_needs_the_claim_that_was_made_for_it(objects: list[ApiObject], reason: str) -> None:
+    pod = info(volumes=[{"name": "v", "ephemeral": {}}])
+    answer = PLUGIN.pre_filter(pod, cluster(TWO_ZONES, objects=objects))
+    assert isinstance(answer, Refusal)
+    assert answer.reasons == (reason,)
+
+
+def test_a_pod_without_claims_is_skipped() -> None:
+    pod = info(volumes=[{"name": "v", "configMap": {}}])
+    assert PLUGIN.pre_filter(pod, cluster(TWO_ZONES)) is SKIP
+    assert PLUGIN.pre_filter(info(), cluster(TWO_ZONES)) is SKIP
+
+
+# --- bound claims -----------------------------------------------------------------------------------------------------
+
+
+def test_a_bound_volume_keeps_the_pod_to_its_nodes() -> None:
+    assert found(builders.claim("c", volume="v"), free("v", at=f"{ZONE} In a")) == {"b1": (NODE_CONFLICT,)}
+
+
+def test_a_bound_volume_without_node_affinity_goes_everywhere() -> None:
+    assert found(builders.claim("c", volume="v"), free("v")) == {}
+
+
+def test_fields_of_a_volumes_node_affinity_are_not_looked_at() -> None:
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a1"]}]}
+    assert found(builders.claim("c", volume="v"), builders.volume("v", node_affinity=[term])) == {}
+
+
+def test_a_missing_volume_closes_the_nodes_that_no_earlier_claim_closed() -> None:
+    objects = [builders.claim("c", volume="v"), free("v", at=f"{ZONE} In a"), builders.claim("d", volume="gone")]
+    assert found(*objects, claims=("c", "d")) == {
+        "a1": (VOLUME_NOT_FOUND,),
+        "a2": (VOLUME_NOT_FOUND,),
+        "b1": (NODE_CONFLICT,),
+    }
+
+
+def test_a_migrated_in_tree_volume_is_held_against_the_drivers_zone_label() -> None:
+    key = "topology.ebs.csi.aws.com/zone"
+    nodes = [
+        builders.node("csi", labels={ZONE: "b", key: "a"}),
+        builders.node("in-tree", labels={ZONE: "b", key: "a"}),
+        builders.node("plain", labels={ZONE: "a"}),
+    ]
+    annotations = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs"}
+    volume = free("v", at=f"{ZONE} In a", spec={"awsElasticBlockStore": {"volumeID": "vol-1"}})
+    view = cluster(
+        nodes,
+        objects=[builders.claim("c", volume="v"), volume, builders.csi_node("csi", {}, annotations=annotations)],
+    )
+    assert reasons(PLUGIN, info(claims=["c"]), view) == {"in-tree": (NODE_CONFLICT,)}
+
+
+# --- existing volumes for delayed claims ------------------------------------------------------------------------------
+
+
+def test_a_free_volume_serves_the_nodes_that_it_allows() -> None:
+    assert found(no_provisioner(), delayed(), free("v", at=f"{ZONE} In a")) == {"b1": (BIND_CONFLICT,)}
+
+
+@pytest.mark.parametrize(
+    "volume",
+    [
+        free("v", "5Gi"),
+        free("v", storage_class="other"),
+        free("v", modes=["ReadOnlyMany"]),
+        free("v", phase="Released"),
+        free("v", claimed_by={"namespace": "default", "name": "other", "uid": "x"}),
+        free("v", claimed_by={"namespace": "default", "name": "c", "uid": "another"}),
+        free("v", spec={"volumeMode": "Block"}),
+        free("v", spec={"volumeAttributesClassName": "gold"}),
+        terminating(free("v")),
+    ],
+)
+def test_a_volume_that_the_claim_cannot_use_serves_nobody(volume: ApiObject) -> None:
+    assert found(no_provisioner(), delayed(), volume) == everywhere(BIND_CONFLICT)
+
+
+def test_a_claims_selector_is_held_against_the_volumes_labels() -> None:
+    claim = delayed(spec={"selector": {"matchLabels": {"tier": "fast"}}})
+    slow = free("slow", labels={"tier": "slow"})
+    assert found(no_provisioner(), claim, slow) == everywhere(BIND_CONFLICT)
+    assert found(no_provisioner(), claim, slow, free("fast", labels={"tier": "fast"})) == {}
+
+
+def test_a_selector_that_makes_no_sense_is_an_error() -> None:
+    claim = delayed(spec={"selector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}})
+    view = cluster(TWO_ZONES, objects=[no_provisioner(), claim])
+    codes = {refusal.code for refusal in refusals(PLUGIN, info(claims=["c"]), view).values()}
+    assert codes == {Code.ERROR}
+
+
+def test_a_volume_set_aside_for_the_claim_is_the_only_one_that_will_do() -> None:
+    claim = delayed()
+    mine = free("mine", "50Gi", at=f"{ZONE} In b", claimed_by=reference(claim, uid=""))
+    assert found(no_provisioner(), claim, mine, free("other")) == {"a1": (BIND_CONFLICT,), "a2": (BIND_CONFLICT,)}
+
+
+def test_two_claims_do_not_share_a_volume() -> None:
+    objects = [no_provisioner(), delayed("c"), delayed("d"), free("v", at=f"{ZONE} In a"), free("w", at=f"{ZONE} In b")]
+    assert found(*objects, claims=("c", "d")) == everywhere(BIND_CONFLICT)
+    assert found(*objects, free("x", at=f"{ZONE} In b"), claims=("c", "d")) == {
+        "a1": (BIND_CONFLICT,),
+        "a2": (BIND_CONFLICT,),
+    }
+
+
+def test_a_claim_that_two_volumes_name_needs_a_volume_for_each() -> None:
+    objects = [no_provisioner(), delayed(), free("v", at=f"{ZONE} In a"), free("w", at=f"{ZONE} In b")]
+    assert found(*objects, claims=("c", "c")) == everywhere(BIND_CONFLICT)
+    assert found(*objects, free("x", at=f"{ZONE} In b"), claims=("c", "c")) == {
+        "a1": (BIND_CONFLICT,),
+        "a2": (BIND_CONFLICT,),
+    }
+
+
+def test_a_claim_that_two_volumes_name_and_that_has_one_set_aside_needs_another() -> None:
+    claim = delayed()
+    mine = free("mine", claimed_by=reference(claim))
+    assert found(no_provisioner(), claim, mine, claims=("c", "c")) == everywhere(BIND_CONFLICT)
+    assert found(no_provisioner(), claim, mine, free("other"), claims=("c", "c")) == {}
+
+
+def test_the_smallest_claim_chooses_first() -> None:
+    """Otherwise the small claim, named first or last, would find only a volume that the large one needs."""
+    objects = [no_provisioner(), delayed("large", "9Gi"), delayed("small", "1Gi"), free("v", "9Gi"), free("w", "1Gi")]
+    assert found(*objects, claims=("large", "small")) == {}
+
+
+# --- volumes to be made -----------------------------------------------------------------------------------------------
+
+
+def test_a_provisioner_serves_the_topologies_that_its_class_allows() -> None:
+    allowed = builders.storage_class("later", topologies=[{ZONE: ["b"]}])
+    assert found(allowed, delayed()) == {"a1": (BIND_CONFLICT,), "a2": (BIND_CONFLICT,)}
+
+
+def test_what_no_volume_matches_is_made() -> None:
+    assert found(builders.storage_class("later"), delayed(), free("v", at=f"{ZONE} In a")) == {}
+
+
+def test_a_claim_with_a_selected_node_stays_there() -> None:
+    objects = [builders.storage_class("later"), delayed(node="a2")]
+    assert found(*objects) == {"a1": (BIND_CONFLICT,), "b1": (BIND_CONFLICT,)}
+
+
+def test_claims_with_different_selected_nodes_fit_nowhere() -> None:
+    objects = [builders.storage_class("later"), delayed(node="a2"), delayed("d", node="b1")]
+    assert found(*objects, claims=("c", "d")) == everywhere(BIND_CONFLICT)
+
+
+def test_a_claim_with_a_selected_node_is_not_matched_with_an_existing_volume() -> None:
+    assert found(no_provisioner(), delayed(node="a2"), free("v")) == everywhere(BIND_CONFLICT)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "closed"),
+    [
+        (builders.csi_capacity("x", "later", topology={ZONE: "a"}, capacity="10Gi"), {"b1"}),
+        (builders.csi_capacity("x", "later", topology={}, capacity="10Gi"), set()),
+        (builders.csi_capacity("x", "later", topology={}, capacity="9Gi"), {"a1", "a2", "b1"}),
+        (builders.csi_capacity("x", "later", topology={}, capacity="100Gi", maximum="9Gi"), {"a1", "a2", "b1"}),
+        (builders.csi_capacity("x", "later", topology=None, capacity="10Gi"), {"a1", "a2", "b1"}),
+        (builders.csi_capacity("x", "other", topology={}, capacity="10Gi"), {"a1", "a2", "b1"}),
+        (builders.csi_capacity("x", "later", topology={}, namespace="elsewhere", capacity="10Gi"), set()),
+    ],
+)
+def test_a_driver_that_publishes_its_capacity_is_believed(capacity: ApiObject, closed: set[str]) -> None:
+    objects = [builders.storage_class("later"), builders.csi_driver("csi.test", storageCapacity=True), delayed()]
+    assert found(*objects, capacity) == dict.fromkeys(closed, (NOT_ENOUGH_SPACE,))
+
+
+@pytest.mark.parametrize("driver", [[], [builders.csi_driver("csi.test")]])
+def test_capacity_is_no_concern_of_other_drivers(driver: list[ApiObject]) -> None:
+    assert found(builders.storage_class("later"), delayed(), *driver) == {}
+
+
+def test_a_claim_without_a_request_needs_no_space() -> None:
+    driver = builders.csi_driver("csi.test", storageCapacity=True)
+    assert found(builders.storage_class("later"), delayed(size=None), driver) == {}
+
+
+def test_each_claims_space_is_looked_at_alone() -> None:
+    objects = [builders.storage_class("later"), builders.csi_driver("csi.test", storageCapacity=True)]
+    room = builders.csi_capacity("x", "later", topology={}, capacity="10Gi")
+    assert found(*objects, room, delayed("c"), delayed("d"), claims=("c", "d")) == {}
+
+
+def test_reasons_come_in_kube_schedulers_order() -> None:
+    objects = [no_provisioner(), builders.claim("b", volume="v"), free("v", at=f"{ZONE} In a"), delayed()]
+    assert found(*objects, claims=("c", "b"))["b1"] == (NODE_CONFLICT, BIND_CONFLICT)
+
+
+# --- arguments --------------------------------------------------------------------------------------------------------
+
+
+def test_arguments_are_checked() -> None:
+    raw = {"bindTimeoutSeconds": -1, "shape": [{"utilization": 0, "score": 5}]}
+    args, faults = decode_args(VolumeBindingArgs, raw, "args", "VolumeBinding")
+    assert not faults
+    assert VolumeBinding.validate_args(args, "args") == (
+        (
+            "args.bindTimeoutSeconds",
+            "Invalid value: -1: invalid BindTimeoutSeconds, should not be a negative value",
+        ),
+        (
+            "args.shape",
+            'Invalid value: [{"utilization":0,"score":5}]: unexpected field `shape`, remove it or turn on the feature '
+            "gate StorageCapacityScoring",
+        ),
+    )
+
+
+def test_defaults_are_valid() -> None:
+    assert VolumeBinding.validate_args(VolumeBindingArgs(), "args") == ()
+
+
+def test_nodes_are_not_scored() -> None:
+    view = cluster(TWO_ZONES, objects=[builders.storage_class("later"), delayed()])
+    assert PLUGIN.pre_score(info(claims=["c"]), view, view.rows) is SKIP
