@@ -54,7 +54,7 @@ from scheduler.controller.write.requests import WriteRequests
 from scheduler.controller.write.writer import Writer
 from scheduler.engine.attempt import SCHEDULED, Attempt
 from scheduler.errors import ConfigurationError
-from scheduler.messages.commands import ReportRepairs, WriteEvent
+from scheduler.messages.commands import WriteEvent
 from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import Stimulus, Synced
 from scheduler.objects.kinds import Kind
@@ -146,7 +146,14 @@ class Shell:
             self.client, lambda stimuli: self.loop.feed(stimuli), self._node_named, self.metrics.kubelet_refusals
         )
         self.tracing = start_tracing(environment, self._creation_of) if settings.is_tracing else None
-        dispatcher = Dispatcher(self.writer, self.events, self.extenders, self.plugins, self._recorders(), self._report)
+        dispatcher = Dispatcher(
+            self.writer,
+            self.events,
+            self.extenders,
+            self.plugins,
+            self._recorders(),
+            lambda answer: self.reconciler.take(answer),
+        )
         self.loop = SchedulingLoop(
             parts.engine,
             dispatcher.dispatch,
@@ -154,7 +161,13 @@ class Shell:
             after_slice=self._after_slice,
         )
         self.reflectors = [
-            Reflector(kind, self.client, self._sink_of(kind), with_documents=kind in parts.kinds_sent_whole)
+            Reflector(
+                kind,
+                self.client,
+                self._sink_of(kind),
+                with_documents=kind in parts.kinds_sent_whole,
+                step=self.loop.steps.step,
+            )
             for kind in settings.kinds
         ]
         self.reconciler = Reconciler(
@@ -163,6 +176,7 @@ class Shell:
             self.loop.feed_one,
             self.metrics.repairs,
             dressed=self.refusals.dressed,
+            step=self.loop.steps.step,
         )
         for kind in settings.kinds:
             # On the page from the start: a series that begins with its first repair has no increase.
@@ -379,9 +393,6 @@ class Shell:
             see(stimuli)
 
         return feed
-
-    def _report(self, repairs: ReportRepairs) -> None:
-        self.reconciler.report(repairs)
 
     def _recorders(self) -> tuple[Callable[[Attempt], None], ...]:
         recorders: list[Callable[[Attempt], None]] = [

@@ -17,12 +17,13 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
 import structlog
 
+from scheduler.controller.step_watch import Step, unwatched
 from scheduler.controller.watch.backoff import Backoff
 from scheduler.controller.watch.discovery import is_served
 from scheduler.controller.watch.health import Health
@@ -32,7 +33,7 @@ from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus
 from scheduler.objects.kinds import KINDS, Kind
 from scheduler.objects.meta import ApiObject
-from scheduler.objects.wire import DELETED, ERROR, WatchEvent, decode_list, decode_watch_line
+from scheduler.objects.wire import DELETED, ERROR, ListPage, WatchEvent, decode_list, decode_watch_line
 
 PAGE_SIZE = 500
 LIST_TIMEOUT_SECONDS = 60.0
@@ -89,6 +90,7 @@ class Reflector:
         times: WatchTimes = WatchTimes(),
         backoff: Backoff | None = None,
         rng: random.Random | None = None,
+        step: Step = unwatched,
     ) -> None:
         self.kind = kind
         self.synced = asyncio.Event()
@@ -105,6 +107,7 @@ class Reflector:
         self._page_size = page_size
         self.with_documents = with_documents
         self._times = times
+        self._step = step
         self._backoff = backoff or Backoff()
         self._rng = rng or random.Random()
         self._known: dict[str, ApiObject] = {}
@@ -195,16 +198,11 @@ class Reflector:
                 if token and error.is_gone:
                     raise _ListAgain("the list went stale between two pages") from error
                 raise
-            page = decode_list(self.kind, answer.body, with_documents=self.with_documents)
-            self._hear()
-            gone: list[Stimulus] = []
-            for fault in page.faults:
-                self._reject(fault, gone)
-            if gone:
-                self._sink(gone)
-            version = page.resource_version or version
-            self._hand_over_page(page.objects, page.documents or repeat(b""))
-            token = page.continue_token
+            with self._step(f"list of {self.kind.value}"):
+                page = decode_list(self.kind, answer.body, with_documents=self.with_documents)
+                self._hear()
+                self._hand_over_page(page)
+            version, token = page.resource_version, page.continue_token
             if not token:
                 break
         else:
@@ -218,9 +216,11 @@ class Reflector:
         self._seen = set()
         self.synced.set()
 
-    def _hand_over_page(self, objects: Sequence[ApiObject], documents: Iterable[bytes]) -> None:
+    def _hand_over_page(self, page: ListPage) -> None:
         stimuli: list[Stimulus] = []
-        for read, document in zip(objects, documents, strict=False):
+        for fault in page.faults:
+            self._reject(fault, stimuli)
+        for read, document in zip(page.objects, page.documents or repeat(b""), strict=False):
             key = read.key
             self._seen.add(key)
             known = self._known.get(key)
@@ -249,7 +249,8 @@ class Reflector:
             try:
                 while chunk := await body.readany():
                     if whole := lines.whole(chunk):
-                        self.take(whole)
+                        with self._step(f"watch of {self.kind.value}"):
+                            self.take(whole)
                         had_news = True
                         self._resumes = 0
             finally:
