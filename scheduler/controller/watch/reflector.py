@@ -69,8 +69,8 @@ class WatchTimes:
     max_retry_after: float = 30.0
 
 
-class _ListAgain(Exception):
-    """The watch's place is lost."""
+class WatchPlaceLost(Exception):
+    """The place that the watch, or a list between two pages, was to go on from is too old: list again."""
 
 
 class Reflector:
@@ -163,7 +163,7 @@ class Reflector:
                 if not self.resource_version:
                     await self._list()
                 wait = await self._watch()
-            except _ListAgain as reason:
+            except WatchPlaceLost as reason:
                 self._forget_place(str(reason))
                 wait = self._backoff.next_seconds()
             except ApiError as error:
@@ -196,7 +196,7 @@ class Reflector:
                 answer = await self._client.request("GET", self.path, query=query, timeout_seconds=LIST_TIMEOUT_SECONDS)
             except ApiError as error:
                 if token and error.is_gone:
-                    raise _ListAgain("the list went stale between two pages") from error
+                    raise WatchPlaceLost("the list went stale between two pages") from error
                 raise
             with self._step(f"list of {self.kind.value}"):
                 page = decode_list(self.kind, answer.body, with_documents=self.with_documents)
@@ -278,7 +278,7 @@ class Reflector:
     def _take_event(self, event: WatchEvent, stimuli: list[Stimulus]) -> None:
         if event.error is not None or event.type == ERROR:
             error = event.error or ApiError(500, "WatchError", "the watch failed")
-            raise _ListAgain(str(error)) if error.is_gone else error
+            raise WatchPlaceLost(str(error)) if error.is_gone else error
         if event.fault is not None:
             self._reject(event.fault, stimuli)
             if event.type == DELETED:
