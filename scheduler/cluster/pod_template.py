@@ -29,7 +29,8 @@ def template_key(info: PodInfo) -> TemplateKey | None:
     """Equal for pods that differ in nothing but name, UID and status; None for a pod like no other."""
     if info.template is NOT_WORKED_OUT:
         info.template = _worked_out(info)
-    return info.template
+    key: TemplateKey | None = info.template
+    return key
 
 
 def encoded_bytes(info: PodInfo) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -260,7 +261,7 @@ class ClassScores:
                 has_changed = True
         return has_changed
 
-    def _new_column(self, view: View, value: int | None, dtype: type[np.integer]) -> npt.NDArray[np.integer]:
+    def _new_column(self, view: View, value: int | None, dtype: type[np.integer]) -> npt.NDArray[Any]:
         self._columns = None
         self.columns_made += 1
         return np.full(view.table.size, value, dtype)
