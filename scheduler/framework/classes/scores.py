@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,8 +16,9 @@ from scheduler.framework.classes.filters import MAX_SINGLE_ROWS
 from scheduler.framework.classes.first_refusals import FirstRefusals
 from scheduler.framework.classes.ranks import INFEASIBLE, Ranks
 from scheduler.framework.classes.run import ClassRun, PluginPoint
+from scheduler.framework.classes.score_calls import finals, normalized, score_call, share_of, spread_out
 from scheduler.framework.classes.score_slot import InvalidScore, ScoreSlot, check_range, share_dtype
-from scheduler.framework.plugin import MAX_NODE_SCORE, NormalizePlugin, PreScorePlugin, Rows, ScorePlugin, Scores
+from scheduler.framework.plugin import MAX_NODE_SCORE, PreScorePlugin, Rows, ScorePlugin
 from scheduler.framework.pre_score import pre_score
 from scheduler.messages.status import SKIP
 
@@ -165,9 +166,9 @@ class ClassScores:
             slot.raw = slot.contribution = None
             return was is not None
         asked = run.view.rows if slot.answer_is_kept else refresh.fitting
-        raw = _score_call(run, slot.plugin)(slot.state, run.pod, run.view, asked)
+        raw = score_call(run, slot.plugin)(slot.state, run.pod, run.view, asked)
         if not slot.answer_is_kept:
-            raw = _spread_out(raw, asked, run.view.table.size)
+            raw = spread_out(raw, asked, run.view.table.size)
         slot.raw = raw
         self._contribute(slot, refresh)
         return True
@@ -193,7 +194,7 @@ class ClassScores:
     def _many_rows(self, slot: ScoreSlot, refresh: _Refresh, rows: npt.NDArray[np.int64]) -> bool:
         """Whether any raw score, or where nothing is normalised any share of the total, has changed."""
         run = refresh.run
-        scores = _score_call(run, slot.plugin)(slot.state, run.pod, run.view, rows)
+        scores = score_call(run, slot.plugin)(slot.state, run.pod, run.view, rows)
         if slot.normalizer is not None:
             raw = slot.raw
             assert raw is not None
@@ -277,7 +278,7 @@ class ClassScores:
         rows = refresh.fitting
         if slot.normalizer is not None and not slot.answer_is_kept:
             slot.raw = None
-            slot.contribution = _normalized(slot, slot.normalizer, raw, refresh.run, rows)
+            slot.contribution = normalized(slot, slot.normalizer, raw, refresh.run, rows)
             return
         low, high = int(raw.min()), int(raw.max())
         if slot.normalizer is None:
@@ -293,10 +294,10 @@ class ClassScores:
             return
         if low == high:
             slot.raw = low
-            (final,) = _finals(slot, slot.normalizer, raw, refresh.run, refresh.first.feasible_rows[:1])
+            (final,) = finals(slot, slot.normalizer, raw, refresh.run, refresh.first.feasible_rows[:1])
             slot.contribution = int(final) * slot.weight
         else:
-            slot.contribution = _normalized(slot, slot.normalizer, raw, refresh.run, rows)
+            slot.contribution = normalized(slot, slot.normalizer, raw, refresh.run, rows)
 
     # --- the sum ------------------------------------------------------------------------------------------------------
 
@@ -346,7 +347,7 @@ class ClassScores:
         shares: dict[str, npt.NDArray[np.int64]] = {}
         for slot in self._slots:
             try:
-                share = _share(slot, run, rows)
+                share = share_of(slot, run, rows)
             except PluginError:
                 raise
             except Exception as error:
@@ -355,59 +356,3 @@ class ClassScores:
                 shares[slot.plugin.name] = share
                 total += share
         return total, shares
-
-
-def _share(slot: ScoreSlot, run: ClassRun, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-    if slot.answer_is_kept:
-        if slot.state is SKIP:
-            return None
-        if slot.normalizer is None:
-            if isinstance(slot.contribution, int):
-                return np.full(len(rows), slot.contribution, np.int64)
-            assert slot.contribution is not None
-            return slot.contribution[rows].astype(np.int64)
-        assert slot.raw is not None
-        state = slot.state
-        raw = np.full(len(rows), slot.raw, np.int64) if isinstance(slot.raw, int) else slot.raw[rows]
-    else:
-        state = pre_score(slot.plugin, run, rows)
-        if state is SKIP:
-            return None
-        raw = _score_call(run, slot.plugin)(state, run.pod, run.view, rows)
-    finals = raw if slot.normalizer is None else _normalize_call(run, slot.normalizer)(state, raw, run.view, rows)
-    check_range(slot.plugin, int(finals.min()), int(finals.max()))
-    return finals * slot.weight
-
-
-def _normalized(
-    slot: ScoreSlot, normalizer: NormalizePlugin, raw: Scores, run: ClassRun, rows: Rows
-) -> npt.NDArray[np.integer]:
-    """The weighted final scores of the rows asked, 0 elsewhere; one a row of the table."""
-    shares = _finals(slot, normalizer, raw, run, rows) * slot.weight
-    if isinstance(rows, slice):
-        return shares.astype(share_dtype(slot.weight))
-    whole = np.zeros(run.view.table.size, share_dtype(slot.weight))
-    whole[rows] = shares
-    return whole
-
-
-def _finals(slot: ScoreSlot, normalizer: NormalizePlugin, raw: Scores, run: ClassRun, rows: Rows) -> Scores:
-    finals = _normalize_call(run, normalizer)(slot.state, raw[rows], run.view, rows)
-    check_range(slot.plugin, int(finals.min()), int(finals.max()))
-    return finals
-
-
-def _score_call(run: ClassRun, plugin: ScorePlugin) -> Callable[..., Scores]:
-    return run.timed(plugin.score, plugin.name, "Score")
-
-
-def _normalize_call(run: ClassRun, plugin: NormalizePlugin) -> Callable[..., Scores]:
-    return run.timed(plugin.normalize, plugin.name, "ScoreExtensionNormalize")
-
-
-def _spread_out(scores: Scores, rows: Rows, size: int) -> Scores:
-    if isinstance(rows, slice):
-        return scores
-    whole = np.zeros(size, np.int64)
-    whole[rows] = scores
-    return whole
