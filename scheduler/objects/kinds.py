@@ -17,6 +17,7 @@ from scheduler.objects.owners import ReplicaSet, ReplicationController, Service,
 from scheduler.objects.pod import Pod
 from scheduler.objects.priority_class import PriorityClass
 from scheduler.objects.resource_claims import DeviceClass
+from scheduler.objects.salvage import DECODER_ERRORS, identity_in, reason_of
 from scheduler.objects.storage import (
     CSIDriver,
     CSINode,
@@ -54,7 +55,10 @@ class Kind(StrEnum):
 
 
 class KindEntry(msgspec.Struct, frozen=True):
-    """Where a kind is found. `name` is as in `Pod`; `group` is "" for the core API; `api_version` as in `apps/v1`."""
+    """Where a kind is found. `name` is as in `Pod`; `group` is "" for the core API; `api_version` as in `apps/v1`.
+
+    `is_optional`: an API server may do without it, and then there are no such objects.
+    """
 
     kind: Kind
     type: type[ApiObject]
@@ -63,6 +67,7 @@ class KindEntry(msgspec.Struct, frozen=True):
     version: str
     plural: str
     namespaced: bool
+    is_optional: bool = False
 
     @property
     def api_version(self) -> str:
@@ -81,8 +86,10 @@ class KindEntry(msgspec.Struct, frozen=True):
         return f"{self.collection_path(namespace)}/{name}"
 
 
-def _entry(kind: Kind, type_: type[ApiObject], group: str, *, namespaced: bool) -> tuple[Kind, KindEntry]:
-    return kind, KindEntry(kind, type_, type_.__name__, group, "v1", kind.value, namespaced)
+def _entry(
+    kind: Kind, type_: type[ApiObject], group: str, *, namespaced: bool, is_optional: bool = False
+) -> tuple[Kind, KindEntry]:
+    return kind, KindEntry(kind, type_, type_.__name__, group, "v1", kind.value, namespaced, is_optional)
 
 
 KINDS: dict[Kind, KindEntry] = dict(
@@ -102,7 +109,7 @@ KINDS: dict[Kind, KindEntry] = dict(
         _entry(Kind.CSI_DRIVER, CSIDriver, "storage.k8s.io", namespaced=False),
         _entry(Kind.CSI_STORAGE_CAPACITY, CSIStorageCapacity, "storage.k8s.io", namespaced=True),
         _entry(Kind.VOLUME_ATTACHMENT, VolumeAttachment, "storage.k8s.io", namespaced=False),
-        _entry(Kind.DEVICE_CLASS, DeviceClass, "resource.k8s.io", namespaced=False),
+        _entry(Kind.DEVICE_CLASS, DeviceClass, "resource.k8s.io", namespaced=False, is_optional=True),
         _entry(Kind.PRIORITY_CLASS, PriorityClass, "scheduling.k8s.io", namespaced=False),
         _entry(Kind.LEASE, Lease, "coordination.k8s.io", namespaced=True),
     )
@@ -110,14 +117,13 @@ KINDS: dict[Kind, KindEntry] = dict(
 
 _DECODERS: dict[Kind, msgspec.json.Decoder[Any]] = {k: msgspec.json.Decoder(e.type) for k, e in KINDS.items()}
 _KIND_OF: dict[type[ApiObject], Kind] = {entry.type: kind for kind, entry in KINDS.items()}
-_NAME_ONLY = msgspec.json.Decoder(ApiObject)
 
 
 def decode(kind: Kind, data: bytes | str | msgspec.Raw) -> ApiObject:
     """One object from its JSON. Where a field may be absent it may also be `null`. Raises `InvalidObject`."""
     try:
         return cast(ApiObject, _DECODERS[kind].decode(data))
-    except msgspec.DecodeError:
+    except DECODER_ERRORS:
         return _decode_without_nulls(kind, data)
 
 
@@ -143,8 +149,10 @@ def _decode_without_nulls(kind: Kind, data: bytes | str | msgspec.Raw) -> ApiObj
     try:
         document = msgspec.json.decode(data)
         return msgspec.convert(_without_nulls(document), KINDS[kind].type)
-    except msgspec.DecodeError as error:
-        raise InvalidObject(KINDS[kind].name, _name_in(data), str(error)) from error
+    except DECODER_ERRORS as error:
+        # Whatever a decoder makes of it, RecursionError and UnicodeDecodeError included, is the fault of this object.
+        found = identity_in(data)
+        raise InvalidObject(KINDS[kind].name, found.key, reason_of(error), uid=found.uid) from error
 
 
 def _without_nulls(document: Any) -> Any:
@@ -153,10 +161,3 @@ def _without_nulls(document: Any) -> Any:
     if isinstance(document, list):
         return [_without_nulls(item) for item in document]
     return document
-
-
-def _name_in(data: bytes | str | msgspec.Raw) -> str:
-    try:
-        return _NAME_ONLY.decode(data).key
-    except msgspec.DecodeError:
-        return ""
