@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from scheduler.config.args import args_path, decode_args
 from scheduler.config.plugin_sets import expand
 from scheduler.config.points import Point
-from scheduler.config.types import Profile as ProfileConfiguration
+from scheduler.config.types import ProfileConfiguration
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.framework.plugin import (
     BindPlugin,
