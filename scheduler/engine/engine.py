@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.effects import Effect
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
@@ -33,7 +34,6 @@ from scheduler.engine.scheduling_cycle import Cycle, CycleContext, Depth, run_wi
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
 from scheduler.framework.classes.cache import ClassCache
-from scheduler.framework.plugin import Effect
 from scheduler.framework.plugin_times import TIMED_CYCLES, PluginTimes
 from scheduler.framework.post_filter import NominationMode
 from scheduler.framework.profile import Profile
@@ -470,7 +470,7 @@ class Engine:
 
     def _apply_effects(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
-            self.cache.volumes.apply(effect)
+            self.cache.apply(effect)
 
     # --- questions ----------------------------------------------------------------------------------------------------
 

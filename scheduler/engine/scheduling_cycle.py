@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.effects import Effect
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.row_journal import RowJournal
@@ -51,7 +52,6 @@ from scheduler.framework.classes.run import ClassRun
 from scheduler.framework.classes.scores import ClassScores
 from scheduler.framework.diagnosis import NOT_LOOKED_AT, Diagnosis, fit_error_text, outside_node_set
 from scheduler.framework.node_filter import filter_with_nominated, rivals
-from scheduler.framework.plugin import Effect
 from scheduler.framework.pre_score import run_pre_score_only
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now

@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.effects import Effect
 from scheduler.framework.events import DEFAULT_REGISTRATIONS, EventRegistration
 from scheduler.messages.status import Refusal, Skip
 
@@ -227,14 +228,6 @@ class NormalizePlugin(ScorePlugin):
     def normalize(self, state: State, scores: Scores, view: View, rows: Rows) -> Scores:
         """Raw scores of all feasible rows to 0..100. Equal raw scores must come out equal."""
         raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """A change that Reserve asks the engine for: ``kind`` names who applies it, ``subject`` what it is about."""
-
-    kind: str
-    subject: Any
 
 
 class ReservePlugin(Plugin):

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from scheduler.cluster.effects import Effect
 from scheduler.config.durations import MINUTE, SECOND, Duration
 from scheduler.config.field_faults import invalid
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from scheduler.framework.plugin import (
-    Effect,
     EnqueueContext,
     FilterPlugin,
     FragmentReads,
