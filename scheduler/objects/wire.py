@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from scheduler.errors import ApiError, InvalidObject
-from scheduler.objects.kinds import KINDS, Kind, decode
+from scheduler.objects.kinds import Kind, decode
 from scheduler.objects.meta import ApiObject, ApiStruct
 from scheduler.objects.salvage import DECODER_ERRORS, TOO_DEEP, identity_in, reason_of, salvage
 
@@ -87,8 +87,8 @@ class _Line(msgspec.Struct, Generic[Payload], frozen=True):
     object: Payload
 
 
-_PAGES: dict[Kind, msgspec.json.Decoder[Any]] = {k: msgspec.json.Decoder(_Page[e.type]) for k, e in KINDS.items()}  # type: ignore[name-defined]
-_LINES: dict[Kind, msgspec.json.Decoder[Any]] = {k: msgspec.json.Decoder(_Line[e.type]) for k, e in KINDS.items()}  # type: ignore[name-defined]
+_PAGES: dict[Kind, msgspec.json.Decoder[Any]] = {k: msgspec.json.Decoder(_Page[k.entry.type]) for k in Kind}  # type: ignore[name-defined]
+_LINES: dict[Kind, msgspec.json.Decoder[Any]] = {k: msgspec.json.Decoder(_Line[k.entry.type]) for k in Kind}  # type: ignore[name-defined]
 _RAW_PAGE = msgspec.json.Decoder(_Page[msgspec.Raw])
 _RAW_LINE = msgspec.json.Decoder(_Line[msgspec.Raw])
 _STATUS = msgspec.json.Decoder(Status)
@@ -135,7 +135,7 @@ def _is_named(read: ApiObject) -> bool:
 def _decode_named(kind: Kind, data: bytes | msgspec.Raw) -> ApiObject:
     read = decode(kind, data)
     if not _is_named(read):
-        raise InvalidObject(KINDS[kind].name, "", "it has no name", uid=read.metadata.uid)
+        raise InvalidObject(kind.entry.name, "", "it has no name", uid=read.metadata.uid)
     return read
 
 
@@ -144,7 +144,7 @@ def _decode_named(kind: Kind, data: bytes | msgspec.Raw) -> ApiObject:
 
 def _check_page(kind: Kind, page: _Page[Payload]) -> None:
     """A body that is no list (a Status, an empty object of a proxy) must not count as a list of nothing."""
-    name = f"{KINDS[kind].name}List"
+    name = f"{kind.entry.name}List"
     if page.kind not in ("", name, "List"):
         raise InvalidObject(name, "", f"the answer is a {page.kind[:100]}")
     if not page.metadata.resource_version:
@@ -176,7 +176,7 @@ def _decode_list_one_by_one(kind: Kind, data: bytes, *, with_documents: bool = F
 
 def _salvaged_page(kind: Kind, data: bytes) -> tuple[_Page[msgspec.Raw], list[bytes]]:
     """The page without its items, and each item's JSON. Raises InvalidObject."""
-    name = f"{KINDS[kind].name}List"
+    name = f"{kind.entry.name}List"
     try:
         document = salvage(data)
         items = document.pop("items", None) or []
@@ -191,7 +191,7 @@ def _salvaged_page(kind: Kind, data: bytes) -> tuple[_Page[msgspec.Raw], list[by
 def _check_depth(kind: Kind, salvaged: bytes) -> None:
     if TOO_DEEP.encode() in salvaged:
         found = identity_in(salvaged)
-        raise InvalidObject(KINDS[kind].name, found.key, TOO_DEEP, uid=found.uid)
+        raise InvalidObject(kind.entry.name, found.key, TOO_DEEP, uid=found.uid)
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def _decode_odd_line(kind: Kind, line: bytes, *, with_document: bool = False) ->
         return WatchEvent(BOOKMARK, None, identity_in(data).resource_version)
     try:
         if type_ not in _CHANGES:
-            raise InvalidObject(KINDS[kind].name, "", f"unknown type of event {type_[:100]!r}")
+            raise InvalidObject(kind.entry.name, "", f"unknown type of event {type_[:100]!r}")
         if isinstance(data, bytes):
             _check_depth(kind, data)
         read = _decode_named(kind, data)
@@ -229,4 +229,4 @@ def _salvaged_line(kind: Kind, line: bytes) -> tuple[str, bytes]:
             raise ValueError("it is no watch event")
         return document["type"], json.dumps(document.get("object")).encode()
     except DECODER_ERRORS as error:
-        raise InvalidObject(KINDS[kind].name, "", reason_of(error)) from error
+        raise InvalidObject(kind.entry.name, "", reason_of(error)) from error

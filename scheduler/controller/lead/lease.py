@@ -19,7 +19,7 @@ from scheduler.controller.lead.leadership import LeaseToken
 from scheduler.controller.settings import LeaderElectionSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError, InvalidObject
-from scheduler.objects.kinds import KINDS, Kind, decode_as
+from scheduler.objects.kinds import Kind, decode_as
 from scheduler.objects.lease import Lease
 from scheduler.objects.timestamps import format_micros
 
@@ -61,7 +61,7 @@ class LeaseElector:
         self._observed: Lease | None = None
         self._observed_at = 0.0
         self._leader = ""
-        entry = KINDS[Kind.LEASE]
+        entry = Kind.LEASE.entry
         self._collection = entry.collection_path(settings.resource_namespace)
         self._path = entry.object_path(settings.resource_name, settings.resource_namespace)
         self._reported = ""

@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError
-from scheduler.objects.kinds import KINDS, Kind
+from scheduler.objects.kinds import Kind
 from scheduler.objects.salvage import DECODER_ERRORS, reason_of
 
 DISCOVERY_SECONDS = 10.0
@@ -42,7 +42,7 @@ class _Resources(msgspec.Struct, frozen=True, tag_field="kind", tag="APIResource
 
 async def is_served(client: ApiClient, kind: Kind) -> bool:
     """False only where discovery answers and does not list the kind. Raises ApiError where it can't be known."""
-    entry = KINDS[kind]
+    entry = kind.entry
     if entry.group:
         groups = (await _read(client, "/apis", _Groups)).groups
         if not any(group.name == entry.group and _Version(entry.version) in group.versions for group in groups):

@@ -31,7 +31,7 @@ from scheduler.controller.watch.lines import Lines
 from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus
-from scheduler.objects.kinds import KINDS, Kind
+from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.wire import DELETED, ERROR, ListPage, WatchEvent, decode_list, decode_watch_line
 
@@ -117,7 +117,7 @@ class Reflector:
         self._heard_at: float | None = None
         self._reported: set[str] = set()
         self._deleted: set[str] | None = None
-        self.path = KINDS[kind].collection_path()
+        self.path = kind.entry.collection_path()
         self.selector = {"fieldSelector": POD_FIELD_SELECTOR} if kind is Kind.POD else {}
 
     @property
@@ -334,7 +334,7 @@ class Reflector:
             trouble = "missing right" if error.status == 403 else "not authenticated"
             self._report_once(f"{trouble}: {verb} {self.kind.value}", error)
             return self._wait_after(error)
-        if error.is_not_found and KINDS[self.kind].is_optional and await self._is_not_served():
+        if error.is_not_found and self.kind.entry.is_optional and await self._is_not_served():
             self._kind_is_missing()
             return self._times.missing_kind
         if error.status or error.reason == "Timeout":
