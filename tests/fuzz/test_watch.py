@@ -18,7 +18,7 @@ from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus
-from scheduler.objects.kinds import KINDS, Kind
+from scheduler.objects.kinds import Kind
 from scheduler.objects.wire import decode_list, decode_watch_line
 from scheduler.simulate.apiserver.kinds import PODS
 from scheduler.simulate.cluster import EmbeddedCluster
@@ -48,7 +48,7 @@ POD: Final[dict[str, Any]] = {
 LINE: Final = json.dumps({"type": "MODIFIED", "object": POD}).encode()
 OTHER: Final = json.dumps({**POD, "metadata": {**POD["metadata"], "name": "b", "uid": "v"}}).encode()
 LIST: Final = b'{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[%b]}' % OTHER
-KINDS_READ: Final = st.sampled_from(list(KINDS))
+KINDS_READ: Final = st.sampled_from(Kind)
 TYPES: Final = st.sampled_from(["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR", "", "added", "\x00"])
 
 
