@@ -44,7 +44,7 @@ class Reconciliation:
 
     def believed(self) -> tuple[Sequence[str], Sequence[str]]:
         """The names of all nodes, and the UIDs of all pods, that are believed to be there."""
-        unknown = [uid for uid in self._cache.pods if self._known_pods.by_uid(uid) is None]
+        unknown = sorted(self._cache.pods.keys() - self._known_pods.uids)
         return self._cache.node_names(), [*self._known_pods.uids, *unknown]
 
     def mend(self, part: Reconciled, now: Now) -> tuple[Repair, ...]:

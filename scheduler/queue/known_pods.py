@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, KeysView
 
 from scheduler.cluster.pod_info import PodInfo
 
@@ -36,7 +36,7 @@ class KnownPods:
         return self._by_uid.get(uid)
 
     @property
-    def uids(self) -> Collection[str]:
+    def uids(self) -> KeysView[str]:
         return self._by_uid.keys()
 
     def __iter__(self) -> Iterator[PodInfo]:
