@@ -146,9 +146,11 @@ class KubeletRefusals:
                     self._back_off(pod, node, reason)
                 else:
                     self._show(node)
-        finally:
+        except asyncio.CancelledError:
+            # Only at the end: after a failure it is started again, and the nodes that are left alone need their ends.
             for timer in self._ends.values():
                 timer.cancel()
+            raise
 
     async def _reason_of(self, pod: PodReference) -> str:
         """Why the pod has failed; "" where it has not, or nobody can tell."""
