@@ -122,6 +122,11 @@ def attempt_page(engine: Engine, attempt: Attempt) -> dict[str, Any]:
         page["refusals"] = [_refused_nodes(entry) for entry in refused]
     if attempt.total:
         page["scores"] = _scores(attempt, attempt.total)
+    if attempt.extender_faults:
+        page["extenderFaults"] = [
+            {"extender": one.extender, "verb": one.verb, "message": one.message, "skipped": one.is_skipped}
+            for one in attempt.extender_faults
+        ]
     if attempt.nominated_node:
         page["nominatedNode"] = attempt.nominated_node
     if attempt.victims:

@@ -22,6 +22,14 @@ from scheduler.objects.timestamps import format_seconds
 
 ATTEMPT_VERBOSITY = 2
 DEBUG_VERBOSITY = 4
+_SKIPPING = "Skipping extender as it returned error and has ignorable flag set"
+SKIPPED = {
+    "filter": _SKIPPING,
+    "preempt": _SKIPPING,
+    "bind": _SKIPPING,
+    "prioritize": "Extender gave no scores",
+}
+"""What is logged where an attempt went on without an extender: by the verb that failed."""
 NOISY = ("kopf", "aiohttp", "kubernetes_asyncio", "asyncio")
 
 
@@ -93,6 +101,9 @@ class AttemptLog:
         self._log = structlog.get_logger().bind()
 
     def write(self, attempt: Attempt) -> None:
+        for fault in attempt.extender_faults:
+            if fault.is_skipped:
+                self._log.warning(SKIPPED[fault.verb], pod=attempt.pod, extender=fault.extender, error=fault.message)
         if attempt.result == ERROR:
             self._log.error("Error scheduling pod; retrying", **attempt_fields(attempt))
         elif not self._is_on:
