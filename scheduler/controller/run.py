@@ -141,7 +141,11 @@ class Shell:
         self.extenders = ExtenderCalls(lambda answer: self.loop.feed_one(answer), parts.extender_ssl)
         self.plugins = PluginCalls(lambda finished: self.loop.feed_one(finished), parts.plugin_calls)
         self.refusals = KubeletRefusals(
-            self.client, lambda stimuli: self.loop.feed(stimuli), self._node_named, self.metrics.kubelet_refusals
+            self.client,
+            lambda stimuli: self.loop.feed(stimuli),
+            self._node_named,
+            self._node_count,
+            self.metrics.kubelet_refusals,
         )
         self.tracing = start_tracing(environment, self._creation_of) if settings.is_tracing else None
         dispatcher = Dispatcher(self.writer, self.events, self.extenders, self.plugins, self._recorders(), self._report)
@@ -378,6 +382,9 @@ class Shell:
         found = self._known(Kind.NODE, name)
         return found if isinstance(found, Node) else None
 
+    def _node_count(self) -> int:
+        return sum(len(reflector.known) for reflector in self.reflectors if reflector.kind is Kind.NODE)
+
     def _creation_of(self, pod: str) -> str | None:
         found = self._known(Kind.POD, pod)
         return found.metadata.creation_timestamp if found is not None else None
@@ -387,11 +394,13 @@ class Shell:
             return lambda stimuli: self.loop.feed(self.refusals.dress(stimuli))
         if kind is not Kind.POD:
             return self.loop.feed
-        see = self.writer.see if isinstance(self.writer, ShadowWriter) else self.refusals.see
+        shadow = self.writer
+        if not isinstance(shadow, ShadowWriter):
+            return lambda stimuli: self.loop.feed(self.refusals.dress_pods(stimuli))
 
         def feed(stimuli: Sequence[Stimulus]) -> None:
             self.loop.feed(stimuli)
-            see(stimuli)
+            shadow.see(stimuli)
 
         return feed
 
