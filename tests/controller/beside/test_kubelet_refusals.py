@@ -83,8 +83,7 @@ async def test_one_bad_workload_keeps_only_its_own_pods_from_a_node(
 def node_of(shell: Shell, pod: str) -> str:
     (pods,) = [reflector.known for reflector in shell.reflectors if reflector.kind is Kind.POD]
     found = pods.get(pod)
-    assert isinstance(found, Pod)
-    return found.spec.node_name
+    return found.spec.node_name if isinstance(found, Pod) else ""
 
 
 class Heard:
