@@ -39,6 +39,7 @@ from scheduler.controller.rights import report_missing_rights
 from scheduler.controller.serve.authorization import guards
 from scheduler.controller.serve.certificate_upkeep import keep_up
 from scheduler.controller.serve.pages import shadow_route
+from scheduler.controller.serve.reviews import review_client
 from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.settings import ShellSettings
 from scheduler.controller.signals import StopSignals
@@ -124,6 +125,8 @@ class Shell:
             connections=256,
             timeout_seconds=connection.timeout_seconds,
         )
+        self.page_client = review_client(CredentialSource(connection, environment))
+        """For those who ask for pages: what they cause must not wait before bindings."""
         self.metrics = SchedulerMetrics()
         self.journal = Journal(settings.journal) if settings.journal is not None else None
         self.writer = self._shadow_writer() if settings.is_shadow else self._writer()
@@ -202,7 +205,7 @@ class Shell:
         self._spawn(self.refusals.run(), "kubelets' refusals", is_vital=False)
         serving = self._settings.serving
         if serving.port and serving.certificate is not None:
-            self._spawn(keep_up(serving.certificate, self.client, serving.access), "certificate", is_vital=False)
+            self._spawn(keep_up(serving.certificate, self.page_client, serving.access), "certificate", is_vital=False)
         if not (self._settings.delay_cache_until_active and self.token is not None):
             self._start_reflectors()
         if self.reloader is not None:
@@ -339,6 +342,7 @@ class Shell:
             await self._operator.stop()
         await self.server.close()
         await self.client.close()
+        await self.page_client.close()
         if self.tracing is not None:
             await asyncio.to_thread(self.tracing.close)
         if self.journal is not None:
@@ -443,7 +447,7 @@ class Shell:
             component_config=self._settings.component_config,
             reset_metrics=self.metrics.instruments.reset,
             routes=routes,
-            guards=guards(self.client, self._settings.serving.access),
+            guards=guards(self.page_client, self._settings.serving.access),
         )
 
     def _reloader(self, prepare: Prepare) -> ConfigurationReloader:
