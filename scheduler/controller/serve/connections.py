@@ -13,7 +13,7 @@ import ssl
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import structlog
 from aiohttp import web
@@ -240,8 +240,8 @@ class _Connection(asyncio.Protocol):
     # --- asyncio.Protocol ---------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are no children of asyncio's, but behave as they do.
+        self._transport = cast("asyncio.Transport", transport)
         self.http = self._connections.protocol_of(self)
         self.must_get_on(self._connections.limits.head_seconds)
         self.http.connection_made(transport)
