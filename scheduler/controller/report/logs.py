@@ -45,9 +45,15 @@ def configure_logs(settings: LogSettings, stream: TextIO = sys.stderr) -> None:
     ]
     ending: list[Any]
     if as_json:
-        ending = [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(serializer=_json)]
+        # Without local variables: tokens and the like are among them.
+        tracebacks = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+        ending = [
+            structlog.processors.ExceptionRenderer(tracebacks),
+            structlog.processors.JSONRenderer(serializer=_json),
+        ]
     else:
-        ending = [structlog.dev.ConsoleRenderer(colors=stream.isatty())]
+        plain = structlog.dev.plain_traceback
+        ending = [structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=plain)]
     structlog.configure(
         processors=[*shared, *ending],
         wrapper_class=structlog.make_filtering_bound_logger(level),
