@@ -174,6 +174,7 @@ class Shell:
             self.metrics.repairs.child(kind.value)
         self.server = self._server()
         self.reloader = self._reloader(parts.prepare) if parts.prepare is not None else None
+        self._watch_serving()
         self._tasks: list[asyncio.Task[None]] = []
         self._election: Election | None = None
         self._operator: KopfOperator | None = None
@@ -346,7 +347,7 @@ class Shell:
         if self.tracing is not None:
             await asyncio.to_thread(self.tracing.close)
         if self.journal is not None:
-            self.journal.close()
+            await asyncio.to_thread(self.journal.close)
 
     # --- small parts -------------------------------------------------------------------------------------------------
 
@@ -449,6 +450,21 @@ class Shell:
             routes=routes,
             guards=guards(self.page_client, self._settings.serving.access),
         )
+
+    def _watch_serving(self) -> None:
+        counts, journal = self.server.connections.counts, self.journal
+        text = "Connections to the pages that were cut or refused, so that others get through."
+        self.metrics.watch_number(
+            "tandem_page_connections_cut",
+            text,
+            lambda: counts.displaced + counts.refused + counts.overdue,
+            is_counter=True,
+        )
+        if journal is not None:
+            text = "Lines of the journal that the disk did not take in time."
+            self.metrics.watch_number(
+                "tandem_journal_lines_dropped", text, lambda: journal.dropped_lines, is_counter=True
+            )
 
     def _reloader(self, prepare: Prepare) -> ConfigurationReloader:
         def taken(new: NewConfiguration) -> None:

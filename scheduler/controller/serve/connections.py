@@ -59,10 +59,10 @@ class ConnectionCounts:
 class Connections:
     """``serve`` on listening sockets, then ``stop_accepting`` and ``close``. Each request must pass ``marking`` first.
 
-    ``context`` None: plain HTTP.
+    ``context`` is asked for each connection, since certificates are renewed; None: plain HTTP.
     """
 
-    def __init__(self, context: ssl.SSLContext | None, limits: ConnectionLimits) -> None:
+    def __init__(self, context: Callable[[], ssl.SSLContext | None], limits: ConnectionLimits) -> None:
         self.limits = limits
         self.counts = ConnectionCounts()
         self._context = context
@@ -154,10 +154,11 @@ class Connections:
 
     async def _begin(self, connection: _Connection, accepted: socket.socket) -> None:
         """Wire the socket to HTTP, by way of TLS where the pages are served so."""
-        timeout = self.limits.handshake_seconds if self._context is not None else None
+        context = self._context()
+        timeout = self.limits.handshake_seconds if context is not None else None
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: connection, accepted, ssl=self._context, ssl_handshake_timeout=timeout
+                lambda: connection, accepted, ssl=context, ssl_handshake_timeout=timeout
             )
         except OSError:
             # No handshake, or none in time (TLS's faults and time-outs are OSErrors): the peer's own affair.

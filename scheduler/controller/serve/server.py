@@ -64,7 +64,9 @@ class HealthServer:
         self._guards = guards
         self._runner: web.AppRunner | None = None
         certificate = settings.certificate
-        self.connections = Connections(certificate.context if certificate is not None else None, settings.limits)
+        self.connections = Connections(
+            lambda: certificate.context if certificate is not None else None, settings.limits
+        )
         self.port = 0
         """The port that is listened on, once started."""
 

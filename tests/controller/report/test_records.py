@@ -49,6 +49,7 @@ def test_each_decision_is_a_line_in_order(tmp_path: Path) -> None:
     journal.write(Attempt("default/c", "3", "tandem", 1, 18))
     assert path.read_bytes() == b""
     journal.flush()
+    journal.close()
     assert lines_of(path) == [
         {"time": 16, "pod": "default/b", "uid": "2", "attempt": 1, "result": "scheduled", "node": "n2"},
         {
