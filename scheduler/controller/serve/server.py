@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -69,6 +70,9 @@ class HealthServer:
         )
         self.port = 0
         """The port that is listened on, once started."""
+
+    def _context(self) -> ssl.SSLContext | None:
+        return self._settings.certificate.context if self._settings.certificate is not None else None
 
     async def start(self) -> None:
         """Raises ConfigurationError with one line if the address can't be listened on. Port 0 in the settings: off."""
