@@ -46,13 +46,17 @@ def taken(nodes: Watch, pods: Watch, until: float) -> list[Seen]:
 
 
 class Churn:
-    """``step`` does one random thing of each sort; the seed makes it the same each time."""
+    """``step`` does one random thing of each sort; the seed makes it the same each time.
 
-    def __init__(self, room: Room, client: Client, urgent: str, seed: int) -> None:
+    With more than the usual `pods_wanted` the nodes are full, so that what is urgent has to preempt.
+    """
+
+    def __init__(self, room: Room, client: Client, urgent: str, seed: int, pods_wanted: int = PODS_WANTED) -> None:
         self._room = room
         self._client = client
         self._urgent = urgent
         self._rng = random.Random(seed)
+        self._pods_wanted = pods_wanted
         self._made = 0
         self._nodes = [f"{room.name}-n{number}" for number in range(NODES)]
         self._away: str = ""
@@ -76,9 +80,14 @@ class Churn:
         self._room.add_pods(*guarded)
         self._room.wait_running(GUARDED, 60)
 
+    def fill(self) -> None:
+        """All the pods that are wanted, at once."""
+        while (lacking := self._pods_wanted - len(self._names())) > 0:
+            self._come(lacking)
+
     def step(self) -> None:
         state = self._room.pods.state
-        self._come(PODS_WANTED - len(state))
+        self._come(self._pods_wanted - len(state))
         self._go(state)
         if self._rng.random() < 0.3:
             self._toggle_taint()

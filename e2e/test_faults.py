@@ -6,6 +6,7 @@ Churn beside kube-scheduler while a proxy spoils Tandem's requests and watches; 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -21,6 +22,7 @@ from e2e.builders import SCHEDULER
 from e2e.churn import GUARDED, LAG_SECONDS, PEER, STRICT, Churn, Judge, taken
 from e2e.client import Client, NotInTime
 from e2e.controlplane.cluster import WATCHED_USER
+from e2e.controlplane.processes import ProcessFailure
 from e2e.faults.plan import Fault
 from e2e.faults.process import FaultProxy, Report
 from e2e.identities import Identities, shipped_rules
@@ -32,6 +34,7 @@ from e2e.tandem import Tandem, profile
 SECONDS = float(os.environ.get("E2E_FAULT_SECONDS", "600"))
 SEED = int(os.environ.get("E2E_FAULT_SEED", "1"))
 STEP_SECONDS = 0.5
+PODS_WANTED = 420
 MAX_SILENCE_SECONDS = min(100.0, SECONDS / 4)
 """Longer than the 90 s after which a watch is taken for dead, where there is time for it."""
 CALM_SECONDS = 150.0
@@ -65,8 +68,9 @@ def test_through_ten_minutes_of_faults_nothing_is_lost_or_doubled_and_the_caches
             options=["--cache-reconcile-period=10s"],
         )
         with tandem, client.watch("Node") as nodes:
-            churn = Churn(room, client, room.name, SEED)
+            churn = Churn(room, client, room.name, SEED, PODS_WANTED)
             churn.begin()
+            churn.fill()
             guarded = _guarded(room)
             first = tandem.process.pid
             proxy.turn(is_on=True)
@@ -146,18 +150,26 @@ def _check_caches(tandem: Tandem, proxy: FaultProxy, client: Client, report: Rep
     wanted = {kind for kind, times in report.lists.items() if times}
     assert {"pods", "nodes", "poddisruptionbudgets"} <= wanted
 
-    def is_compared() -> bool:
+    def missing() -> dict[str, int]:
         lists = proxy.report().lists
-        return all(lists.get(kind, 0) >= ROUNDS for kind in wanted)
+        return {kind: times for kind in wanted if (times := lists.get(kind, 0)) < ROUNDS}
 
-    tandem.process.wait_until(is_compared, 180)
+    with contextlib.suppress(ProcessFailure):
+        tandem.process.wait_until(lambda: not missing(), 180)
+    assert not missing(), f"seed {SEED}: not listed {ROUNDS} times: {missing()}\n{tandem.get('/readyz?verbose')[1]}"
     page = tandem.get("/metrics")[1]
     repairs = [line for line in page.splitlines() if line.startswith("tandem_cache_repairs_total{")]
-    assert repairs and all(line.endswith(" 0.0") for line in repairs), f"seed {SEED}: {repairs}"
+    assert repairs and all(line.endswith(" 0.0") for line in repairs), f"seed {SEED}:\n{_repairs(tandem)}"
     pods = [pod for pod in client.list("Pod") if pod["status"].get("phase") not in ("Succeeded", "Failed")]
-    sizes = {name: _values(page, f'scheduler_cache_size{{type="{name}"}}') for name in ("nodes", "pods", "assumed_pods")}
+    sizes = {
+        name: _values(page, f'scheduler_cache_size{{type="{name}"}}') for name in ("nodes", "pods", "assumed_pods")
+    }
     bound = float(sum(bool(pod["spec"].get("nodeName")) for pod in pods))
     assert sizes == {"nodes": [float(len(client.list("Node")))], "pods": [bound], "assumed_pods": [0.0]}
+
+
+def _repairs(tandem: Tandem) -> str:
+    return "\n".join(line for line in tandem.log().splitlines() if "Cache differed" in line)
 
 
 def _values(page: str, name: str) -> list[float]:

@@ -48,7 +48,13 @@ ANSWERS: Final = {
 RETRY_AFTER_SECONDS: Final = (1, 1, 2, 3600)
 
 READ_FAULTS: Final = {**dict.fromkeys(ANSWERS, 2), Fault.LOST_ANSWER: 3, Fault.SILENCE: 1, Fault.HALF: 3}
-WRITE_FAULTS: Final = {**dict.fromkeys(ANSWERS, 2), Fault.LOST_ANSWER: 5, Fault.SILENCE: 1, Fault.HALF: 3, Fault.LATE: 2}
+WRITE_FAULTS: Final = {
+    **dict.fromkeys(ANSWERS, 2),
+    Fault.LOST_ANSWER: 5,
+    Fault.SILENCE: 1,
+    Fault.HALF: 3,
+    Fault.LATE: 2,
+}
 WATCH_ENDS: Final = {Fault.CUT: 4, Fault.HALF: 3, Fault.SILENCE: 2, Fault.GONE: 2}
 OPENING_FAULTS: Final = dict.fromkeys(ANSWERS, 1)
 
@@ -67,7 +73,7 @@ LATE_SECONDS: Final = (2.0, 20.0)
 
 
 def kind_of(path: str) -> str:
-    """``pods``, ``pods/binding``, …: the resource of an API path, with its subresource; ``discovery`` for the others."""
+    """The resource of an API path, with its subresource: ``pods``, ``pods/binding``; ``discovery`` for other paths."""
     parts = path.strip("/").split("/")
     begin = {"api": 2, "apis": 3}.get(parts[0], len(parts))
     parts = parts[begin:]

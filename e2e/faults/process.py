@@ -22,7 +22,7 @@ from e2e.controlplane.processes import Process, ProcessFailure, free_ports
 @dataclass(frozen=True, slots=True)
 class Report:
     """``fired``: kind → fault → how often. ``writes``: ``VERB path`` → how often a fault hit it. ``lists``: kind → how
-    many reads were answered well since the faults were last turned on or off."""
+    many lists were answered well since the faults were last turned on or off."""
 
     fired: dict[str, dict[str, int]]
     writes: dict[str, int]

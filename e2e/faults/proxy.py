@@ -114,7 +114,7 @@ class Proxy:
             await half.prepare(request)
             await half.write(content[: len(content) // 2])
             return _cut(request, half)
-        if request.method == "GET" and answer.status == 200:
+        if "limit" in request.query and answer.status == 200:
             self._lists_passed[kind] += 1
         return web.Response(status=answer.status, body=content, headers=headers)
 
