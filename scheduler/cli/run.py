@@ -286,7 +286,7 @@ def _shell_settings(
         leader_election=_leader_election(kube.leader_election),
         serving=serving,
         writer=WriterSettings(
-            binds_in_flight=limits.binds_in_flight,
+            requests_in_flight=limits.requests_in_flight,
             binds_queued=limits.queued_writes,
         ),
         logs=logs,

@@ -47,6 +47,7 @@ from scheduler.controller.watch.reflector import Reflector, Sink
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.controller.write.events import EventRecorder
+from scheduler.controller.write.outbox import Outbox
 from scheduler.controller.write.request_limiter import RequestLimiter
 from scheduler.controller.write.requests import WriteRequests
 from scheduler.controller.write.writer import Writer
@@ -126,17 +127,10 @@ class Shell:
         )
         self.metrics = SchedulerMetrics()
         self.journal = Journal(settings.journal) if settings.journal is not None else None
+        self.outbox = Outbox(settings.writer.requests_in_flight)
         self.writer = self._shadow_writer() if settings.is_shadow else self._writer()
-        if isinstance(writer := self.writer, Writer):
-            self.metrics.bind_seconds = lambda: writer.bind_seconds
         self.events = EventRecorder(
-            self.client,
-            leadership,
-            settings.hostname,
-            settings.writer,
-            on_room=lambda: self.loop.wake(),
-            gives_way=lambda: self.writer.is_pressed,
-            is_crowded=lambda: self.writer.is_crowded,
+            self.client, leadership, settings.hostname, settings.writer, self.outbox, read_clock
         )
         self.extenders = ExtenderCalls(lambda answer: self.loop.feed_one(answer), parts.extender_ssl)
         self.plugins = PluginCalls(lambda finished: self.loop.feed_one(finished), parts.plugin_calls)
@@ -191,7 +185,8 @@ class Shell:
     # --- start -------------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self.writer.start()
+        if isinstance(self.writer, ShadowWriter):
+            self.writer.start()
         self.events.start()
         self._spawn(self.loop.run(), "scheduling loop")
         self._spawn(self._check_rights(), "rights", is_vital=False)
@@ -325,7 +320,9 @@ class Shell:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.writer.close()
+        if isinstance(self.writer, ShadowWriter):
+            await self.writer.close()
+        await self.outbox.close()
         await self.events.close()
         await self.extenders.close()
         await self.plugins.close()
@@ -349,15 +346,16 @@ class Shell:
             self._parts.on_slice()
 
     def _may_pop(self) -> bool:
-        return self._is_synced and self.writer.has_room and self.events.has_room and self._leadership.is_held()
+        return self._is_synced and self.writer.has_room and self._leadership.is_held()
 
     def _writer(self) -> Writer:
         return Writer(
             WriteRequests(self.client, self._settings.writer, lambda: format_seconds(time.time_ns())),
             self._leadership,
+            self.outbox,
             lambda finished: self.loop.feed_one(finished),
-            self._settings.writer,
             random.Random().random,
+            self._settings.writer.binds_queued,
         )
 
     def _shadow_writer(self) -> ShadowWriter:

@@ -60,6 +60,8 @@ class WriteFinished(msgspec.Struct, frozen=True):
     message: str = ""
     is_unknown: bool = False
     """Of a BindPod only: nothing is known about the pod on the server. Never together with ``is_done``."""
+    seconds: float = 0.0
+    """From when the last try left its queue to the outcome."""
 
 
 class PluginFinished(msgspec.Struct, frozen=True):

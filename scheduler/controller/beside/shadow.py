@@ -79,7 +79,8 @@ class ShadowWriter:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.counts = WriterCounts()
-        self.binds_in_flight = 0
+        self.binds_under_way = 0
+        self.merged = 0
         self.comparisons: deque[Comparison] = deque(maxlen=COMPARISONS_KEPT)
         """The newest, in the order in which the others decided."""
         self._feed = feed
@@ -102,16 +103,6 @@ class ShadowWriter:
     @property
     def has_room(self) -> bool:
         return len(self._waiting) < MOST_WAITING
-
-    @property
-    def is_pressed(self) -> bool:
-        """No binding is sent that an event could be in the way of."""
-        return False
-
-    @property
-    def is_crowded(self) -> bool:
-        """Nothing is written."""
-        return False
 
     @property
     def open_writes(self) -> int:

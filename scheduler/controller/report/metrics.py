@@ -157,8 +157,6 @@ class SchedulerMetrics:
         self.shadow_decisions = made.counter("tandem_shadow_decisions", text, ("agrees",))
         text = "Pods that we bound and that the kubelet refused, by its reason."
         self.kubelet_refusals = made.counter("tandem_kubelet_refusals", text, ("reason",))
-        self.bind_seconds: Callable[[], float | None] = lambda: None
-        """How long the binding took with which the attempt ends that is being observed."""
         self._by_profile: dict[tuple[str, str], _ProfileChildren] = {}
         self._point_children: dict[tuple[str, str, str], HistogramChild] = {}
         self.registry.register(made)
@@ -182,9 +180,8 @@ class SchedulerMetrics:
             if point in ALGORITHM_POINTS:
                 algorithm += seconds
             self._observe_point(point, result, profile, seconds)
-        bind_seconds = self.bind_seconds()
-        if bind_seconds is not None:
-            self._observe_point("Bind", result, profile, bind_seconds)
+        if attempt.bind_seconds is not None:
+            self._observe_point("Bind", result, profile, attempt.bind_seconds)
         children.duration.observe(spent)
         self._evaluations.note(profile, attempt.evaluated)
         self._evaluations.note(profile, attempt.evaluated_scores)

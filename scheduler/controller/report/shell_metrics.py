@@ -43,14 +43,15 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
         "scheduler_goroutines",
         "Number of running operations split by the work they do such as binding.",
         "operation",
-        lambda: {"binding": writer.binds_in_flight},
+        lambda: {"binding": writer.binds_under_way},
     )
     count, gauge = True, False
     for name, text, read, is_counter in (
         ("tandem_open_writes", "Writes queued or in flight.", lambda: writer.open_writes, gauge),
         ("tandem_failed_writes", "Writes that failed for good.", lambda: writer.counts.failed, count),
-        ("tandem_merged_writes", "Status patches folded into a later one.", lambda: writer.counts.merged, count),
-        ("tandem_bind_lookups", "Binds looked up for want of an answer.", lambda: writer.counts.looked_up, count),
+        ("tandem_merged_writes", "Status patches folded into a later write.", lambda: writer.merged, count),
+        ("tandem_bind_lookups", "Binds that were refused and looked up.", lambda: writer.counts.looked_up, count),
+        ("tandem_unknown_binds", "Binds without an answer.", lambda: writer.counts.unknown, count),
         (
             "tandem_writes_without_lease",
             "Writes that lost leadership stopped.",

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 import aiohttp
 from yarl import URL
 
+from scheduler.controller.lead.fence import Departure, FencedRequest, fenced
 from scheduler.controller.write.credentials import Credentials, CredentialSource
 from scheduler.controller.write.request_limiter import RequestLimiter
 from scheduler.errors import ApiError, ConfigurationError
@@ -83,13 +84,18 @@ class ApiClient:
         body: bytes | None = None,
         content_type: str = JSON,
         timeout_seconds: float | None = None,
+        departure: Departure | None = None,
     ) -> Answer:
-        """Raises ApiError for any answer of 300 or more and for none at all."""
+        """Raises ApiError for any answer of 300 or more and for none at all.
+
+        A write has a ``departure``, and is fenced: LeadershipLost where the right to write is gone before it leaves.
+        """
         if self._limiter is not None:
             await self._limiter.admit()
         limits = self._timeout if timeout_seconds is None else self._timeout_of(timeout_seconds)
         try:
-            response = await self._send(method, path, query, body, content_type, limits)
+            with fenced(departure):
+                response = await self._send(method, path, query, body, content_type, limits)
             try:
                 content = await response.read()
             finally:
@@ -190,6 +196,7 @@ class ApiClient:
         )
         return aiohttp.ClientSession(
             connector=connector,
+            request_class=FencedRequest,
             trust_env=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": user_agent(), "Accept": JSON},
