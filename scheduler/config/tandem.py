@@ -92,7 +92,7 @@ class UserPlugin(msgspec.Struct, frozen=True, rename="camel"):
 class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How much of everything there may be at once; all are counts."""
 
-    requests_in_flight: Count = 48
+    requests_in_flight: Count = 128
     """Writes sent to the API server and not yet answered: bindings, conditions, deletions, events."""
     queued_writes: Count = 256
     """Bindings that wait for their turn; beyond, scheduling pauses."""

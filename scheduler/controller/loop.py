@@ -1,4 +1,4 @@
-"""The one task that schedules: applies stimuli, decides in short slices, sleeps until there is more to do.
+"""The one task that schedules: applies what is in the inbox, decides in short slices, sleeps until there is more to do.
 
 Everything that touches the engine is in here and is synchronous; nothing else may call the engine. An exception of one
 pod or one stimulus is logged and counted and ends nothing.
@@ -14,6 +14,7 @@ from typing import Protocol
 
 import structlog
 
+from scheduler.controller.inbox import Inbox
 from scheduler.engine.commands import Command
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ShutdownRequested, Stimulus, Tick
@@ -58,7 +59,7 @@ class LoopCounts:
 
 
 class SchedulingLoop:
-    """``feed`` stimuli from anywhere on the event loop; ``run`` as a task.
+    """``run`` as a task. Stimuli come from ``inbox``.
 
     ``dispatch`` takes each command at once and must not raise or await. ``may_pop`` is asked before every pod: leader,
     synced, room in the writer. ``after_slice`` is called when a slice ends, to flush what is buffered.
@@ -67,6 +68,7 @@ class SchedulingLoop:
     def __init__(
         self,
         engine: EnginePort,
+        inbox: Inbox,
         dispatch: Callable[[Command], None],
         may_pop: Callable[[], bool],
         *,
@@ -76,51 +78,32 @@ class SchedulingLoop:
     ) -> None:
         self.counts = LoopCounts()
         self._engine = engine
+        self._inbox = inbox
         self._dispatch = dispatch
         self._may_pop = may_pop
         self._after_slice = after_slice
         self._clock = clock
         self._slice_seconds = slice_seconds
-        self._wake = asyncio.Event()
         self._is_popping = True
-
-    def feed(self, stimuli: Sequence[Stimulus]) -> None:
-        """Apply at once, in order, and wake the loop."""
-        now = self._clock()
-        for stimulus in stimuli:
-            self._apply(stimulus, now)
-        self._wake.set()
-
-    def feed_one(self, stimulus: Stimulus) -> None:
-        self._apply(stimulus, self._clock())
-        self._wake.set()
-
-    def wake(self) -> None:
-        """Something that ``may_pop`` looks at has changed."""
-        self._wake.set()
 
     def stop_popping(self) -> None:
         """No further pod is taken; what waits inside the engine is cancelled. Stimuli are still applied."""
         if self._is_popping:
             self._is_popping = False
-            self.feed_one(ShutdownRequested())
+            self._inbox.put(ShutdownRequested())
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            self._wake.clear()
+            self._inbox.noted()
             has_more = self._slice()
             self._after_slice()
             if has_more:
                 await asyncio.sleep(0)
                 continue
             wait = self._seconds_to_sleep()
-            if wait > 0.0 and not self._wake.is_set():
-                timer = asyncio.get_running_loop().call_later(wait, self._wake.set)
-                try:
-                    await self._wake.wait()
-                finally:
-                    timer.cancel()
+            if wait > 0.0 and not self._inbox.has_news:
+                await self._inbox.news(wait)
             else:
                 await asyncio.sleep(0)
 
@@ -130,6 +113,8 @@ class SchedulingLoop:
         counts.slices += 1
         now = self._clock()
         counts.beat = now.monotonic
+        self._apply_all(now)
+        now = self._clock()
         end = now.monotonic + self._slice_seconds
         deadline = self._deadline()
         if deadline is not None and deadline <= now.monotonic:
@@ -141,6 +126,10 @@ class SchedulingLoop:
             if now.monotonic >= end:
                 return True
         return False
+
+    def _apply_all(self, now: Now) -> None:
+        while (stimulus := self._inbox.take()) is not None:
+            self._apply(stimulus, now)
 
     def _step(self, now: Now) -> bool:
         """One decision; False: there was no pod to take."""

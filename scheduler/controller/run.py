@@ -1,29 +1,34 @@
 """The scheduler's life: what starts after what, what ends it, and how it leaves (reference cycle.md §1).
 
-Start: credentials, engine, server (probes answer while a big cluster loads), signal handlers, writers, reflectors,
-Lease, loop, kopf. Pods are taken when all kinds are synced and the lease is ours.
-SIGTERM: stop taking pods, settle binds, release the Lease, stop kopf; exit code 0. Lease lost: exit code 1 at once.
+1. The parts are made, the inbox first and the scheduling loop last: ``Shell.__init__``.
+2. Credentials are loaded, the server starts (probes answer while a big cluster loads), signals are caught: ``run``.
+3. Loop, reflectors, the Lease and kopf start: ``_start``.
+4. When every kind is listed and applied, and the Lease is ours, pods are taken: ``_wait_for_sync``, ``_may_pop``.
+5. SIGTERM: no further pod is taken, writes are settled, the Lease is given back, kopf stops; exit code 0: ``_leave``.
+6. The Lease is lost, or a vital task ends: exit code 1 at once.
+7. In any case all parts are closed: ``_close``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import importlib
 import random
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import structlog
 
+from scheduler.controller import garbage
 from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
 from scheduler.controller.beside.shadow import ShadowWriter
 from scheduler.controller.calls.extender_calls import ExtenderCalls
 from scheduler.controller.calls.plugin_calls import PluginCalls
+from scheduler.controller.carrying_out import CommandCarrier, CommandSink
 from scheduler.controller.dispatch import Dispatcher
+from scheduler.controller.inbox import Inbox
 from scheduler.controller.lead.election import Election
 from scheduler.controller.lead.leadership import AlwaysHeld, LeaseToken
 from scheduler.controller.loop import SchedulingLoop, read_clock
@@ -31,8 +36,9 @@ from scheduler.controller.operator import KopfOperator, Proofs
 from scheduler.controller.parts import EngineFactory, Parts
 from scheduler.controller.reload import ConfigurationReloader, NewConfiguration, Prepare
 from scheduler.controller.report.journal import Journal
-from scheduler.controller.report.logs import AttemptLog, configure_logs
+from scheduler.controller.report.logs import configure_logs
 from scheduler.controller.report.metrics import SchedulerMetrics
+from scheduler.controller.report.recorders import Recorder, attempt_log
 from scheduler.controller.report.shell_metrics import watch_shell
 from scheduler.controller.report.tracing import start_tracing
 from scheduler.controller.rights import report_missing_rights
@@ -42,25 +48,19 @@ from scheduler.controller.serve.pages import shadow_route
 from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.settings import ShellSettings
 from scheduler.controller.signals import StopSignals
+from scheduler.controller.watch.feed import WatchFeed
+from scheduler.controller.watch.known import KnownObjects
 from scheduler.controller.watch.reconcile import Reconciler
-from scheduler.controller.watch.reflector import Reflector, Sink
-from scheduler.controller.write.client import ApiClient
+from scheduler.controller.watch.reflector import Reflector
+from scheduler.controller.write.client import client_of
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.controller.write.events import EventRecorder
 from scheduler.controller.write.outbox import Outbox
-from scheduler.controller.write.request_limiter import RequestLimiter
 from scheduler.controller.write.requests import WriteRequests
 from scheduler.controller.write.writer import Writer
-from scheduler.engine.attempt import SCHEDULED, Attempt
 from scheduler.errors import ConfigurationError
 from scheduler.messages.commands import ReportRepairs, WriteEvent
-from scheduler.messages.references import PodReference
-from scheduler.messages.stimuli import Stimulus, Synced
-from scheduler.objects.kinds import Kind
-from scheduler.objects.meta import ApiObject
-from scheduler.objects.node import Node
-from scheduler.objects.pod import Pod
-from scheduler.objects.timestamps import format_seconds
+from scheduler.messages.stimuli import Synced
 
 EXIT_STOPPED = 0
 EXIT_FAILED = 1
@@ -68,8 +68,6 @@ LEASE_OVERDUE_SECONDS = 20.0
 SYNC_REPORT_SECONDS = 10.0
 EVENT_SETTLE_SECONDS = 2.0
 THREAD_STOP_SECONDS = 5.0
-YOUNG_OBJECTS = 20_000
-"""So many more containers than were freed, and the garbage collector looks at them: some two thousand placed pods."""
 EVENT_SOURCE = "tandem-scheduler"
 """Who speaks in events that are about ourselves."""
 
@@ -88,9 +86,7 @@ def run_blocking(settings: ShellSettings, factory: EngineFactory, environment: M
 async def run(settings: ShellSettings, factory: EngineFactory, environment: Mapping[str, str]) -> int:
     """Until stopped; returns the exit code. A wrong configuration is one line in the log and exit code 1."""
     configure_logs(settings.logs)
-    # What a pod leaves behind is kept or freed by its count of references; the collector finds nothing, and walking the
-    # young objects every few pods was a twentieth of what a pod costs. It stays for what plugins may tie into knots.
-    gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
+    garbage.collect_seldom()
     try:
         settings.leader_election.check()
         shell = Shell(settings, factory(), environment)
@@ -112,47 +108,41 @@ class Shell:
         self._failure = ""
         self._is_synced = False
         self._is_stopping = False
+        self.inbox = Inbox()
+        self.known = KnownObjects()
         self.token = LeaseToken() if settings.leader_election.leader_elect else None
         leadership = self.token or AlwaysHeld()
         self._leadership = leadership
-        connection = settings.connection
-        limiter = None
-        if connection.requests_per_second is not None:
-            limiter = RequestLimiter(connection.requests_per_second, connection.burst)
-        self.client = ApiClient(
-            CredentialSource(connection, environment),
-            limiter=limiter,
-            connections=256,
-            timeout_seconds=connection.timeout_seconds,
-        )
+        self.client = client_of(settings.connection, environment)
         self.metrics = SchedulerMetrics()
         self.journal = Journal(settings.journal) if settings.journal is not None else None
         self.outbox = Outbox(settings.writer.requests_in_flight)
-        self.writer = self._shadow_writer() if settings.is_shadow else self._writer()
         self.events = EventRecorder(
             self.client, leadership, settings.hostname, settings.writer, self.outbox, read_clock
         )
-        self.extenders = ExtenderCalls(lambda answer: self.loop.feed_one(answer), parts.extender_ssl)
-        self.plugins = PluginCalls(lambda finished: self.loop.feed_one(finished), parts.plugin_calls)
+        self.extenders = ExtenderCalls(self.inbox.put, leadership, parts.extender_ssl)
+        self.plugins = PluginCalls(self.inbox.put, leadership, parts.plugin_calls)
         self.refusals = KubeletRefusals(
-            self.client, lambda stimuli: self.loop.feed(stimuli), self._node_named, self.metrics.kubelet_refusals
+            self.client, self.inbox.put_all, self.known.node_named, self.metrics.kubelet_refusals
         )
-        self.tracing = start_tracing(environment, self._creation_of) if settings.is_tracing else None
-        dispatcher = Dispatcher(self.writer, self.events, self.extenders, self.plugins, self._recorders(), self._report)
+        self.shadow = self._shadow() if settings.is_shadow else None
+        self.sink: CommandSink = self.shadow or self._carrier()
+        self.tracing = start_tracing(environment, self.known.creation_of) if settings.is_tracing else None
+        dispatcher = Dispatcher(self.sink, self._recorders(), self._report)
         self.loop = SchedulingLoop(
-            parts.engine,
-            dispatcher.dispatch,
-            self._may_pop,
-            after_slice=self._after_slice,
+            parts.engine, self.inbox, dispatcher.dispatch, self._may_pop, after_slice=self._after_slice
         )
+        see_pods = self.shadow.see if self.shadow is not None else self.refusals.see
+        feed = WatchFeed(self.inbox, self.refusals.dress, see_pods)
         self.reflectors = [
-            Reflector(kind, self.client, self._sink_of(kind), with_documents=kind in parts.kinds_sent_whole)
+            Reflector(kind, self.client, feed.sink_of(kind), with_documents=kind in parts.kinds_sent_whole)
             for kind in settings.kinds
         ]
+        self.known.read_from(self.reflectors)
         self.reconciler = Reconciler(
             self.reflectors,
             self.client,
-            self.loop.feed_one,
+            self.inbox.put,
             self.metrics.repairs,
             dressed=self.refusals.dressed,
         )
@@ -185,9 +175,7 @@ class Shell:
     # --- start -------------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        if isinstance(self.writer, ShadowWriter):
-            self.writer.start()
-        self.events.start()
+        self.sink.start()
         self._spawn(self.loop.run(), "scheduling loop")
         self._spawn(self._check_rights(), "rights", is_vital=False)
         self._spawn(self.refusals.run(), "kubelets' refusals", is_vital=False)
@@ -210,7 +198,7 @@ class Shell:
         self._spawn(self._wait_for_sync(), "sync", is_vital=False)
 
     async def _wait_for_sync(self) -> None:
-        """Each first list has been applied when its reflector says that it is synced: nothing is left to wait for."""
+        """Each first list is in the inbox when its reflector says that it is synced."""
         for reflector in self.reflectors:
             while not reflector.synced.is_set():
                 try:
@@ -219,10 +207,10 @@ class Shell:
                 except TimeoutError:
                     waiting = {r.kind.value: r.health.value for r in self.reflectors if not r.synced.is_set()}
                     log.warning("Still waiting for the first lists; nothing is scheduled", kinds=waiting)
-        # What the first lists brought stays: the collector need not walk it again and again.
-        gc.freeze()
+        await self.inbox.emptied()
+        garbage.keep_what_is_there()
         self._is_synced = True
-        self.loop.feed_one(Synced())
+        self.inbox.put(Synced())
         if self._settings.reconcile_seconds > 0:
             reconciling = self.reconciler.run(self._settings.reconcile_seconds)
             self._spawn(reconciling, "reconciliation", is_vital=False)
@@ -245,7 +233,7 @@ class Shell:
     def _on_won(self) -> None:
         if self._settings.delay_cache_until_active:
             self._start_reflectors()
-        self.loop.wake()
+        self.inbox.wake()
 
     def _start_operator(self) -> None:
         if not self._settings.operator.enabled:
@@ -302,8 +290,8 @@ class Shell:
         """In order: no more pods, binds settled, lease released, kopf stopped."""
         self._is_stopping = True
         self.loop.stop_popping()
-        if not await self.writer.settle(self._settings.settle_seconds):
-            log.warning("Writes still open are left to the API server", writes=self.writer.open_writes)
+        if not await self.sink.settle(self._settings.settle_seconds):
+            log.warning("Writes still open are left to the API server", writes=self.sink.open_writes)
         await self.events.settle(EVENT_SETTLE_SECONDS)
         log.info("Binds settled")
         if self._election is not None:
@@ -320,10 +308,7 @@ class Shell:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if isinstance(self.writer, ShadowWriter):
-            await self.writer.close()
-        await self.outbox.close()
-        await self.events.close()
+        await self.sink.close()
         await self.extenders.close()
         await self.plugins.close()
         if self._election is not None:
@@ -346,66 +331,26 @@ class Shell:
             self._parts.on_slice()
 
     def _may_pop(self) -> bool:
-        return self._is_synced and self.writer.has_room and self._leadership.is_held()
+        return self._is_synced and self.sink.has_room and self._leadership.is_held()
 
-    def _writer(self) -> Writer:
-        return Writer(
-            WriteRequests(self.client, self._settings.writer, lambda: format_seconds(time.time_ns())),
-            self._leadership,
-            self.outbox,
-            lambda finished: self.loop.feed_one(finished),
-            random.Random().random,
-            self._settings.writer.binds_queued,
-        )
+    def _carrier(self) -> CommandCarrier:
+        settings = self._settings.writer
+        requests = WriteRequests(self.client, settings)
+        jitter = random.Random().random
+        writer = Writer(requests, self._leadership, self.outbox, self.inbox.put, jitter, settings.binds_queued)
+        return CommandCarrier(self.inbox, self.outbox, writer, self.events, self.extenders, self.plugins)
 
-    def _shadow_writer(self) -> ShadowWriter:
-        def node_of(pod: PodReference) -> str | None:
-            found = self._known(Kind.POD, pod.key)
-            return found.spec.node_name if isinstance(found, Pod) and found.uid == pod.uid else None
-
-        return ShadowWriter(lambda stimulus: self.loop.feed_one(stimulus), node_of, self.metrics.shadow_decisions)
-
-    def _known(self, kind: Kind, key: str) -> ApiObject | None:
-        """As the API server has it, by the watch."""
-        for reflector in self.reflectors:
-            if reflector.kind is kind:
-                return reflector.known.get(key)
-        return None
-
-    def _node_named(self, name: str) -> Node | None:
-        found = self._known(Kind.NODE, name)
-        return found if isinstance(found, Node) else None
-
-    def _creation_of(self, pod: str) -> str | None:
-        found = self._known(Kind.POD, pod)
-        return found.metadata.creation_timestamp if found is not None else None
-
-    def _sink_of(self, kind: Kind) -> Sink:
-        if kind is Kind.NODE:
-            return lambda stimuli: self.loop.feed(self.refusals.dress(stimuli))
-        if kind is not Kind.POD:
-            return self.loop.feed
-        see = self.writer.see if isinstance(self.writer, ShadowWriter) else self.refusals.see
-
-        def feed(stimuli: Sequence[Stimulus]) -> None:
-            self.loop.feed(stimuli)
-            see(stimuli)
-
-        return feed
+    def _shadow(self) -> ShadowWriter:
+        return ShadowWriter(self.inbox, self.extenders, self.known.node_of, self.metrics.shadow_decisions)
 
     def _report(self, repairs: ReportRepairs) -> None:
         self.reconciler.report(repairs)
 
-    def _recorders(self) -> tuple[Callable[[Attempt], None], ...]:
-        recorders: list[Callable[[Attempt], None]] = [
-            self.metrics.observe,
-        ]
-        attempts = AttemptLog(self._settings.logs.verbosity)
-        if self._settings.is_shadow:
-            # Nothing is bound: what comes of a placement is told by the shadow.
-            recorders.append(lambda attempt: attempts.write(attempt) if attempt.result != SCHEDULED else None)
-        else:
-            recorders += [attempts.write, self.refusals.placed]
+    def _recorders(self) -> tuple[Recorder, ...]:
+        is_shadow = self._settings.is_shadow
+        recorders = [self.metrics.observe, attempt_log(self._settings.logs.verbosity, is_shadow=is_shadow)]
+        if not is_shadow:
+            recorders.append(self.refusals.placed)
         if self.tracing is not None:
             recorders.append(self.tracing.observe)
         if self.journal is not None:
@@ -418,8 +363,8 @@ class Shell:
             return "failed election to renew leadership on lease" if is_overdue else ""
 
         routes = self._parts.routes
-        if isinstance(self.writer, ShadowWriter):
-            routes += (shadow_route(self.writer),)
+        if self.shadow is not None:
+            routes += (shadow_route(self.shadow),)
         return HealthServer(
             self._settings.serving,
             self.metrics.registry,
@@ -439,7 +384,7 @@ class Shell:
         def taken(new: NewConfiguration) -> None:
             self.plugins.add(new.plugin_calls)
             self.server.component_config = new.component_config
-            self.loop.wake()
+            self.inbox.wake()
 
         def refused(text: str) -> None:
             pod = self._settings.own_pod

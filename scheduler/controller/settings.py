@@ -120,7 +120,7 @@ class ServingSettings:
 class WriterSettings:
     """Limits of everything that is sent. What leaves when is decided by ``write/pacing.py``."""
 
-    requests_in_flight: int = 48
+    requests_in_flight: int = 128
     """Writes sent and not answered: bindings, conditions, deletions, events."""
     binds_queued: int = 256
     """Bindings that wait to be sent; beyond, no further pod is taken from the queue. None is ever dropped."""

@@ -24,7 +24,7 @@ def test_a_file_without_our_settings_behaves_as_kube_scheduler() -> None:
     assert settings.preemption.pdb_policy is PDBPolicy.BEST_EFFORT
     assert settings.preemption.victim_scope is VictimScope.ALL
     assert settings.preemption.nomination_timeout == 0
-    assert settings.limits.requests_in_flight == 48
+    assert settings.limits.requests_in_flight == 128
     assert settings.pod_max_in_unschedulable_pods_duration == Duration.of_seconds(300)
 
 

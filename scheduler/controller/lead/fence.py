@@ -38,7 +38,13 @@ _departure: ContextVar[Departure | None] = ContextVar("departure", default=None)
 
 @contextlib.contextmanager
 def fenced(departure: Departure | None) -> Iterator[None]:
-    """Requests that the calling task sends within are fenced. They raise LeadershipLost where the right is gone."""
+    """Requests that the calling task sends within are fenced. They raise LeadershipLost where the right is gone.
+
+    None changes nothing: a request within the fence of its caller stays there.
+    """
+    if departure is None:
+        yield
+        return
     token = _departure.set(departure)
     try:
         yield

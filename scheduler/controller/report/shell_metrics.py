@@ -6,20 +6,19 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
-from scheduler.controller.beside.shadow import ShadowWriter
+from scheduler.controller.carrying_out import CommandSink
 from scheduler.controller.loop import SchedulingLoop
 from scheduler.controller.parts import Parts
 from scheduler.controller.report.metrics import SchedulerMetrics
 from scheduler.controller.watch.reflector import Reflector
 from scheduler.controller.write.events import EventRecorder
-from scheduler.controller.write.writer import Writer
 
 
 class ShellNumbers(Protocol):
     """The parts that have something to count."""
 
     @property
-    def writer(self) -> Writer | ShadowWriter: ...
+    def sink(self) -> CommandSink: ...
 
     @property
     def events(self) -> EventRecorder: ...
@@ -38,7 +37,7 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
     """Add them to the page; each is read when the page is."""
     if parts is not None and parts.gauges is not None:
         metrics.watch_engine(parts.gauges)
-    writer, events, loop, refusals = shell.writer, shell.events, shell.loop, shell.refusals
+    writer, events, loop, refusals = shell.sink, shell.events, shell.loop, shell.refusals
     metrics.watch_numbers(
         "scheduler_goroutines",
         "Number of running operations split by the work they do such as binding.",

@@ -16,6 +16,7 @@ import aiohttp
 from yarl import URL
 
 from scheduler.controller.lead.fence import Departure, FencedRequest, fenced
+from scheduler.controller.settings import ConnectionSettings
 from scheduler.controller.write.credentials import Credentials, CredentialSource
 from scheduler.controller.write.request_limiter import RequestLimiter
 from scheduler.errors import ApiError, ConfigurationError
@@ -25,6 +26,8 @@ JSON = "application/json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 CONNECT_SECONDS = 10.0
+SCHEDULER_CONNECTIONS = 256
+"""More than all writes under way and all watches together."""
 
 
 def user_agent() -> str:
@@ -208,6 +211,19 @@ class ApiClient:
         if timeout is None:
             timeout = self._timeouts[seconds] = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
         return timeout
+
+
+def client_of(connection: ConnectionSettings, environment: Mapping[str, str]) -> ApiClient:
+    """The scheduler's own client, with the rate limit that the settings ask for."""
+    limiter = None
+    if connection.requests_per_second is not None:
+        limiter = RequestLimiter(connection.requests_per_second, connection.burst)
+    return ApiClient(
+        CredentialSource(connection, environment),
+        limiter=limiter,
+        connections=SCHEDULER_CONNECTIONS,
+        timeout_seconds=connection.timeout_seconds,
+    )
 
 
 def keep_alive_socket(address: Any) -> socket.socket:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,11 +17,17 @@ from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import KINDS, decode_as
 from scheduler.objects.meta import Condition
 from scheduler.objects.pod import Pod
+from scheduler.objects.timestamps import format_seconds
 
 _encode = msgspec.json.Encoder().encode
 
 _Form = tuple[str, str, dict[str, Any], str]
 """Method, path, body, content type."""
+
+
+def wall_time_in_seconds() -> str:
+    """Now, as RFC 3339 with whole seconds."""
+    return format_seconds(time.time_ns())
 
 
 class WriteRequests:
@@ -29,7 +36,9 @@ class WriteRequests:
     ``wall_time`` returns an RFC 3339 text with whole seconds.
     """
 
-    def __init__(self, client: ApiClient, settings: WriterSettings, wall_time: Callable[[], str]) -> None:
+    def __init__(
+        self, client: ApiClient, settings: WriterSettings, wall_time: Callable[[], str] = wall_time_in_seconds
+    ) -> None:
         self._client = client
         self._bind_seconds = settings.bind_timeout_seconds
         self._write_seconds = settings.write_timeout_seconds

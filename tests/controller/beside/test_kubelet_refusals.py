@@ -58,7 +58,7 @@ async def test_a_node_whose_kubelet_refused_a_pod_is_left_alone_and_the_next_pod
     try:
         await create(client, "/api/v1/nodes", node_document("full"))
         await create(client, PODS, pod_document("first"))
-        await until(lambda: shell.writer.counts.done == 1 and node_of(shell, "default/first") == "full")
+        await until(lambda: shell.sink.counts.done == 1 and node_of(shell, "default/first") == "full")
         await fail(client, "first", "OutOfcpu")
         await until(lambda: shell.refusals.backed_off == {"full"})
         assert shell.metrics.kubelet_refusals.child("OutOfcpu").value == 1.0

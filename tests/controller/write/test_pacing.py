@@ -261,9 +261,9 @@ class AnySequence(RuleBasedStateMachine):
             self.pacing.finished(slot)
         for slot in self.postponed:
             self.pacing.resume(slot)
-        while (slot := self.pacing.take(self.now)) is not None:
-            self.left += slot.write.originals
-            self.pacing.finished(slot)
+        while (one := self.pacing.take(self.now)) is not None:
+            self.left += one.write.originals
+            self.pacing.finished(one)
         assert sorted(map(id, self.left)) == sorted(map(id, self.offers))
         assert self.pacing.open(*Rank) == 0
         assert not self.pacing._lines
