@@ -128,7 +128,7 @@ RETIRED: Final = {
 
 # Lowest and highest of each limit.
 _LIMIT_RANGES: Final = {
-    "requests_in_flight": (16, 256),
+    "requests_in_flight": (24, 256),
     "queued_writes": (1, 100_000),
     "running_preemptions": (1, 100_000),
     "journal_entries": (0, 10_000_000),

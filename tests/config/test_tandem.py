@@ -99,6 +99,6 @@ podMaxInUnschedulablePodsDuration: 0s
         'plugins[2].name: Duplicate value: "Mine"',
         "plugins[3].name: Required value",
         "plugins[3].path: Required value",
-        "limits.requestsInFlight: Invalid value: 0: not in valid range [16-256]",
+        "limits.requestsInFlight: Invalid value: 0: not in valid range [24-256]",
         "podMaxInUnschedulablePodsDuration: Invalid value: 0s: must be greater than zero",
     ]

@@ -1,9 +1,9 @@
 """Decides which queued write leaves next: classes in order, a small share for each, one write of a pod at a time.
 
-At most ``places`` requests are under way. ``SHARE`` places belong to each class (``Rank``); the others are common, and
-go to the highest class that has a write queued. A class that only reports (conditions, events) takes none of them while
-a class that acts has a write queued or under way, unless its oldest write has waited for ``MAX_WAIT_SECONDS``: then
-that one goes first, for as long as the API server answers such writes.
+At most ``places`` requests are under way. ``SHARE`` of them belong to each class (``Rank``), and what only reports
+(conditions, events) has no more than that. The others are common: they go to the highest class that acts and has a
+write queued, but first of all to a condition or a ``Scheduled`` event that has waited for ``MAX_WAIT_SECONDS``, for as
+long as the API server answers such writes.
 
 Writes with the same key (one pod, one claim) leave one after the other, in the order in which they came. A newer one is
 folded into the one before it that is still queued, where the two say so (``Paced.folded_over``).
@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Final, Generic, Protocol, Self, TypeVar
 
-SHARE: Final = 2
-"""Places that each class always has. With one, an event endpoint that answers in 50 ms would let 20 events a second
-leave beside a storm of bindings; every further place is taken from the bindings."""
+SHARE: Final = 4
+"""Places of each class. Reports leave beside a storm of bindings at this number per round trip, which is less the more
+the API server has to do: no rate is stated anywhere. Each further place costs a storm of bindings about a hundredth of
+its speed."""
 
 MAX_WAIT_SECONDS: Final = 3.5
-"""How long a condition or a ``Scheduled`` event gives way to what acts. An event is promised within 5 s of its binding:
-the rest is for the request itself and for the watch of the one who looks."""
+"""How long a condition or a ``Scheduled`` event keeps to its share. An event is promised within 5 s of its binding: the
+rest is for the request itself and for the watch of the one who looks."""
 
 
 class Rank(IntEnum):
@@ -40,10 +41,11 @@ class Rank(IntEnum):
     """Any other event: it has no time limit."""
 
 
+RANKS: Final = tuple(Rank)
 ACTING: Final = (Rank.BINDING, Rank.AWAITED)
 TIMELY: Final = (Rank.CONDITION, Rank.SCHEDULED)
-"""Classes that give way for ``MAX_WAIT_SECONDS`` at most."""
-MIN_PLACES: Final = SHARE * len(Rank) + 1
+"""Classes that keep to their share for ``MAX_WAIT_SECONDS`` at most."""
+MIN_PLACES: Final = SHARE * len(RANKS) + 1
 
 
 class Paced(Protocol):
@@ -92,15 +94,16 @@ class Pacing(Generic[W]):
     def __init__(self, places: int) -> None:
         """Raises ValueError for fewer than MIN_PLACES."""
         if places < MIN_PLACES:
-            raise ValueError(f"{places} places are too few for the shares of {len(Rank)} classes")
-        self._common = places - SHARE * len(Rank)
-        self._lanes: tuple[OrderedDict[int, Slot[W]], ...] = tuple(OrderedDict() for _ in Rank)
+            raise ValueError(f"{places} places are too few for the shares of {len(RANKS)} classes")
+        self._common_free = places - SHARE * len(RANKS)
+        self._lanes: tuple[OrderedDict[int, Slot[W]], ...] = tuple(OrderedDict() for _ in RANKS)
         """Rank → what may leave, oldest first."""
         self._lines: dict[str, list[Slot[W]]] = {}
         """Key → its writes in order; the first is queued, under way or resting, the others are parked."""
-        self._under_way = [0] * len(Rank)
-        self._open = [0] * len(Rank)
-        self._is_answered = [True] * len(Rank)
+        self._in_lanes = 0
+        self._under_way = [0] * len(RANKS)
+        self._open = [0] * len(RANKS)
+        self._is_answered = [True] * len(RANKS)
         """Rank → whether its last write that ended got an answer."""
         self._number = 0
         self.folded = 0
@@ -142,30 +145,33 @@ class Pacing(Generic[W]):
                 slot.state = State.PARKED
                 return
         self._lanes[write.rank][slot.number] = slot
+        self._in_lanes += 1
 
     # --- out ---------------------------------------------------------------------------------------------------------
 
     def take(self, now: float) -> Slot[W] | None:
         """The next write that may leave, which is under way from now on; None: nothing may, for now."""
-        rank = self._next(now)
+        rank = self._next(now) if self._in_lanes else None
         if rank is None:
             return None
         _, slot = self._lanes[rank].popitem(last=False)
+        self._in_lanes -= 1
         slot.state = State.UNDER_WAY
+        if self._under_way[rank] >= SHARE:
+            self._common_free -= 1
         self._under_way[rank] += 1
         return slot
 
     def _next(self, now: float) -> Rank | None:
-        has_place = sum(max(0, count - SHARE) for count in self._under_way) < self._common
+        has_place = self._common_free > 0
         if has_place:
             for rank in TIMELY:
                 if self._is_overdue(rank, now):
                     return rank
-        is_acting = self.open(*ACTING) > 0
-        for rank in Rank:
+        for rank in RANKS:
             if not self._lanes[rank]:
                 continue
-            if self._under_way[rank] < SHARE or (has_place and (rank in ACTING or not is_acting)):
+            if self._under_way[rank] < SHARE or (has_place and rank in ACTING):
                 return rank
         return None
 
@@ -195,18 +201,23 @@ class Pacing(Generic[W]):
     def _landed(self, slot: Slot[W], *, is_answered: bool) -> None:
         rank = slot.write.rank
         self._under_way[rank] -= 1
+        if self._under_way[rank] >= SHARE:
+            self._common_free += 1
         self._is_answered[rank] = is_answered
 
     def _queue_first(self, slot: Slot[W]) -> None:
         slot.state = State.QUEUED
         lane = self._lanes[slot.write.rank]
         lane[slot.number] = slot
+        self._in_lanes += 1
         lane.move_to_end(slot.number, last=False)
 
     def _end(self, slot: Slot[W]) -> None:
         """Take the slot out of everything; the next write of its key may leave."""
         rank, key = slot.write.rank, slot.write.key
-        self._lanes[rank].pop(slot.number, None)
+        if slot.state is State.QUEUED:
+            del self._lanes[rank][slot.number]
+            self._in_lanes -= 1
         slot.state = State.OVER
         self._open[rank] -= 1
         if not key:

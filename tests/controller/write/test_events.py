@@ -200,7 +200,7 @@ async def test_an_event_is_tried_again_when_the_server_says_so_and_given_up_afte
 async def test_no_event_leaves_without_the_lease(client: ApiClient) -> None:
     token = LeaseToken(clock=lambda: 100.0)
     token.extend(99.0)
-    outbox = Outbox(16)
+    outbox = Outbox(24)
     recorder = EventRecorder(client, token, "host", WriterSettings(), outbox, Clock())
     recorder.record(scheduled("a"))
     assert await recorder.settle(5)

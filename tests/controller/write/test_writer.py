@@ -280,7 +280,7 @@ async def test_a_victim_s_deletion_waits_for_no_condition(cluster: EmbeddedClust
     victim = await new_pod(client, nodeName="n1")
     waiting = [await new_pod_of_name(client, f"p{number}") for number in range(30)]
     cluster.faults.delay("PATCH", "/pods/p", 30.0, times=1000)
-    async with writing(client, requests_in_flight=16) as (writer, outcomes):
+    async with writing(client, requests_in_flight=24) as (writer, outcomes):
         for ticket, pod in enumerate(waiting, start=100):
             writer.submit(PatchPodStatus(ticket, pod, failed_condition()))
         await until(lambda: cluster.faults.rules[0].times < 1000)
@@ -377,7 +377,7 @@ async def test_an_update_carries_the_version_it_was_made_from(client: ApiClient)
 
 async def test_when_many_binds_wait_there_is_no_room_for_another(cluster: EmbeddedCluster, client: ApiClient) -> None:
     pods = [await new_pod(client)] + [await new_pod_of_name(client, f"p{number}") for number in range(11)]
-    async with writing(client, requests_in_flight=16, binds_queued=2) as (writer, outcomes):
+    async with writing(client, requests_in_flight=24, binds_queued=2) as (writer, outcomes):
         for ticket, pod in enumerate(pods, start=1):
             writer.submit(BindPod(ticket, pod, "n1"))
         had_room = writer.has_room
