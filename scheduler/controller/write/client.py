@@ -28,6 +28,8 @@ MERGE_PATCH = "application/merge-patch+json"
 CONNECT_SECONDS = 10.0
 SCHEDULER_CONNECTIONS = 256
 """More than all writes under way and all watches together."""
+MAX_RETRY_AFTER_SECONDS = 60.0
+"""A longer wait that a server asks for is taken for this one."""
 
 
 def user_agent() -> str:
@@ -250,4 +252,6 @@ def _refused(response: aiohttp.ClientResponse, body: bytes) -> ApiError:
     retry_after: float | None = None
     with contextlib.suppress(KeyError, ValueError):
         retry_after = float(response.headers["Retry-After"])
+        # A number that none of the waits behind it can take: no number, none above 0, or days.
+        retry_after = min(retry_after, MAX_RETRY_AFTER_SECONDS) if retry_after > 0.0 else None
     return ApiError(response.status, status.reason or response.reason or "", status.message, retry_after=retry_after)

@@ -14,7 +14,7 @@ from scheduler.controller.write.client import JSON, MERGE_PATCH, STRATEGIC_MERGE
 from scheduler.errors import ApiError
 from scheduler.messages.commands import BindPod, DeletePod, EvictPod, PatchPodStatus, UpdateObject
 from scheduler.messages.references import PodReference
-from scheduler.objects.kinds import KINDS, decode_as
+from scheduler.objects.kinds import decode_as
 from scheduler.objects.meta import Condition
 from scheduler.objects.pod import Pod
 from scheduler.objects.timestamps import format_seconds
@@ -93,7 +93,7 @@ class WriteRequests:
                 return "POST", f"{pod_path(pod)}/eviction", _eviction(pod), JSON
             case UpdateObject(kind=kind, key=key, changes=changes):
                 namespace, _, name = key.rpartition("/")
-                return "PATCH", KINDS[kind].object_path(name, namespace), changes, MERGE_PATCH
+                return "PATCH", kind.entry.object_path(name, namespace), changes, MERGE_PATCH
 
     def _status(self, command: PatchPodStatus) -> dict[str, Any]:
         """Only what changes: never the spec, never the rest of the status."""

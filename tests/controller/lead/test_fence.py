@@ -81,9 +81,11 @@ async def test_a_write_that_waited_for_a_connection_does_not_leave_without_the_l
 
 async def test_a_write_that_waited_for_the_rate_limit_does_not_leave_without_the_lease(tmp_path: Path) -> None:
     door, token = Door(), held_token()
-    limiter = RequestLimiter(20.0, 1)
+    limiter = RequestLimiter(10.0, 1)
     async with serving(door.handle) as url, client_to(url, tmp_path, limiter=limiter) as client:
         await client.request("GET", "/read")
+        for _ in range(3):
+            limiter.wait_seconds()
         write = asyncio.create_task(client.request("POST", "/write", body=b"{}", departure=Departure(token)))
         await asyncio.sleep(0)
         token.revoke()

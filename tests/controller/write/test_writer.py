@@ -263,6 +263,23 @@ async def test_a_failed_attempt_s_condition_is_never_left_after_the_bind_of_its_
         assert conditions["PodScheduled"] == "True"
 
 
+async def test_a_bind_overtakes_a_crowd_of_conditions_and_takes_that_of_its_own_pod_away(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    pod = await new_pod(client)
+    crowd = [await new_pod_of_name(client, f"p{number}") for number in range(30)]
+    cluster.faults.delay("PATCH", "/pods/p", 0.3, times=1000)
+    async with writing(client) as (writer, _):
+        for ticket, other in enumerate(crowd, start=100):
+            writer.submit(PatchPodStatus(ticket, other, failed_condition()))
+        await until(lambda: cluster.faults.rules[0].times < 1000)
+        writer.submit(PatchPodStatus(1, pod, failed_condition()))
+        writer.submit(BindPod(2, pod, "n1"))
+        assert await writer.settle(10)
+    conditions = {c["type"]: c["status"] for c in (await read(client, f"{PODS}/a"))["status"]["conditions"]}
+    assert conditions["PodScheduled"] == "True"
+
+
 async def test_a_bind_does_not_wait_for_the_retries_of_its_pod_s_condition(
     cluster: EmbeddedCluster, client: ApiClient
 ) -> None:
