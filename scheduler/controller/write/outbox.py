@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ class Outbox:
         self._retries: set[asyncio.TimerHandle] = set()
         self._settling: dict[asyncio.Future[None], tuple[Rank, ...]] = {}
         self._is_releasing = False
+        self._is_leaving = False
         self._is_closed = False
 
     def submit(self, write: Sendable) -> None:
@@ -57,9 +59,15 @@ class Outbox:
         self._release_soon()
 
     async def settle(self, seconds: float, *ranks: Rank) -> bool:
-        """Wait until no write of these classes is open, for ``seconds`` at most; whether it came to that."""
+        """Wait until no write of these classes is open, for ``seconds`` at most; whether it came to that.
+
+        Events that are settled keep to no share any more: the process is about to end.
+        """
         if not self.pacing.open(*ranks):
             return True
+        if Rank.SCHEDULED in ranks:
+            self._is_leaving = True
+            self._release()
         settled = asyncio.get_running_loop().create_future()
         self._settling[settled] = ranks
         try:
@@ -86,7 +94,7 @@ class Outbox:
 
     def _release(self) -> None:
         self._is_releasing = False
-        now = self._monotonic()
+        now = math.inf if self._is_leaving else self._monotonic()
         while not self._is_closed and (slot := self.pacing.take(now)) is not None:
             task = asyncio.create_task(self._send(slot))
             self._sending.add(task)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,7 +12,7 @@ from scheduler.controller.settings import WriterSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.events import EventRecorder
 from scheduler.controller.write.outbox import Outbox
-from scheduler.controller.write.pacing import Rank
+from scheduler.controller.write.pacing import SHARE, Rank
 from scheduler.messages.commands import WriteEvent
 from scheduler.messages.now import Now
 from scheduler.messages.references import PodReference
@@ -195,6 +196,21 @@ async def test_an_event_is_tried_again_when_the_server_says_so_and_given_up_afte
         recorder.record(scheduled("b"))
         await until(lambda: recorder.counts.failed == 1)
     assert [one["regarding"]["name"] for one in await events(client)] == ["a"]
+
+
+async def test_when_the_process_leaves_its_events_of_bindings_keep_to_no_share(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    cluster.faults.delay("POST", "/events", 0.2, times=20)
+    async with recording(client) as (recorder, _):
+        for number in range(20):
+            recorder.record(scheduled(f"s{number}"))
+        await until(lambda: recorder.queued == 20 - SHARE)
+        settled = asyncio.create_task(recorder.settle(5))
+        await until(lambda: recorder.queued == 0)
+        assert recorder.counts.written <= SHARE
+        assert await settled
+        assert recorder.counts.written == 20
 
 
 async def test_no_event_leaves_without_the_lease(client: ApiClient) -> None:
