@@ -113,8 +113,7 @@ class SchedulingLoop:
         counts.slices += 1
         now = self._clock()
         counts.beat = now.monotonic
-        self._apply_all(now)
-        now = self._clock()
+        now = self._apply_all(now)
         end = now.monotonic + self._slice_seconds
         deadline = self._deadline()
         if deadline is not None and deadline <= now.monotonic:
@@ -122,14 +121,17 @@ class SchedulingLoop:
         while self._is_popping and self._may_pop():
             if not self._step(now):
                 return False
-            now = self._clock()
+            now = self._after(now, "decision")
             if now.monotonic >= end:
                 return True
         return False
 
-    def _apply_all(self, now: Now) -> None:
+    def _apply_all(self, now: Now) -> Now:
+        """Apply what is in the inbox; returns the time after it."""
         while (stimulus := self._inbox.take()) is not None:
             self._apply(stimulus, now)
+            now = self._after(now, type(stimulus).__name__)
+        return now
 
     def _step(self, now: Now) -> bool:
         """One decision; False: there was no pod to take."""
@@ -146,7 +148,6 @@ class SchedulingLoop:
         self.counts.steps += 1
         for command in commands:
             self._dispatch(command)
-        self._watch_time(now.monotonic)
         return True
 
     def _apply(self, stimulus: Stimulus, now: Now) -> None:
@@ -159,13 +160,16 @@ class SchedulingLoop:
         for command in commands:
             self._dispatch(command)
 
-    def _watch_time(self, began: float) -> None:
-        took = self._clock().monotonic - began
+    def _after(self, began: Now, step: str) -> Now:
+        """The time after a step, which is counted and reported where it took long."""
+        now = self._clock()
+        took = now.monotonic - began.monotonic
         if took > self.counts.longest_step:
             self.counts.longest_step = took
         if took > SLOW_STEP_SECONDS:
             self.counts.slow_steps += 1
-            log.warning("Scheduling step was slow", seconds=round(took, 3))
+            log.warning("Scheduling step was slow", step=step, seconds=round(took, 3))
+        return now
 
     def _deadline(self) -> float | None:
         try:

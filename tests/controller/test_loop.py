@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from scheduler.controller.inbox import Inbox
 from scheduler.controller.loop import SchedulingLoop
@@ -181,3 +182,22 @@ async def test_buffers_are_flushed_when_a_slice_ends() -> None:
         await until(lambda: bool(flushed))
     assert flushed[0] == len(commands) == 2
     assert isinstance(commands[1], RecordAttempt)
+
+
+async def test_a_stimulus_that_takes_long_is_counted_and_named(log_lines: list[dict[str, Any]]) -> None:
+    seconds = 0.0
+
+    class Slow(RoundRobinEngine):
+        def handle(self, stimulus: Stimulus, now: Now) -> Sequence[Command]:
+            nonlocal seconds
+            seconds += 0.2 if isinstance(stimulus, PodsActivated) else 0.0
+            return super().handle(stimulus, now)
+
+    inbox = Inbox()
+    loop = SchedulingLoop(Slow(), inbox, lambda _: None, lambda: True, clock=lambda: Now(seconds, 0))
+    async with looping(loop):
+        inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), PodsActivated(["x"])])
+        await until(lambda: loop.counts.slow_steps == 1)
+    assert loop.counts.longest_step == 0.2
+    (line,) = [line for line in log_lines if line["event"] == "Scheduling step was slow"]
+    assert (line["step"], line["seconds"]) == ("PodsActivated", 0.2)
