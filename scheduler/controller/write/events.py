@@ -22,7 +22,7 @@ from scheduler.controller.lead.leadership import Leadership, LeadershipLost
 from scheduler.controller.settings import WriterSettings
 from scheduler.controller.write.client import STRATEGIC_MERGE_PATCH, ApiClient
 from scheduler.controller.write.event_series import EventSeries, Series
-from scheduler.controller.write.outbox import Outbox, Sendable, Sent
+from scheduler.controller.write.outbox import ANSWERED, UNANSWERED, Outbox, Sendable, Sent
 from scheduler.controller.write.pacing import Rank
 from scheduler.errors import ApiError
 from scheduler.messages.commands import WriteEvent
@@ -164,16 +164,16 @@ class EventRecorder:
                 await self._post(series)
         except LeadershipLost:
             self.counts.dropped += 1
-            return Sent()
+            return ANSWERED
         except ApiError as error:
             return self._after_failure(series, error, tries)
         except Exception:
             self.counts.failed += 1
             log.exception("Event could not be written")
-            return Sent()
+            return ANSWERED
         self.counts.written += 1
         series.written(count, self._clock())
-        return Sent()
+        return ANSWERED
 
     def _after_failure(self, series: Series, error: ApiError, tries: int) -> Sent:
         is_answered = error.status != 0
@@ -189,7 +189,7 @@ class EventRecorder:
             log.info("Event could not be written", pod=series.event.regarding.key, error=str(error))
         elif self.counts.failed == 1:
             log.warning("Event could not be written", pod=series.event.regarding.key, error=str(error))
-        return Sent(is_answered)
+        return ANSWERED if is_answered else UNANSWERED
 
     async def _post(self, series: Series) -> None:
         body = series.body(self._hostname)
@@ -235,7 +235,7 @@ class EventWrite:
         if self.series is None:
             self.series = self.recorder.next_of(self.rank)
             if self.series is None:
-                return Sent()
+                return ANSWERED
         self.tries += 1
         sent = await self.recorder.write(self.series, self.tries)
         if sent.retry_after is None:

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 import structlog
 
@@ -22,6 +22,10 @@ class Sent:
 
     is_answered: bool = True
     retry_after: float | None = None
+
+
+ANSWERED: Final = Sent()
+UNANSWERED: Final = Sent(is_answered=False)
 
 
 class Sendable(Protocol):
@@ -94,24 +98,36 @@ class Outbox:
 
     def _release(self) -> None:
         self._is_releasing = False
-        now = math.inf if self._is_leaving else self._monotonic()
-        while not self._is_closed and (slot := self.pacing.take(now)) is not None:
-            task = asyncio.create_task(self._send(slot))
+        while (slot := self._take()) is not None:
+            task = asyncio.create_task(self._send_in_turn(slot))
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
+
+    def _take(self) -> Slot[Sendable] | None:
+        if self._is_closed:
+            return None
+        return self.pacing.take(math.inf if self._is_leaving else self._monotonic())
+
+    async def _send_in_turn(self, first: Slot[Sendable]) -> None:
+        """Send a write, and what takes its place when it is over; a new task only where that makes room for more."""
+        slot: Slot[Sendable] | None = first
+        while slot is not None:
+            await self._send(slot)
+            slot = self._take()
+            if slot is not None:
+                self._release()
 
     async def _send(self, slot: Slot[Sendable]) -> None:
         try:
             sent = await slot.write.send()
         except Exception:
             log.exception("Write failed", rank=slot.write.rank.name)
-            sent = Sent()
+            sent = ANSWERED
         if sent.retry_after is None:
             self.pacing.finished(slot, is_answered=sent.is_answered)
         else:
             self.pacing.postponed(slot, is_answered=sent.is_answered)
             self._resume_after(slot, sent.retry_after)
-        self._release()
         for settled, ranks in self._settling.items():
             if not settled.done() and not self.pacing.open(*ranks):
                 settled.set_result(None)

@@ -164,22 +164,19 @@ class Pacing(Generic[W]):
 
     def _next(self, now: float) -> Rank | None:
         has_place = self._common_free > 0
+        lanes = self._lanes
         if has_place:
             for rank in TIMELY:
-                if self._is_overdue(rank, now):
+                if lanes[rank] and self._is_overdue(rank, now):
                     return rank
         for rank in RANKS:
-            if not self._lanes[rank]:
-                continue
-            if self._under_way[rank] < SHARE or (has_place and rank in ACTING):
+            if lanes[rank] and (self._under_way[rank] < SHARE or (has_place and rank in ACTING)):
                 return rank
         return None
 
     def _is_overdue(self, rank: Rank, now: float) -> bool:
-        lane = self._lanes[rank]
-        if not lane or not self._is_answered[rank]:
-            return False
-        return now - next(iter(lane.values())).since >= MAX_WAIT_SECONDS
+        oldest = next(iter(self._lanes[rank].values()))
+        return self._is_answered[rank] and now - oldest.since >= MAX_WAIT_SECONDS
 
     # --- ends --------------------------------------------------------------------------------------------------------
 

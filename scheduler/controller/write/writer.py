@@ -21,7 +21,7 @@ import structlog
 
 from scheduler.controller.lead.fence import Departure
 from scheduler.controller.lead.leadership import Leadership, LeadershipLost
-from scheduler.controller.write.outbox import Outbox, Sendable, Sent
+from scheduler.controller.write.outbox import ANSWERED, UNANSWERED, Outbox, Sendable, Sent
 from scheduler.controller.write.pacing import Rank
 from scheduler.controller.write.requests import WriteRequests
 from scheduler.errors import ApiError
@@ -132,10 +132,11 @@ class Writer:
         except Exception as error:
             log.exception("Write failed", command=type(command).__name__)
             outcome = WriteFinished(0, False, 0, "InternalError", f"{type(error).__name__}: {error}")
-        self._report(write, msgspec.structs.replace(outcome, seconds=time.perf_counter() - began))
-        return Sent(is_answered)
+        self._report(write, outcome, time.perf_counter() - began)
+        return ANSWERED if is_answered else UNANSWERED
 
-    def _report(self, write: PodWrite, outcome: WriteFinished) -> None:
+    def _report(self, write: PodWrite, outcome: WriteFinished, seconds: float) -> None:
+        """To each ticket. Of the statuses that a bind stands for, "unknown" would mean nothing."""
         if outcome.is_done:
             self.counts.done += 1
         elif outcome.is_unknown:
@@ -144,9 +145,10 @@ class Writer:
             self.counts.failed += 1
             if not write.tickets:
                 log.info("Write failed", command=type(write.command).__name__, key=write.key, error=outcome.message)
+        is_unknown = outcome.is_unknown
         for ticket in write.tickets:
-            self._on_finished(msgspec.structs.replace(outcome, ticket=ticket))
-            outcome = msgspec.structs.replace(outcome, is_unknown=False)  # of the statuses that the bind stands for
+            self._on_finished(msgspec.structs.replace(outcome, ticket=ticket, seconds=seconds, is_unknown=is_unknown))
+            is_unknown = False
 
     # --- what an error means ------------------------------------------------------------------------------------------
 
