@@ -66,7 +66,7 @@ def leaving_out(profile: ProfileConfiguration, resources: tuple[str, ...]) -> Pr
 
 def all_plugins(configuration: Configuration) -> Registry:
     """The built-in plugins and the user's. Raises ConfigurationError with every plugin that can't be loaded."""
-    built_in = registry()
+    built_in = registry(gates=configuration.gates)
     enabled = [profile.plugins for profile in configuration.kube.profiles]
     return {**built_in, **load_user_plugins(configuration.tandem.plugins, enabled, built_in.keys())}
 
