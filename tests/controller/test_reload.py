@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from scheduler.cli.flags import read_flags
-from scheduler.cli.run import parts_of, prepare
+from scheduler.cli.prepare import prepare
+from scheduler.cli.run import parts_of
 from scheduler.compose import build_engine
 from scheduler.controller.loop import read_clock
 from scheduler.controller.reload import ConfigurationReloader, NewConfiguration

@@ -8,7 +8,7 @@ import time
 import pytest
 from prometheus_client.exposition import generate_latest
 
-from scheduler.cli.run import prepare
+from scheduler.cli.prepare import prepare
 from scheduler.compose import build_engine
 from scheduler.controller.parts import Parts
 from scheduler.controller.reload import NewConfiguration
