@@ -18,9 +18,13 @@ def check_config(
     feature_gates: Annotated[
         list[str] | None, typer.Option("--feature-gates", metavar="Name=BOOL,…", help="As for [bold]run[/bold].")
     ] = None,
+    plugin_folder: Annotated[
+        str, typer.Option("--plugin-folder", metavar="FOLDER", help="As for [bold]run[/bold].", show_default=False)
+    ] = "",
 ) -> int:
     """Check a configuration file: every fault with its path, and warnings. Exit code 1 if there is a fault."""
-    flags = read_flags([f"--config={file}", *(f"--feature-gates={gate}" for gate in feature_gates or ())])
+    gates = [f"--feature-gates={gate}" for gate in feature_gates or ()]
+    flags = read_flags([f"--config={file}", f"--plugin-folder={plugin_folder}", *gates])
     prepared = prepare(flags)
     for warning in prepared.warnings:
         print(f"Warning: {warning}", file=sys.stderr)

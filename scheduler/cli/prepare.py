@@ -12,7 +12,7 @@ import msgspec
 
 from scheduler.cli.flags import StatedFlags
 from scheduler.cli.shell_settings import leader_election_of, logs_of, operator_of, serving_of, shell_settings
-from scheduler.compose import build_profiles
+from scheduler.compose import all_plugins, build_profiles
 from scheduler.config.defaults import OWN_NAMESPACE
 from scheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from scheduler.config.loading import Configuration, load, write_config
@@ -22,6 +22,8 @@ from scheduler.controller.calls.extender_tls import ExtenderTLS, extender_contex
 from scheduler.controller.settings import ShellSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.framework.profile import Profile
+from scheduler.user_plugins.loading import PluginClasses
+from scheduler.user_plugins.sources import PluginSources, plugin_folder
 
 SERVICE_ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -35,6 +37,7 @@ class Prepared:
     settings: ShellSettings
     extender_ssl: Mapping[int, ExtenderTLS]
     warnings: tuple[str, ...]
+    plugin_classes: PluginClasses
 
 
 def prepare(flags: StatedFlags) -> Prepared:
@@ -55,9 +58,10 @@ def prepare(flags: StatedFlags) -> Prepared:
         configuration = load_with_flags(text, flags, gates)
     except ConfigurationError as error:
         faults += error.faults
+    classes = _plugin_classes(flags, faults)
     if configuration is None:
         raise ConfigurationError(faults)
-    profiles, contexts = checked_parts(configuration, faults)
+    profiles, contexts = checked_parts(configuration, classes, faults)
     if faults:
         raise ConfigurationError(faults)
     settings = replace(
@@ -68,7 +72,7 @@ def prepare(flags: StatedFlags) -> Prepared:
         warnings += ("the pages, and the tokens of those who ask for them, go over the network in plain text",)
     if settings.is_shadow:
         warnings = tuple([warning for warning in warnings if not warning.endswith(BOTH_SCHEDULE)])
-    return Prepared(configuration, profiles, settings, contexts, warnings)
+    return Prepared(configuration, profiles, settings, contexts, warnings, classes)
 
 
 def load_with_flags(text: bytes | None, flags: StatedFlags, gates: FeatureGates) -> Configuration:
@@ -85,14 +89,24 @@ def warnings_of(configuration: Configuration) -> tuple[str, ...]:
     )
 
 
+def _plugin_classes(flags: StatedFlags, faults: list[Fault]) -> PluginClasses:
+    file: str = flags.get("config", "")
+    try:
+        folder = plugin_folder(flags.get("plugin-folder", ""), "" if file == "-" else file)
+    except ConfigurationError as error:
+        faults += error.faults
+        return PluginClasses()
+    return PluginClasses(PluginSources(folder))
+
+
 def checked_parts(
-    configuration: Configuration, faults: list[Fault]
+    configuration: Configuration, classes: PluginClasses, faults: list[Fault]
 ) -> tuple[dict[str, Profile], Mapping[int, ExtenderTLS]]:
     """What only building shows: plugin args, the Lease, extenders' certificates. Adds to ``faults``."""
     profiles: dict[str, Profile] = {}
     contexts: Mapping[int, ExtenderTLS] = {}
     try:
-        profiles = build_profiles(configuration)
+        profiles = build_profiles(configuration, all_plugins(configuration, classes))
     except ConfigurationError as error:
         faults += error.faults
     try:

@@ -70,6 +70,7 @@ def run_scheduler(flags: StatedFlags) -> int:
 
 def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
     connection = prepared.settings.connection
+    prepared.plugin_classes.seal()
 
     def client_for_plugins() -> ApiClient:
         return ApiClient(CredentialSource(connection, os.environ), timeout_seconds=connection.timeout_seconds)
@@ -77,7 +78,7 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
     def prepare_again(text: bytes) -> NewConfiguration:
         configuration = load_with_flags(text, flags, parse_feature_gates(flags.get("feature-gates", ())))
         faults: list[Fault] = []
-        profiles, _ = checked_parts(configuration, faults)
+        profiles, _ = checked_parts(configuration, prepared.plugin_classes, faults)
         if faults:
             raise ConfigurationError(faults)
         warnings = warnings_of(configuration)

@@ -107,15 +107,17 @@ async def _serve(console: Console, kubeconfig: Path, shipped: ShippedScheduler) 
 class ShippedScheduler:
     """``python -m scheduler run`` as a process, for the block that it is entered for."""
 
-    def __init__(self, kubeconfig: Path, log: Path) -> None:
+    def __init__(self, kubeconfig: Path, log: Path, *flags: str) -> None:
         self._kubeconfig = kubeconfig
         self._log = log
+        self._flags = flags
         self.url = f"http://127.0.0.1:{_free_port()}"
 
     async def __aenter__(self) -> ShippedScheduler:
         port = self.url.rpartition(":")[2]
         command = [sys.executable, "-m", "scheduler", "run", "--kubeconfig", str(self._kubeconfig)]
         command += ["--bind-address=127.0.0.1", "--serving-http", f"--secure-port={port}", "--logging-format=text"]
+        command += self._flags
         root = str(Path(scheduler.__file__).parent.parent)
         path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         with self._log.open("wb") as log:
