@@ -14,6 +14,7 @@ from scheduler.cli.flags import StatedFlags
 from scheduler.cli.shell_settings import leader_election_of, logs_of, operator_of, serving_of, shell_settings
 from scheduler.compose import all_plugins, build_profiles
 from scheduler.config.defaults import OWN_NAMESPACE
+from scheduler.config.documents import MAX_BYTES
 from scheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from scheduler.config.loading import Configuration, load, write_config
 from scheduler.config.types import ClientConnection, LeaderElection
@@ -125,7 +126,10 @@ def read_configuration(path: str) -> bytes | None:
     if not path:
         return None
     try:
-        return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        if path == "-":
+            return sys.stdin.buffer.read(MAX_BYTES + 1)
+        with Path(path).open("rb") as file:
+            return file.read(MAX_BYTES + 1)
     except OSError as error:
         raise ConfigurationError([Fault("", f"open {path}: {error.strerror or error}")]) from error
 
