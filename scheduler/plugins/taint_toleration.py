@@ -18,6 +18,7 @@ from scheduler.cluster.node_matching import Mask, tolerated_taint_sets
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, only_itself
 from scheduler.framework.plugin import (
     FilterPlugin,
+    FragmentReads,
     NormalizePlugin,
     PreScorePlugin,
     Reads,
@@ -59,6 +60,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, NormalizePlugin):
 
     name = "TaintToleration"
     reads = Reads.NODE
+    fragment_reads = FragmentReads.TEMPLATE
     comparison_operators: ClassVar[bool] = False
 
     def fragment(self, pod: PodInfo, view: View) -> tuple[Toleration, ...]:
