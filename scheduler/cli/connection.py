@@ -18,11 +18,11 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from scheduler.config.defaults import OWN_NAMESPACE
 from scheduler.controller.settings import ConnectionSettings
 from scheduler.controller.write.credentials import Credentials, CredentialSource
 from scheduler.errors import ConfigurationError, Fault, SchedulerError
 
-SCHEDULER_PAGES: Final = "https://127.0.0.1:10259"
 TIMEOUT_SECONDS: Final = 10.0
 MAX_PAGE_BYTES: Final = 256 * 1024 * 1024
 """The page of a queue with 100,000 pods has a tenth of that."""
@@ -42,6 +42,9 @@ class Access:
 
     kubeconfig: str = ""
     context: str = ""
+    namespace: str = OWN_NAMESPACE
+    lease: str = "tandem-scheduler"
+    """The leader's Lease, where ``server`` is "". """
     server: str = ""
     authority: str = ""
     fingerprint: str = ""

@@ -7,8 +7,18 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from scheduler.cli.asking import AsJson, Context, Kubeconfig, Server, ServerAuthority, ServerFingerprint, show_page
-from scheduler.cli.connection import SCHEDULER_PAGES, Access
+from scheduler.cli.asking import (
+    LEASE,
+    AsJson,
+    Context,
+    Kubeconfig,
+    SchedulerLease,
+    Server,
+    ServerAuthority,
+    ServerFingerprint,
+    access_of,
+    show_page,
+)
 from scheduler.cli.tables import merged, short, table
 
 MAX_ROWS = 500
@@ -18,13 +28,14 @@ MAX_ROWS = 500
 def queue(
     kubeconfig: Kubeconfig = "",
     context: Context = "",
-    server: Server = SCHEDULER_PAGES,
+    scheduler: SchedulerLease = LEASE,
+    server: Server = "",
     server_ca: ServerAuthority = "",
     server_fingerprint: ServerFingerprint = "",
     as_json: AsJson = False,
 ) -> int:
     """Every pod that waits: where, since when, rejected by whom, and what would wake it."""
-    access = Access(kubeconfig, context, server, server_ca, server_fingerprint)
+    access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
     return show_page("/debug/queue", access, as_json, print_queue)
 
 

@@ -9,8 +9,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from scheduler.cli.asking import AsJson, Context, Kubeconfig, Server, ServerAuthority, ServerFingerprint, show_page
-from scheduler.cli.connection import SCHEDULER_PAGES, Access
+from scheduler.cli.asking import (
+    LEASE,
+    AsJson,
+    Context,
+    Kubeconfig,
+    SchedulerLease,
+    Server,
+    ServerAuthority,
+    ServerFingerprint,
+    access_of,
+    show_page,
+)
 from scheduler.cli.tables import merged, names, reasons, spaced, table
 
 _FITS, _DOES_NOT = "[green]fits[/green]", "[red]no[/red]"
@@ -21,14 +31,15 @@ def why(
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="The pod's namespace.")] = "default",
     kubeconfig: Kubeconfig = "",
     context: Context = "",
-    server: Server = SCHEDULER_PAGES,
+    scheduler: SchedulerLease = LEASE,
+    server: Server = "",
     server_ca: ServerAuthority = "",
     server_fingerprint: ServerFingerprint = "",
     as_json: AsJson = False,
 ) -> int:
     """Why a pod is where it is, or why it waits: node by node, what would wake it, what preemption found."""
     key = pod if "/" in pod else f"{namespace}/{pod}"
-    access = Access(kubeconfig, context, server, server_ca, server_fingerprint)
+    access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
     return show_page(f"/debug/why/{key}", access, as_json, print_why)
 
 

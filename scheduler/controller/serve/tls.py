@@ -96,7 +96,7 @@ class ServingCertificate:
         if pair is None:
             self._load_self_made()
         else:
-            _load_pair(self.context, *pair)
+            self._serve(*pair)
         if settings.client_authority_file:
             self._trust_clients_of(settings.client_authority_file)
         self._stamps = self._read_stamps()
@@ -115,7 +115,7 @@ class ServingCertificate:
         if pair is not None:
             # First into a context that nobody uses: a pair that doesn't match must not break the one that is served.
             _load_pair(self._new_context(), *pair)
-            _load_pair(self.context, *pair)
+            self._serve(*pair)
         if self._settings.client_authority_file:
             self._trust_clients_of(self._settings.client_authority_file)
         return True
@@ -173,7 +173,13 @@ class ServingCertificate:
         with tempfile.TemporaryDirectory(prefix="tandem-") as folder:
             certificate, key = Path(folder) / "tls.crt", Path(folder) / "tls.key"
             _write_pair(certificate, key, *self_made_pair(self._hostname, self._today))
-            _load_pair(self.context, str(certificate), str(key))
+            self._serve(str(certificate), str(key))
+
+    def _serve(self, certificate: str, key: str) -> None:
+        _load_pair(self.context, certificate, key)
+        served = x509.load_pem_x509_certificate(Path(certificate).read_bytes())
+        self.fingerprint = served.fingerprint(hashes.SHA256()).hex()
+        """Of the certificate that is served: its SHA-256, in hexadecimal digits."""
 
     def _read_stamps(self) -> tuple[object, ...]:
         settings = self._settings
