@@ -20,6 +20,7 @@ from scheduler.cli.asking import (
     show_page,
 )
 from scheduler.cli.tables import merged, short, table
+from scheduler.engine.explain import MAX_WAITING_LISTED
 
 MAX_ROWS = 500
 """Pods printed one by one."""
@@ -57,5 +58,7 @@ def print_queue(page: dict[str, Any], console: Console) -> None:
             escape(", ".join(rejected)) + (f"\n[dim]{escape('; '.join(events))}[/dim]" if events else ""),
         )
     console.print(rows)
-    if len(page["pods"]) > MAX_ROWS:
-        console.print(f"  … and {len(page['pods']) - MAX_ROWS} more pods; --json lists all")
+    waiting = max(sum(page["counts"].values()), len(page["pods"]))
+    printed = min(len(page["pods"]), MAX_ROWS)
+    if waiting > printed:
+        console.print(f"  … and {waiting - printed} more pods; --json lists up to {MAX_WAITING_LISTED}")
