@@ -9,31 +9,31 @@ import structlog
 from scheduler.controller.carrying_out import CommandSink
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.commands import Command, RecordAttempt
-from scheduler.messages.commands import ReportRepairs
+from scheduler.messages.commands import ReportRepairs, TellBelieved
 
 log = structlog.get_logger()
 
 
 class Dispatcher:
-    """``dispatch`` never raises and never awaits. ``recorders`` are told of each attempt that is over,
-    ``report`` of repairs.
+    """``dispatch`` never raises and never awaits. ``recorders`` are told of each attempt that is over, ``reconcile`` of
+    what a comparison of the cache needs and brings.
     """
 
     def __init__(
         self,
         sink: CommandSink,
         recorders: tuple[Callable[[Attempt], None], ...],
-        report: Callable[[ReportRepairs], None],
+        reconcile: Callable[[TellBelieved | ReportRepairs], None],
     ) -> None:
         self._sink = sink
         self._recorders = recorders
-        self._report = report
+        self._reconcile = reconcile
 
     def dispatch(self, command: Command) -> None:
         if isinstance(command, RecordAttempt):
             self._record(command.attempt)
-        elif isinstance(command, ReportRepairs):
-            self._report(command)
+        elif isinstance(command, TellBelieved | ReportRepairs):
+            self._reconcile(command)
         else:
             self._sink.submit(command)
 

@@ -39,12 +39,13 @@ from scheduler.controller.report.journal import Journal
 from scheduler.controller.report.logs import configure_logs
 from scheduler.controller.report.metrics import SchedulerMetrics
 from scheduler.controller.report.recorders import Recorder, attempt_log
-from scheduler.controller.report.shell_metrics import watch_shell
+from scheduler.controller.report.shell_metrics import watch_serving, watch_shell
 from scheduler.controller.report.tracing import start_tracing
 from scheduler.controller.rights import report_missing_rights
 from scheduler.controller.serve.authorization import guards
 from scheduler.controller.serve.certificate_upkeep import keep_up
 from scheduler.controller.serve.pages import shadow_route
+from scheduler.controller.serve.reviews import review_client
 from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.settings import ShellSettings
 from scheduler.controller.signals import StopSignals
@@ -61,7 +62,7 @@ from scheduler.controller.write.outbox import Outbox
 from scheduler.controller.write.requests import WriteRequests
 from scheduler.controller.write.writer import Writer
 from scheduler.errors import ConfigurationError
-from scheduler.messages.commands import ReportRepairs, WriteEvent
+from scheduler.messages.commands import ReportRepairs, TellBelieved, WriteEvent
 from scheduler.messages.stimuli import Synced
 
 EXIT_STOPPED = 0
@@ -116,6 +117,8 @@ class Shell:
         leadership = self.token or AlwaysHeld()
         self._leadership = leadership
         self.client = client_of(settings.connection, environment)
+        self.page_client = review_client(CredentialSource(settings.connection, environment))
+        """For those who ask for pages: what they cause must not wait before bindings."""
         self.metrics = SchedulerMetrics()
         self.journal = Journal(settings.journal) if settings.journal is not None else None
         self.outbox = Outbox(settings.writer.requests_in_flight)
@@ -125,34 +128,42 @@ class Shell:
         self.extenders = ExtenderCalls(self.inbox.put, leadership, parts.extender_ssl)
         self.plugins = PluginCalls(self.inbox.put, leadership, parts.plugin_calls)
         self.refusals = KubeletRefusals(
-            self.client, self.inbox.put_all, self.known.node_named, self.metrics.kubelet_refusals
+            self.client,
+            self.inbox.put_all,
+            self.known.node_named,
+            self.known.node_count,
+            self.metrics.kubelet_refusals,
         )
         self.shadow = self._shadow() if settings.is_shadow else None
         self.sink: CommandSink = self.shadow or self._carrier()
         self.tracing = start_tracing(environment, self.known.creation_of) if settings.is_tracing else None
-        dispatcher = Dispatcher(self.sink, self._recorders(), self._report)
+        dispatcher = Dispatcher(self.sink, self._recorders(), self._reconcile)
         self.loop = SchedulingLoop(
             parts.engine, self.inbox, dispatcher.dispatch, self._may_pop, after_slice=self._after_slice
         )
-        see_pods = self.shadow.see if self.shadow is not None else self.refusals.see
-        feed = WatchFeed(self.inbox, self.refusals.dress, see_pods)
+        feed = WatchFeed(self.inbox, self.refusals, self.shadow)
         self.reflectors = [
-            Reflector(kind, self.client, feed.sink_of(kind), with_documents=kind in parts.kinds_sent_whole)
+            Reflector(
+                kind,
+                self.client,
+                feed.sink_of(kind),
+                with_documents=kind in parts.kinds_sent_whole,
+                step=self.loop.steps.step,
+            )
             for kind in settings.kinds
         ]
         self.known.read_from(self.reflectors)
         self.reconciler = Reconciler(
             self.reflectors,
             self.client,
-            self.inbox.put,
+            self.inbox,
             self.metrics.repairs,
             dressed=self.refusals.dressed,
+            step=self.loop.steps.step,
         )
-        for kind in settings.kinds:
-            # On the page from the start: a series that begins with its first repair has no increase.
-            self.metrics.repairs.child(kind.value)
         self.server = self._server()
         self.reloader = self._reloader(parts.prepare) if parts.prepare is not None else None
+        watch_serving(self.metrics, self.server, self.journal)
         self._tasks = Tasks(self._end, self.metrics.task_failures)
         self._election: Election | None = None
         self._operator: KopfOperator | None = None
@@ -183,7 +194,7 @@ class Shell:
         self._tasks.start("kubelets' refusals", self.refusals.run, is_vital=False)
         serving = self._settings.serving
         if serving.port and serving.certificate is not None:
-            upkeep = partial(keep_up, serving.certificate, self.client, serving.access)
+            upkeep = partial(keep_up, serving.certificate, self.page_client, serving.access)
             self._tasks.start("certificate", upkeep, is_vital=False)
         if not (self._settings.delay_cache_until_active and self.token is not None):
             self._start_reflectors()
@@ -302,10 +313,11 @@ class Shell:
             await self._operator.stop()
         await self.server.close()
         await self.client.close()
+        await self.page_client.close()
         if self.tracing is not None:
             await asyncio.to_thread(self.tracing.close)
         if self.journal is not None:
-            self.journal.close()
+            await asyncio.to_thread(self.journal.close)
 
     # --- small parts -------------------------------------------------------------------------------------------------
 
@@ -321,15 +333,15 @@ class Shell:
     def _carrier(self) -> CommandCarrier:
         settings = self._settings.writer
         requests = WriteRequests(self.client, settings)
-        jitter = random.Random().random
-        writer = Writer(requests, self._leadership, self.outbox, self.inbox.put, jitter, settings.binds_queued)
+        chance = random.Random().random
+        writer = Writer(requests, self._leadership, self.outbox, self.inbox.put, chance, settings.binds_queued)
         return CommandCarrier(self.inbox, self.outbox, writer, self.events, self.extenders, self.plugins)
 
     def _shadow(self) -> ShadowWriter:
         return ShadowWriter(self.inbox, self.extenders, self.known.node_of, self.metrics.shadow_decisions)
 
-    def _report(self, repairs: ReportRepairs) -> None:
-        self.reconciler.report(repairs)
+    def _reconcile(self, answer: TellBelieved | ReportRepairs) -> None:
+        self.reconciler.take(answer)
 
     def _recorders(self) -> tuple[Recorder, ...]:
         is_shadow = self._settings.is_shadow
@@ -364,7 +376,7 @@ class Shell:
             component_config=self._settings.component_config,
             reset_metrics=self.metrics.instruments.reset,
             routes=routes,
-            guards=guards(self.client, self._settings.serving.access),
+            guards=guards(self.page_client, self._settings.serving.access),
         )
 
     def _reloader(self, prepare: Prepare) -> ConfigurationReloader:

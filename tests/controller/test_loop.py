@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from scheduler.controller.inbox import Inbox
-from scheduler.controller.loop import SchedulingLoop
+from scheduler.controller.loop import SLICE_SECONDS, SchedulingLoop
 from scheduler.engine.commands import Command, RecordAttempt
 from scheduler.messages.commands import BindPod
 from scheduler.messages.now import Now
@@ -74,6 +75,30 @@ async def test_what_a_stimulus_brings_into_the_inbox_is_applied_after_what_was_t
     assert [one.name for one in engine.pending] == ["p0", "p1", "answer"]
 
 
+async def test_what_has_arrived_is_applied_before_a_pod_is_taken() -> None:
+    here, there = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=here)
+    commands: list[Command] = []
+    inbox = Inbox()
+    loop = SchedulingLoop(RoundRobinEngine(), inbox, commands.append, lambda: True)
+
+    async def watch_of_nodes() -> None:
+        await reader.readline()
+        inbox.put_all([ObjectObserved(Kind.NODE, node("n1"))])
+
+    watching = asyncio.create_task(watch_of_nodes())
+    async with looping(loop):
+        await until(lambda: loop.counts.slices >= 1)
+        # The node's line is in its socket when the pod's has just been read from another one.
+        there.send(b"a node\n")
+        inbox.put_all(pods(1))
+        await until(lambda: loop.counts.steps == 1)
+    await watching
+    assert [command.node for command in commands if isinstance(command, BindPod)] == ["n1"]
+    writer.close()
+    there.close()
+
+
 async def test_nothing_is_taken_before_it_is_allowed_and_a_wake_is_enough_to_begin() -> None:
     is_allowed = False
     inbox = Inbox()
@@ -127,11 +152,11 @@ async def test_work_is_cut_into_slices_so_that_others_have_their_turn() -> None:
     ticks = itertools.count()
 
     def clock() -> Now:
-        """Each look at the clock is a millisecond later."""
-        return Now(next(ticks) / 1000.0, 0)
+        """Each look at the clock is a tenth of a slice later."""
+        return Now(next(ticks) * SLICE_SECONDS / 10, 0)
 
     inbox = Inbox()
-    loop = SchedulingLoop(RoundRobinEngine(), inbox, lambda _: None, lambda: True, clock=clock, slice_seconds=0.010)
+    loop = SchedulingLoop(RoundRobinEngine(), inbox, lambda _: None, lambda: True, clock=clock)
     inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), *pods(50)])
     steps: list[int] = []
 
@@ -197,7 +222,7 @@ async def test_a_stimulus_that_takes_long_is_counted_and_named(log_lines: list[d
     loop = SchedulingLoop(Slow(), inbox, lambda _: None, lambda: True, clock=lambda: Now(seconds, 0))
     async with looping(loop):
         inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), PodsActivated(["x"])])
-        await until(lambda: loop.counts.slow_steps == 1)
-    assert loop.counts.longest_step == 0.2
-    (line,) = [line for line in log_lines if line["event"] == "Scheduling step was slow"]
+        await until(lambda: loop.steps.slow_steps == 1)
+    assert loop.steps.longest_seconds == 0.2
+    (line,) = [line for line in log_lines if line["event"].startswith("Step was slow")]
     assert (line["step"], line["seconds"]) == ("PodsActivated", 0.2)

@@ -9,7 +9,9 @@ from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
 from scheduler.controller.carrying_out import CommandSink
 from scheduler.controller.loop import SchedulingLoop
 from scheduler.controller.parts import Parts
+from scheduler.controller.report.journal import Journal
 from scheduler.controller.report.metrics import SchedulerMetrics
+from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.watch.reflector import Reflector
 from scheduler.controller.write.events import EventRecorder
 
@@ -68,11 +70,11 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
             gauge,
         ),
         ("tandem_loop_errors", "Errors of the scheduling loop.", lambda: loop.counts.errors, count),
-        ("tandem_slow_steps", "Scheduling steps longer than 100 ms.", lambda: loop.counts.slow_steps, count),
+        ("tandem_slow_steps", "Steps of the event loop longer than 100 ms.", lambda: loop.steps.slow_steps, count),
         (
             "tandem_longest_step_seconds",
-            "The longest scheduling step so far.",
-            lambda: loop.counts.longest_step,
+            "The longest step of the event loop so far.",
+            lambda: loop.steps.longest_seconds,
             gauge,
         ),
     ):
@@ -103,3 +105,18 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
     metrics.watch_numbers(
         "tandem_relists", "Lists after the first.", "kind", lambda: {r.kind.value: r.relists for r in reflectors}
     )
+
+
+def watch_serving(metrics: SchedulerMetrics, server: HealthServer, journal: Journal | None) -> None:
+    """What clients of the pages, and a slow disk, were not given."""
+    counts = server.connections.counts
+    text = "Connections to the pages that were cut or refused, so that others get through."
+    metrics.watch_number(
+        "tandem_page_connections_cut",
+        text,
+        lambda: counts.displaced + counts.refused + counts.overdue,
+        is_counter=True,
+    )
+    if journal is not None:
+        text = "Lines of the journal that the disk did not take in time."
+        metrics.watch_number("tandem_journal_lines_dropped", text, lambda: journal.dropped_lines, is_counter=True)

@@ -1,25 +1,24 @@
-"""From the watches into the inbox, and to the part of the shell that looks at nodes or pods on their way."""
+"""From the watches into the inbox, past the parts of the shell that look at nodes and pods on their way."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
+from scheduler.controller.beside.shadow import ShadowWriter
 from scheduler.controller.inbox import Inbox
 from scheduler.controller.watch.reflector import Sink
 from scheduler.messages.stimuli import Stimulus
 from scheduler.objects.kinds import Kind
 
-See = Callable[[Sequence[Stimulus]], None]
-Dress = Callable[[Sequence[Stimulus]], Sequence[Stimulus]]
-
 
 class WatchFeed:
-    """``dress_nodes`` returns nodes as the engine is to see them; ``see_pods`` follows once the inbox has the pods."""
+    """Nodes and pods go to the engine as ``refusals`` wants them seen; a shadow sees pods once the inbox has them."""
 
-    def __init__(self, inbox: Inbox, dress_nodes: Dress, see_pods: See) -> None:
+    def __init__(self, inbox: Inbox, refusals: KubeletRefusals, shadow: ShadowWriter | None) -> None:
         self._inbox = inbox
-        self._dress_nodes = dress_nodes
-        self._see_pods = see_pods
+        self._refusals = refusals
+        self._shadow = shadow
 
     def sink_of(self, kind: Kind) -> Sink:
         """Where the reflector of this kind puts what it sees."""
@@ -28,8 +27,11 @@ class WatchFeed:
         return self._pods if kind is Kind.POD else self._inbox.put_all
 
     def _nodes(self, stimuli: Sequence[Stimulus]) -> None:
-        self._inbox.put_all(self._dress_nodes(stimuli))
+        self._inbox.put_all(self._refusals.dress(stimuli))
 
     def _pods(self, stimuli: Sequence[Stimulus]) -> None:
+        if self._shadow is None:
+            self._inbox.put_all(self._refusals.dress_pods(stimuli))
+            return
         self._inbox.put_all(stimuli)
-        self._see_pods(stimuli)
+        self._shadow.see(stimuli)

@@ -29,6 +29,10 @@ class KnownObjects:
         found = self.get(Kind.NODE, name)
         return found if isinstance(found, Node) else None
 
+    def node_count(self) -> int:
+        reflector = self._reflectors.get(Kind.NODE)
+        return len(reflector.known) if reflector is not None else 0
+
     def node_of(self, pod: PodReference) -> str | None:
         """Where the pod is bound, "" for nowhere; None: there is no pod of this UID."""
         found = self.get(Kind.POD, pod.key)
