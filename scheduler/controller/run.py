@@ -71,8 +71,7 @@ LEASE_OVERDUE_SECONDS = 20.0
 SYNC_REPORT_SECONDS = 10.0
 EVENT_SETTLE_SECONDS = 2.0
 THREAD_STOP_SECONDS = 5.0
-EVENT_SOURCE = "tandem-scheduler"
-"""Who speaks in events that are about ourselves."""
+EVENT_SOURCE = "tandem-scheduler"  # of events that are about ourselves
 
 log = structlog.get_logger()
 
@@ -117,8 +116,8 @@ class Shell:
         leadership = self.token or AlwaysHeld()
         self._leadership = leadership
         self.client = client_of(settings.connection, environment)
+        # What those who ask for pages cause must not wait before bindings.
         self.page_client = review_client(CredentialSource(settings.connection, environment))
-        """For those who ask for pages: what they cause must not wait before bindings."""
         self.metrics = SchedulerMetrics()
         self.journal = Journal(settings.journal) if settings.journal is not None else None
         self.outbox = Outbox(settings.writer.requests_in_flight)
@@ -333,8 +332,7 @@ class Shell:
     def _carrier(self) -> CommandCarrier:
         settings = self._settings.writer
         requests = WriteRequests(self.client, settings)
-        chance = random.Random().random
-        writer = Writer(requests, self._leadership, self.outbox, self.inbox.put, chance, settings.binds_queued)
+        writer = Writer(requests, self._leadership, self.outbox, self.inbox.put, random.random, settings.binds_queued)
         return CommandCarrier(self.inbox, self.outbox, writer, self.events, self.extenders, self.plugins)
 
     def _shadow(self) -> ShadowWriter:

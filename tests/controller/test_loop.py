@@ -152,8 +152,8 @@ async def test_work_is_cut_into_slices_so_that_others_have_their_turn() -> None:
     ticks = itertools.count()
 
     def clock() -> Now:
-        """Each look at the clock is a tenth of a slice later."""
-        return Now(next(ticks) * SLICE_SECONDS / 10, 0)
+        """Each look at the clock is a ninth of a slice later."""
+        return Now(next(ticks) * SLICE_SECONDS / 9, 0)
 
     inbox = Inbox()
     loop = SchedulingLoop(RoundRobinEngine(), inbox, lambda _: None, lambda: True, clock=clock)

@@ -40,7 +40,10 @@ log = structlog.get_logger()
 
 
 class Reconciler:
-    """``run`` as a task, once everything is synced. ``dressed`` is a node as the engine is shown it. ``step`` watches how long each part takes."""
+    """``run`` as a task, once everything is synced.
+
+    ``dressed`` is a node as the engine is shown it. ``step`` watches how long each part takes.
+    """
 
     def __init__(
         self,
