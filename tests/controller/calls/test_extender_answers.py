@@ -152,6 +152,7 @@ async def test_an_ignorable_extender_that_answers_nonsense_is_skipped_counted_an
             for number in range(len(NONSENSE)):
                 await create(client, PODS, pod_document(f"p{number}"))
             await until(lambda: shell.sink.counts.done == len(NONSENSE))
+            await shell.inbox.emptied()
             skipped = [line for line in log_lines if line["event"].startswith("Skipping extender")]
             assert len(skipped) == len(NONSENSE)
             assert all(line["extender"] == url and f'extender "{url}" answers' in line["error"] for line in skipped)
