@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from scheduler.objects.pod import Pod
 from scheduler.objects.ports import HostPort, host_ports
@@ -15,6 +15,17 @@ from scheduler.objects.resources import (
 )
 
 NOT_WORKED_OUT: Final = object()
+
+
+class Arithmetic(NamedTuple):
+    """What PodInfo works out of a pod's spec. It does not hold the pod."""
+
+    affinity_terms: Any
+    requests: ResourceVector | None
+    score_requests: ResourceVector | None
+    charged: ResourceVector | None
+    non_zero: tuple[int, int] | None
+    ports: tuple[HostPort, ...] | None
 
 
 class PodInfo:
@@ -58,7 +69,7 @@ class PodInfo:
         self._ports: tuple[HostPort, ...] | None = None
         self.affinity_terms: Any = NOT_WORKED_OUT
         """For ``affinity_terms.terms_of``."""
-        self.template: Hashable | None = NOT_WORKED_OUT
+        self.template: Any = NOT_WORKED_OUT
         """For ``pod_template.template_key``."""
 
     def on_node(self, node_name: str) -> PodInfo:
@@ -73,19 +84,25 @@ class PodInfo:
         other.pod = self.pod.nominated_to(node_name)
         return other
 
-    def share_arithmetic(self, other: PodInfo) -> None:
-        """Take over what was worked out about a pod of the same template, unless one of them has a status that counts
-        (a resize in place)."""
-        self.affinity_terms = other.affinity_terms
-        if self.pod.status.container_statuses or other.pod.status.container_statuses:
-            return
-        if self.pod.status.resources is not None or other.pod.status.resources is not None:
-            return
-        self._requests = other._requests or other.requests
-        self._score_requests = other._score_requests or other.score_requests
-        self._charged = other._charged or other.charged
-        self._non_zero = other._non_zero or other.non_zero
-        self._ports = other._ports or other.ports
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """What is worked out of the pod's spec alone, and so is the same for all pods of its template."""
+        affinity_terms = self.affinity_terms
+        if self._reports_resources:
+            return Arithmetic(affinity_terms, None, None, None, None, None)
+        return Arithmetic(affinity_terms, self.requests, self.score_requests, self.charged, self.non_zero, self.ports)
+
+    def take_arithmetic(self, known: Arithmetic) -> None:
+        """Take over what was worked out about a pod of the same template, unless this one has a status that counts (a
+        resize in place)."""
+        self.affinity_terms = known.affinity_terms
+        if known.requests is not None and not self._reports_resources:
+            self._requests, self._score_requests = known.requests, known.score_requests
+            self._charged, self._non_zero, self._ports = known.charged, known.non_zero, known.ports
+
+    @property
+    def _reports_resources(self) -> bool:
+        return bool(self.pod.status.container_statuses) or self.pod.status.resources is not None
 
     def _copy(self) -> PodInfo:
         other = PodInfo.__new__(PodInfo)

@@ -14,7 +14,8 @@ What remains is identity. Built-in hints look at it in two ways:
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from hashlib import blake2b
+from typing import NamedTuple
 
 import msgspec
 
@@ -24,23 +25,28 @@ from scheduler.objects.meta import controller_of
 _ENCODER = msgspec.json.Encoder(order="sorted")
 
 
-def template_key(info: PodInfo) -> Hashable | None:
+class TemplateKey(NamedTuple):
+    """Stands for a template: a digest of what pods made from it have in common, and how long that is."""
+
+    digest: bytes
+    nbytes: int
+
+
+def template_key(info: PodInfo) -> TemplateKey | None:
     """Equal for pods that differ in nothing but name, UID and status; None for a pod like no other."""
-    if info.template is NOT_WORKED_OUT:
-        info.template = _worked_out(info)
-    return info.template
+    known = info.template
+    if known is NOT_WORKED_OUT:
+        known = info.template = _worked_out(info)
+    return known  # type: ignore[no-any-return]
 
 
-def _worked_out(info: PodInfo) -> Hashable | None:
+def _worked_out(info: PodInfo) -> TemplateKey | None:
     spec = info.pod.spec
     if any(volume.ephemeral is not None for volume in spec.volumes):
         return None
     metadata = info.pod.metadata
     owner = controller_of(metadata)
-    return (
-        info.namespace,
-        _ENCODER.encode(metadata.labels) if metadata.labels else b"",
-        _ENCODER.encode(metadata.annotations) if metadata.annotations else b"",
-        owner.uid if owner is not None else "",
-        _ENCODER.encode(spec),
+    written = _ENCODER.encode(
+        (info.namespace, metadata.labels, metadata.annotations, owner.uid if owner is not None else "", spec)
     )
+    return TemplateKey(blake2b(written, digest_size=32).digest(), len(written))

@@ -132,7 +132,8 @@ def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
     pod_class, fragments = context.classes.find(profile, pod, view)
     if extenders.is_needed:
         # Answers are awaited while the live state goes on: this cycle keeps to one picture, and to answers of its own.
-        view, journal, pod_class = view.frozen(), RowJournal(), PodClass(profile, pod_class.unconcerned)
+        fork = context.cache.fork()
+        view, journal, pod_class = fork.view, fork.journal, pod_class.copied(profile)
     attempt.was_class_known = pod_class.uses > 1
     filters = pod_class.filters
     if attempt.plugin_times is not None:
@@ -388,7 +389,7 @@ def _no_fit(
     if attempt.evaluated_nodes == 0:
         attempt.evaluated_nodes = total
     if extenders.preempters and not extenders.is_needed:
-        view = view.frozen()
+        view = context.cache.fork().view
     times = attempt.plugin_times
     answer = yield from run_post_filters(context, profile, pod, view, diagnosis, filters.states, extenders, now, times)
     clock.lap("PostFilter")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from scheduler.cluster.node_matching import matches_required, matches_selector, matches_term
+from scheduler.cluster.node_matching import accepted_rows, matches_required, matches_selector, matches_term
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.plugin import (
     FilterPlugin,
@@ -147,9 +147,14 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
         assert isinstance(state, Preferences)
         table = view.table
         scores = np.zeros(len(table.exists[rows]), np.int64)
+        of_few = np.zeros(table.size, np.int64)
         for preferred in state.terms:
-            scores += matches_term(table, preferred.term, rows) * np.int64(preferred.weight)
-        return scores
+            few = accepted_rows(table, preferred.term)
+            if few is None:
+                scores += matches_term(table, preferred.term, rows) * np.int64(preferred.weight)
+            for row in few or ():
+                of_few[row] += preferred.weight
+        return scores + of_few[rows]
 
     def score_row(self, state: State, pod: PodInfo, view: View, row: int) -> int:
         assert isinstance(state, Preferences)

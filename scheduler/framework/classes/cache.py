@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from scheduler.cluster.interning import Interner
-from scheduler.cluster.pod_template import template_key
+from scheduler.cluster.pod_template import TemplateKey, template_key
 from scheduler.errors import PluginError
 from scheduler.framework.classes.filters import ClassFilters
 from scheduler.framework.classes.nominated_overlay import NominatedOverlay
@@ -30,22 +30,30 @@ from scheduler.framework.classes.scores import ClassScores
 from scheduler.framework.plugin import Plugin, Reads
 
 if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.cache import ClusterCache
+    from scheduler.cluster.pod_info import Arithmetic, PodInfo
+    from scheduler.cluster.row_journal import RowJournal
     from scheduler.cluster.view import View
     from scheduler.framework.profile import Profile
 
-MOST_TEMPLATES = 10_000
+MAX_TEMPLATES = 10_000
+BYTES_PER_WRITTEN_BYTE = 10
+"""Of a pod's fragments and states, for each byte of its spec in JSON."""
 
 Fragments = dict[str, Hashable]
 """Plugin name → fragment, of the plugins that declare what they read."""
+Number = int | tuple[int, int]
+"""Stands for a combination of fragments: (caches below, number) for one that was new in a fork."""
 
 
 class PodClass:
     """The shared answers of one class in one profile."""
 
-    __slots__ = ("filters", "overlays", "scores", "unconcerned", "uses")
+    __slots__ = ("filters", "overlays", "scores", "unconcerned", "uses", "written_bytes")
 
-    def __init__(self, profile: Profile, unconcerned: frozenset[str] = frozenset()) -> None:
+    def __init__(self, profile: Profile, unconcerned: frozenset[str] = frozenset(), written_bytes: int = 0) -> None:
+        self.written_bytes = written_bytes
+        """The length of a pod's spec."""
         self.unconcerned = unconcerned
         """Plugins that have nothing to say about pods of the class."""
         self.filters = ClassFilters(profile, unconcerned)
@@ -56,20 +64,28 @@ class PodClass:
 
     @property
     def nbytes(self) -> int:
-        return self.filters.nbytes + self.scores.nbytes
+        return self.filters.nbytes + self.scores.nbytes + BYTES_PER_WRITTEN_BYTE * self.written_bytes
+
+    def copied(self, profile: Profile) -> PodClass:
+        """The same answers, to be brought up to date elsewhere: with a fork of the cluster that they are about."""
+        other = PodClass(profile, self.unconcerned, self.written_bytes)
+        other.filters.take_from(self.filters)
+        other.scores.take_from(self.scores)
+        other.uses = self.uses
+        return other
 
 
 @dataclass(slots=True)
 class _Template:
     """What is known of pods made from one template."""
 
-    number: int
+    number: Number
     """Of the fragments that depend on the pod alone."""
     epoch: tuple[int, ...]
     """Of the view for which the stamps held last; () where a plugin promises nothing."""
     stamps: tuple[Hashable, ...]
-    model: PodInfo
-    """A pod made from it, which has worked out what it requests."""
+    arithmetic: Arithmetic
+    written_bytes: int
     unconcerned: frozenset[str]
     key: Hashable
     fragments: Fragments
@@ -84,6 +100,12 @@ class ClassCache:
         self._classes: OrderedDict[Hashable, PodClass] = OrderedDict()
         self._static_keys: Interner[Hashable] = Interner()
         self._templates: dict[Hashable, _Template] = {}
+        self._template_bytes = 0
+        self._static_bytes = 0
+        self._below: _Below | None = None
+        """Of a fork: where answers are read that it does not have."""
+        self._depth = 0
+        """Caches below."""
         self._bytes = 0
         self._sizes: dict[Hashable, int] = {}
         self._newest: Hashable = None
@@ -98,7 +120,13 @@ class ClassCache:
         found = self._classes.get(key)
         if found is None:
             self._make_room()
-            found = self._classes[key] = PodClass(profile, unconcerned)
+            known = None if self._below is None else self._below.class_of(key)
+            if known is None:
+                written = template_key(pod)
+                found = PodClass(profile, unconcerned, 0 if written is None else written.nbytes)
+            else:
+                found = known.copied(profile)
+            self._classes[key] = found
             self._sizes[key] = 0
             self._newest = key
         else:
@@ -111,24 +139,24 @@ class ClassCache:
     def _key_of(self, profile: Profile, pod: PodInfo, view: View) -> tuple[Hashable, Fragments, frozenset[str]]:
         """Worked out once a template, and again where a fragment that depends on the cluster may be another one."""
         template = template_key(pod)
-        kept = self._templates.get((profile.scheduler_name, template)) if template is not None else None
+        kept = self._template(profile, template) if template is not None else None
         epoch = view.epoch
         if kept is not None and kept.epoch == epoch:
-            pod.share_arithmetic(kept.model)
+            pod.take_arithmetic(kept.arithmetic)
             return kept.key, kept.fragments, kept.unconcerned
         stamps = tuple([plugin.fragment_stamp(view) for plugin in profile.cluster_fragment_plugins])
         promised_epoch = () if None in stamps else epoch
         if kept is not None and kept.stamps == stamps and None not in stamps:
             kept.epoch = epoch
-            pod.share_arithmetic(kept.model)
+            pod.take_arithmetic(kept.arithmetic)
             return kept.key, kept.fragments, kept.unconcerned
         if kept is not None:
-            pod.share_arithmetic(kept.model)
+            pod.take_arithmetic(kept.arithmetic)
             number, fragments, unconcerned = kept.number, dict(kept.fragments), kept.unconcerned
         else:
             fragments = {plugin.name: _fragment(plugin, pod, view) for plugin in profile.static_fragment_plugins}
             unconcerned = frozenset([plugin.name for plugin in profile.choosy_plugins if not _concerns(plugin, pod)])
-            number = self._number_of(profile, fragments, unconcerned)
+            number = self._number_of(profile, fragments, unconcerned, 0 if template is None else template.nbytes)
         moving = []
         known_stamps = (None,) * len(stamps) if kept is None else kept.stamps
         for plugin, stamp, known in zip(profile.cluster_fragment_plugins, stamps, known_stamps, strict=True):
@@ -137,19 +165,51 @@ class ClassCache:
             moving.append(fragments[plugin.name])
         key = (profile.scheduler_name, number, tuple(moving))
         if template is not None:
-            if len(self._templates) >= MOST_TEMPLATES:
-                self._templates.clear()
-            self._templates[profile.scheduler_name, template] = _Template(
-                number, promised_epoch, stamps, pod, unconcerned, key, fragments
+            self._keep_template(
+                profile.scheduler_name,
+                template,
+                _Template(number, promised_epoch, stamps, pod.arithmetic, template.nbytes, unconcerned, key, fragments),
             )
         return key, fragments, unconcerned
 
-    def _number_of(self, profile: Profile, fragments: Fragments, unconcerned: frozenset[str]) -> int:
+    def _template(self, profile: Profile, template: TemplateKey) -> _Template | None:
+        key = profile.scheduler_name, template
+        kept = self._templates.get(key)
+        if kept is None and self._below is not None:
+            kept = self._below.template(key)
+            if kept is not None:
+                kept = replace(kept)
+                self._keep_template(*key, kept)
+        return kept
+
+    def _keep_template(self, scheduler_name: str, template: TemplateKey, made: _Template) -> None:
+        key = scheduler_name, template
+        if key not in self._templates:
+            self._template_bytes += BYTES_PER_WRITTEN_BYTE * made.written_bytes
+        self._templates[key] = made
+        while len(self._templates) > 1 and (
+            len(self._templates) > MAX_TEMPLATES or self._template_bytes > self.limit_bytes
+        ):
+            oldest = next(iter(self._templates))
+            self._template_bytes -= BYTES_PER_WRITTEN_BYTE * self._templates.pop(oldest).written_bytes
+
+    def _number_of(
+        self, profile: Profile, fragments: Fragments, unconcerned: frozenset[str], written_bytes: int
+    ) -> Number:
         """One small number for a combination of fragments, so that the long ones are hashed once."""
-        if len(self._static_keys) > 64 * self.limit_classes:
+        if len(self._static_keys) > 64 * self.limit_classes or self._static_bytes > self.limit_bytes:
             self.clear()
+        combination = (profile.scheduler_name, unconcerned, *fragments.values())
         try:
-            return self._static_keys.intern((profile.scheduler_name, unconcerned, *fragments.values()))
+            if self._below is not None:
+                # A number of the caches below means the same here; what is new here has one that none of them has.
+                known = self._below.number_of(combination)
+                return known or (self._depth, self._static_keys.intern(combination))
+            before = len(self._static_keys)
+            number = self._static_keys.intern(combination)
+            if len(self._static_keys) > before:
+                self._static_bytes += BYTES_PER_WRITTEN_BYTE * written_bytes
+            return number
         except TypeError as error:
             culprit = next((name for name, fragment in fragments.items() if not _is_hashable(fragment)), "")
             raise PluginError(culprit, "Fragment", error) from error
@@ -160,7 +220,29 @@ class ClassCache:
         self._sizes.clear()
         self._templates.clear()
         self._static_keys = Interner()
-        self._bytes = 0
+        self._bytes = self._template_bytes = self._static_bytes = 0
+
+    def fork(self, below: ClusterCache) -> ClassCache:
+        """For a fork of the cluster ``below``, made at the same time: what it knows is read for as long as nothing
+        happens there; what comes out in the fork is kept in the fork."""
+        other = ClassCache(self.limit_bytes, self.limit_classes)
+        other._below = _Below(self, self._static_keys, below.view, below.journal)
+        other._depth = self._depth + 1
+        return other
+
+    def _known_number(self, combination: Hashable) -> Number | None:
+        found = self._static_keys.find(combination)
+        if self._below is None:
+            return found or None
+        return (self._depth, found) if found else self._below.number_of(combination)
+
+    def _peek(self, key: Hashable) -> PodClass | None:
+        found = self._classes.get(key)
+        return self._below.class_of(key) if found is None and self._below is not None else found
+
+    def _peek_template(self, key: Hashable) -> _Template | None:
+        found = self._templates.get(key)
+        return self._below.template(key) if found is None and self._below is not None else found
 
     def _make_room(self) -> None:
         """Before another class comes: most classes are met once only, so this is where they are weighed."""
@@ -175,6 +257,34 @@ class ClassCache:
         while len(self._classes) > 1 and (self._bytes > self.limit_bytes or len(self._classes) > self.limit_classes):
             oldest, _ = self._classes.popitem(last=False)
             self._bytes -= self._sizes.pop(oldest)
+
+
+class _Below:
+    """The class cache that another was forked from, as long as it is about the same cluster."""
+
+    __slots__ = ("_classes", "_epoch", "_journal", "_position", "_view", "static_keys")
+
+    def __init__(self, classes: ClassCache, static_keys: Interner[Hashable], view: View, journal: RowJournal) -> None:
+        self._classes = classes
+        self.static_keys = static_keys
+        self._view = view
+        self._epoch = view.epoch
+        self._journal = journal
+        self._position = journal.position
+
+    def number_of(self, combination: Hashable) -> Number | None:
+        return self._classes._known_number(combination) if self._is_unchanged else None
+
+    def class_of(self, key: Hashable) -> PodClass | None:
+        return self._classes._peek(key) if self._is_unchanged else None
+
+    def template(self, key: Hashable) -> _Template | None:
+        return self._classes._peek_template(key) if self._is_unchanged else None
+
+    @property
+    def _is_unchanged(self) -> bool:
+        is_same = self._journal.position == self._position and self._view.epoch == self._epoch
+        return is_same and self._classes._static_keys is self.static_keys
 
 
 def _fragment(plugin: Plugin, pod: PodInfo, view: View) -> Hashable:

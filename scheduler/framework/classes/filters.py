@@ -179,6 +179,26 @@ class ClassFilters:
                 return self.refusals[code]
         return None
 
+    def take_from(self, other: ClassFilters) -> None:
+        """Begin with the answers of the same class elsewhere, where everything asked about is the same."""
+        for slot, theirs in zip(self._slots, other._slots, strict=True):
+            slot.stamp, slot.is_stale, slot.state = theirs.stamp, theirs.is_stale, theirs.state
+            slot.codes = None if theirs.codes is None else theirs.codes.copy()
+        for pre_slot, their in zip(self._pre_slots, other._pre_slots, strict=True):
+            pre_slot.stamp, pre_slot.answer = their.stamp, their.answer
+        self._asked_slots = [self._slots[slot.index] for slot in other._asked_slots]
+        self._is_pre_filtered, self._epoch = other._is_pre_filtered, other._epoch
+        self._position, self._node_version, self._only = other._position, other._node_version, other._only
+        self._error_codes, self._refusal_ids = other._error_codes[:], dict(other._refusal_ids)
+        self.evaluated, self.stamps_version = other.evaluated, other.stamps_version
+        self.states, self.refusals = other.states, other.refusals[:]
+        self.pre_refusal, self.pre_rejectors = other.pre_refusal, other.pre_rejectors
+        self.subset_plugins = other.subset_plugins
+        self.codes, self._rows = other.codes.copy(), other._rows
+        self.feasible_count, self.feasibility_version = other.feasible_count, other.feasibility_version
+        changed = other.changed_feasibility
+        self.changed_feasibility = None if changed is None else set(changed)
+
     def time_by(self, times: PluginTimes | None) -> None:
         """Calls are timed until None is said."""
         self._times = times

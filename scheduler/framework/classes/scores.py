@@ -77,6 +77,19 @@ class ClassScores:
         levels = sum(len(rows) * rows.itemsize for rows in self._levels.values())
         return self.ranks.nbytes + levels + sum(column.nbytes for column in kept if isinstance(column, np.ndarray))
 
+    def take_from(self, other: ClassScores) -> None:
+        """Begin with the answers of the same class elsewhere, where everything asked about is the same."""
+        for slot, theirs in zip(self._slots, other._slots, strict=True):
+            slot.stamp, slot.state = theirs.stamp, theirs.state
+            slot.raw = theirs.raw.copy() if isinstance(theirs.raw, np.ndarray) else theirs.raw
+            share = theirs.contribution
+            slot.contribution = share.copy() if isinstance(share, np.ndarray) else share
+        self.evaluated, self._may_skip_others = other.evaluated, other._may_skip_others
+        self._position, self._epoch = other._position, other._epoch
+        self._feasibility_version = other._feasibility_version
+        self.ranks, self._best = other.ranks.copy(), other._best
+        self._levels = {rank: rows[:] for rank, rows in other._levels.items()}
+
     def time_by(self, times: PluginTimes | None) -> None:
         """Calls are timed until None is said."""
         self._times = times

@@ -54,7 +54,6 @@ from scheduler.plugins.resources.scoring import (
     ResourceTerm,
     ResourceTerms,
     Strategy,
-    requested_columns,
 )
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         shortages = [(TOO_MANY_PODS, is_full)] if is_full.any() else []
         hopeless: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         for need in state.needs:
-            allocatable, requested = requested_columns(table, need.resource)
+            allocatable, requested = table.allocatable(need.resource), table.requested(need.resource)
             offered = allocatable[rows]
             is_short = (offered - requested[rows]) < need.amount
             if need.is_delegated:
@@ -180,7 +179,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if table.pod_count.item(row) >= table.allocatable_pods.item(row):
             reasons = (TOO_MANY_PODS,)
         for need in state.needs:
-            allocatable, requested = requested_columns(table, need.resource)
+            allocatable, requested = table.allocatable(need.resource), table.requested(need.resource)
             offered = allocatable.item(row)
             if need.amount > offered - requested.item(row) and (offered or not need.is_delegated):
                 reasons = (*reasons, need.reason)
@@ -237,7 +236,7 @@ def _fit_all(needs: tuple[_Need, ...], table: NodeTable, rows: Sequence[int]) ->
         if pod_count.item(row) >= allocatable_pods.item(row):
             return False
     for need in needs:
-        allocatable, requested = requested_columns(table, need.resource)
+        allocatable, requested = table.allocatable(need.resource), table.requested(need.resource)
         amount = need.amount
         for row in rows:
             if amount > allocatable.item(row) - requested.item(row):
