@@ -166,6 +166,9 @@ class _Fork(ForkableDict[K, V]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, dict) and dict(self.items()) == dict(other.items())
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     __hash__ = None  # type: ignore[assignment]
 
     # --- writing ------------------------------------------------------------------------------------------------------
