@@ -48,6 +48,10 @@ class Amounts:
             del self._by_name[name]
             self._asked_bytes -= self._asked.pop(name, 0)
 
+    def __contains__(self, name: str) -> bool:
+        """Whether any row has some of it."""
+        return name in self._by_name
+
     def put(self, name: str, row: int, amount: int) -> None:
         """Set the amount of one row."""
         self.add(name, row, amount - self.at(name, row))
@@ -105,6 +109,10 @@ class _Taken(Amounts):
     def add(self, name: str, row: int, amount: int) -> None:
         self._look_up(name)
         super().add(name, row, amount)
+
+    def __contains__(self, name: str) -> bool:
+        self._look_up(name)
+        return super().__contains__(name)
 
     def at(self, name: str, row: int) -> int:
         self._look_up(name)

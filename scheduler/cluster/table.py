@@ -127,6 +127,12 @@ class NodeTable:
             case _:
                 return self._requested.column(resource, self.size)
 
+    def is_nowhere(self, resource: str) -> bool:
+        """Whether no node offers any of a resource, and no pod takes any."""
+        if resource in ("cpu", "memory", "ephemeral-storage", "pods"):
+            return False
+        return resource not in self._allocatable and resource not in self._requested
+
     def offer(self, resource: str, allocatable: Int64Column) -> Offer:
         """What is worked out about the column of a resource, as long as no node changes."""
         offer = self._offers.get(resource)

@@ -39,7 +39,6 @@ from scheduler.objects.node_selectors import (
     parse_node_selector,
     parse_preferred_terms,
     preferred_score,
-    required_node_affinity,
 )
 from scheduler.objects.pod import NodeAffinity as NodeAffinityFields
 from scheduler.objects.selectors import SelectorError
@@ -99,12 +98,12 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
 
     def fragment(self, pod: PodInfo, view: View) -> Hashable:
         affinity = pod.pod.node_affinity
-        return required_node_affinity(pod.pod), affinity.preferred if affinity is not None else ()
+        return pod.required_node_affinity, affinity.preferred if affinity is not None else ()
 
     # --- filter -------------------------------------------------------------------------------------------------------
 
     def pre_filter(self, pod: PodInfo, view: View) -> State | Skip | Refusal:
-        required = required_node_affinity(pod.pod)
+        required = pod.required_node_affinity
         if required.is_everything and self._added_required is None:
             return SKIP
         state = Requirements(required)
@@ -180,7 +179,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
             new.metadata.labels, new.metadata.name
         ):
             return Hint.SKIP
-        required = required_node_affinity(pod.pod)
+        required = pod.required_node_affinity
         try:
             if not required.evaluate(new.metadata.labels, new.metadata.name):
                 return Hint.SKIP

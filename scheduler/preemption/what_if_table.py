@@ -75,6 +75,9 @@ class WhatIfTable(NodeTable):
         changing = self._changing.get(resource)
         return super().requested(resource) if changing is None else changing
 
+    def is_nowhere(self, resource: str) -> bool:
+        return resource not in self._changing and super().is_nowhere(resource)
+
     def _changing_column(self, resource: str) -> Int64Column:
         column = self._changing.get(resource)
         if column is None:
