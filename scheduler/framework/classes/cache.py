@@ -36,9 +36,18 @@ if TYPE_CHECKING:
     from scheduler.cluster.view import View
     from scheduler.framework.profile import Profile
 
-MAX_TEMPLATES = 10_000
+TEMPLATES_PER_CLASS = 10
+"""Templates that are kept for each class that may be."""
+CLASS_BYTES = 12 * 1024
+"""Of a class besides its arrays; that of a plain pod with the default plugins took 11 KiB."""
+TEMPLATE_BYTES = 3 * 1024
+"""Of a template of a plain pod."""
+COMBINATION_BYTES = 768
+"""Of a combination of fragments of a plain pod."""
+ORDINARY_WRITTEN_BYTES = 4096
 BYTES_PER_WRITTEN_BYTE = 10
-"""Of a pod's fragments and states, for each byte of its spec in JSON."""
+"""Of a pod's fragments and states, for each byte by which its spec in JSON is longer than that: a term of a node
+affinity is 70 bytes long, and takes some 700 when parsed."""
 
 Fragments = dict[str, Hashable]
 """Plugin name → fragment, of the plugins that declare what they read."""
@@ -64,7 +73,8 @@ class PodClass:
 
     @property
     def nbytes(self) -> int:
-        return self.filters.nbytes + self.scores.nbytes + BYTES_PER_WRITTEN_BYTE * self.written_bytes
+        arrays = self.filters.nbytes + self.scores.nbytes
+        return CLASS_BYTES + arrays + _extra_bytes(self.written_bytes)
 
     def copied(self, profile: Profile) -> PodClass:
         """The same answers, to be brought up to date elsewhere: with a fork of the cluster that they are about."""
@@ -85,14 +95,15 @@ class _Template:
     """Of the view for which the stamps held last; () where a plugin promises nothing."""
     stamps: tuple[Hashable, ...]
     arithmetic: Arithmetic
-    written_bytes: int
+    nbytes: int
     unconcerned: frozenset[str]
     key: Hashable
     fragments: Fragments
 
 
 class ClassCache:
-    """The classes of all profiles, at most ``limit_bytes`` of arrays (and always at least one class)."""
+    """The classes of all profiles, at most ``limit_bytes`` of them (and always at least one); as many bytes at most of
+    templates, and of combinations of fragments."""
 
     def __init__(self, limit_bytes: int = 48 * 2**20, limit_classes: int = 4096) -> None:
         self.limit_bytes = limit_bytes
@@ -168,7 +179,16 @@ class ClassCache:
             self._keep_template(
                 profile.scheduler_name,
                 template,
-                _Template(number, promised_epoch, stamps, pod.arithmetic, template.nbytes, unconcerned, key, fragments),
+                _Template(
+                    number,
+                    promised_epoch,
+                    stamps,
+                    pod.arithmetic,
+                    TEMPLATE_BYTES + _extra_bytes(template.nbytes),
+                    unconcerned,
+                    key,
+                    fragments,
+                ),
             )
         return key, fragments, unconcerned
 
@@ -185,13 +205,13 @@ class ClassCache:
     def _keep_template(self, scheduler_name: str, template: TemplateKey, made: _Template) -> None:
         key = scheduler_name, template
         if key not in self._templates:
-            self._template_bytes += BYTES_PER_WRITTEN_BYTE * made.written_bytes
+            self._template_bytes += made.nbytes
         self._templates[key] = made
         while len(self._templates) > 1 and (
-            len(self._templates) > MAX_TEMPLATES or self._template_bytes > self.limit_bytes
+            len(self._templates) > TEMPLATES_PER_CLASS * self.limit_classes or self._template_bytes > self.limit_bytes
         ):
             oldest = next(iter(self._templates))
-            self._template_bytes -= BYTES_PER_WRITTEN_BYTE * self._templates.pop(oldest).written_bytes
+            self._template_bytes -= self._templates.pop(oldest).nbytes
 
     def _number_of(
         self, profile: Profile, fragments: Fragments, unconcerned: frozenset[str], written_bytes: int
@@ -208,7 +228,7 @@ class ClassCache:
             before = len(self._static_keys)
             number = self._static_keys.intern(combination)
             if len(self._static_keys) > before:
-                self._static_bytes += BYTES_PER_WRITTEN_BYTE * written_bytes
+                self._static_bytes += COMBINATION_BYTES + _extra_bytes(written_bytes)
             return number
         except TypeError as error:
             culprit = next((name for name, fragment in fragments.items() if not _is_hashable(fragment)), "")
@@ -257,6 +277,10 @@ class ClassCache:
         while len(self._classes) > 1 and (self._bytes > self.limit_bytes or len(self._classes) > self.limit_classes):
             oldest, _ = self._classes.popitem(last=False)
             self._bytes -= self._sizes.pop(oldest)
+
+
+def _extra_bytes(written_bytes: int) -> int:
+    return BYTES_PER_WRITTEN_BYTE * max(0, written_bytes - ORDINARY_WRITTEN_BYTES)
 
 
 class _Below:
