@@ -151,8 +151,12 @@ def _matches_field(table: NodeTable, requirement: Requirement, rows: Rows) -> Ma
 
 
 def tolerated_taint_sets(
-    table: NodeTable, tolerations: tuple[Toleration, ...], effects: tuple[str, ...] = REPELLING_EFFECTS
+    table: NodeTable,
+    tolerations: tuple[Toleration, ...],
+    effects: tuple[str, ...] = REPELLING_EFFECTS,
+    *,
+    comparison_operators: bool = False,
 ) -> Mask:
     """Whether all taints with one of the effects are tolerated: bool by taint-set id, to be read through
-    ``table.taint_set``. Do not change it."""
-    return table.vocabulary.taint_answers(tolerations, effects)
+    ``table.taint_set``. Do not change it. ``comparison_operators``: as of ``objects.taints.tolerates``."""
+    return table.vocabulary.taint_answers(tolerations, effects, comparison_operators)

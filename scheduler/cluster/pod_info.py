@@ -19,14 +19,15 @@ NOT_WORKED_OUT: Final = object()
 
 
 class Arithmetic(NamedTuple):
-    """What PodInfo works out of a pod's spec. It does not hold the pod."""
+    """What scheduling works out about a pod from its spec alone: equal for all pods of one template."""
 
+    requests: ResourceVector
+    score_requests: ResourceVector
+    charged: ResourceVector
+    non_zero: tuple[int, int]
+    ports: tuple[HostPort, ...]
     affinity_terms: Any
-    requests: ResourceVector | None
-    score_requests: ResourceVector | None
-    charged: ResourceVector | None
-    non_zero: tuple[int, int] | None
-    ports: tuple[HostPort, ...] | None
+    """As in ``PodInfo``."""
 
 
 class PodInfo:
@@ -87,25 +88,25 @@ class PodInfo:
         other.pod = self.pod.nominated_to(node_name)
         return other
 
-    @property
-    def arithmetic(self) -> Arithmetic:
-        """What is worked out of the pod's spec alone, and so is the same for all pods of its template."""
-        affinity_terms = self.affinity_terms
-        if self._reports_resources:
-            return Arithmetic(affinity_terms, None, None, None, None, None)
-        return Arithmetic(affinity_terms, self.requests, self.score_requests, self.charged, self.non_zero, self.ports)
+    def arithmetic(self) -> Arithmetic | None:
+        """All of it; None where the pod's status counts, too (a resize in place)."""
+        if self._has_own_amounts():
+            return None
+        return Arithmetic(
+            self.requests, self.score_requests, self.charged, self.non_zero, self.ports, self.affinity_terms
+        )
 
-    def take_arithmetic(self, known: Arithmetic) -> None:
-        """Take over what was worked out about a pod of the same template, unless this one has a status that counts (a
-        resize in place)."""
-        self.affinity_terms = known.affinity_terms
-        if known.requests is not None and not self._reports_resources:
-            self._requests, self._score_requests = known.requests, known.score_requests
-            self._charged, self._non_zero, self._ports = known.charged, known.non_zero, known.ports
+    def take_arithmetic(self, known: Arithmetic | None) -> None:
+        """Take over what was worked out about a pod of the same template, unless the status of one of them counts."""
+        if known is None or self._has_own_amounts():
+            return
+        self._requests, self._score_requests, self._charged, self._non_zero, self._ports, terms = known
+        if terms is not NOT_WORKED_OUT:
+            self.affinity_terms = terms
 
-    @property
-    def _reports_resources(self) -> bool:
-        return bool(self.pod.status.container_statuses) or self.pod.status.resources is not None
+    def _has_own_amounts(self) -> bool:
+        status = self.pod.status
+        return bool(status.container_statuses) or status.resources is not None
 
     def _copy(self) -> PodInfo:
         other = PodInfo.__new__(PodInfo)

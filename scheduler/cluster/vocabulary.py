@@ -36,15 +36,17 @@ class TableVocabulary:
     ) -> None:
         self.taints: Interner[tuple[TaintKey, ...]] = taints or Interner()
         self.features: Interner[frozenset[str]] = features or Interner()
-        self._answers: dict[tuple[tuple[Toleration, ...], tuple[str, ...]], _TaintAnswers] = {}
+        self._answers: dict[tuple[tuple[Toleration, ...], tuple[str, ...], bool], _TaintAnswers] = {}
         self._answers_bytes = 0
 
-    def taint_answers(self, tolerations: tuple[Toleration, ...], effects: tuple[str, ...]) -> npt.NDArray[np.bool_]:
+    def taint_answers(
+        self, tolerations: tuple[Toleration, ...], effects: tuple[str, ...], comparison_operators: bool
+    ) -> npt.NDArray[np.bool_]:
         """Whether all taints with one of the effects are tolerated: bool by taint-set id. Do not change it."""
-        key = tolerations, effects
+        key = tolerations, effects, comparison_operators
         answers = self._answers.get(key)
         if answers is None:
-            answers = self._answers[key] = _TaintAnswers(self.taints, tolerations, effects)
+            answers = self._answers[key] = _TaintAnswers(self.taints, *key)
             self._answers_bytes += answers.nbytes
             while self._answers_bytes > MAX_ANSWERS_BYTES and len(self._answers) > 1:
                 self._answers_bytes -= self._answers.pop(next(iter(self._answers))).nbytes
@@ -57,10 +59,14 @@ class _TaintAnswers:
     __slots__ = ("_answers", "_effects", "_index", "_sets", "nbytes")
 
     def __init__(
-        self, sets: Interner[tuple[TaintKey, ...]], tolerations: tuple[Toleration, ...], effects: tuple[str, ...]
+        self,
+        sets: Interner[tuple[TaintKey, ...]],
+        tolerations: tuple[Toleration, ...],
+        effects: tuple[str, ...],
+        comparison_operators: bool,
     ) -> None:
         self._sets = sets
-        self._index = TolerationIndex(tolerations)
+        self._index = TolerationIndex(tolerations, comparison_operators=comparison_operators)
         self._effects = effects
         self._answers: npt.NDArray[np.bool_] = np.ones(1, np.bool_)
         self.nbytes = _BYTES_PER_TOLERATION * (1 + len(tolerations)) + 2 * len(sets)

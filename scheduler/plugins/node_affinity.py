@@ -21,6 +21,7 @@ from scheduler.cluster.node_matching import accepted_rows, matches_required, mat
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.plugin import (
     FilterPlugin,
+    FragmentReads,
     NodeSubset,
     NormalizePlugin,
     PreFilterPlugin,
@@ -80,6 +81,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
     name = "NodeAffinity"
     Args = NodeAffinityArgs
     reads = Reads.NODE
+    fragment_reads = FragmentReads.TEMPLATE
 
     def __init__(self, args: NodeAffinityArgs | None = None) -> None:
         super().__init__(args or NodeAffinityArgs())

@@ -15,11 +15,12 @@ from typing import Any
 import msgspec
 import structlog
 
+from scheduler.controller.lead.announcement import ANNOTATION
 from scheduler.controller.lead.leadership import LeaseToken
 from scheduler.controller.settings import LeaderElectionSettings
 from scheduler.controller.write.client import ApiClient
-from scheduler.errors import ApiError
-from scheduler.objects.kinds import KINDS, Kind, decode_as
+from scheduler.errors import ApiError, InvalidObject
+from scheduler.objects.kinds import Kind, decode_as
 from scheduler.objects.lease import Lease
 from scheduler.objects.timestamps import format_micros
 
@@ -43,6 +44,7 @@ class LeaseElector:
         *,
         on_won: Callable[[], None],
         on_new_leader: Callable[[str], None] = lambda _: None,
+        annotations: Callable[[], dict[str, str]] = dict,
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], int] = time.time_ns,
         rng: random.Random | None = None,
@@ -55,13 +57,14 @@ class LeaseElector:
         self._token = token
         self._on_won = on_won
         self._on_new_leader = on_new_leader
+        self._annotations = annotations
         self._monotonic = monotonic
         self._wall = wall
         self._rng = rng or random.Random()
         self._observed: Lease | None = None
         self._observed_at = 0.0
         self._leader = ""
-        entry = KINDS[Kind.LEASE]
+        entry = Kind.LEASE.entry
         self._collection = entry.collection_path(settings.resource_namespace)
         self._path = entry.object_path(settings.resource_name, settings.resource_namespace)
         self._reported = ""
@@ -108,7 +111,7 @@ class LeaseElector:
         try:
             async with asyncio.timeout(self._settings.renew_deadline):
                 is_ours = await self._take_or_renew()
-        except ApiError as error:
+        except (ApiError, InvalidObject) as error:
             self._report(error)
             # The stored lease may be newer than what we know: look again before the next try.
             return False
@@ -144,7 +147,11 @@ class LeaseElector:
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": self._settings.resource_name, "namespace": self._settings.resource_namespace},
+            "metadata": {
+                "name": self._settings.resource_name,
+                "namespace": self._settings.resource_namespace,
+                "annotations": self._annotations(),
+            },
             "spec": spec,
         }
         return await self._send("POST", self._collection, body)
@@ -162,6 +169,9 @@ class LeaseElector:
     async def _put(self, lease: Lease, spec: dict[str, Any]) -> bool:
         """With the resourceVersion that was read: who comes second gets a conflict and has lost."""
         metadata: dict[str, Any] = msgspec.to_builtins(lease.metadata)
+        # What an earlier leader said of itself goes with it.
+        kept = {name: text for name, text in lease.metadata.annotations.items() if name != ANNOTATION}
+        metadata["annotations"] = kept | self._annotations()
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
         return await self._send("PUT", self._path, body)
 
@@ -195,7 +205,7 @@ class LeaseElector:
                 now = format_micros(self._wall())
                 spec = self._spec(acquired=now, renewed=now, transitions=lease.spec.lease_transitions or 0)
                 await self._put(lease, spec | {"holderIdentity": "", "leaseDurationSeconds": 1})
-        except (ApiError, TimeoutError) as error:
+        except (ApiError, InvalidObject, TimeoutError) as error:
             log.warning("Lease could not be released", lease=self._lease_name, error=str(error))
         else:
             log.info("Lease released", lease=self._lease_name)
@@ -211,7 +221,7 @@ class LeaseElector:
                 log.info("New leader elected", identity=holder)
                 self._on_new_leader(holder)
 
-    def _report(self, error: ApiError) -> None:
+    def _report(self, error: ApiError | InvalidObject) -> None:
         text = str(error)
         if text != self._reported:
             self._reported = text

@@ -24,6 +24,7 @@ from scheduler.framework.events import Action, ClusterEvent, EventRegistration, 
 from scheduler.framework.plugin import (
     EnqueueContext,
     FilterPlugin,
+    FragmentReads,
     NormalizePlugin,
     PostFilterPlugin,
     PreBindPlugin,
@@ -85,6 +86,7 @@ class DynamicResources(
     name = "DynamicResources"
     Args = DynamicResourcesArgs
     reads = Reads.NODE
+    fragment_reads = FragmentReads.TEMPLATE
 
     def __init__(self, args: DynamicResourcesArgs | None = None) -> None:
         super().__init__(args or DynamicResourcesArgs())
