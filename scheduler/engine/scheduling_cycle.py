@@ -131,7 +131,7 @@ def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
     if extenders.is_needed:
         # Answers are awaited while the live state goes on: this cycle keeps to one picture, and to answers of its own.
         fork = context.cache.fork()
-        view, journal, pod_class = fork.view, fork.journal, PodClass(profile, pod_class.unconcerned)
+        view, journal, pod_class = fork.view, fork.journal, pod_class.copied(profile)
     attempt.was_class_known = pod_class.is_known
     filters = pod_class.filters
     run = ClassRun(pod, fragments, view, journal, attempt.plugin_times)
