@@ -172,6 +172,7 @@ class Churn:
 
 @dataclass(slots=True)
 class _Bound:
+    name: str
     node: str
     cpu: int
     at: float
@@ -234,6 +235,7 @@ class Judge:
                 self.faults.append(f"{name} was bound twice")
             return
         bound = _Bound(
+            name,
             node,
             _millicores(pod),
             seen.at,
@@ -254,7 +256,7 @@ class Judge:
             if other.node == bound.node and (other.is_ours or other.at < bound.at - self.grace_seconds)
         ]
         if (total := sum(other.cpu for other in known)) > NODE_CPU:
-            self.faults.append(f"{bound.node} has {total}m of {NODE_CPU}m with {name}")
+            self.faults.append(f"{bound.node} has {total}m of {NODE_CPU}m with {name}: {_described(known, bound.at)}")
         if bound.is_apart and sum(other.app == bound.app for other in known) > 1:
             self.faults.append(f"{name} is on {bound.node} with one of its own sort")
         recent = [state for state in self._nodes[bound.node] if state.until > bound.at - self.grace_seconds]
@@ -262,6 +264,12 @@ class Judge:
             self.faults.append(f"{name} is on {bound.node}, which was not there")
         elif not name.startswith("tolerant-") and all(state.is_tainted for state in recent if state.is_there):
             self.faults.append(f"{name} is on {bound.node} in spite of its taint")
+
+
+def _described(pods: Iterable[_Bound], now: float) -> str:
+    return ", ".join(
+        f"{pod.name} {'ours' if pod.is_ours else 'of others'} {pod.cpu}m {now - pod.at:.1f} s before" for pod in pods
+    )
 
 
 def _millicores(pod: Object) -> int:
