@@ -13,7 +13,7 @@ from scheduler.controller.write.events import EventRecorder
 from scheduler.controller.write.writer import Writer
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.commands import Command, RecordAttempt
-from scheduler.messages.commands import CallExtender, ReportRepairs, RunPlugin, WriteEvent
+from scheduler.messages.commands import CallExtender, ReportProblem, ReportRepairs, RunPlugin, WriteEvent
 
 log = structlog.get_logger()
 
@@ -58,6 +58,8 @@ class Dispatcher:
                 self._plugins.submit(command)
         elif isinstance(command, ReportRepairs):
             self._report(command)
+        elif isinstance(command, ReportProblem):
+            log.warning("Engine reports a problem", problem=command.message)
         else:
             self._writer.submit(command)
 

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Collection
 
 from scheduler.cluster.cache import ClusterCache
-from scheduler.engine.making_room.removals import Removals
+from scheduler.engine.machine import ReadsRoom
 from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
 
 
 class GateFacts:
-    def __init__(self, cache: ClusterCache, removals: Callable[[], Removals]) -> None:
+    def __init__(self, cache: ClusterCache, room: ReadsRoom) -> None:
         self._cache = cache
-        self._removals = removals
+        self._room = room
 
-    def lookup(self, kind: Kind, key: str) -> Any:
+    def lookup(self, kind: Kind, key: str) -> ApiObject | None:
         """An object by kind and key, or None."""
-        return self._cache.objects.get(kind, key)
+        found: ApiObject | None = self._cache.objects.get(kind, key)
+        return found
 
     def is_removing_victims_for(self, uid: str) -> bool:
         """Whether a preemption for this pod is still running."""
-        return self._removals().is_removing_for(uid)
+        return self._room.is_removing_for(uid)
 
     def preemptors_held_back(self) -> Collection[str]:
         """UIDs of pods for which a preemption is still running, for sure."""
-        return self._removals().held_back
+        return self._room.held_back

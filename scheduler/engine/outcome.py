@@ -6,7 +6,7 @@ import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.plugin import State
-from scheduler.framework.post_filter import CLEAR_NOMINATION, Nomination
+from scheduler.framework.post_filter import CLEAR_NOMINATION, Nomination, Room
 from scheduler.messages.status import Skip
 
 
@@ -34,6 +34,8 @@ class NotPlaced(msgspec.Struct, frozen=True):
     unschedulable_plugins: frozenset[str] = frozenset()
     pending_plugins: frozenset[str] = frozenset()
     nomination: Nomination = CLEAR_NOMINATION
+    room: Room | None = None
+    """What is to be done so that the pod finds room."""
 
 
 CycleOutcome = Placed | NotPlaced

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.engine.attempt import Attempt
+from scheduler.engine.cycle_context import CycleContext, Run
 from scheduler.engine.error_texts import cause_of, failed_at
 from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
@@ -14,58 +13,43 @@ from scheduler.framework.plugin import State, Wait
 from scheduler.framework.profile import Profile
 from scheduler.messages.status import Code, Refusal, Skip
 
-if TYPE_CHECKING:
-    from scheduler.engine.scheduling_cycle import CycleContext
-
 MAX_PERMIT_WAIT_SECONDS = 15 * 60.0
 
-States = dict[str, State | Skip]
+States = Mapping[str, State | Skip]
 
 
-def assume_and_reserve(
-    context: CycleContext,
-    profile: Profile,
-    pod: PodInfo,
-    node: str,
-    states: States,
-    unconcerned: frozenset[str],
-    attempt: Attempt,
-    lap: Callable[[str], None],
-) -> CycleOutcome:
+def assume_and_reserve(run: Run, node: str) -> CycleOutcome:
     """The pod counts on its node and its plugins have set aside what it needs; or nothing of it has happened.
 
-    ``unconcerned`` plugins are not asked. ``lap`` is told when a point is through. Raises InvariantViolation if the pod
-    is placed already.
+    Plugins that the pod does not concern are not asked. Raises InvariantViolation if the pod is placed already.
     """
-    assumed = pod.on_node(node)
-    context.cache.assume(assumed)
-    context.nominator.delete(pod.uid)
+    assumed = run.pod.on_node(node)
+    assumptions = run.context.assumptions
+    assumptions.assume(assumed)
     waits: dict[str, float] = {}
-    failed = _reserve(context, profile, assumed, states, unconcerned)
-    lap("Reserve")
+    failed = _reserve(run, assumed)
+    run.clock.lap("Reserve")
     if failed is None:
-        failed = _permit(context, profile, assumed, states, unconcerned, waits)
-        lap("Permit")
+        failed = _permit(run, assumed, waits)
+        run.clock.lap("Permit")
     if failed is not None:
-        unreserve(context, profile, assumed, states)
-        context.cache.forget(pod.uid)
+        unreserve(run.context, run.profile, assumed, run.filters.states)
+        assumptions.release(assumed.uid)
         return failed
-    attempt.node = node
-    return Placed(assumed, states, unconcerned, waits)
+    run.attempt.node = node
+    return Placed(assumed, run.filters.states, run.pod_class.unconcerned, waits)
 
 
-def _reserve(
-    context: CycleContext, profile: Profile, assumed: PodInfo, states: States, unconcerned: frozenset[str]
-) -> NotPlaced | None:
-    view, node = context.cache.view, assumed.node_name
-    for plugin in profile.reserve_plugins:
+def _reserve(run: Run, assumed: PodInfo) -> NotPlaced | None:
+    view, node, unconcerned = run.context.cache.view, assumed.node_name, run.pod_class.unconcerned
+    for plugin in run.profile.reserve_plugins:
         if plugin.name in unconcerned:
             continue
         try:
-            answer = plugin.reserve(state_of(states, plugin.name), assumed, view, node)
+            answer = plugin.reserve(state_of(run.filters.states, plugin.name), assumed, view, node)
             if not isinstance(answer, Refusal):
                 if answer:
-                    context.apply_effects(answer)
+                    run.context.assumptions.apply(answer)
                 continue
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
             return NotPlaced(failed_at("Reserve", plugin.name, cause_of(error)), is_error=True)
@@ -73,19 +57,14 @@ def _reserve(
     return None
 
 
-def _permit(
-    context: CycleContext,
-    profile: Profile,
-    assumed: PodInfo,
-    states: States,
-    unconcerned: frozenset[str],
-    waits: dict[str, float],
-) -> NotPlaced | None:
-    for plugin in profile.permit_plugins:
+def _permit(run: Run, assumed: PodInfo, waits: dict[str, float]) -> NotPlaced | None:
+    """``waits`` is filled with the plugins that say wait, and the seconds that they ask for."""
+    view, node, unconcerned = run.context.cache.view, assumed.node_name, run.pod_class.unconcerned
+    for plugin in run.profile.permit_plugins:
         if plugin.name in unconcerned:
             continue
         try:
-            verdict = plugin.permit(state_of(states, plugin.name), assumed, context.cache.view, assumed.node_name)
+            verdict = plugin.permit(state_of(run.filters.states, plugin.name), assumed, view, node)
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
             return NotPlaced(failed_at("Permit", plugin.name, cause_of(error)), is_error=True)
         if isinstance(verdict, Refusal):
@@ -102,7 +81,7 @@ def unreserve(context: CycleContext, profile: Profile, assumed: PodInfo, states:
     """
     for plugin in reversed(profile.reserve_plugins):
         try:
-            context.apply_effects(
+            context.assumptions.apply(
                 plugin.unreserve(state_of(states, plugin.name), assumed, context.cache.view, assumed.node_name)
             )
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named

@@ -14,18 +14,19 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.framework.events import DEFAULT_REGISTRATIONS, EventRegistration
+from scheduler.messages.commands import UpdateObject
 from scheduler.messages.status import Refusal, Skip
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
+from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
 
 Rows = slice | npt.NDArray[np.int64]
 """The rows asked about: a slice for all, or an int64 array."""
@@ -185,13 +186,6 @@ class FilterPlugin(Plugin):
         return [self.filter_row(state, pod, view, row) for row in rows]
 
 
-class PostFilterPlugin(Plugin):
-    """Called when no node fits; may make room. See ``framework/post_filter.py`` for what it gets and answers."""
-
-    def post_filter(self, context: Any) -> Any:
-        raise NotImplementedError
-
-
 class PreScorePlugin(Plugin):
     def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip | Refusal:
         """``rows``: the feasible ones. SKIP: the plugin contributes nothing. A Refusal is an error here."""
@@ -258,7 +252,7 @@ class PreFlight:
 
     is_parallel: bool = False
     """May run beside its neighbours that say so too."""
-    writes: tuple[Any, ...] = ()
+    writes: tuple[UpdateObject, ...] = ()
     wait_seconds: float | None = None
     doing: str = ""
     """What the wait is for, in the message of one that took too long."""
@@ -292,13 +286,42 @@ class PostBindPlugin(Plugin):
         raise NotImplementedError
 
 
+class ApiAnswer(Protocol):
+    """The API server's answer to a request that it granted."""
+
+    @property
+    def status(self) -> int:
+        """200 to 299."""
+        ...
+
+    @property
+    def body(self) -> bytes: ...
+
+
+class ApiPort(Protocol):
+    """The API server, with the scheduler's credentials."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> ApiAnswer:
+        """Send one request. Raises ``scheduler.errors.ApiError`` for a refusal, and where there is no answer."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class BindContext:
     """What the plugins that run in the shell get: the pod, the chosen node, and the API server's port."""
 
     pod: PodInfo
     node: str
-    client: Any
+    client: ApiPort
 
 
 class EnqueueContext(Protocol):
@@ -308,7 +331,4 @@ class EnqueueContext(Protocol):
 
     def preemptors_held_back(self) -> Collection[str]: ...
 
-    def lookup(self, kind: Any, key: str) -> Any: ...
-
-
-PluginArgs = Mapping[str, Any]
+    def lookup(self, kind: Kind, key: str) -> ApiObject | None: ...

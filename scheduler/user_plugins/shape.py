@@ -16,7 +16,6 @@ from scheduler.framework.plugin import (
     PermitPlugin,
     Plugin,
     PostBindPlugin,
-    PostFilterPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
@@ -26,6 +25,7 @@ from scheduler.framework.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
+from scheduler.framework.post_filter import PostFilterPlugin
 from scheduler.framework.profile import POINT_TYPES
 
 LONGEST_CALL_SECONDS: Final = 600.0

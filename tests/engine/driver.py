@@ -313,7 +313,7 @@ class Cluster:
 
     def ended_removals(self) -> dict[str, int]:
         """Result (``success``, ``error``) → removals of victims that ended so; without those that never happened."""
-        return {result: times.count for result, times in self.engine.removals.times.items() if times.count}
+        return {result: times.count for result, times in self.engine.room.times.items() if times.count}
 
     def place(self, name: str) -> str:
         """Where the queue has the pod; "" if it knows nothing of it."""

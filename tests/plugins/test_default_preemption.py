@@ -9,9 +9,9 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.args import decode_args
 from scheduler.framework.events import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.post_filter import PostFilterAnswer, nominate
+from scheduler.framework.preemption_policy import PreemptionPolicy
 from scheduler.messages.status import unresolvable
 from scheduler.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
-from scheduler.preemption.policy import PreemptionPolicy
 from tests.builders import node, pod
 from tests.plugins.clusters import info
 from tests.preemption.situations import Situation

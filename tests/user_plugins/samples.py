@@ -19,7 +19,6 @@ from scheduler.framework.plugin import (
     PermitPlugin,
     Plugin,
     PostBindPlugin,
-    PostFilterPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
@@ -31,6 +30,7 @@ from scheduler.framework.plugin import (
     Scores,
     State,
 )
+from scheduler.framework.post_filter import PostFilterPlugin
 from scheduler.messages.status import SKIP, Refusal, Skip, unschedulable
 from scheduler.objects.node import Node
 

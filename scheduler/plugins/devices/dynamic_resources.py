@@ -25,7 +25,6 @@ from scheduler.framework.plugin import (
     EnqueueContext,
     FilterPlugin,
     NormalizePlugin,
-    PostFilterPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
@@ -38,7 +37,7 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
 )
-from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext
+from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext, PostFilterPlugin
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
 from scheduler.plugins.normalization import default_normalize
