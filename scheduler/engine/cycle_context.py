@@ -36,6 +36,9 @@ class Depth(Enum):
     """The same decision, but nothing is assumed."""
     EXPLAIN = "explain"
     """A preview that keeps why every other node was refused, and all scores where the decision scores."""
+    SCORE_ALL = "score all"
+    """Every node is looked at, and all that fit are scored, also where the decision needs neither: for comparing the
+    plugins' answers with kube-scheduler's."""
 
 
 class Assumptions(Protocol):

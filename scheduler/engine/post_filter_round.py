@@ -76,5 +76,7 @@ def _ask(
     if extenders.preempters and isinstance(plugin, Preempting):
         return (yield from ask_about_victims(plugin, asked, extenders))
     ask = plugin.post_filter if times is None else times.timing(plugin.post_filter, plugin.name, "PostFilter")
-    answer: PostFilterAnswer = ask(asked)
+    answer: object = ask(asked)
+    if not isinstance(answer, PostFilterAnswer):
+        raise TypeError(f"answered {type(answer).__name__}; a PostFilterAnswer is wanted")
     return answer

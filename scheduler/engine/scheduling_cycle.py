@@ -102,7 +102,7 @@ def _cycle(run: Run) -> Cycle:
     attempt.only_nodes = filters.only
 
     feasible = None
-    if run.pod.pod.status.nominated_node_name:
+    if run.pod.pod.status.nominated_node_name and run.depth is not Depth.SCORE_ALL:
         feasible = yield from _nominated_node(run)  # 3
     if feasible is None:
         feasible = _fitting(run)  # 4
@@ -120,9 +120,12 @@ def _cycle(run: Run) -> Cycle:
     if not len(feasible.rows):
         diagnosis = _diagnose(filters, feasible, _refused_where_nominated(run))
         return (yield from _no_fit(run, diagnosis))  # 7
-    if run.depth is Depth.EXPLAIN:
+    if run.depth in (Depth.EXPLAIN, Depth.SCORE_ALL):
         attempt.diagnosis = _explained(run, feasible)
-    row = int(feasible.rows[0]) if len(feasible.rows) == 1 else (yield from _best(run, feasible))  # 8
+    if len(feasible.rows) == 1 and run.depth is not Depth.SCORE_ALL:  # 8
+        row = int(feasible.rows[0])
+    else:
+        row = yield from _best(run, feasible)
     node = run.view.table.names[row]
     if run.depth is not Depth.DECIDE:
         attempt.node = node
@@ -367,7 +370,7 @@ def _best(run: Run, feasible: Feasible) -> Generator[Calls, Answers, int]:
         only_pre_scored = run_pre_score_only(run.profile, run.pod, run.view, feasible.rows, attempt.plugin_times)
     scores.refresh(run.pod, run.fragments, run.view, run.journal, run.filters)
     attempt.evaluated_scores = scores.evaluated | only_pre_scored if only_pre_scored else scores.evaluated
-    if feasible.is_whole_class and not run.extenders.scorers and run.depth is not Depth.EXPLAIN:
+    if feasible.is_whole_class and not run.extenders.scorers and run.depth in (Depth.DECIDE, Depth.PREVIEW):
         row = _best_of_class(run)
     else:
         row = yield from _best_of_some(run, feasible.rows)

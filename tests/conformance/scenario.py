@@ -79,7 +79,7 @@ def _answers(engine: Engine, pod: Pod) -> Answers:
     if waiting is not None and waiting.is_gated:
         answers.pre_enqueue = {"plugin": waiting.gating_plugin, "message": ", ".join(waiting.gating_reasons)}
         return answers
-    attempt, outcome = engine.preview(pod, NOW, Depth.EXPLAIN)
+    attempt, outcome = engine.preview(pod, NOW, Depth.SCORE_ALL)
     _read_filters(engine, attempt, answers)
     if isinstance(outcome, Placed):
         answers.scores = attempt.scores

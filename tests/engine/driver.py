@@ -24,6 +24,7 @@ from scheduler.messages.commands import (
     DeletePod,
     EvictPod,
     PatchPodStatus,
+    ReportProblem,
     RunPlugin,
     UpdateObject,
     WriteEvent,
@@ -299,6 +300,10 @@ class Cluster:
             if isinstance(command, WriteEvent) and command.regarding.name == name and command.reason == reason
         ]
 
+    def problems(self) -> list[str]:
+        """What the engine has reported for the log."""
+        return [command.message for command in self.sent if isinstance(command, ReportProblem)]
+
     def attempts(self, name: str) -> list[Attempt]:
         """All attempts that are over, in order."""
         return [
@@ -364,7 +369,7 @@ def _answerable(commands: Iterable[Command]) -> list[Answerable]:
     return [
         command
         for command in commands
-        if not isinstance(command, WriteEvent | RecordAttempt)
+        if not isinstance(command, WriteEvent | RecordAttempt | ReportProblem)
         and not (isinstance(command, RunPlugin) and command.point == "PostBind")
     ]
 

@@ -109,9 +109,9 @@ def test_a_victim_counts_against_the_budget_until_the_budget_itself_does_so() ->
     for kind in (PatchPodStatus, DeletePod):
         cluster.succeed(cluster.write(kind, "v-a"))
     in_flight = cluster.engine.room.victims_in_flight
-    assert [info.name for info in in_flight()] == ["v-a"], "gone, but the budget does not say so yet"
+    assert [info.name for info in in_flight(cluster.now)] == ["v-a"], "gone, but the budget does not say so yet"
     cluster.show(budget("guard", {"app": "web"}, allowed=1))
-    assert in_flight() == ()
+    assert in_flight(cluster.now) == ()
 
 
 def test_a_victim_without_a_change_of_a_budget_is_forgotten_in_the_end() -> None:
@@ -119,10 +119,10 @@ def test_a_victim_without_a_change_of_a_budget_is_forgotten_in_the_end() -> None
     assert try_high(cluster) == "a"
     for kind in (PatchPodStatus, DeletePod):
         cluster.succeed(cluster.write(kind, "v-a"))
-    assert cluster.engine.room.victims_in_flight()
+    assert cluster.engine.room.victims_in_flight(cluster.now)
     cluster.time += BUDGET_SECONDS
     cluster.schedule()
-    assert cluster.engine.room.victims_in_flight() == ()
+    assert cluster.engine.room.victims_in_flight(cluster.now) == ()
 
 
 # --- scope and preference ---------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from scheduler.engine.commands import Command
 from scheduler.engine.engine import Engine
 from scheduler.framework.events import ClusterEvent
 from scheduler.framework.plugin import NodeSubset, Plugin, Verdicts, Wait
-from scheduler.messages.commands import BindPod, PatchPodStatus, WriteEvent
+from scheduler.messages.commands import BindPod, PatchPodStatus, ReportProblem, WriteEvent
 from scheduler.messages.now import Now
 from scheduler.messages.status import Code, Refusal, unschedulable
 from scheduler.messages.stimuli import ObjectObserved, Synced, Tick
@@ -188,8 +188,9 @@ def test_an_unreserve_that_raises_does_not_keep_the_pod_from_its_back_off() -> N
 def test_a_pre_enqueue_plugin_that_answers_nonsense_holds_back_its_pod_only() -> None:
     Answering.answers = {"pre_enqueue": True}
     engine = engine_with("Answering")
-    assert {type(command) for command in commands_for(engine, pod("p"))} == {WriteEvent, PatchPodStatus}, "it is told"
-    assert any("Mine" in problem for problem in engine.facts.take_problems())
+    commands = commands_for(engine, pod("p"))
+    assert {type(command) for command in commands} == {WriteEvent, PatchPodStatus, ReportProblem}, "it is told"
+    assert any(isinstance(command, ReportProblem) and "Mine" in command.message for command in commands)
 
 
 def test_events_that_are_none_are_a_fault_of_the_configuration() -> None:

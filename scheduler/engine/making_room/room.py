@@ -139,11 +139,10 @@ class MakingRoom:
 
     def policy_of(self, pod: PodInfo, now: Now) -> PreemptionPolicy:
         """What the pod's preemption may do in an attempt that is made now."""
-        self._granted.forget_old(now)
         nominated = pod.pod.nominated_node_name
         has_budgets = bool(self._cache.objects.all(Kind.POD_DISRUPTION_BUDGET))
         standing = Standing(
-            victims_in_flight=self.victims_in_flight() if has_budgets else (),
+            victims_in_flight=self.victims_in_flight(now) if has_budgets else (),
             is_nominated_node_being_cleared=bool(nominated)
             and any(removal.node == nominated for removal in self._running.values()),
             is_full=len(self._running) >= self._limit,
@@ -169,8 +168,9 @@ class MakingRoom:
         """The waiting pods that should hear that this one has left its node; None = all of them."""
         return self._awaited.concerned_by(gone, self._is_strict)
 
-    def victims_in_flight(self) -> tuple[PodInfo, ...]:
+    def victims_in_flight(self, now: Now) -> tuple[PodInfo, ...]:
         """Victims whose removal is decided, but which the status of the budgets does not count as gone yet."""
+        self._granted.forget_old(now)
         victims = self._granted.uncounted
         for removal in self._running.values():
             victims |= removal.outstanding
