@@ -9,18 +9,18 @@ from random import Random
 from typing import Protocol
 
 from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.effects import Effect
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.cluster.row_journal import RowJournal
 from scheduler.cluster.view import View
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.extender_round import ExtenderRound
 from scheduler.engine.tickets import Tickets
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
-from scheduler.framework.classes.cache import ClassCache, Fragments, PodClass
+from scheduler.framework.classes.cache import ClassCache, PodClass
 from scheduler.framework.classes.filters import ClassFilters
-from scheduler.framework.plugin import Effect
+from scheduler.framework.classes.run import ClassRun
 from scheduler.framework.post_filter import Kept
 from scheduler.framework.preemption_policy import PreemptionPolicy
 from scheduler.framework.profile import Profile
@@ -104,9 +104,9 @@ class Run:
     now: Now
     depth: Depth
     view: View
-    journal: RowJournal
     pod_class: PodClass
-    fragments: Fragments
     filters: ClassFilters
+    of_class: ClassRun
+    """The same as the class cache sees it."""
     extenders: ExtenderRound
     clock: Laps

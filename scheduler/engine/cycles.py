@@ -15,7 +15,7 @@ from scheduler.engine.machine import Claims, Part
 from scheduler.engine.outcome import CycleOutcome
 from scheduler.engine.scheduling_cycle import Cycle, run_without_extenders, scheduling_cycle
 from scheduler.engine.tickets import CycleTicket
-from scheduler.framework.plugin_times import TIMED_CYCLES, PluginTimes, with_times
+from scheduler.framework.plugin_times import TIMED_CYCLES, PluginTimes
 from scheduler.framework.profile import Profile
 from scheduler.messages.commands import CallExtender
 from scheduler.messages.now import Now
@@ -62,7 +62,6 @@ class Cycles:
         """Try one pod. ``cycle_number``: how many pods have been tried; one in so many is timed plugin by plugin."""
         if cycle_number % TIMED_CYCLES == 1:
             attempt.plugin_times = PluginTimes(self._context.stopwatch)
-            profile = with_times(profile, attempt.plugin_times)
         cycle = scheduling_cycle(self._context, profile, self._as_nominated(queued.info), attempt, now)
         return self._go_on(_UnderWay(cycle, queued, profile, attempt), None, now)
 

@@ -287,7 +287,7 @@ class Engine:
 
     def _binding_failed(self, failed: BindingFailed, now: Now) -> Sequence[Step]:
         binding, failure, queued = failed.binding, failed.failure, failed.binding.queued
-        unreserve(self._context, binding.profile, binding.pod, binding.states)
+        unreserve(self._context, binding)
         queued.rejected_by(failure.unschedulable_plugins | failure.pending_plugins, failure.pending_plugins)
         fate = self.handlers.requeue_unbound(queued, binding.pod, not failure.is_error, now)
         return self.reports.attempt_failed(queued, binding.attempt, failure, fate, now)
@@ -412,7 +412,7 @@ class Engine:
         if paused is not None:
             self.queue.done(paused.uid)
         for binding in self.bindings.abandon_unsent():
-            unreserve(self._context, binding.profile, binding.pod, binding.states)
+            unreserve(self._context, binding)
             if self.cache.is_assumed(binding.pod.uid):
                 self.handlers.release(binding.pod.uid)
             self.queue.done(binding.pod.uid)

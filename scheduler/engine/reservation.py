@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import CycleContext, Run
 from scheduler.engine.error_texts import cause_of, failed_at
 from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
 from scheduler.framework.plugin import State, Wait
+from scheduler.framework.plugin_times import timed
 from scheduler.framework.profile import Profile
 from scheduler.messages.status import Code, Refusal, Skip
 
@@ -33,7 +37,7 @@ def assume_and_reserve(run: Run, node: str) -> CycleOutcome:
         failed = _permit(run, assumed, waits)
         run.clock.lap("Permit")
     if failed is not None:
-        unreserve(run.context, run.profile, assumed, run.filters.states)
+        unreserve(run.context, _Reserved(assumed, run.profile, run.attempt, run.filters.states))
         assumptions.release(assumed.uid)
         return failed
     run.attempt.node = node
@@ -46,7 +50,8 @@ def _reserve(run: Run, assumed: PodInfo) -> NotPlaced | None:
         if plugin.name in unconcerned:
             continue
         try:
-            answer = plugin.reserve(state_of(run.filters.states, plugin.name), assumed, view, node)
+            ask = timed(run.attempt.plugin_times, plugin.reserve, plugin.name, "Reserve")
+            answer = ask(state_of(run.filters.states, plugin.name), assumed, view, node)
             if not isinstance(answer, Refusal):
                 if answer:
                     run.context.assumptions.apply(answer)
@@ -64,7 +69,8 @@ def _permit(run: Run, assumed: PodInfo, waits: dict[str, float]) -> NotPlaced | 
         if plugin.name in unconcerned:
             continue
         try:
-            verdict = plugin.permit(state_of(run.filters.states, plugin.name), assumed, view, node)
+            ask = timed(run.attempt.plugin_times, plugin.permit, plugin.name, "Permit")
+            verdict = ask(state_of(run.filters.states, plugin.name), assumed, view, node)
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
             return NotPlaced(failed_at("Permit", plugin.name, cause_of(error)), is_error=True)
         if isinstance(verdict, Refusal):
@@ -74,18 +80,44 @@ def _permit(run: Run, assumed: PodInfo, waits: dict[str, float]) -> NotPlaced | 
     return None
 
 
-def unreserve(context: CycleContext, profile: Profile, assumed: PodInfo, states: States) -> None:
+@dataclass(frozen=True, slots=True)
+class _Reserved:
+    pod: PodInfo
+    profile: Profile
+    attempt: Attempt
+    states: States
+
+
+class Reserved(Protocol):
+    """A pod for which something may have been set aside."""
+
+    @property
+    def pod(self) -> PodInfo:
+        """With ``node_name`` set."""
+        ...
+
+    @property
+    def profile(self) -> Profile: ...
+
+    @property
+    def attempt(self) -> Attempt: ...
+
+    @property
+    def states(self) -> States: ...
+
+
+def unreserve(context: CycleContext, reserved: Reserved) -> None:
     """Ask every reserve plugin, in reverse order, to take back what it set aside; also those that never ran.
 
     One that raises does not keep the others from it.
     """
-    for plugin in reversed(profile.reserve_plugins):
+    pod, view = reserved.pod, context.cache.view
+    for plugin in reversed(reserved.profile.reserve_plugins):
         try:
-            context.assumptions.apply(
-                plugin.unreserve(state_of(states, plugin.name), assumed, context.cache.view, assumed.node_name)
-            )
+            ask = timed(reserved.attempt.plugin_times, plugin.unreserve, plugin.name, "Unreserve")
+            context.assumptions.apply(ask(state_of(reserved.states, plugin.name), pod, view, pod.node_name))
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
-            context.report(f"{assumed.key}: {failed_at('Unreserve', plugin.name, cause_of(error))}")
+            context.report(f"{pod.key}: {failed_at('Unreserve', plugin.name, cause_of(error))}")
 
 
 def state_of(states: States, name: str) -> State | None:

@@ -38,8 +38,10 @@ from scheduler.engine.reservation import assume_and_reserve
 from scheduler.engine.sampling import nodes_to_find, take_sample
 from scheduler.errors import PluginError
 from scheduler.framework.classes.cache import PodClass
-from scheduler.framework.classes.filters import FITS, OUTSIDE, ClassFilters
+from scheduler.framework.classes.filters import ClassFilters
+from scheduler.framework.classes.first_refusals import FITS, OUTSIDE
 from scheduler.framework.classes.nominated_overlay import NominatedOverlay
+from scheduler.framework.classes.run import ClassRun
 from scheduler.framework.diagnosis import NOT_LOOKED_AT, Diagnosis, fit_error_text, outside_node_set
 from scheduler.framework.node_filter import filter_with_nominated, rivals
 from scheduler.framework.post_filter import PostFilterContext
@@ -70,9 +72,6 @@ def scheduling_cycle(
     except Exception as error:  # noqa: BLE001 - our own fault: this pod waits for its back-off, all others go on
         context.report(f"{pod.key}: the attempt broke off: {error!r}")
         return NotPlaced(cause_of(error), is_error=True)
-    finally:
-        if attempt.plugin_times is not None:
-            attempt.plugin_times.stop()
 
 
 def _begin(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now, depth: Depth) -> Run:
@@ -83,18 +82,16 @@ def _begin(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
     if extenders.is_needed:
         # Answers are awaited while the live state goes on: this cycle keeps to one picture, and to answers of its own.
         view, journal, pod_class = view.frozen(), RowJournal(), PodClass(profile, pod_class.unconcerned)
-    attempt.was_class_known = pod_class.uses > 1
-    filters = pod_class.filters
-    if attempt.plugin_times is not None:
-        attempt.plugin_times.start(filters, pod_class.scores)
+    attempt.was_class_known = pod_class.is_known
+    of_class = ClassRun(pod, fragments, view, journal, attempt.plugin_times)
     return Run(
-        context, profile, pod, attempt, now, depth, view, journal, pod_class, fragments, filters, extenders, clock
+        context, profile, pod, attempt, now, depth, view, pod_class, pod_class.filters, of_class, extenders, clock
     )
 
 
 def _cycle(run: Run) -> Cycle:
     attempt, filters = run.attempt, run.filters
-    filters.refresh_pre_filters(run.pod, run.fragments, run.view)  # 2
+    filters.refresh_pre_filters(run.of_class)  # 2
     attempt.evaluated = filters.evaluated
     run.clock.lap("PreFilter")
     if filters.pre_refusal is not None:
@@ -213,7 +210,7 @@ def _refused_where_nominated(run: Run) -> tuple[int, Refusal] | None:
 
 def _fitting(run: Run) -> Feasible:
     filters = run.filters
-    filters.refresh_rows(run.pod, run.view, run.journal)
+    filters.refresh_rows(run.of_class)
     feasible = Feasible(filters.feasible_rows, is_whole_class=True)
     if len(run.context.nominator.nodes):
         feasible.refusals = _refused_beside_nominated(run)
@@ -230,7 +227,7 @@ def _refused_beside_nominated(run: Run) -> dict[int, Refusal]:
     overlay = overlays.get(run.pod.priority)
     if overlay is None:
         overlay = overlays[run.pod.priority] = NominatedOverlay(run.profile.filter_plugins)
-    return overlay.refusals(run.pod, run.filters, run.view, run.journal, run.context.nominator)
+    return overlay.refusals(run.of_class, run.filters, run.context.nominator)
 
 
 def _error_among(refusals: Collection[Refusal]) -> Refusal | None:
@@ -318,7 +315,7 @@ def _explained(run: Run, feasible: Feasible) -> Diagnosis | None:
     """Why the other nodes were refused, of an attempt that found one; also where the nominated node was enough. None
     where a plugin raises on nodes that the decision does not look at."""
     try:
-        run.filters.refresh_rows(run.pod, run.view, run.journal)
+        run.filters.refresh_rows(run.of_class)
     except PluginError:
         return None
     return _diagnose(run.filters, feasible)
@@ -366,9 +363,9 @@ def _best(run: Run, feasible: Feasible) -> Generator[Calls, Answers, int]:
     """The row with the best total. Brings the class's scores up to date."""
     attempt, scores = run.attempt, run.pod_class.scores
     only_pre_scored = None
-    if run.profile.pre_score_only_plugins:
-        only_pre_scored = run_pre_score_only(run.profile, run.pod, run.view, feasible.rows, attempt.plugin_times)
-    scores.refresh(run.pod, run.fragments, run.view, run.journal, run.filters)
+    if run.profile.pre_score_only_plugins and run.profile.score_plugins:
+        only_pre_scored = run_pre_score_only(run.profile.pre_score_only_plugins, run.of_class, feasible.rows)
+    scores.refresh(run.of_class, run.filters.first)
     attempt.evaluated_scores = scores.evaluated | only_pre_scored if only_pre_scored else scores.evaluated
     if feasible.is_whole_class and not run.extenders.scorers and run.depth in (Depth.DECIDE, Depth.PREVIEW):
         row = _best_of_class(run)
@@ -390,7 +387,7 @@ def _best_of_class(run: Run) -> int:
 
 def _best_of_some(run: Run, rows: npt.NDArray[np.int64]) -> Generator[Calls, Answers, int]:
     """The row, among these; what each of them scores is kept."""
-    totals, shares = run.pod_class.scores.rank(run.pod, run.view, rows)
+    totals, shares = run.pod_class.scores.rank(run.of_class, rows)
     names = [run.view.table.names[row] for row in rows.tolist()]
     run.attempt.scores = {plugin: dict(zip(names, share.tolist(), strict=True)) for plugin, share in shares.items()}
     if run.extenders.scorers:

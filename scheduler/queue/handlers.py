@@ -12,9 +12,9 @@ from enum import Enum
 from typing import Protocol
 
 from scheduler.cluster.cache import ClusterCache, Confirmation
+from scheduler.cluster.effects import Effect
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Action, ClusterEvent
-from scheduler.framework.plugin import Effect
 from scheduler.framework.post_filter import CLEAR_NOMINATION, Nomination, NominationMode
 from scheduler.messages.now import Now
 from scheduler.objects.kinds import Kind
@@ -314,7 +314,7 @@ class EventHandlers:
     def apply(self, effects: Iterable[Effect]) -> None:
         """What Reserve and Unreserve ask for."""
         for effect in effects:
-            self._cache.volumes.apply(effect)
+            self._cache.apply(effect)
 
     # --- failed attempts ----------------------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ from scheduler.messages.stimuli import (
     Tick,
     WriteFinished,
 )
-from scheduler.objects.kinds import Kind, decode
+from scheduler.objects.kinds import READ_KINDS, Kind, decode
 from scheduler.objects.meta import Condition
 from scheduler.objects.timestamps import format_seconds
 from scheduler.simulate.world_facts import Document, Facts, Refused, is_over
@@ -135,7 +135,7 @@ class World:
         self._confirmed.clear()
         self._seen.clear()
         self.engine = self._factory(self.now, self.seed + self._life)
-        for kind in _LIST_ORDER:
+        for kind in READ_KINDS:
             self.break_watch(kind)
         self._feed(Synced())
 
@@ -373,6 +373,3 @@ class World:
 def _stated(condition: Condition) -> Document:
     found: Document = msgspec.to_builtins(condition)
     return found
-
-
-_LIST_ORDER = (*(kind for kind in Kind if kind not in (Kind.POD, Kind.PRIORITY_CLASS, Kind.LEASE)), Kind.POD)
