@@ -15,6 +15,7 @@ from typing import Protocol
 import structlog
 
 from scheduler.engine.commands import Command
+from scheduler.framework.plugin import WaitingPod
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ShutdownRequested, Stimulus, Tick
 
@@ -34,6 +35,10 @@ class EnginePort(Protocol):
 
     def schedule_one(self, now: Now) -> Sequence[Command] | None:
         """Take one pod and decide. None: there is nothing to take."""
+        ...
+
+    def waiting_pods(self, plugin: str) -> Sequence[WaitingPod]:
+        """The pods that wait for this plugin in Permit."""
         ...
 
     def next_deadline(self) -> float | None:

@@ -21,6 +21,7 @@ import structlog
 
 from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
 from scheduler.controller.beside.shadow import ShadowWriter
+from scheduler.controller.calls.background import BackgroundParts, PluginInbox
 from scheduler.controller.calls.extender_calls import ExtenderCalls
 from scheduler.controller.calls.plugin_calls import PluginCalls
 from scheduler.controller.dispatch import Dispatcher
@@ -142,6 +143,8 @@ class Shell:
         )
         self.extenders = ExtenderCalls(lambda answer: self.loop.feed_one(answer), parts.extender_ssl)
         self.plugins = PluginCalls(lambda finished: self.loop.feed_one(finished), parts.plugin_calls)
+        inbox = PluginInbox(parts.engine.waiting_pods, lambda stimulus: self.loop.feed_one(stimulus))
+        self.background = BackgroundParts(inbox, parts.background)
         self.refusals = KubeletRefusals(
             self.client, lambda stimuli: self.loop.feed(stimuli), self._node_named, self.metrics.kubelet_refusals
         )
@@ -231,6 +234,7 @@ class Shell:
         gc.freeze()
         self._is_synced = True
         self.loop.feed_one(Synced())
+        self._start_background()
         if self._settings.reconcile_seconds > 0:
             reconciling = partial(self.reconciler.run, self._settings.reconcile_seconds)
             self._tasks.start("reconciliation", reconciling, is_vital=False)
@@ -254,6 +258,13 @@ class Shell:
         if self._settings.delay_cache_until_active:
             self._start_reflectors()
         self.loop.wake()
+        self._start_background()
+
+    def _start_background(self) -> None:
+        """The plugins' parts that run beside the decisions: only where, and once, this replica schedules."""
+        is_deciding = self._is_synced and self._leadership.is_held() and not self._is_stopping
+        if is_deciding and not self._settings.is_shadow:
+            self.background.start()
 
     def _start_operator(self) -> None:
         if not self._settings.operator.enabled:
@@ -294,6 +305,7 @@ class Shell:
         """In order: no more pods, binds settled, lease released, kopf stopped."""
         self._is_stopping = True
         self.loop.stop_popping()
+        await self.background.stop()
         if not await self.writer.settle(self._settings.settle_seconds):
             log.warning("Writes still open are left to the API server", writes=self.writer.open_writes)
         await self.events.settle(EVENT_SETTLE_SECONDS)
@@ -313,6 +325,7 @@ class Shell:
         await self.writer.close()
         await self.events.close()
         await self.extenders.close()
+        await self.background.stop()
         await self.plugins.close()
         if self._election is not None:
             await self._election.stop(THREAD_STOP_SECONDS)
@@ -330,8 +343,6 @@ class Shell:
     def _after_slice(self) -> None:
         if self.journal is not None:
             self.journal.flush()
-        if self._parts.on_slice is not None:
-            self._parts.on_slice()
 
     def _may_pop(self) -> bool:
         return self._is_synced and self.writer.has_room and self.events.has_room and self._leadership.is_held()
@@ -427,6 +438,7 @@ class Shell:
     def _reloader(self, prepare: Prepare) -> ConfigurationReloader:
         def taken(new: NewConfiguration) -> None:
             self.plugins.add(new.plugin_calls)
+            self.background.replace(new.background)
             self.server.component_config = new.component_config
             self.loop.wake()
 

@@ -15,6 +15,7 @@ from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.nominator import Nominator
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import AttemptMemory
+from scheduler.engine.binding import BindingState
 from scheduler.engine.binding_cycle import BindingCycles
 from scheduler.engine.commands import Command
 from scheduler.engine.cycle_context import CycleContext, Depth
@@ -53,6 +54,7 @@ from scheduler.engine.tickets import BindingTicket, CycleTicket, Tickets, Victim
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
 from scheduler.framework.classes.cache import ClassCache
+from scheduler.framework.plugin import WaitingPod
 from scheduler.framework.post_filter import Kept
 from scheduler.framework.profile import Profile
 from scheduler.messages.commands import ReportProblem, ReportRepairs, WriteEvent
@@ -280,17 +282,18 @@ class Engine:
         self.attempts.remember(ended.attempt)
         making_room = self._drain(self.room.decided(queued.info, outcome, now), now)
         if isinstance(outcome, Placed):
-            return self.bindings.start(queued, ended.profile, ended.attempt, outcome, now)
+            return [*self.bindings.start(queued, ended.profile, ended.attempt, outcome, now), *outcome.requests]
         queued.rejected_by(outcome.unschedulable_plugins | outcome.pending_plugins, outcome.pending_plugins)
         fate = self.handlers.requeue_failed(queued, outcome.nomination, now)
-        return [*self.reports.attempt_failed(queued, ended.attempt, outcome, fate, now), *making_room]
+        reports = self.reports.attempt_failed(queued, ended.attempt, outcome, fate, now)
+        return [*reports, *making_room, *outcome.requests]
 
     def _binding_failed(self, failed: BindingFailed, now: Now) -> Sequence[Step]:
         binding, failure, queued = failed.binding, failed.failure, failed.binding.queued
-        unreserve(self._context, binding)
+        requests = unreserve(self._context, binding)
         queued.rejected_by(failure.unschedulable_plugins | failure.pending_plugins, failure.pending_plugins)
         fate = self.handlers.requeue_unbound(queued, binding.pod, not failure.is_error, now)
-        return self.reports.attempt_failed(queued, binding.attempt, failure, fate, now)
+        return [*self.reports.attempt_failed(queued, binding.attempt, failure, fate, now), *requests]
 
     def _attempt_settled(self, step: AttemptSettled, _now: Now) -> Sequence[Step]:
         self.queue.done(step.uid)
@@ -430,6 +433,14 @@ class Engine:
     def attempt_of(self, key: str) -> Attempt | None:
         """The last attempt at a pod (``namespace/name``), while it is remembered."""
         return self.attempts.of(key)
+
+    def waiting_pods(self, plugin: str) -> Sequence[WaitingPod]:
+        """The pods that wait for this plugin in Permit, those that have waited longest first."""
+        return [
+            WaitingPod(binding.pod, binding.pod.node_name)
+            for binding in self.bindings.under_way
+            if binding.state is BindingState.PERMIT_WAIT and plugin in binding.waits
+        ]
 
     def check(self) -> None:
         """Raise InvariantViolation unless every part, and what the parts know of each other, is consistent."""

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
+from scheduler.cluster.effects import Effect
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
-from scheduler.engine.cycle_context import CycleContext, Run
+from scheduler.engine.cycle_context import Assumptions, CycleContext, Run
 from scheduler.engine.error_texts import cause_of, failed_at
-from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
+from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed, PodRequest
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
-from scheduler.framework.plugin import State, Wait
+from scheduler.framework.plugin import (
+    ActivatePods,
+    AllowWaiting,
+    Permitted,
+    PluginRequest,
+    RejectWaiting,
+    State,
+    Wait,
+)
 from scheduler.framework.plugin_times import timed
 from scheduler.framework.profile import Profile
 from scheduler.messages.status import Code, Refusal, Skip
+from scheduler.messages.stimuli import PermitDecided, PodsActivated
 
 MAX_PERMIT_WAIT_SECONDS = 15 * 60.0
 
@@ -31,20 +43,21 @@ def assume_and_reserve(run: Run, node: str) -> CycleOutcome:
     assumptions = run.context.assumptions
     assumptions.assume(assumed)
     waits: dict[str, float] = {}
-    failed = _reserve(run, assumed)
+    requests: list[PodRequest] = []
+    failed = _reserve(run, assumed, requests)
     run.clock.lap("Reserve")
     if failed is None:
-        failed = _permit(run, assumed, waits)
+        failed = _permit(run, assumed, waits, requests)
         run.clock.lap("Permit")
     if failed is not None:
-        unreserve(run.context, _Reserved(assumed, run.profile, run.attempt, run.filters.states))
+        requests += unreserve(run.context, _Reserved(assumed, run.profile, run.attempt, run.filters.states))
         assumptions.release(assumed.uid)
-        return failed
+        return msgspec.structs.replace(failed, requests=tuple(requests)) if requests else failed
     run.attempt.node = node
-    return Placed(assumed, run.filters.states, run.pod_class.unconcerned, waits)
+    return Placed(assumed, run.filters.states, run.pod_class.unconcerned, waits, tuple(requests))
 
 
-def _reserve(run: Run, assumed: PodInfo) -> NotPlaced | None:
+def _reserve(run: Run, assumed: PodInfo, requests: list[PodRequest]) -> NotPlaced | None:
     view, node, unconcerned = run.context.cache.view, assumed.node_name, run.pod_class.unconcerned
     for plugin in run.profile.reserve_plugins:
         if plugin.name in unconcerned:
@@ -54,7 +67,7 @@ def _reserve(run: Run, assumed: PodInfo) -> NotPlaced | None:
             answer = ask(state_of(run.filters.states, plugin.name), assumed, view, node)
             if not isinstance(answer, Refusal):
                 if answer:
-                    run.context.assumptions.apply(answer)
+                    requests += _carry_out(answer, plugin.name, run.context.assumptions)
                 continue
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
             return NotPlaced(failed_at("Reserve", plugin.name, cause_of(error)), is_error=True)
@@ -62,7 +75,7 @@ def _reserve(run: Run, assumed: PodInfo) -> NotPlaced | None:
     return None
 
 
-def _permit(run: Run, assumed: PodInfo, waits: dict[str, float]) -> NotPlaced | None:
+def _permit(run: Run, assumed: PodInfo, waits: dict[str, float], requests: list[PodRequest]) -> NotPlaced | None:
     """``waits`` is filled with the plugins that say wait, and the seconds that they ask for."""
     view, node, unconcerned = run.context.cache.view, assumed.node_name, run.pod_class.unconcerned
     for plugin in run.profile.permit_plugins:
@@ -77,6 +90,8 @@ def _permit(run: Run, assumed: PodInfo, waits: dict[str, float]) -> NotPlaced | 
             return _rejected(verdict, plugin.name, "Permit")
         if isinstance(verdict, Wait):
             waits[plugin.name] = min(verdict.timeout_seconds, MAX_PERMIT_WAIT_SECONDS)
+        if isinstance(verdict, Wait | Permitted):
+            requests += [_signed(request, plugin.name) for request in verdict.requests]
     return None
 
 
@@ -106,18 +121,40 @@ class Reserved(Protocol):
     def states(self) -> States: ...
 
 
-def unreserve(context: CycleContext, reserved: Reserved) -> None:
+def unreserve(context: CycleContext, reserved: Reserved) -> list[PodRequest]:
     """Ask every reserve plugin, in reverse order, to take back what it set aside; also those that never ran.
 
-    One that raises does not keep the others from it.
+    One that raises does not keep the others from it. Returns what they ask about other pods.
     """
+    requests: list[PodRequest] = []
     pod, view = reserved.pod, context.cache.view
     for plugin in reversed(reserved.profile.reserve_plugins):
         try:
             ask = timed(reserved.attempt.plugin_times, plugin.unreserve, plugin.name, "Unreserve")
-            context.assumptions.apply(ask(state_of(reserved.states, plugin.name), pod, view, pod.node_name))
+            answer = ask(state_of(reserved.states, plugin.name), pod, view, pod.node_name)
+            requests += _carry_out(answer, plugin.name, context.assumptions)
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
             context.report(f"{pod.key}: {failed_at('Unreserve', plugin.name, cause_of(error))}")
+    return requests
+
+
+def _carry_out(answer: Iterable[Effect | PluginRequest], plugin: str, assumptions: Assumptions) -> list[PodRequest]:
+    """Apply the effects; the requests are for the engine, after this step."""
+    requests: list[PodRequest] = []
+    for each in answer:
+        if isinstance(each, AllowWaiting | RejectWaiting | ActivatePods):
+            requests.append(_signed(each, plugin))
+        else:
+            assumptions.apply((each,))
+    return requests
+
+
+def _signed(request: PluginRequest, plugin: str) -> PodRequest:
+    if isinstance(request, ActivatePods):
+        return PodsActivated(request.keys)
+    if isinstance(request, AllowWaiting):
+        return PermitDecided(request.uid, plugin, True)
+    return PermitDecided(request.uid, plugin, False, request.message)
 
 
 def state_of(states: States, name: str) -> State | None:

@@ -224,12 +224,40 @@ class NormalizePlugin(ScorePlugin):
         raise NotImplementedError
 
 
+@dataclass(frozen=True, slots=True)
+class AllowWaiting:
+    """The pod of this UID, which waits for the plugin in Permit, may go on. Nothing happens to any other pod."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class RejectWaiting:
+    """The pod of this UID, which waits for the plugin in Permit, is rejected. Nothing happens to any other pod."""
+
+    uid: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ActivatePods:
+    """These pods (``namespace/name``) are tried at once, whatever their back-off; gates still apply."""
+
+    keys: tuple[str, ...]
+
+
+PluginRequest = AllowWaiting | RejectWaiting | ActivatePods
+"""What a plugin asks about other pods. The engine does it after the step in which it is asked."""
+
+
 class ReservePlugin(Plugin):
-    def reserve(self, state: State | None, pod: PodInfo, view: View, node: str) -> tuple[Effect, ...] | Refusal:
+    def reserve(
+        self, state: State | None, pod: PodInfo, view: View, node: str
+    ) -> tuple[Effect | PluginRequest, ...] | Refusal:
         """What is to be set aside for the pod on the node. The engine applies the effects."""
         raise NotImplementedError
 
-    def unreserve(self, state: State | None, pod: PodInfo, view: View, node: str) -> tuple[Effect, ...]:
+    def unreserve(self, state: State | None, pod: PodInfo, view: View, node: str) -> tuple[Effect | PluginRequest, ...]:
         """What takes it back. Called for every reserve plugin, also for those that never ran: must be idempotent."""
         raise NotImplementedError
 
@@ -239,10 +267,19 @@ class Wait:
     """Permit's "not yet": the pod waits, assumed on its node, at most ``timeout_seconds`` (15 minutes at the most)."""
 
     timeout_seconds: float
+    requests: tuple[PluginRequest, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Permitted:
+    """Permit's yes, with requests about other pods."""
+
+    requests: tuple[PluginRequest, ...] = ()
 
 
 class PermitPlugin(Plugin):
-    def permit(self, state: State | None, pod: PodInfo, view: View, node: str) -> Wait | Refusal | None:
+    def permit(self, state: State | None, pod: PodInfo, view: View, node: str) -> Wait | Permitted | Refusal | None:
+        """None is yes. See ``BackgroundPlugin`` for a decision that comes later."""
         raise NotImplementedError
 
 
@@ -326,6 +363,49 @@ class BindContext:
     pod: PodInfo
     node: str
     client: ApiPort
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPod:
+    """A pod that waits for a plugin in Permit."""
+
+    pod: PodInfo
+    node: str
+
+
+class PluginHandle(Protocol):
+    """What a ``BackgroundPlugin`` may ask and do. Requests are carried out before the call returns."""
+
+    @property
+    def client(self) -> ApiPort: ...
+
+    def waiting_pods(self) -> Sequence[WaitingPod]:
+        """The pods that wait for this plugin in Permit, those that have waited longest first."""
+        ...
+
+    def allow(self, uid: str) -> None:
+        """The pod need not wait for this plugin any more."""
+        ...
+
+    def reject(self, uid: str, message: str = "") -> None:
+        """The pod is rejected, and goes back to the queue."""
+        ...
+
+    def activate(self, *keys: str) -> None:
+        """Try these pods (``namespace/name``) at once, whatever their back-off."""
+        ...
+
+
+class BackgroundPlugin(Plugin):
+    """A plugin with a part that runs beside the decisions, on the replica that schedules."""
+
+    async def run(self, handle: PluginHandle) -> None:
+        """Started when this replica begins to schedule, cancelled when it stops, and when a reload replaces the plugin.
+
+        Runs in the shell and may await; one that raises is named in the log, and started again after a while. One that
+        returns is done.
+        """
+        raise NotImplementedError
 
 
 class EnqueueContext(Protocol):
