@@ -41,6 +41,7 @@ from scheduler.engine.internal import (
     NominationChanged,
     ObjectLearned,
     PodBound,
+    PodsReady,
     RejectWaiting,
     Step,
     VictimSettled,
@@ -195,6 +196,7 @@ class Engine:
             CancelBinding: self._cancel_binding,
             VictimSettled: self.room.settled,
             NominationChanged: self._nomination_changed,
+            PodsReady: self._pods_ready,
             PodsActivated: self._pods_activated,
             PermitDecided: self.bindings.permit_decided,
         }
@@ -311,6 +313,10 @@ class Engine:
 
     def _nomination_changed(self, step: NominationChanged, now: Now) -> Sequence[Step]:
         return self.reports.nomination_changed(step.pod, step.node, now)
+
+    def _pods_ready(self, step: PodsReady, now: Now) -> Sequence[Step]:
+        self.queue.wake(step.keys, now)
+        return ()
 
     def _pods_activated(self, step: PodsActivated, now: Now) -> Sequence[Step]:
         self.queue.activate(step.keys, now)

@@ -77,6 +77,12 @@ class VictimSettled(msgspec.Struct, frozen=True):
     victim_uid: str
 
 
+class PodsReady(msgspec.Struct, frozen=True):
+    """The room that these pods (``namespace/name``) wait for may be free."""
+
+    keys: Sequence[str]
+
+
 class NominationChanged(msgspec.Struct, frozen=True):
     """The pod's nominated node is to be written to its status; "" clears it."""
 
@@ -94,6 +100,7 @@ Internal = (
     | CancelBinding
     | VictimSettled
     | NominationChanged
+    | PodsReady
     | PodsActivated
     | PermitDecided
 )

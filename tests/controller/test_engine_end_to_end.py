@@ -21,6 +21,7 @@ from scheduler.controller.settings import (
 )
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.credentials import CredentialSource
+from scheduler.engine.attempt import Attempt
 from scheduler.user_plugins.calls import background_calls
 from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
 
@@ -60,16 +61,12 @@ async def test_a_permit_plugins_background_part_lets_waiting_pods_in_and_sends_o
         serving=ServingSettings(port=0),
         operator=OperatorOptions(enabled=False),
     )
-    shell = Shell(
-        settings,
-        Parts(
-            engine,
-            gauges=GaugesOfEngine(engine),
-            background=calls,
-            observers=(lambda attempt: messages.append(attempt.message),),
-        ),
-        {},
-    )
+
+    def observe(attempt: Attempt) -> None:
+        messages.append(attempt.message)
+
+    parts = Parts(engine, gauges=GaugesOfEngine(engine), background=calls, observers=(observe,))
+    shell = Shell(settings, parts, {})
     running = asyncio.create_task(shell.run())
     try:
         await create(client, "/api/v1/nodes", node_document("n1"))

@@ -14,6 +14,7 @@ import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.compose import build_engine, build_profiles
+from scheduler.config.feature_gates import parse_feature_gates
 from scheduler.config.loading import load
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.commands import Command, RecordAttempt
@@ -59,7 +60,8 @@ Answerable = BindPod | PatchPodStatus | DeletePod | EvictPod | UpdateObject | Ru
 
 class Cluster:
     """``plugins`` are added to the default ones, after them. ``profile``, ``tandem``, ``configuration``: fields of the
-    configuration files. Pods terminate at once when deleted, unless they are in ``lingering``."""
+    configuration files; ``gates``: the flag of the feature gates. Pods terminate at once when deleted, unless they are
+    in ``lingering``."""
 
     def __init__(
         self,
@@ -69,6 +71,7 @@ class Cluster:
         tandem: Mapping[str, Any] | None = None,
         seed: int = 1,
         first: bool = False,
+        gates: str = "",
     ) -> None:
         self.time = START
         self.sent: list[Command] = []
@@ -96,7 +99,8 @@ class Cluster:
         ]
         if tandem is not None:
             documents.append({"apiVersion": "tandem.scheduling/v1alpha1", "kind": "TandemConfiguration", **tandem})
-        loaded = load("\n---\n".join(msgspec.json.encode(document).decode() for document in documents))
+        text = "\n---\n".join(msgspec.json.encode(document).decode() for document in documents)
+        loaded = load(text, gates=parse_feature_gates(gates)) if gates else load(text)
         self.profiles = build_profiles(loaded, registry(plugins))
         self.engine = build_engine(loaded, started=self.now, seed=seed, stopwatch=lambda: 0.0, profiles=self.profiles)
         self.feed(Synced())

@@ -24,7 +24,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.tandem import PDBPolicy, PreemptionMode, PreemptionSettings
 from scheduler.engine.deadlines import Deadlines, NominationDeadline, RoundEnd, SuspensionEnd
 from scheduler.engine.failure import reference
-from scheduler.engine.internal import CancelBinding, NominationChanged, ObjectLearned, Step, VictimSettled
+from scheduler.engine.internal import CancelBinding, NominationChanged, ObjectLearned, PodsReady, Step, VictimSettled
 from scheduler.engine.machine import Claims, Part, ReadsBindings, ReadsCache, ReadsNominations, ReadsPods
 from scheduler.engine.making_room.awaited_victims import AwaitedVictims
 from scheduler.engine.making_room.granted import GrantedDeletions
@@ -322,8 +322,11 @@ class MakingRoom:
         return self._remove(removal, last, now)
 
     def _end(self, removal: Removal, now: Now) -> list[Step]:
-        """However it ended, the preemptor is tried again. kube-scheduler 1.36 does so after a failure only: where the
-        last victim was gone already, or was never bound, no event comes that would wake the pod (trap 29)."""
+        """However it ended, the preemptor is tried again; after a failure at once, whatever its back-off.
+
+        kube-scheduler 1.36 does so after a failure only: where the last victim was gone already, or was never bound, no
+        event comes that would wake the pod (trap 29).
+        """
         preemptor, last = removal.preemptor, removal.last.uid
         del self._running[preemptor.uid]
         self._held.discard(preemptor.uid)
@@ -340,10 +343,11 @@ class MakingRoom:
             self._awaited.await_end(removal, left)
         else:
             removal.become(RemovalState.OVER)
-            steps += [PodsActivated((preemptor.key,)), *self._try_all_nominated_to((removal.node,))]
+            again = PodsActivated if removal.has_failed else PodsReady
+            steps += [again((preemptor.key,)), *self._try_all_nominated_to((removal.node,))]
         # One for the place that is free; all with the last, since some may have found room in another way meanwhile.
         free = list(self._put_off)[: 1 if self._running else None]
-        steps += [PodsActivated((self._put_off.pop(uid).key,)) for uid in free]
+        steps += [PodsReady((self._put_off.pop(uid).key,)) for uid in free]
         return steps
 
     def _not_gone_yet(self, removal: Removal) -> list[str]:
@@ -368,7 +372,7 @@ class MakingRoom:
     def _try_all_nominated_to(self, nodes: Iterable[str], but: str = "") -> list[Step]:
         """Others may have waited for the same victims, and none of them must do so for ever."""
         keys = [pod.key for node in nodes for pod in self._nominator.pods_for_node(node) if pod.uid != but]
-        return [PodsActivated(tuple(keys))] if keys else []
+        return [PodsReady(tuple(keys))] if keys else []
 
     def _clear_lower_nominations(self, preemptor: PodInfo, node: str) -> list[Step]:
         """Less important pods that counted on this node must look again."""
