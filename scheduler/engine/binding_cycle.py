@@ -23,20 +23,18 @@ from scheduler.engine.deadlines import (
     PermitDeadline,
     PreBindPoll,
 )
-from scheduler.engine.error_texts import cause_of, failed_at
+from scheduler.engine.error_texts import failed_at, go_duration
 from scheduler.engine.internal import AttemptSettled, BindingFailed, NominationChanged, PodBound, Step
 from scheduler.engine.machine import Claims, Part, ReadsView
 from scheduler.engine.outcome import NotPlaced, Placed
-from scheduler.engine.reservation import state_of
+from scheduler.engine.pre_bind import ask_progress, pre_bind_failed, pre_flight
 from scheduler.engine.tickets import BindingTicket, Tickets
 from scheduler.extenders.extender import Extender, ExtenderError
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
-from scheduler.framework.plugin import PreFlight
-from scheduler.framework.plugin_times import timed
 from scheduler.framework.profile import Profile
 from scheduler.messages.commands import BindPod, CallExtender, RunPlugin, WriteEvent
 from scheduler.messages.now import Now
-from scheduler.messages.status import Code, Refusal, unschedulable
+from scheduler.messages.status import Code, unschedulable
 from scheduler.messages.stimuli import ExtenderAnswered, PermitDecided, PluginFinished, WriteFinished
 from scheduler.queue.queued_pod import QueuedPod
 
@@ -48,7 +46,6 @@ MAX_BIND_AGAIN_SECONDS = 16.0
 """A bind whose outcome is unknown is sent again after the first, doubled each time up to the second."""
 
 DEFAULT_BINDER = "DefaultBinder"
-DEADLINE_EXCEEDED = "context deadline exceeded"
 PREEMPTED = "preempted by DefaultPreemption"
 PREEMPTED_WAITING = "waiting on permit for pod: preempted"
 
@@ -98,7 +95,7 @@ class BindingCycles:
         binding = Binding(queued, placed.pod, profile, attempt, placed.states, waits=placed.waits)
         self._by_uid[placed.pod.uid] = binding
         steps: list[Step] = []
-        problem = self._pre_flight(binding, placed.unconcerned)
+        problem = pre_flight(binding, placed.unconcerned, self._cache.view)
         if problem is not None:
             return self._fail(binding, problem)
         if (binding.work or binding.waits) and self._nomination_differs(binding):
@@ -111,23 +108,6 @@ class BindingCycles:
                 self._deadlines.set(PermitDeadline(binding.pod.uid, plugin), now.monotonic + seconds)
             return steps
         return steps + self._after_permit(binding, now)
-
-    def _pre_flight(self, binding: Binding, unconcerned: frozenset[str]) -> NotPlaced | None:
-        states, pod, view = binding.states, binding.pod, self._cache.view
-        times = binding.attempt.plugin_times
-        for plugin in binding.profile.pre_bind_plugins:
-            if plugin.name in unconcerned:
-                continue
-            try:
-                ask = timed(times, plugin.pre_bind_pre_flight, plugin.name, "PreBindPreFlight")
-                answer = ask(state_of(states, plugin.name), pod, view, pod.node_name)
-            except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
-                return NotPlaced(failed_at("PreBindPreFlight", plugin.name, cause_of(error)), is_error=True)
-            if isinstance(answer, Refusal):
-                return NotPlaced(failed_at("PreBindPreFlight", plugin.name, answer.message), is_error=True)
-            if isinstance(answer, PreFlight):
-                binding.work.append((plugin, answer))
-        return None
 
     @staticmethod
     def _nomination_differs(binding: Binding) -> bool:
@@ -227,20 +207,9 @@ class BindingCycles:
         binding = self._by_uid.get(deadline.uid)
         if binding is None or binding.state is not BindingState.PRE_BIND_WAIT:
             return []
-        for name, (plugin, flight) in list(binding.running.items()):
-            try:
-                answer = plugin.pre_bind_progress(
-                    state_of(binding.states, name), binding.pod, self._cache.view, binding.pod.node_name
-                )
-            except Exception as error:  # noqa: BLE001
-                return self._fail(binding, _pre_bind_failed(name, cause_of(error)))
-            if isinstance(answer, Refusal):
-                return self._fail(binding, _pre_bind_failed(name, answer.message))
-            if answer:
-                del binding.running[name]
-            elif now.monotonic >= binding.give_up_at.get(name, now.monotonic):
-                text = f"{flight.doing}: {DEADLINE_EXCEEDED}" if flight.doing else DEADLINE_EXCEEDED
-                return self._fail(binding, _pre_bind_failed(name, text))
+        problem = ask_progress(binding, self._cache.view, now)
+        if problem is not None:
+            return self._fail(binding, problem)
         if binding.running:
             self._await_progress(binding, now)
             return []
@@ -290,7 +259,7 @@ class BindingCycles:
             text = failed_at("Bind", owner.plugin, outcome.message)
             return self._fail(binding, NotPlaced(text, is_error=True))
         if not outcome.is_done:
-            return self._fail(binding, _pre_bind_failed(owner.plugin, outcome.message))
+            return self._fail(binding, pre_bind_failed(owner.plugin, outcome.message))
         if not binding.tickets:
             self._await_progress(binding, now)
         return []
@@ -308,7 +277,7 @@ class BindingCycles:
             failure = NotPlaced(failed_at("Bind", plugin, outcome.refusal.message), is_error=True)
             return self._fail(binding, failure)
         if outcome.refusal is not None:
-            return self._fail(binding, _pre_bind_failed(plugin, outcome.refusal.message))
+            return self._fail(binding, pre_bind_failed(plugin, outcome.refusal.message))
         binding.running.pop(plugin, None)
         if binding.tickets:
             return []
@@ -423,22 +392,3 @@ class BindingCycles:
 
 def _note_wait(binding: Binding, code: Code, now: Now) -> None:
     binding.attempt.permit_wait = (code.value, now.monotonic - binding.waits_since)
-
-
-def _pre_bind_failed(plugin: str, message: str) -> NotPlaced:
-    return NotPlaced(failed_at("PreBind", plugin, message), is_error=True)
-
-
-def go_duration(seconds: float) -> str:
-    """``10s``, ``1m0s``, ``15m0s``, ``1h0m0s``, as Go writes a duration."""
-    total = round(seconds * 1000)
-    whole, milliseconds = divmod(total, 1000)
-    minutes, rest = divmod(whole, 60)
-    hours, minutes = divmod(minutes, 60)
-    fraction = f".{milliseconds:03d}".rstrip("0") if milliseconds else ""
-    if not whole and milliseconds:
-        return f"{milliseconds}ms"
-    text = f"{rest}{fraction}s"
-    if minutes or hours:
-        text = f"{minutes}m{text}"
-    return f"{hours}h{text}" if hours else text

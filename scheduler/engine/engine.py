@@ -24,14 +24,11 @@ from scheduler.engine.deadlines import (
     BindAgain,
     Deadlines,
     ExtenderDeadline,
-    NominationDeadline,
     PermitDeadline,
     PreBindPoll,
-    RoundEnd,
-    SuspensionEnd,
 )
 from scheduler.engine.engine_settings import EngineSettings
-from scheduler.engine.failure import FailureReports, reference
+from scheduler.engine.failure import FailureReports, skipped
 from scheduler.engine.gate_facts import GateFacts
 from scheduler.engine.internal import (
     AttemptSettled,
@@ -52,13 +49,14 @@ from scheduler.engine.outcome import CycleOutcome, Placed
 from scheduler.engine.reconciling import Reconciliation
 from scheduler.engine.reservation import unreserve
 from scheduler.engine.tickets import BindingTicket, CycleTicket, Tickets, VictimTicket
+from scheduler.engine.watching import Watching
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
 from scheduler.framework.classes.cache import ClassCache
 from scheduler.framework.plugin import WaitingPod
 from scheduler.framework.post_filter import Kept
 from scheduler.framework.profile import Profile
-from scheduler.messages.commands import ReportProblem, ReportRepairs, WriteEvent
+from scheduler.messages.commands import ReportProblem, ReportRepairs
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import (
     ExtenderAnswered,
@@ -74,8 +72,6 @@ from scheduler.messages.stimuli import (
     Tick,
     WriteFinished,
 )
-from scheduler.objects.kinds import Kind
-from scheduler.objects.meta import ApiObject
 from scheduler.objects.pod import Pod
 from scheduler.queue.facts import QueueFacts
 from scheduler.queue.gates import Gates
@@ -86,7 +82,6 @@ from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
 
 Handler = Callable[[Any, Now], Sequence[Step]]
-AnswerHandler = Callable[[Any, Any, Now], Sequence[Step]]
 
 
 class Engine:
@@ -139,6 +134,7 @@ class Engine:
             self.cache, self.queue, self.known_pods, self.bindings, self.room, ours, stopwatch
         )
         self.reports = FailureReports()
+        self.watching = Watching(self.documents, self.known_pods, self.handlers, self.bindings, self.room, self.reports)
         self.classes = ClassCache(settings.class_cache_bytes, settings.cached_classes)
         self._context = CycleContext(
             cache=self.cache,
@@ -158,8 +154,8 @@ class Engine:
         self.cycles = Cycles(self._context, self.deadlines)
         self.attempts = AttemptMemory(settings.attempts_kept, self._node_names)
         self._stimuli: dict[type, Handler] = {
-            ObjectObserved: self._object_observed,
-            ObjectDeleted: self._object_deleted,
+            ObjectObserved: self.watching.observed,
+            ObjectDeleted: self.watching.deleted,
             Synced: self._synced,
             Tick: self._tick,
             WriteFinished: self._answered,
@@ -170,7 +166,7 @@ class Engine:
             Reconciled: self._reconciled,
             ShutdownRequested: self._shutdown,
         }
-        self._answers: dict[tuple[type, type], AnswerHandler] = {
+        self._answers: dict[tuple[type, type], Callable[[Any, Any, Now], Sequence[Step]]] = {
             (WriteFinished, BindingTicket): self.bindings.write_finished,
             (WriteFinished, VictimTicket): self.room.answered,
             (PluginFinished, BindingTicket): self.bindings.plugin_finished,
@@ -182,13 +178,11 @@ class Engine:
             PreBindPoll: self.bindings.poll,
             BindAgain: self.bindings.bind_again,
             ExtenderDeadline: self._extender_overdue,
-            NominationDeadline: self.room.due,
-            SuspensionEnd: self.room.due,
-            RoundEnd: self.room.due,
+            **dict.fromkeys(MakingRoom.CLAIMS.deadlines, self.room.due),
         }
         self._internal: dict[type, Handler] = {
             CycleEnded: self._cycle_ended,
-            ObjectLearned: self._object_learned,
+            ObjectLearned: self.watching.learned,
             AttemptSettled: self._attempt_settled,
             BindingFailed: self._binding_failed,
             PodBound: self._pod_bound,
@@ -265,7 +259,7 @@ class Engine:
         profile = self.profiles.get(info.pod.spec.scheduler_name)
         if profile is None or info.is_terminating or self.cache.is_assumed(info.uid):
             self.queue.done(info.uid)
-            return [_skipped(queued)] if profile is not None and info.is_terminating else []
+            return [skipped(queued.info)] if profile is not None and info.is_terminating else []
         attempt = Attempt(
             pod=info.key,
             uid=info.uid,
@@ -322,73 +316,13 @@ class Engine:
         self.queue.activate(step.keys, now)
         return ()
 
-    # --- what the watch shows -----------------------------------------------------------------------------------------
-
-    def _object_observed(self, stimulus: ObjectObserved, now: Now) -> Sequence[Step]:
-        obj = stimulus.object
-        self.documents.put(stimulus.kind, obj, stimulus.document)
-        if isinstance(obj, Pod):
-            ended = self._ended(obj)
-            obj = self.room.shown(obj)
-            if ended:
-                return [*ended, ObjectLearned(stimulus.kind, obj)]
-        elif stimulus.kind is Kind.POD_DISRUPTION_BUDGET:
-            self.room.budget_shown(obj.metadata.namespace)
-        return self._apply_observed(stimulus.kind, obj, now)
-
-    def _ended(self, pod: Pod) -> list[Step]:
-        """What ends where the watch shows this pod: it may be bound or over, or have had a predecessor of its name."""
-        uid = pod.metadata.uid
-        steps: list[Step] = []
-        known = self.known_pods.get(pod.key)
-        if known is not None and known.uid != uid:
-            self.reports.forget(known.uid)
-            steps += self.room.pod_left(known.uid, Left.GONE)
-        if pod.node_name or pod.is_finished:
-            self.reports.forget(uid)
-        if pod.is_finished:
-            steps += self.room.pod_left(uid, Left.FAILED if pod.status.phase == "Failed" else Left.ENDED)
-        return steps
-
-    def _object_learned(self, step: ObjectLearned, now: Now) -> Sequence[Step]:
-        return self._apply_observed(step.kind, step.object, now)
-
-    def _apply_observed(self, kind: Kind, obj: ApiObject, now: Now) -> Sequence[Step]:
-        aftermath = self.handlers.on_observed(kind, obj, now)
-        if aftermath.reject_waiting:
-            return [RejectWaiting(aftermath.reject_waiting)]
-        if aftermath.confirmation is not None and isinstance(obj, Pod):
-            return self.bindings.shown(obj.metadata.uid, obj.node_name, now)
-        return ()
-
-    def _object_deleted(self, stimulus: ObjectDeleted, now: Now) -> Sequence[Step]:
-        obj = stimulus.object
-        self.documents.remove(stimulus.kind, obj)
-        steps: list[Step] = []
-        if stimulus.kind is Kind.POD:
-            # First: a pod that waits for this one as its last victim must hear of its end.
-            steps += self.room.pod_left(obj.metadata.uid, Left.GONE)
-        aftermath = self.handlers.on_deleted(stimulus.kind, obj, stimulus.is_stale, now)
-        if stimulus.kind is Kind.POD:
-            self.reports.forget(obj.metadata.uid)
-            steps += self.bindings.shown(obj.metadata.uid, "", now)
-        if aftermath.reject_waiting:
-            steps.append(RejectWaiting(aftermath.reject_waiting))
-        return steps
+    # --- answers and time ---------------------------------------------------------------------------------------------
 
     def _reconciled(self, stimulus: Reconciled, now: Now) -> Sequence[Step]:
-        def is_busy(uid: str) -> bool:
-            return self.queue.is_in_flight(uid) or self.bindings.get(uid) is not None or self.cache.is_assumed(uid)
-
-        def is_ours(pod: Pod) -> bool:
-            return pod.spec.scheduler_name in self.profiles
-
         commands = self._drain(self.room.doubt(), now)
-        reconciliation = Reconciliation(self.cache, self.known_pods, self.handlers, self.queue, is_busy)
-        repairs = reconciliation.mend(stimulus.nodes, stimulus.pods, is_ours, now)
+        comparison = Reconciliation(self.cache, self.known_pods, self.handlers, self.queue, self.bindings)
+        repairs = comparison.mend(stimulus, self.profiles.keys(), now)
         return [*commands, ReportRepairs(repairs)] if repairs else commands
-
-    # --- answers and time ---------------------------------------------------------------------------------------------
 
     def _answered(self, answer: WriteFinished | PluginFinished | ExtenderAnswered, now: Now) -> Sequence[Step]:
         """An answer that no machine waits for any more is dropped."""
@@ -464,14 +398,3 @@ class Engine:
     def _hints_of(self, profiles: Mapping[str, Profile]) -> HintMap:
         registrations = {name: registrations_of(one.plugins, self._has_extenders) for name, one in profiles.items()}
         return HintMap(registrations, self.facts, self._stopwatch)
-
-
-def _skipped(queued: QueuedPod) -> WriteEvent:
-    return WriteEvent(
-        regarding=reference(queued.info),
-        type="Warning",
-        reason="FailedScheduling",
-        action="Scheduling",
-        note=f"skip schedule deleting pod: {queued.info.key}",
-        reporting_controller=queued.info.pod.spec.scheduler_name,
-    )

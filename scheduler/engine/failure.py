@@ -165,6 +165,18 @@ def reference(info: PodInfo) -> PodReference:
     return PodReference(info.namespace, info.name, info.uid)
 
 
+def skipped(info: PodInfo) -> WriteEvent:
+    """The event of a pod that was deleted before its turn came."""
+    return WriteEvent(
+        regarding=reference(info),
+        type="Warning",
+        reason="FailedScheduling",
+        action="Scheduling",
+        note=f"skip schedule deleting pod: {info.key}",
+        reporting_controller=info.pod.spec.scheduler_name,
+    )
+
+
 def cut_note(message: str) -> str:
     """At most MAX_NOTE_BYTES of UTF-8; what is cut off shows as `` ...``."""
     encoded = message.encode()

@@ -6,14 +6,15 @@ were missed go through the same handlers as any event, so that the queue hears o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
+from typing import Protocol
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import UNSCHEDULABLE_TIMEOUT
 from scheduler.messages.now import Now
+from scheduler.messages.stimuli import Reconciled
 from scheduler.objects.kinds import Kind
-from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.queue.handlers import EventHandlers
 from scheduler.queue.known_pods import KnownPods
@@ -23,8 +24,12 @@ Repair = tuple[Kind, str]
 """What was wrong, in words."""
 
 
+class BindingsUnderWay(Protocol):
+    def get(self, uid: str) -> object | None: ...
+
+
 class Reconciliation:
-    """``is_busy``: whether a pod (by UID) is being tried, bound or assumed, so that it need not be in the queue."""
+    """One comparison of nodes and pods with what the API server lists."""
 
     def __init__(
         self,
@@ -32,20 +37,19 @@ class Reconciliation:
         known_pods: KnownPods,
         handlers: EventHandlers,
         queue: SchedulingQueue,
-        is_busy: Callable[[str], bool],
+        bindings: BindingsUnderWay,
     ) -> None:
         self._cache = cache
         self._known_pods = known_pods
         self._handlers = handlers
         self._queue = queue
-        self._is_busy = is_busy
+        self._bindings = bindings
 
-    def mend(
-        self, nodes: Mapping[str, Node], pods: Mapping[str, Pod], is_ours: Callable[[Pod], bool], now: Now
-    ) -> tuple[Repair, ...]:
-        """``nodes`` by name and ``pods`` by UID, as they are at this moment; pods that have ended are left out."""
+    def mend(self, there: Reconciled, profile_names: Collection[str], now: Now) -> tuple[Repair, ...]:
+        """``there``: nodes and pods as they are at this moment; pods that have ended are left out."""
+        nodes, pods = there.nodes, there.pods
         repairs = self._mend_pods(pods, now)
-        repairs += self._mend_queue(pods, is_ours, now)
+        repairs += self._mend_queue(pods, profile_names, now)
         placed = {uid: self._info_of(pod) for uid, pod in pods.items() if pod.spec.node_name}
         deeper = self._cache.reconcile(nodes, placed)
         repairs += [(Kind.NODE if line.startswith("node ") else Kind.POD, line) for line in deeper]
@@ -65,16 +69,21 @@ class Reconciliation:
                 repairs.append((Kind.POD, f"pod {pod.key} was unknown"))
         return repairs
 
-    def _mend_queue(self, pods: Mapping[str, Pod], is_ours: Callable[[Pod], bool], now: Now) -> list[Repair]:
+    def _mend_queue(self, pods: Mapping[str, Pod], profile_names: Collection[str], now: Now) -> list[Repair]:
         repairs: list[Repair] = []
         for uid, pod in pods.items():
             known = self._known_pods.by_uid(uid)
-            if known is None or known.node_name or known.is_terminating or not is_ours(pod):
+            if known is None or known.node_name or known.is_terminating or pod.spec.scheduler_name not in profile_names:
                 continue
             if self._queue.find(known.key) is None and not self._is_busy(uid):
                 self._queue.add(known, now)
                 repairs.append((Kind.POD, f"pod {known.key} waited in no queue"))
         return repairs
+
+    def _is_busy(self, uid: str) -> bool:
+        """The pod is being tried, bound or assumed, so that it need not be in the queue."""
+        is_on_its_way = self._bindings.get(uid) is not None or self._cache.is_assumed(uid)
+        return is_on_its_way or self._queue.is_in_flight(uid)
 
     def _info_of(self, pod: Pod) -> PodInfo:
         known = self._known_pods.by_uid(pod.uid)

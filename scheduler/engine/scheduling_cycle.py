@@ -20,7 +20,6 @@ call on it looks at a frozen view, since the live state goes on while the answer
 from __future__ import annotations
 
 from collections.abc import Collection, Generator
-from random import Random
 
 import numpy as np
 import numpy.typing as npt
@@ -393,9 +392,5 @@ def _best_of_some(run: Run, rows: npt.NDArray[np.int64]) -> Generator[Calls, Ans
     if run.extenders.scorers:
         totals = totals + (yield from run.extenders.score(run.view, rows))
     run.attempt.total = dict(zip(names, totals.tolist(), strict=True))
-    return int(rows[_one_of(np.flatnonzero(totals == totals.max()), run.context.rng)])
-
-
-def _one_of(rows: npt.NDArray[np.int64], rng: Random) -> int:
-    """One at random, as kube-scheduler documents it; the only draw is from the injected source."""
-    return int(rows[0] if len(rows) == 1 else rows[rng.randrange(len(rows))])
+    best = np.flatnonzero(totals == totals.max())
+    return int(rows[best[0] if len(best) == 1 else best[run.context.rng.randrange(len(best))]])
