@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scheduler.engine.attempt import Attempt
+from scheduler.engine.attempt import Attempt, ExtenderFault
 from scheduler.engine.attempt_end import was_placed
 from scheduler.engine.binding import SENT, Binding, BindingState
 from scheduler.engine.deadlines import (
@@ -29,7 +29,8 @@ from scheduler.engine.machine import Claims, Part, ReadsView
 from scheduler.engine.outcome import NotPlaced, Placed
 from scheduler.engine.pre_bind import ask_progress, pre_bind_failed, pre_flight
 from scheduler.engine.tickets import BindingTicket, Tickets
-from scheduler.extenders.extender import Extender, ExtenderError
+from scheduler.extenders.answers import ExtenderError
+from scheduler.extenders.extender import Extender
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
 from scheduler.framework.profile import Profile
 from scheduler.messages.commands import BindPod, CallExtender, RunPlugin, WriteEvent
@@ -297,6 +298,8 @@ class BindingCycles:
                 raise ExtenderError(outcome.error)
             extender.read_bind(outcome.body)
         except ExtenderError as error:
+            fault = ExtenderFault(extender.name, "bind", str(error), extender.is_ignorable)
+            binding.attempt.extender_faults += (fault,)
             if extender.is_ignorable:
                 return self._next_binder(binding, now)
             return self._fail(binding, NotPlaced(f"binding by extender {extender.name}: {error}", is_error=True))

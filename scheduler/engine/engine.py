@@ -56,7 +56,7 @@ from scheduler.framework.classes.cache import ClassCache
 from scheduler.framework.plugin import WaitingPod
 from scheduler.framework.post_filter import Kept
 from scheduler.framework.profile import Profile
-from scheduler.messages.commands import ReportProblem, ReportRepairs
+from scheduler.messages.commands import ReportProblem, ReportRepairs, TellBelieved
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import (
     ExtenderAnswered,
@@ -66,6 +66,7 @@ from scheduler.messages.stimuli import (
     PluginFinished,
     PodsActivated,
     Reconciled,
+    ReconciliationStarted,
     ShutdownRequested,
     Stimulus,
     Synced,
@@ -163,6 +164,7 @@ class Engine:
             ExtenderAnswered: self._extender_answered,
             PermitDecided: self.bindings.permit_decided,
             PodsActivated: self._pods_activated,
+            ReconciliationStarted: self._reconciliation_started,
             Reconciled: self._reconciled,
             ShutdownRequested: self._shutdown,
         }
@@ -318,11 +320,17 @@ class Engine:
 
     # --- answers and time ---------------------------------------------------------------------------------------------
 
-    def _reconciled(self, stimulus: Reconciled, now: Now) -> Sequence[Step]:
+    def _reconciliation_started(self, _stimulus: ReconciliationStarted, now: Now) -> Sequence[Step]:
         commands = self._drain(self.room.doubt(), now)
-        comparison = Reconciliation(self.cache, self.known_pods, self.handlers, self.queue, self.bindings)
-        repairs = comparison.mend(stimulus, self.profiles.keys(), now)
-        return [*commands, ReportRepairs(repairs)] if repairs else commands
+        return [*commands, TellBelieved(*self._reconciliation().believed())]
+
+    def _reconciled(self, stimulus: Reconciled, now: Now) -> Sequence[Step]:
+        repairs = self._reconciliation().mend(stimulus, now)
+        return [ReportRepairs(repairs)] if repairs else ()
+
+    def _reconciliation(self) -> Reconciliation:
+        profiles = self.profiles.keys()
+        return Reconciliation(self.cache, self.known_pods, self.handlers, self.queue, self.bindings, profiles)
 
     def _answered(self, answer: WriteFinished | PluginFinished | ExtenderAnswered, now: Now) -> Sequence[Step]:
         """An answer that no machine waits for any more is dropped."""

@@ -6,7 +6,7 @@ were missed go through the same handlers as any event, so that the queue hears o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from scheduler.cluster.cache import ClusterCache
@@ -29,7 +29,7 @@ class BindingsUnderWay(Protocol):
 
 
 class Reconciliation:
-    """One comparison of nodes and pods with what the API server lists."""
+    """Of the scheduler names in ``profile_names``, pods that wait must be in the queue, or on their way."""
 
     def __init__(
         self,
@@ -38,42 +38,59 @@ class Reconciliation:
         handlers: EventHandlers,
         queue: SchedulingQueue,
         bindings: BindingsUnderWay,
+        profile_names: Collection[str],
     ) -> None:
         self._cache = cache
         self._known_pods = known_pods
         self._handlers = handlers
         self._queue = queue
         self._bindings = bindings
+        self._profile_names = profile_names
 
-    def mend(self, there: Reconciled, profile_names: Collection[str], now: Now) -> tuple[Repair, ...]:
-        """``there``: nodes and pods as they are at this moment; pods that have ended are left out."""
-        nodes, pods = there.nodes, there.pods
-        repairs = self._mend_pods(pods, now)
-        repairs += self._mend_queue(pods, profile_names, now)
-        placed = {uid: self._info_of(pod) for uid, pod in pods.items() if pod.spec.node_name}
-        deeper = self._cache.reconcile(nodes, placed)
+    def believed(self) -> tuple[Sequence[str], Sequence[str]]:
+        """The names of all nodes, and the UIDs of all pods, that are believed to be there."""
+        unknown = sorted(self._cache.pods.keys() - self._known_pods.uids)
+        return self._cache.node_names(), [*self._known_pods.uids, *unknown]
+
+    def mend(self, part: Reconciled, now: Now) -> tuple[Repair, ...]:
+        repairs = self._mend_pods(part, now)
+        repairs += self._mend_queue(part.pods, now)
+        placed = {uid: self._info_of(pod) for uid, pod in part.pods.items() if pod.spec.node_name}
+        waiting = [uid for uid, pod in part.pods.items() if not pod.spec.node_name]
+        deeper = self._cache.reconcile(part.nodes, placed, part.absent_nodes, [*part.absent_pods, *waiting])
         repairs += [(Kind.NODE if line.startswith("node ") else Kind.POD, line) for line in deeper]
         if deeper:
-            # Whatever room there is now, nobody was told of it.
+            # Whatever room there is now, no event has said so to the queue.
             self._queue.move_all(UNSCHEDULABLE_TIMEOUT, None, None, now)
         return tuple(repairs)
 
-    def _mend_pods(self, pods: Mapping[str, Pod], now: Now) -> list[Repair]:
+    def _mend_pods(self, part: Reconciled, now: Now) -> list[Repair]:
         repairs: list[Repair] = []
-        for info in [info for info in self._known_pods if info.uid not in pods]:
-            self._handlers.on_deleted(Kind.POD, info.pod, True, now)
-            repairs.append((Kind.POD, f"pod {info.key} no longer exists"))
-        for uid, pod in pods.items():
+        for uid in part.absent_pods:
+            self._mend_gone(self._known_pods.by_uid(uid), repairs, now)
+        for uid, pod in part.pods.items():
             if self._known_pods.by_uid(uid) is None:
+                # Another pod of its name can only be one whose deletion was missed.
+                self._mend_gone(self._known_pods.get(pod.key), repairs, now)
                 self._handlers.on_observed(Kind.POD, pod, now)
                 repairs.append((Kind.POD, f"pod {pod.key} was unknown"))
         return repairs
 
-    def _mend_queue(self, pods: Mapping[str, Pod], profile_names: Collection[str], now: Now) -> list[Repair]:
+    def _mend_gone(self, info: PodInfo | None, repairs: list[Repair], now: Now) -> None:
+        if info is not None:
+            self._handlers.on_deleted(Kind.POD, info.pod, True, now)
+            repairs.append((Kind.POD, f"pod {info.key} no longer exists"))
+
+    def _mend_queue(self, pods: Mapping[str, Pod], now: Now) -> list[Repair]:
         repairs: list[Repair] = []
         for uid, pod in pods.items():
             known = self._known_pods.by_uid(uid)
-            if known is None or known.node_name or known.is_terminating or pod.spec.scheduler_name not in profile_names:
+            if (
+                known is None
+                or known.node_name
+                or known.is_terminating
+                or pod.spec.scheduler_name not in self._profile_names
+            ):
                 continue
             if self._queue.find(known.key) is None and not self._is_busy(uid):
                 self._queue.add(known, now)

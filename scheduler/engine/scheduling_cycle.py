@@ -76,7 +76,7 @@ def scheduling_cycle(
 def _begin(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now, depth: Depth) -> Run:
     view, journal = context.cache.view, context.cache.journal
     clock = Laps(context.stopwatch, attempt)
-    extenders = ExtenderRound(context.extenders, pod, context.tickets, context.documents)
+    extenders = ExtenderRound(context.extenders, pod, attempt, context.tickets, context.documents)
     pod_class, fragments = context.classes.find(profile, pod, view)
     if extenders.is_needed:
         # Answers are awaited while the live state goes on: this cycle keeps to one picture, and to answers of its own.
