@@ -29,7 +29,7 @@ from scheduler.engine.deadlines import (
 )
 from scheduler.engine.engine_settings import EngineSettings
 from scheduler.engine.failure import FailureReports, skipped
-from scheduler.engine.gate_facts import GateFacts
+from scheduler.engine.gate_facts import gates_of, hints_of
 from scheduler.engine.internal import (
     AttemptSettled,
     BindingFailed,
@@ -75,9 +75,7 @@ from scheduler.messages.stimuli import (
 )
 from scheduler.objects.pod import Pod
 from scheduler.queue.facts import QueueFacts
-from scheduler.queue.gates import Gates
 from scheduler.queue.handlers import EventHandlers, OurPods
-from scheduler.queue.hints import HintMap, registrations_of
 from scheduler.queue.known_pods import KnownPods
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
@@ -120,13 +118,12 @@ class Engine:
             settings.running_preemptions,
         )
         self._has_extenders = bool(extenders)
-        self._stopwatch = stopwatch
         self.queue = SchedulingQueue(
             queue_sort=next(iter(profiles.values())).queue_sort,
-            hints=self._hints_of(profiles),
+            hints=hints_of(profiles, self.facts, stopwatch, self._has_extenders),
             facts=self.facts,
             nominator=self.nominator,
-            pre_enqueue=self._gates_of(profiles),
+            pre_enqueue=gates_of(profiles, self.cache, self.room, self.facts),
             started=started,
             settings=settings.queue,
         )
@@ -234,7 +231,9 @@ class Engine:
         self.settings = settings
         self.cycles.replace_plugins(settings.percentage_of_nodes_to_score)
         self.room.configure(settings.preemption, profiles.keys())
-        self.queue.reconfigure(self._hints_of(profiles), self._gates_of(profiles), settings.queue, now)
+        hints = hints_of(profiles, self.facts, self._context.stopwatch, self._has_extenders)
+        gates = gates_of(profiles, self.cache, self.room, self.facts)
+        self.queue.reconfigure(hints, gates, settings.queue, now)
         self.handlers.reconfigure(OurPods(frozenset(profiles), settings.counts_foreign_nominations), now)
         return True
 
@@ -398,11 +397,3 @@ class Engine:
 
     def _node_names(self) -> Sequence[str]:
         return self.cache.table.names
-
-    def _gates_of(self, profiles: Mapping[str, Profile]) -> Gates:
-        plugins = {name: profile.pre_enqueue_plugins for name, profile in profiles.items()}
-        return Gates(plugins, GateFacts(self.cache, self.room), self.facts)
-
-    def _hints_of(self, profiles: Mapping[str, Profile]) -> HintMap:
-        registrations = {name: registrations_of(one.plugins, self._has_extenders) for name, one in profiles.items()}
-        return HintMap(registrations, self.facts, self._stopwatch)

@@ -1,13 +1,17 @@
-"""What the engine tells PreEnqueue plugins (``EnqueueContext``)."""
+"""What the queue has of the profiles: gates and hints, and what the gates may ask (``EnqueueContext``)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.engine.machine import ReadsRoom
+from scheduler.framework.profile import Profile
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
+from scheduler.queue.facts import QueueFacts
+from scheduler.queue.gates import Gates
+from scheduler.queue.hints import HintMap, registrations_of
 
 
 class GateFacts:
@@ -27,3 +31,15 @@ class GateFacts:
     def preemptors_held_back(self) -> Collection[str]:
         """UIDs of pods for which a preemption is still running, for sure."""
         return self._room.held_back
+
+
+def gates_of(profiles: Mapping[str, Profile], cache: ClusterCache, room: ReadsRoom, facts: QueueFacts) -> Gates:
+    plugins = {name: profile.pre_enqueue_plugins for name, profile in profiles.items()}
+    return Gates(plugins, GateFacts(cache, room), facts)
+
+
+def hints_of(
+    profiles: Mapping[str, Profile], facts: QueueFacts, stopwatch: Callable[[], float], has_extenders: bool
+) -> HintMap:
+    registrations = {name: registrations_of(one.plugins, has_extenders) for name, one in profiles.items()}
+    return HintMap(registrations, facts, stopwatch)
