@@ -2,7 +2,7 @@
 
 Each kind of stimulus has one machine, found by its type; an answer's machine is found by the owner of its ticket, a
 deadline's by the deadline's type. Machines answer with steps (``internal.py``), which are drained in order. What a
-machine does is told in its own file: ``scheduling_cycle.py`` first.
+machine does is in its own file: ``scheduling_cycle.py`` first.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class ReadsBindings(Protocol):
 
 
 class ReadsRoom(Protocol):
-    """What PreEnqueue plugins are told of running preemptions."""
+    """What PreEnqueue plugins may know of running preemptions."""
 
     def is_removing_for(self, uid: str) -> bool: ...
 

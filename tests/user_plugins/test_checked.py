@@ -157,7 +157,7 @@ def test_a_score_that_is_no_number_is_told_in_the_plugin_s_name() -> None:
         ("pre_filter", NodeSubset(["a"]), "a frozenset of names is wanted"),  # type: ignore[arg-type]
         ("pre_filter", SystemExit(3), "SystemExit: 3"),
         ("pre_score", False, "answered False; a State, SKIP or a Refusal is wanted"),
-        ("reserve", None, "answered None; a tuple of Effects is wanted"),
+        ("reserve", None, "answered None; a tuple of Effects or requests is wanted"),
         ("reserve", KeyError("oops"), "KeyError: 'oops'"),
         ("permit", Wait(-1), "answered a Wait of -1 seconds"),
         ("permit", "later", "answered 'later'; None, a Wait or a Refusal is wanted"),
@@ -206,7 +206,10 @@ def test_events_that_are_none_are_a_fault_of_the_configuration() -> None:
 
 def test_an_effect_that_is_none_is_reported_in_the_plugin_s_name() -> None:
     note = event_of(reserve=samples.UNKNOWN_EFFECTS)
-    assert note == "running Reserve plugin \"Mine\": TypeError: answered ('unheard of',); a tuple of Effects is wanted"
+    assert (
+        note
+        == "running Reserve plugin \"Mine\": TypeError: answered ('unheard of',); a tuple of Effects or requests is wanted"
+    )
 
 
 def test_scores_that_are_the_table_s_own_column_are_copied() -> None:

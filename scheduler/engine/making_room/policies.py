@@ -1,6 +1,6 @@
 """What a pod's preemption may do: the configuration, and what became of its preemptions so far.
 
-Three kinds of preemption end without a placement, and each would repeat itself for ever if nobody remembered:
+Three kinds of preemption end without a placement, and each would repeat itself for ever if it were not remembered:
 
 - others take the room as soon as it is free, since they know nothing of the nomination (a second scheduler whose
   ReplicaSet fills the node again): after some rounds within a while the node is left out for this preemptor;

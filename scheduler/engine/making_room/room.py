@@ -1,4 +1,4 @@
-"""Making room for pods: victims are told, then removed, while scheduling goes on (reference preemption.md §7).
+"""Making room for pods: victims get a condition, then leave, while scheduling goes on (reference preemption.md §7).
 
 The states of a removal and their changes are the table of ``removal.py``. For each victim first the DisruptionTarget
 condition on its own status (nothing else of it), then its deletion with the UID as precondition, so that a successor of
