@@ -160,7 +160,7 @@ def test_a_score_that_is_no_number_is_told_in_the_plugin_s_name() -> None:
         ("reserve", None, "answered None; a tuple of Effects or requests is wanted"),
         ("reserve", KeyError("oops"), "KeyError: 'oops'"),
         ("permit", Wait(-1), "answered a Wait of -1 seconds"),
-        ("permit", "later", "answered 'later'; None, a Wait or a Refusal is wanted"),
+        ("permit", "later", "answered 'later'; None, Permitted, a Wait or a Refusal is wanted"),
         ("permit", KeyError("oops"), "KeyError: 'oops'"),
         ("pre_bind_pre_flight", None, "answered None; a PreFlight, SKIP or a Refusal is wanted"),
     ],
