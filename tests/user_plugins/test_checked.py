@@ -206,10 +206,8 @@ def test_events_that_are_none_are_a_fault_of_the_configuration() -> None:
 
 def test_an_effect_that_is_none_is_reported_in_the_plugin_s_name() -> None:
     note = event_of(reserve=samples.UNKNOWN_EFFECTS)
-    assert (
-        note
-        == "running Reserve plugin \"Mine\": TypeError: answered ('unheard of',); a tuple of Effects or requests is wanted"
-    )
+    text = "answered ('unheard of',); a tuple of Effects or requests is wanted"
+    assert note == f'running Reserve plugin "Mine": TypeError: {text}'
 
 
 def test_scores_that_are_the_table_s_own_column_are_copied() -> None:
