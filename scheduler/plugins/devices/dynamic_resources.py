@@ -26,7 +26,6 @@ from scheduler.framework.plugin import (
     FilterPlugin,
     FragmentReads,
     NormalizePlugin,
-    PostFilterPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
@@ -39,7 +38,7 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
 )
-from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext
+from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext, PostFilterPlugin
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
 from scheduler.plugins.normalization import default_normalize
