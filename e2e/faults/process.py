@@ -11,12 +11,12 @@ import sys
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import yaml
 
 from e2e.controlplane.processes import Process, ProcessFailure, free_ports
+from e2e.controlplane.service import Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Report:
         ]
 
 
-class FaultProxy:
+class FaultProxy(Service):
     """A context manager; ``kubeconfig`` leads through it, with the same user."""
 
     def __init__(self, kubeconfig: Path, folder: Path, seed: int, max_silence_seconds: float) -> None:
@@ -74,23 +74,8 @@ class FaultProxy:
         with opener.open(request, timeout=10) as answer:
             return json.loads(answer.read())
 
-    def _is_up(self) -> bool:
-        try:
-            self.report()
-        except OSError:
-            return False
-        return True
-
-    def __enter__(self) -> Self:
-        self.process.start().wait_until(self._is_up, 30)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if error is not None:
-            print(self.process.tail())
-        self.process.kill()
+    def ask(self) -> None:
+        self.report()
 
 
 def _make_certificate(certificate: Path, key: Path) -> None:
