@@ -43,7 +43,7 @@ ROUNDS = 3
 """Lists of each kind that are waited for at the end: a watch that begins again may be one, comparisons the others."""
 
 QUIET_SECONDS = 100.0
-"""A quiet kind is heard of by a bookmark, once a minute: one whose watches were cut before shows in /readyz till then."""
+"""A quiet kind is heard of by a bookmark a minute: where its watches were cut before, /readyz says so till then."""
 
 NewTandem = Callable[..., Tandem]
 
