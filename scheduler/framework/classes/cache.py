@@ -30,7 +30,8 @@ from scheduler.framework.classes.templates import Templates
 from scheduler.framework.profile import Profile
 
 CLASS_BYTES = 48 * 2**20
-TEMPLATE_BYTES = 16 * 2**20
+TEMPLATE_BYTES_A_CLASS = 16 * 2**10
+"""Room for templates with each class that may be kept: of a StatefulSet each pod is a template of its own."""
 
 
 class PodClass:
@@ -77,11 +78,13 @@ class ClassCache:
     """The classes of all profiles, at most ``limit_bytes`` of arrays (and always at least one class)."""
 
     def __init__(
-        self, limit_bytes: int = CLASS_BYTES, limit_classes: int = 4096, template_bytes: int = TEMPLATE_BYTES
+        self, limit_bytes: int = CLASS_BYTES, limit_classes: int = 4096, template_bytes: int | None = None
     ) -> None:
         self.limit_bytes = limit_bytes
         self.limit_classes = limit_classes
-        self._templates = Templates(template_bytes)
+        self._templates = Templates(
+            TEMPLATE_BYTES_A_CLASS * limit_classes if template_bytes is None else template_bytes
+        )
         self._classes: OrderedDict[Hashable, PodClass] = OrderedDict()
         self._bytes = 0
         self._latest: PodClass | None = None
