@@ -57,11 +57,11 @@ from scheduler.messages.stimuli import (
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.pod import Pod
-from scheduler.queue.facts import QueueFacts
 from scheduler.queue.gates import Gates
 from scheduler.queue.handlers import EventHandlers
 from scheduler.queue.hints import HintMap, registrations_of
 from scheduler.queue.known_pods import KnownPods
+from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
 
@@ -97,7 +97,7 @@ class Engine:
         self.cache = ClusterCache(settings.cached_selectors)
         self.known_pods = KnownPods()
         self.nominator = Nominator(self.known_pods.get, self.cache.affinity_terms)
-        self.facts = QueueFacts()
+        self.facts = QueueMetrics()
         self.deadlines = Deadlines()
         self.classes = ClassCache(settings.class_cache_bytes, settings.cached_classes)
         self.documents = Documents()

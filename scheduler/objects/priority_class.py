@@ -1,4 +1,4 @@
-"""PriorityClass: where a pod's priority comes from. Admission has resolved it; this is for explanations."""
+"""PriorityClass: the source of a pod's priority. Admission has resolved it; this is for explanations."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""DefaultPreemption: a pod that fits nowhere may push out pods of lower priority (``preemptionPolicy`` permitting).
+"""DefaultPreemption: removes pods of lower priority for a pod that fits nowhere, if its ``preemptionPolicy`` permits.
 
-Nodes on which evictions could help are tried in turn, from a random one on. On each the plugin finds the fewest and
-least important pods whose removal lets the pod fit; those under a disruption budget that has nothing left are spared as
-far as possible. Of the nodes found it takes the one with the fewest violated budgets, then with the least important
-victims, then with the fewest. The pod is nominated to that node and waits until its victims are gone; while they are
-being removed, it stays out of the queue with ``waiting for the preemption for this pod to be finished``.
+Nodes on which evictions could help are tried in turn, starting at a random one. On each the plugin finds the fewest and
+least important pods whose removal lets the pod fit; those with an exhausted disruption budget are spared as far as
+possible. Of the nodes found it chooses the one with the fewest violated budgets, then with the least important victims,
+then with the fewest. The pod is nominated to that node and waits until its victims are gone; while they are being
+removed, it stays out of the queue with ``waiting for the preemption for this pod to be finished``.
 
 Arguments, the number of candidate nodes that ends the search:
 
-- ``minCandidateNodesPercentage``: percent of the nodes on which evictions could help (10);
-- ``minCandidateNodesAbsolute``: but at least so many (100).
+- ``minCandidateNodesPercentage``: a percentage of the nodes on which evictions could help (10);
+- ``minCandidateNodesAbsolute``: the minimum of that number (100).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class DefaultPreemptionArgs(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
-    """Reference preemption.md. ``policy_of`` says what is different for a preemptor; unless set, nothing is."""
+    """See docs/kube-scheduler/preemption.md. ``policy_of`` returns a preemptor's policy; unset: the default policy."""
 
     name = "DefaultPreemption"
     Args = DefaultPreemptionArgs
@@ -82,11 +82,11 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return begun if isinstance(begun, PostFilterAnswer) else self.conclude(context, begun)
 
     def begin(self, context: PostFilterContext) -> PostFilterAnswer | Candidates:
-        """The first half: the candidates that extenders may have a say in, or the answer where there are none."""
+        """The first half: the candidates, which extenders may filter, or the answer if there are none."""
         return begin(context, self._extent, self.policy_of(context.pod), self._columns)
 
     def conclude(self, context: PostFilterContext, candidates: Candidates) -> PostFilterAnswer:
-        """The second half: the choice among the candidates that are left."""
+        """The second half: the choice among the remaining candidates."""
         return conclude(context, candidates, self.policy_of(context.pod))
 
     def events(self) -> tuple[EventRegistration, ...]:
@@ -98,7 +98,7 @@ def _as_upstream(pod: PodInfo) -> PreemptionPolicy:
 
 
 def _never_queue(_pod: Any, _old: Any, _new: Any) -> Hint:
-    """A pod gated here looks at deletions only, and the plugins whose filters rejected it say whether they help."""
+    """Never queues: a pod gated here waits for deletions only, and the plugins that rejected it judge those."""
     return Hint.SKIP
 
 

@@ -1,4 +1,4 @@
-"""The built-in plugins, in the order in which every extension point runs them unless configured otherwise."""
+"""The built-in plugins, in the default order of every extension point."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ BUILT_IN: tuple[type[Plugin], ...] = (
 def registry(added: Iterable[type[Plugin]] = ()) -> Mapping[str, type[Plugin]]:
     """Plugin name → its class: the built-in ones in order, then those added.
 
-    Raises ConfigurationError where two plugins have one name.
+    Raises ConfigurationError if two plugins have the same name.
     """
     by_name: dict[str, type[Plugin]] = {}
     for plugin in (*BUILT_IN, *added):

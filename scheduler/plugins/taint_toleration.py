@@ -1,8 +1,8 @@
 """TaintToleration: keeps pods off nodes whose taints they do not tolerate.
 
-Filter: a taint with the effect NoSchedule or NoExecute keeps a pod away unless one of its ``spec.tolerations`` covers
-it. Refuses with ``node(s) had untolerated taint(s)``. Score: the fewer PreferNoSchedule taints of a node are not
-tolerated, the better; without such taints every node gets the full score. No arguments.
+Filter: a taint with the effect NoSchedule or NoExecute excludes a pod unless one of its ``spec.tolerations`` matches
+it. Refuses with ``node(s) had untolerated taint(s)``. Score: nodes with fewer untolerated PreferNoSchedule taints score
+higher; without such taints every node gets the full score. No arguments.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PreferenceTolerations(State):
 
 
 class TaintToleration(FilterPlugin, PreScorePlugin, NormalizePlugin):
-    """Reference plugins.md §3.5."""
+    """See docs/kube-scheduler/plugins.md §3.5."""
 
     name = "TaintToleration"
     reads = Reads.NODE
@@ -111,7 +111,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, NormalizePlugin):
 
 
 def _intolerable(taints: tuple[TaintKey, ...], tolerations: tuple[Toleration, ...]) -> int:
-    """How many PreferNoSchedule taints of a set are not tolerated."""
+    """The number of PreferNoSchedule taints of a set that are not tolerated."""
     preferences = [
         Taint(key=key, value=value, effect=effect) for key, value, effect in taints if effect == PREFER_NO_SCHEDULE
     ]

@@ -9,7 +9,7 @@ import structlog
 from scheduler.engine.engine import Engine
 from scheduler.engine.making_room.policies import Suspension
 from scheduler.engine.making_room.removal_times import RemovalTimes
-from scheduler.queue.facts import Durations
+from scheduler.queue.metrics import Durations
 
 log = structlog.get_logger()
 

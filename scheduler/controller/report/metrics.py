@@ -1,4 +1,4 @@
-"""Metrics under kube-scheduler's names, labels and buckets (reference cycle.md §16), made from Attempts.
+"""Metrics under kube-scheduler's names, labels and buckets (docs/kube-scheduler/cycle.md §16), made from Attempts.
 
 Dashboards and alerts written for kube-scheduler work unchanged. What is ours alone starts with ``tandem_``.
 """
@@ -27,7 +27,7 @@ from scheduler.controller.report.instruments import (
 )
 from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE, Attempt
 from scheduler.engine.making_room.removal_times import REMOVAL_BUCKETS, RemovalTimes
-from scheduler.queue.facts import EVENT_BUCKETS, HINT_BUCKETS, Durations
+from scheduler.queue.metrics import EVENT_BUCKETS, HINT_BUCKETS, Durations
 
 MOST_ATTEMPTS_LABEL = 15
 """From here on the label ``attempts`` says ``15+``."""

@@ -1,4 +1,4 @@
-"""The HTTP server for probes, metrics and the effective configuration (reference cycle.md §17)."""
+"""The HTTP server for probes, metrics and the effective configuration (docs/kube-scheduler/cycle.md §17)."""
 
 from __future__ import annotations
 

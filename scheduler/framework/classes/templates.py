@@ -1,4 +1,4 @@
-"""What is worked out once for all pods made from one template: their fragments, and the key of their class."""
+"""Caches what all pods of one template share: their fragments and the key of their class."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ Stamps = tuple[Hashable, ...]
 
 @dataclass(slots=True)
 class Template:
-    """The class of pods in one profile, as far as their template and the cluster decide it."""
+    """The class of pods in one profile, as far as it depends on their template and the cluster."""
 
     number: int
-    """Of the combination of fragments that depend on the template alone; never used twice."""
+    """The number of the combination of fragments that depend on the template alone; never reused."""
     key: Hashable
-    """Of the pod's class."""
+    """The key of the pod's class."""
     fragments: Fragments
     unconcerned: frozenset[str]
-    """Plugins that have nothing to say about the pods."""
+    """Plugins that the pods do not concern."""
     arithmetic: Arithmetic | None
-    """What the pods request; None where a status counts, too."""
+    """What the pods request; None if a pod's status counts, too."""
     stamps: Stamps
-    """Of the fragments that depend on the cluster."""
+    """The stamps of the fragments that depend on the cluster."""
     epoch: tuple[int, ...]
-    """Of the view for which the stamps held last; () where a plugin promises nothing."""
+    """The epoch of the last view for which the stamps held; () if a plugin declares no stamp."""
     nbytes: int
 
 
 class Templates:
-    """At most ``limit_bytes``, counted as the pods' specs in JSON; the template used longest ago leaves first."""
+    """At most ``limit_bytes``, counted as the pods' specs in JSON; the least recently used template goes first."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self._templates: OrderedDict[tuple[str, Hashable], Template] = OrderedDict()
         self._numbers: dict[Hashable, int] = {}
-        """Profile and fragments → number, so that long fragments are hashed once a template."""
+        """Profile and fragments → number, so that long fragments are hashed once per template."""
         self._number_bytes = 0
         self._bytes = 0
         self._last_number = 0
@@ -53,13 +53,13 @@ class Templates:
         return len(self._templates)
 
     def clear(self) -> None:
-        """Forget everything; numbers go on, so that a class of before is never met again."""
+        """Drops all templates; numbers are not reset, so that no earlier class is found again."""
         self._templates.clear()
         self._numbers.clear()
         self._number_bytes = self._bytes = 0
 
     def find(self, profile: Profile, pod: PodInfo, view: View) -> Template:
-        """The pod's template, brought up to date with the cluster. The pod takes over its arithmetic.
+        """The pod's template, brought up to date with the cluster. Sets the pod's arithmetic from it.
 
         Raises PluginError.
         """

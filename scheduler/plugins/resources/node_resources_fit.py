@@ -1,17 +1,18 @@
-"""NodeResourcesFit: a pod goes only where there is room for its requests, and rather where there is much of it.
+"""NodeResourcesFit: filters nodes without room for the pod's requests, and scores nodes by their use of resources.
 
-Filter: the pods already on a node, the pod's cpu, memory and ephemeral-storage and each other resource it requests are
-compared with what the node has allocatable. What is requested counts, not what is used; a resource that the pod does
-not request never keeps it away. Refuses with ``Too many pods`` and ``Insufficient <resource>``, all that apply;
-preemption can't help where a request is larger than the whole node.
+Filter: compares the number of pods on the node and the pod's requests of cpu, memory, ephemeral-storage and other
+resources with the node's allocatable. Requests count, not usage; a resource that the pod does not request is not
+checked. Refuses with ``Too many pods`` and ``Insufficient <resource>``, all that apply; preemption can't help where a
+request exceeds the whole node.
 
-Score: how much of the node would be free (LeastAllocated, the default), taken (MostAllocated), or what a shape says
-about how much is taken (RequestedToCapacityRatio). Pods that request no cpu or memory count with 100m and 200Mi.
+Score: the share of the node that would be free (LeastAllocated, the default) or requested (MostAllocated), or a
+function of the requested share (RequestedToCapacityRatio). Pods that request no cpu or memory count with 100m and
+200Mi.
 
 Arguments:
 
-- ``ignoredResources``, ``ignoredResourceGroups``: extended resources that the filter leaves out, by name or by what
-  comes before the "/".
+- ``ignoredResources``, ``ignoredResourceGroups``: extended resources that the filter ignores, by name or by the prefix
+  before the "/".
 - ``scoringStrategy``: ``type``; ``resources`` with weights (cpu and memory, 1 each); for RequestedToCapacityRatio
   ``requestedToCapacityRatio.shape``, points of utilization (0-100) and score (0-10).
 """
@@ -67,12 +68,12 @@ if TYPE_CHECKING:
 
 TOO_MANY_PODS = "Too many pods"
 
-_MOST_COMBINED = 12
-"""Up to so many resources that run short, a table of all combinations is small."""
+_MAX_COMBINED = 12
+"""Number of insufficient resources up to which a table of all their combinations is small."""
 
 
 class _Need(NamedTuple):
-    """A request above 0. Where ``is_delegated``, nodes that have none of it themselves are DynamicResources' affair."""
+    """A request above 0. With ``is_delegated``, nodes that have none of it themselves are left to DynamicResources."""
 
     resource: str
     reason: str
@@ -82,13 +83,13 @@ class _Need(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Needs(State):
-    """What the pod must find on a node besides a place."""
+    """The pod's requests, besides the place for one more pod."""
 
     needs: tuple[_Need, ...]
 
 
 class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
-    """Reference plugins.md §3.8."""
+    """See docs/kube-scheduler/plugins.md §3.8."""
 
     name = "NodeResourcesFit"
     Args = NodeResourcesFitArgs
@@ -160,7 +161,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
                 hopeless = hopeless | too_small if len(hopeless) else too_small
         if not shortages:
             return None
-        if len(shortages) > _MOST_COMBINED:
+        if len(shortages) > _MAX_COMBINED:
             return self._one_by_one(state, pod, view, rows)
         return _combined(shortages, hopeless)
 
@@ -233,7 +234,7 @@ _EVENTS = (
 
 
 def _fit_all(needs: tuple[_Need, ...], table: NodeTable, rows: Sequence[int]) -> bool:
-    """Whether no row runs short of anything, as is usual."""
+    """Whether all rows have enough of everything, which is the common case."""
     pod_count, allocatable_pods = table.pod_count, table.allocatable_pods
     for row in rows:
         if pod_count.item(row) >= allocatable_pods.item(row):
@@ -253,7 +254,7 @@ def _refusal(reasons: tuple[str, ...], is_hopeless: bool) -> Refusal:
 
 
 def _combined(shortages: list[tuple[str, npt.NDArray[np.bool_]]], hopeless: npt.NDArray[np.bool_]) -> Verdicts:
-    """Group rows by which resources run short there, one bit each, and by whether eviction can't help (bit 0)."""
+    """Groups rows by their insufficient resources, one bit each, and by whether eviction can't help (bit 0)."""
     if len(shortages) == 1:
         reason, is_short = shortages[0]
         single = is_short.astype(np.int16)
