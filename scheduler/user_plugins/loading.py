@@ -1,8 +1,8 @@
-"""Where user plugins come from: ``plugins`` of the TandemConfiguration, and packages that are installed.
+"""Loads user plugins: from ``plugins`` of the TandemConfiguration, and from installed packages.
 
-A package offers plugins under the entry-point group ``tandem.plugins``, one entry ``Name = "module:Class"`` for each.
-An entry is looked at only when a profile enables its name, so that a package nobody uses can't stop the scheduler. The
-configuration wins over an installed package; the name of a built-in plugin can't be taken by either.
+A package offers plugins in the entry-point group ``tandem.plugins``, one entry ``Name = "module:Class"`` for each. An
+entry is loaded only if a profile enables its name, so that an unused package can't stop the scheduler. The
+configuration takes precedence over installed packages; neither can use the name of a built-in plugin.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ENTRY_POINT_GROUP: Final = "tandem.plugins"
 
 
 class Unloadable(Exception):
-    """What is wrong with a plugin's path or class, in words for the user."""
+    """A plugin's path or class is invalid; the text is for the user."""
 
 
 def load_user_plugins(
@@ -33,10 +33,10 @@ def load_user_plugins(
     built_in: Collection[str],
     installed: Iterable[EntryPoint] | None = None,
 ) -> dict[str, type[Plugin]]:
-    """Plugin name → its class, wrapped so that every answer is checked (``checked.py``).
+    """Plugin name → its class, wrapped so that all answers are checked (``checked.py``).
 
     ``enabled`` are the plugin sets of all profiles. ``installed`` None: the entry points of this Python environment,
-    which are read only if a profile enables a name that is still unknown. Raises ConfigurationError with every fault.
+    which are read only if a profile enables an otherwise unknown name. Raises ConfigurationError with all faults.
     """
     found: dict[str, type[Plugin]] = {}
     faults: list[Fault] = []
@@ -84,7 +84,7 @@ def class_at(path: str) -> type[Plugin]:
 def _load_installed(
     names: Iterable[str], offers: Sequence[EntryPoint], found: dict[str, type[Plugin]], faults: list[Fault]
 ) -> None:
-    """A name that nobody offers is left out: building the profile says that it does not exist."""
+    """Loads enabled plugins from entry points. Unknown names are skipped: building the profile reports them."""
     for name in names:
         matching = [offer for offer in offers if offer.name == name]
         if not matching:

@@ -1,4 +1,4 @@
-"""The real engine's numbers, as the metrics page wants them."""
+"""The engine's gauges and counters for the metrics page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = structlog.get_logger()
 
 
 class GaugesOfEngine:
-    """Reads; never changes anything but the list of problems, which is emptied when they are logged."""
+    """Read-only, except that logging the problems empties their list."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -51,7 +51,7 @@ class GaugesOfEngine:
         return {reason.value: counts[reason.value] for reason in Suspension}
 
     def log_problems(self) -> None:
-        """What the queue found odd since the last time."""
+        """Logs the queue's problems since the last call."""
         if self._engine.facts.problems:
             for problem in self._engine.facts.take_problems():
-                log.warning("Queue found something odd", problem=problem)
+                log.warning("Queue reported a problem", problem=problem)
