@@ -1,4 +1,4 @@
-"""A queue with made-up plugins, and time that only moves when told to."""
+"""A queue with fake plugins, and a clock that tests set."""
 
 from __future__ import annotations
 

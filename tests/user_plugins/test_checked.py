@@ -188,7 +188,9 @@ def test_an_unreserve_that_raises_does_not_keep_the_pod_from_its_back_off() -> N
 def test_a_pre_enqueue_plugin_that_answers_nonsense_holds_back_its_pod_only() -> None:
     Answering.answers = {"pre_enqueue": True}
     engine = engine_with("Answering")
-    assert {type(command) for command in commands_for(engine, pod("p"))} == {WriteEvent, PatchPodStatus}, "it is told"
+    assert {type(command) for command in commands_for(engine, pod("p"))} == {WriteEvent, PatchPodStatus}, (
+        "it is reported"
+    )
     assert any("Mine" in problem for problem in engine.facts.take_problems())
 
 

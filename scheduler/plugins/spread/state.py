@@ -45,7 +45,7 @@ class HardConstraint:
     lowest: int
     """The smallest count among those domains; 0 if there are fewer than the constraint's ``minDomains``."""
 
-    def most_before(self) -> int:
+    def max_before(self) -> int:
         """The largest number of matching pods with which a domain can take the pod."""
         return self.constraint.max_skew - int(self.matches_itself) + self.lowest
 
@@ -122,7 +122,7 @@ class SpreadFilterState(State):
             key = one.constraint.topology_key
             counts = widened(one.counts, table, key)
             by_value = np.zeros(len(counts), np.int16)
-            by_value[counts > one.most_before()] = TOO_UNEVEN
+            by_value[counts > one.max_before()] = TOO_UNEVEN
             by_value[ABSENT] = MISSING_KEY
             own = by_value.take(table.label(key)[rows])
             codes = own if codes is None else np.where(own != 0, own, codes)
@@ -135,7 +135,7 @@ class SpreadFilterState(State):
             if value_id == ABSENT:
                 return MISSING_KEY
             count = int(one.counts[value_id]) if value_id < len(one.counts) else 0
-            if count > one.most_before():
+            if count > one.max_before():
                 return TOO_UNEVEN
         return 0
 
