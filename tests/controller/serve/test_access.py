@@ -42,7 +42,7 @@ users: [{{name: u, user: {{}}}}]
 
 
 class Reviewer:
-    """An API server that answers reviews: token ``good`` is anna, who may see /metrics; all other tokens are invalid."""
+    """An API server that answers reviews: token ``good`` is anna, who may see /metrics; others are invalid."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
