@@ -28,7 +28,12 @@ from scheduler.framework.plugin import (
 )
 from scheduler.framework.profile import POINT_TYPES
 
-MAX_CALL_SECONDS: Final = 600.0
+
+class Unloadable(Exception):
+    """What is wrong with a plugin's path or class, in words for the user."""
+
+
+LONGEST_CALL_SECONDS: Final = 600.0
 CALL_SECONDS: Final = 60.0
 """Time limit of a plugin's PreBind, Bind or PostBind unless it sets ``time_limit_seconds``."""
 
