@@ -96,7 +96,7 @@ class Engine:
         self.known_pods = KnownPods()
         self.cache = ClusterCache(settings.cached_selectors, self.known_pods.get)
         self.nominator = self.cache.nominator
-        self.facts = QueueFacts()
+        self.facts = QueueMetrics()
         self.deadlines = Deadlines()
         self.classes = ClassCache(settings.class_cache_bytes, settings.cached_classes)
         self.documents = Documents()

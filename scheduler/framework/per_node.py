@@ -45,11 +45,11 @@ class NodeView:
         return tuple(self.view.table.pods[self.row].values())
 
     def allocatable(self, resource: str) -> int:
-        """Milli-CPU for ``cpu``, bytes for memory and storage, else whole units; 0 where the node has none."""
+        """Milli-CPU for ``cpu``, bytes for memory and storage, else whole units; 0 if the node has none."""
         return self.view.table.allocatable(resource).item(self.row)
 
     def requested(self, resource: str) -> int:
-        """What the node's pods request, in the same units."""
+        """The sum of the pods' requests, in the same units."""
         return self.view.table.requested(resource).item(self.row)
 
 

@@ -65,7 +65,7 @@ class TolerationIndex:
                 self._by_key.setdefault((toleration.key, value), {})[toleration] = None
 
     def tolerates(self, taint: Taint) -> bool:
-        """Whether any of the tolerations covers the taint."""
+        """Whether any of the tolerations matches the taint."""
         found: list[Toleration] = [*self._of_any_key, *self._by_key.get((taint.key, taint.value), ())]
         if taint.value:
             found += self._by_key.get((taint.key, ""), ())

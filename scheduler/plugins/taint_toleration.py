@@ -109,7 +109,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, NormalizePlugin):
         return self._intolerable(taints, state.tolerations) if taint_set else 0
 
     def _intolerable(self, taints: tuple[TaintKey, ...], tolerations: tuple[Toleration, ...]) -> int:
-        """How many PreferNoSchedule taints of a set are not tolerated."""
+        """The number of PreferNoSchedule taints of a set that are not tolerated."""
         preferences = [
             Taint(key=key, value=value, effect=effect) for key, value, effect in taints if effect == PREFER_NO_SCHEDULE
         ]

@@ -130,7 +130,7 @@ class ShippedScheduler:
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "PYTHONPATH": path, **own_pod},
-                # Ctrl-C is for the demo, which then stops it in its own time.
+                # Ctrl-C goes to the demo, which then stops the scheduler.
                 start_new_session=True,
             )
         self._session = aiohttp.ClientSession(

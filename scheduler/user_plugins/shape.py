@@ -33,7 +33,7 @@ class Unloadable(Exception):
     """What is wrong with a plugin's path or class, in words for the user."""
 
 
-LONGEST_CALL_SECONDS: Final = 600.0
+MAX_CALL_SECONDS: Final = 600.0
 CALL_SECONDS: Final = 60.0
 """Time limit of a plugin's PreBind, Bind or PostBind unless it sets ``time_limit_seconds``."""
 

@@ -17,7 +17,7 @@ from scheduler.config.loading import load
 from scheduler.framework.plugin import Plugin
 from scheduler.testing import check_contract
 from scheduler.user_plugins.loading import ENTRY_POINT_GROUP, PluginClasses, class_at
-from scheduler.user_plugins.shape import CALL_SECONDS, LONGEST_CALL_SECONDS
+from scheduler.user_plugins.shape import CALL_SECONDS, MAX_CALL_SECONDS
 from scheduler.user_plugins.sources import PluginSources
 
 ROOT = Path(__file__).parents[2]

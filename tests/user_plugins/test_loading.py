@@ -153,12 +153,12 @@ def test_an_installed_plugin_is_found_when_a_profile_enables_it() -> None:
 
 
 def test_an_installed_plugin_that_nobody_enables_can_not_fail() -> None:
-    assert load_user_plugins((), enabling("NodeName"), BUILT_IN, sample_classes(), [offered("Other", "Nobody")]) == {}
+    assert load_user_plugins((), enabling("NodeName"), BUILT_IN, sample_classes(), [offered("Other", "Missing")]) == {}
 
 
 def test_an_installed_plugin_that_can_not_be_loaded_is_told_with_its_entry_point() -> None:
-    with pytest.raises(ConfigurationError, match=r"entry point tandem\.plugins Rack .*has no Nobody"):
-        load_user_plugins((), enabling("Rack"), BUILT_IN, sample_classes(), [offered("Rack", "Nobody")])
+    with pytest.raises(ConfigurationError, match=r"entry point tandem\.plugins Rack .*has no Missing"):
+        load_user_plugins((), enabling("Rack"), BUILT_IN, sample_classes(), [offered("Rack", "Missing")])
 
 
 def test_two_packages_that_offer_one_name_are_a_clash() -> None:

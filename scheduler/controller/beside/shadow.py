@@ -46,7 +46,7 @@ from scheduler.objects.pod import Pod
 PATIENCE_SECONDS: Final = 60.0
 """Time-out for the other scheduler to place a pod that we have found a node for."""
 SWEEP_SECONDS: Final = 1.0
-MOST_WAITING: Final = 10_000
+MAX_WAITING: Final = 10_000
 """With as many decisions not yet compared, no further pod is tried."""
 COMPARISONS_KEPT: Final = 1_000
 AGREES, DIFFERS, UNSEEN = "true", "false", "unknown"
@@ -96,7 +96,7 @@ class ShadowWriter:
         self.binds_under_way = 0
         self.merged = 0
         self.comparisons: deque[Comparison] = deque(maxlen=COMPARISONS_KEPT)
-        """The newest, in the order in which the others decided."""
+        """The newest comparisons, in the order of the other scheduler's decisions."""
         self._inbox = inbox
         self._extenders = extenders
         self._node_of = node_of
@@ -161,7 +161,7 @@ class ShadowWriter:
         self._await(pod, node, lambda problem: ExtenderAnswered(command.ticket, b"{}", problem))
 
     def _run_plugin(self, command: RunPlugin) -> None:
-        """A user plugin's PreBind and PostBind write what we must not; its Bind is waited for like our own."""
+        """Skips a user plugin's PreBind and PostBind, which may write; a Bind is compared like our own."""
         ticket = command.ticket
 
         def end(problem: str) -> Stimulus:
@@ -177,7 +177,7 @@ class ShadowWriter:
         key = (pod.uid, not node)
         self._waiting[key] = _Waiting(pod, node, self._clock() + self._patience_seconds, end)
         # The watch may have been quicker than the decision.
-        self._look(key)
+        self._check(key)
 
     # --- outcomes -----------------------------------------------------------------------------------------------------
 

@@ -124,8 +124,8 @@ class ServingCertificate:
         return True
 
     def _begin_again(self) -> None:
-        """A new context, so that what is not stated any more is not trusted any more. The old one stays where a file
-        can't be used: ConfigurationError."""
+        """Builds a new context, so that removed authorities are no longer trusted. Raises ConfigurationError if a file
+        can't be used; the old context then stays."""
         old, fingerprint = self.context, self.fingerprint
         self.context = self._new_context()
         try:

@@ -154,7 +154,7 @@ class Reconciler:
         return True
 
     async def _compare_engine(self) -> None:
-        """Part by part, each as it is known at that moment; in between, watches and decisions go on."""
+        """Compares the engine part by part, each as of its moment; watches and decisions go on in between."""
         believed = await self._ask()
         if believed is None:
             return
@@ -198,7 +198,7 @@ class Reconciler:
             await self._inbox.emptied()
 
     async def _ask(self) -> TellBelieved | None:
-        """What the engine believes; None if it does not say."""
+        """The engine's present objects; None without an answer."""
         self._inbox.put(ReconciliationStarted())
         await self._inbox.emptied()
         answer, self._believed = self._believed, None

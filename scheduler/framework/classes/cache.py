@@ -85,7 +85,7 @@ class ClassCache:
         self._classes: OrderedDict[Hashable, PodClass] = OrderedDict()
         self._bytes = 0
         self._latest: PodClass | None = None
-        """The class found last: it has been filled since, and is weighed when the next one is asked for."""
+        """The class found last: filled since then, and weighed at the next ``find``."""
         self._below: Callable[[], ClassCache | None] = _nothing
         """Of a fork: where answers are read that it does not have."""
 
