@@ -48,7 +48,7 @@ def tolerated(taint: Taint, tolerations: Iterable[Toleration], *, comparison_ope
 
 
 class TolerationIndex:
-    """Tolerations by the key that they are about, so that a taint is compared with those that may cover it."""
+    """Tolerations by key, so that a taint is compared only with those that may match it."""
 
     __slots__ = ("_by_key", "_comparison_operators", "_of_any_key")
 

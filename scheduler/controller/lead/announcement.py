@@ -1,4 +1,4 @@
-"""What the leader writes beside its Lease: where its pages are, and by which certificate they are known.
+"""The leader's annotations on its Lease: the address of its pages and the fingerprint of their certificate.
 
 Who may read the Lease finds the leader's pod by it, and can tell its certificate from any other, be it self-made.
 """

@@ -52,7 +52,7 @@ class PodClass:
         self._weighed = -1
 
     def copied(self, profile: Profile) -> PodClass:
-        """The same answers, to be brought up to date elsewhere: with a fork of the cluster that they are about."""
+        """A copy of the answers, to be brought up to date with a fork of the cluster."""
         other = PodClass(profile, self.unconcerned)
         other.filters.take_from(self.filters)
         other.scores.take_from(self.scores)
@@ -87,7 +87,7 @@ class ClassCache:
         self._latest: PodClass | None = None
         """The class found last: filled since then, and weighed at the next ``find``."""
         self._below: Callable[[], ClassCache | None] = _nothing
-        """Of a fork: where answers are read that it does not have."""
+        """Returns the parent cache of a fork while its answers are valid, else None."""
 
     def __len__(self) -> int:
         return len(self._classes)
@@ -109,8 +109,8 @@ class ClassCache:
         return found, template.fragments
 
     def fork(self, cluster: ClusterCache) -> ClassCache:
-        """For a fork of ``cluster``, which this cache is about, made at the same time. What is known here is read for
-        as long as nothing changes in ``cluster``; what comes out in the fork stays in the fork."""
+        """A cache for a fork of ``cluster``, the cluster of this cache, made at the same time. It reads this cache's
+        answers until ``cluster`` changes, and writes only its own."""
         view, journal = cluster.view, cluster.journal
         epoch, position = view.epoch, journal.position
 

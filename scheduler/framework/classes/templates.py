@@ -50,7 +50,7 @@ class Templates:
         self._bytes = 0
         self._new_number = count(1).__next__
         self._below: Callable[[], Templates | None] = _nothing
-        """Of a fork: where templates and numbers are found that it does not have."""
+        """Returns a fork's parent while its templates and numbers are valid, else None."""
 
     def __len__(self) -> int:
         return len(self._templates)

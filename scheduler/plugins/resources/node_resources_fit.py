@@ -70,7 +70,7 @@ TOO_MANY_PODS = "Too many pods"
 _MAX_BITS = 13
 """Resources that some rows are short of, and one: up to here a table of all combinations is small."""
 _MAX_KNOWN_REASONS = 16
-"""Refusals with more reasons are not remembered: they are as large as the pod wants."""
+"""Refusals with more reasons are not cached: their size depends on the pod."""
 
 
 class _Need(NamedTuple):
