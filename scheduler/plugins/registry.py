@@ -61,7 +61,7 @@ the taint that it asks about has an empty value, which no comparison matches."""
 
 
 def registry(added: Iterable[type[Plugin]] = (), gates: FeatureGates | None = None) -> Mapping[str, type[Plugin]]:
-    """Plugin name → its class: the built-in ones in order, in the form that the gates ask for, then those added.
+    """Plugin name → its class: the built-in ones in order, in their form for the gates, then those added.
 
     Raises ConfigurationError if two plugins have the same name.
     """

@@ -38,7 +38,7 @@ _departure: ContextVar[Departure | None] = ContextVar("departure", default=None)
 
 @contextlib.contextmanager
 def fenced(departure: Departure | None) -> Iterator[None]:
-    """Requests that the calling task sends within are fenced. They raise LeadershipLost where the right is gone.
+    """Fences the requests that the calling task sends in the block: they raise LeadershipLost without the permission.
 
     None changes nothing: a request within the fence of its caller stays there.
     """

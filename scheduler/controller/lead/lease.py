@@ -169,7 +169,7 @@ class LeaseElector:
     async def _put(self, lease: Lease, spec: dict[str, Any]) -> bool:
         """Writes the lease with the resourceVersion that was read: the second of two writers gets a conflict."""
         metadata: dict[str, Any] = msgspec.to_builtins(lease.metadata)
-        # What an earlier leader said of itself goes with it.
+        # The annotations of an earlier leader are removed with it.
         kept = {name: text for name, text in lease.metadata.annotations.items() if name != ANNOTATION}
         metadata["annotations"] = kept | self._annotations()
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}

@@ -98,7 +98,7 @@ class ServingCertificate:
         self._today = today or datetime.datetime.now(datetime.UTC)
         self.context = self._new_context()
         self.fingerprint = ""
-        """Of the certificate that is served: its SHA-256, in hexadecimal digits."""
+        """SHA-256 of the serving certificate, in hexadecimal digits."""
         self._fill()
         self._stamps = self._read_stamps()
 

@@ -90,7 +90,7 @@ class ClassFilters:
         return self.codes.nbytes + sum(slot.codes.nbytes for slot in self._slots if slot.codes is not None)
 
     def take_from(self, other: ClassFilters) -> None:
-        """Begin with the answers for the same class elsewhere, where all that was asked about is the same."""
+        """Copies the answers of the same class from another cache whose cluster is equal."""
         for slot, theirs in zip(self._slots, other._slots, strict=True):
             slot.take_from(theirs)
         for pre_slot, their in zip(self._pre_slots, other._pre_slots, strict=True):

@@ -80,7 +80,7 @@ class ClassScores:
         return self._ranks.nbytes + sum(column.nbytes for column in kept if isinstance(column, np.ndarray))
 
     def take_from(self, other: ClassScores) -> None:
-        """Begin with the answers for the same class elsewhere, where all that was asked about is the same."""
+        """Copies the answers of the same class from another cache whose cluster is equal."""
         for slot, theirs in zip(self._slots, other._slots, strict=True):
             slot.take_from(theirs)
         self.evaluated, self._skips_changed = other.evaluated, other._skips_changed

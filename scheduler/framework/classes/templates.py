@@ -62,7 +62,7 @@ class Templates:
         self._number_bytes = self._bytes = 0
 
     def fork(self, below: Callable[[], Templates | None]) -> Templates:
-        """An own layer over these. ``below``: these, as long as they may be read. Numbers mean the same in all."""
+        """A layer on top of these templates. ``below`` returns these while they are valid. Numbers are shared."""
         other = Templates(self._limit_bytes)
         other._new_number = self._new_number
         other._below = below

@@ -260,7 +260,7 @@ _Shortage = tuple[str, npt.NDArray[np.bool_] | None]
 
 
 def _combined(shortages: list[_Shortage], hopeless: npt.NDArray[np.bool_], length: int) -> Verdicts:
-    """Group rows by which resources run short there, and by whether eviction can't help."""
+    """Groups rows by their insufficient resources, and by whether eviction can't help."""
     if any(is_short is None for _, is_short in shortages):
         hopeless = np.ones(length, np.bool_)
     if len(shortages) == 1:

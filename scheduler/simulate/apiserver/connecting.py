@@ -20,7 +20,7 @@ _CHUNK_BYTES: Final = 32 * 1024
 
 
 async def forward(request: web.BaseRequest, port: int | None) -> web.WebSocketResponse:
-    """Bytes to and fro, between the WebSocket's channel 0 and a port of the loopback; None: nothing listens there."""
+    """Copies bytes between the WebSocket's channel 0 and a port of the loopback; None: nothing listens there."""
     socket = web.WebSocketResponse(protocols=(PROTOCOL,))
     await socket.prepare(request)
     named = int(request.query.get("ports", "0")).to_bytes(2, "little")

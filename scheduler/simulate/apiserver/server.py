@@ -57,7 +57,7 @@ class ApiServer:
         """Resources (``deviceclasses.resource.k8s.io``) that this server neither serves nor lists in discovery."""
         self.served: deque[Served] = deque(maxlen=_LOGGED_REQUESTS)
         self.pod_ports: dict[tuple[str, str], int] = {}
-        """Namespace and name of a pod → the loopback's port that a port-forward to the pod leads to."""
+        """Namespace and name of a pod → the loopback's port to which a port-forward connects."""
         self._token = token
         self._bookmark_seconds = bookmark_seconds
         self._listings = Listings(self.store)
