@@ -76,6 +76,7 @@ from scheduler.objects.pod import Pod
 from scheduler.queue.facts import QueueFacts
 from scheduler.queue.handlers import EventHandlers, OurPods
 from scheduler.queue.known_pods import KnownPods
+from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
 
