@@ -9,9 +9,9 @@ from scheduler.engine.machine import ReadsRoom
 from scheduler.framework.profile import Profile
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
-from scheduler.queue.facts import QueueFacts
 from scheduler.queue.gates import Gates
 from scheduler.queue.hints import HintMap, registrations_of
+from scheduler.queue.metrics import QueueMetrics
 
 
 class GateFacts:
@@ -33,13 +33,13 @@ class GateFacts:
         return self._room.held_back
 
 
-def gates_of(profiles: Mapping[str, Profile], cache: ClusterCache, room: ReadsRoom, facts: QueueFacts) -> Gates:
+def gates_of(profiles: Mapping[str, Profile], cache: ClusterCache, room: ReadsRoom, facts: QueueMetrics) -> Gates:
     plugins = {name: profile.pre_enqueue_plugins for name, profile in profiles.items()}
     return Gates(plugins, GateFacts(cache, room), facts)
 
 
 def hints_of(
-    profiles: Mapping[str, Profile], facts: QueueFacts, stopwatch: Callable[[], float], has_extenders: bool
+    profiles: Mapping[str, Profile], facts: QueueMetrics, stopwatch: Callable[[], float], has_extenders: bool
 ) -> HintMap:
     registrations = {name: registrations_of(one.plugins, has_extenders) for name, one in profiles.items()}
     return HintMap(registrations, facts, stopwatch)

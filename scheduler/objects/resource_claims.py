@@ -1,11 +1,11 @@
-"""DeviceClass: the one kind of dynamic resource allocation that decides about pods without claims."""
+"""DeviceClass: the one kind of dynamic resource allocation that affects pods without claims."""
 
 from __future__ import annotations
 
 from scheduler.objects.meta import ApiObject, ApiStruct
 
 IMPLICIT_EXTENDED_RESOURCE_PREFIX = "deviceclass.resource.kubernetes.io/"
-"""Followed by a class's name: the extended resource that every class stands for."""
+"""Prefix of the extended resource that every class stands for, followed by the class's name."""
 
 
 class DeviceClassSpec(ApiStruct, frozen=True):
@@ -13,7 +13,7 @@ class DeviceClassSpec(ApiStruct, frozen=True):
 
 
 class DeviceClass(ApiObject, frozen=True):
-    """A class of devices. An extended resource it maps may be given by devices instead of by the node's allocatable."""
+    """A class of devices. An extended resource that it maps may be provided by devices instead of the allocatable."""
 
     spec: DeviceClassSpec = DeviceClassSpec()
 

@@ -1,4 +1,4 @@
-"""Extended resources that a DeviceClass stands for (KEP-5004): devices give them in place of the node itself."""
+"""Extended resources mapped by DeviceClasses (KEP-5004): devices provide them instead of the node itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def mapped_by_classes(view: View, names: Iterable[str]) -> frozenset[str]:
-    """Those of the resource names that some DeviceClass maps, by its ``extendedResourceName`` or by its own name."""
+    """The resource names that some DeviceClass maps, by its ``extendedResourceName`` or by its own name."""
     classes = view.all(Kind.DEVICE_CLASS)
     if not classes:
         return frozenset()

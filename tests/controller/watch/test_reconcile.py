@@ -84,7 +84,11 @@ async def test_what_the_watch_has_missed_is_mended_and_counted(client: ApiClient
         comparing = asyncio.create_task(rounds.reconciler.round())
         await create(client, PODS, pod_document("later"))
         await comparing
-        assert sorted(told for told in seen.told if told[1] != "later") == [("+", "p0"), ("+", "p1"), ("?", "ghost")]
+        assert sorted(event for event in seen.events if event[1] != "later") == [
+            ("+", "p0"),
+            ("+", "p1"),
+            ("?", "ghost"),
+        ]
         assert rounds.repairs == 3.0
         known = [pod.name for one in rounds.fed if isinstance(one, Reconciled) for pod in one.pods.values()]
         assert sorted(known) == ["later", "p0", "p1", "p2"]
