@@ -213,20 +213,20 @@ async def test_lines_that_change_places_or_come_again_bring_nothing_old_back(cli
     reflector = Reflector(Kind.POD, client, seen := Seen())
     first, second = watch_line("ADDED", "5"), watch_line("MODIFIED", "7", b'"spec":{"nodeName":"n"}')
     reflector.take(second + first)
-    assert seen.told == [("+", "a")]
+    assert seen.events == [("+", "a")]
     assert reflector.known["d/a"].metadata.resource_version == "7"
     gone, other = watch_line("DELETED", "8"), watch_line("ADDED", "9").replace(b'"uid":"1"', b'"uid":"2"')
     reflector.take(gone + second + first)
-    assert seen.told == [("+", "a"), ("-", "a")]
+    assert seen.events == [("+", "a"), ("-", "a")]
     reflector.take(other + gone)
-    assert seen.told == [("+", "a"), ("-", "a"), ("+", "a")]
+    assert seen.events == [("+", "a"), ("-", "a"), ("+", "a")]
     assert reflector.known["d/a"].metadata.uid == "2"
 
 
 async def test_an_object_that_comes_after_younger_ones_is_taken(client: ApiClient) -> None:
     reflector = Reflector(Kind.POD, client, seen := Seen())
     reflector.take(watch_line("ADDED", "9") + watch_line("ADDED", "8").replace(b'"a"', b'"b"'))
-    assert seen.told == [("+", "a"), ("+", "b")]
+    assert seen.events == [("+", "a"), ("+", "b")]
 
 
 async def test_a_bookmark_moves_the_place_and_tells_nothing(client: ApiClient) -> None:
