@@ -345,7 +345,9 @@ class Reflector:
         if error.is_not_found and self.kind.entry.is_optional and await self._is_not_served():
             self._kind_is_missing()
             return self._times.missing_kind
-        if error.status or error.reason == "Timeout":
+        if error.status or error.reason == "Timeout" or self.health is Health.WATCHING:
+            # A watch that was accepted and then cut counts, too: a kind whose watches never last until their first
+            # bookmark would not be heard of otherwise.
             self._count_resume()
         if self.health is not Health.WATCHING or error.reason != "Timeout":
             self._report_once("API server can't be watched, trying again", error)

@@ -355,6 +355,17 @@ async def test_a_server_that_ends_every_watch_at_once_is_asked_at_growing_interv
         assert len(waits.seconds) >= 5 and waits.seconds[4] > 8.0
 
 
+async def test_a_kind_whose_watches_are_cut_before_their_first_line_is_listed_again(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    async with running(client, Kind.NODE, backoff=(waits := Waits())) as (reflector, _):
+        for cuts in range(5):
+            await until(lambda: reflector.health is Health.WATCHING)
+            cluster.server.cut_watches()
+            await until(lambda cuts=cuts: len(waits.seconds) > cuts)
+        await until(lambda: reflector.relists == 1)
+
+
 async def test_a_retry_after_of_an_hour_counts_up_to_its_limit(cluster: EmbeddedCluster, client: ApiClient) -> None:
     cluster.faults.fail("GET", "/api/v1/nodes", 429, reason="TooManyRequests", retry_after=3600)
     times = WatchTimes(max_retry_after=0.05)
