@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Protocol
 
 from scheduler.cluster.affinity_terms import AffinityTerms
+from scheduler.cluster.devices.facts import Devices
 from scheduler.cluster.image_index import ImageIndex
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_counts import PodCounts
@@ -60,10 +61,13 @@ class ClusterCache:
         self.pod_counts = PodCounts(self.table, selector_limit)
         self.affinity_terms = AffinityTerms(self.table)
         self.volumes = Volumes(self.table, self.objects)
-        self._tallies: tuple[Tally, ...] = (self.pod_counts, self.affinity_terms, self.volumes)
+        self.devices = Devices(self.table, self.objects)
+        self._tallies: tuple[Tally, ...] = (self.pod_counts, self.affinity_terms, self.volumes, self.devices)
         self._placed: dict[str, PodInfo] = {}
         self._assumed: dict[str, None] = {}
-        self.view = View(self.table, self.objects, self.images, self.pod_counts, self.affinity_terms, self.volumes)
+        self.view = View(
+            self.table, self.objects, self.images, self.pod_counts, self.affinity_terms, self.volumes, self.devices
+        )
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 
@@ -79,6 +83,7 @@ class ClusterCache:
             return
         row = self.table.put_node(node)
         self.images.change(row, old, node)
+        self.devices.node_changed(row)
         self.journal.append(row, NODE_CHANGED | USAGE_CHANGED if old is None else NODE_CHANGED)
 
     def remove_node(self, name: str) -> bool:
@@ -88,6 +93,7 @@ class ClusterCache:
             return False
         self.images.change(row, self.table.nodes[row], None)
         self.table.drop_node(name)
+        self.devices.node_changed(row)
         self.journal.append(row, NODE_CHANGED | USAGE_CHANGED)
         return True
 
@@ -97,12 +103,14 @@ class ClusterCache:
         """An object that is neither node nor pod was added or changed; returns the one that it replaces."""
         old: ApiObject | None = self.objects.put(kind, obj.key, obj)
         self.volumes.observe(kind, old, obj)
+        self.devices.observe(kind, old, obj)
         return old
 
     def remove_object(self, kind: Kind, key: str) -> ApiObject | None:
         """It is gone; returns what was known of it."""
         old: ApiObject | None = self.objects.drop(kind, key)
         self.volumes.observe(kind, old, None)
+        self.devices.observe(kind, old, None)
         return old
 
     # --- pods ---------------------------------------------------------------------------------------------------------

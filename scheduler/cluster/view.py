@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.affinity_terms import AffinityTerms
+from scheduler.cluster.devices.facts import Devices
 from scheduler.cluster.image_index import ImageIndex
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_counts import PodCounts
@@ -26,7 +27,7 @@ class View:
     since what a plugin counted is in its State.
     """
 
-    __slots__ = ("affinity_terms", "images", "node_count", "objects", "pod_counts", "table", "volumes")
+    __slots__ = ("affinity_terms", "devices", "images", "node_count", "objects", "pod_counts", "table", "volumes")
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class View:
         pod_counts: PodCounts,
         affinity_terms: AffinityTerms,
         volumes: Volumes,
+        devices: Devices | None = None,
         node_count: int | None = None,
     ) -> None:
         self.table = table
@@ -44,6 +46,7 @@ class View:
         self.pod_counts = pod_counts
         self.affinity_terms = affinity_terms
         self.volumes = volumes
+        self.devices = Devices(table, objects) if devices is None else devices
         self.node_count = node_count
         """Nodes of the whole cluster, where the table is only a part of it."""
 
@@ -79,6 +82,7 @@ class View:
             self.affinity_terms.version,
             self.images.version,
             self.volumes.version,
+            self.devices.version,
         )
 
     def version(self, kind: Kind) -> int:
@@ -94,6 +98,7 @@ class View:
             self.pod_counts,
             self.affinity_terms,
             self.volumes,
+            self.devices,
             self.total_nodes,
         )
 
@@ -110,6 +115,7 @@ class View:
             self.pod_counts.copy(),
             self.affinity_terms.copy(),
             self.volumes.copy(table),
+            self.devices.copy(table),
         )
 
     def add_pod(self, info: PodInfo, row: int = 0) -> None:

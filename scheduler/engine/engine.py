@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.devices.facts import EFFECT as DEVICES
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
@@ -300,10 +301,11 @@ class Engine:
         nomination = outcome.nomination
         victims = getattr(attempt.preemption, "victims", ())
         if self._is_pending(queued.info):
+            commands += [write.with_ticket(self._new_ticket()) for write in outcome.writes]
             self.policies.attempt_failed(queued.info, nomination, now)
             if nomination.mode is NominationMode.SET and victims:
                 self.policies.started(queued.info, nomination.node_name, victims, now)
-                commands = self.removals.start(queued.info, nomination.node_name, victims, now)
+                commands += self.removals.start(queued.info, nomination.node_name, victims, now)
             elif getattr(attempt.preemption, "is_waiting", False):
                 self.removals.awaited.waits(queued.info.uid)
             elif getattr(attempt.preemption, "is_put_off", False):
@@ -471,7 +473,10 @@ class Engine:
 
     def _apply_effects(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
-            self.cache.volumes.apply(effect)
+            if effect.kind == DEVICES:
+                self.cache.devices.apply(effect)
+            else:
+                self.cache.volumes.apply(effect)
 
     # --- questions ----------------------------------------------------------------------------------------------------
 

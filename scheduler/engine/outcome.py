@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
@@ -34,6 +36,8 @@ class NotPlaced(msgspec.Struct, frozen=True):
     unschedulable_plugins: frozenset[str] = frozenset()
     pending_plugins: frozenset[str] = frozenset()
     nomination: Nomination = CLEAR_NOMINATION
+    writes: tuple[Any, ...] = ()
+    """Commands of PostFilter plugins."""
 
 
 CycleOutcome = Placed | NotPlaced

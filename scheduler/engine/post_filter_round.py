@@ -38,6 +38,7 @@ class RoundAnswer:
     nomination: Nomination
     evidence: Any = None
     victims: tuple[str, ...] = ()
+    writes: tuple[Any, ...] = ()
 
 
 def run_post_filters(
@@ -67,24 +68,26 @@ def run_post_filters(
     reasons: list[str] = []
     nomination = KEEP_NOMINATION
     evidence: Any = None
+    writes: tuple[Any, ...] = ()
     for plugin in profile.post_filter_plugins:
         try:
             answer = yield from _ask(plugin, asked, extenders, times)
             victims = tuple(victim.key for victim in getattr(answer.evidence, "victims", ()))
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
-            return RoundAnswer(text_of(PluginError(plugin.name, "PostFilter", error)), KEEP_NOMINATION, evidence)
+            return RoundAnswer(text_of(PluginError(plugin.name, "PostFilter", error)), KEEP_NOMINATION, evidence, writes=writes)
+        writes += answer.writes
         if answer.evidence is not None:
             evidence = answer.evidence
         if answer.status is None:
-            return RoundAnswer("", answer.nomination, evidence, victims)
+            return RoundAnswer("", answer.nomination, evidence, victims, writes)
         if not answer.status.code.is_rejection:
-            return RoundAnswer(answer.status.message, KEEP_NOMINATION, evidence)
+            return RoundAnswer(answer.status.message, KEEP_NOMINATION, evidence, writes=writes)
         if answer.status.code is not Code.UNSCHEDULABLE:
-            return RoundAnswer(answer.status.message, answer.nomination, evidence)
+            return RoundAnswer(answer.status.message, answer.nomination, evidence, writes=writes)
         reasons.extend(answer.status.reasons)
         if answer.nomination.mode is not NominationMode.KEEP:
             nomination = answer.nomination
-    return RoundAnswer(", ".join(reasons), nomination, evidence)
+    return RoundAnswer(", ".join(reasons), nomination, evidence, writes=writes)
 
 
 def _ask(

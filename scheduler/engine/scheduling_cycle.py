@@ -123,6 +123,7 @@ def scheduling_cycle(
 
 def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now, depth: Depth) -> Cycle:
     view, journal = context.cache.view, context.cache.journal
+    view.devices.now_nanoseconds = now.wall
     attempt.total_nodes = total_nodes = view.total_nodes
     if total_nodes == 0:
         return NotPlaced(NO_NODES)
@@ -402,6 +403,7 @@ def _no_fit(
         unschedulable_plugins=diagnosis.unschedulable_plugins,
         pending_plugins=diagnosis.pending_plugins,
         nomination=answer.nomination if answer is not None else NotPlaced("").nomination,
+        writes=answer.writes if answer is not None else (),
     )
 
 

@@ -84,3 +84,5 @@ class PostFilterAnswer:
     nomination: Nomination = KEEP_NOMINATION
     evidence: Any = None
     """What was found on the way (candidates, victims, the criterion that decided), kept in the Attempt."""
+    writes: tuple[Any, ...] = ()
+    """Commands that are to be sent, if the pod is still waiting."""

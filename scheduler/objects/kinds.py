@@ -9,6 +9,7 @@ import msgspec
 
 from scheduler.errors import InvalidObject
 from scheduler.objects.budget import PodDisruptionBudget
+from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.lease import Lease
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.namespace import Namespace
@@ -16,7 +17,7 @@ from scheduler.objects.node import Node
 from scheduler.objects.owners import ReplicaSet, ReplicationController, Service, StatefulSet
 from scheduler.objects.pod import Pod
 from scheduler.objects.priority_class import PriorityClass
-from scheduler.objects.resource_claims import DeviceClass
+from scheduler.objects.resource_claims import ResourceClaim
 from scheduler.objects.storage import (
     CSIDriver,
     CSINode,
@@ -49,6 +50,8 @@ class Kind(StrEnum):
     CSI_STORAGE_CAPACITY = "csistoragecapacities"
     VOLUME_ATTACHMENT = "volumeattachments"
     DEVICE_CLASS = "deviceclasses"
+    RESOURCE_SLICE = "resourceslices"
+    RESOURCE_CLAIM = "resourceclaims"
     PRIORITY_CLASS = "priorityclasses"
     LEASE = "leases"
 
@@ -103,6 +106,8 @@ KINDS: dict[Kind, KindEntry] = dict(
         _entry(Kind.CSI_STORAGE_CAPACITY, CSIStorageCapacity, "storage.k8s.io", namespaced=True),
         _entry(Kind.VOLUME_ATTACHMENT, VolumeAttachment, "storage.k8s.io", namespaced=False),
         _entry(Kind.DEVICE_CLASS, DeviceClass, "resource.k8s.io", namespaced=False),
+        _entry(Kind.RESOURCE_SLICE, ResourceSlice, "resource.k8s.io", namespaced=False),
+        _entry(Kind.RESOURCE_CLAIM, ResourceClaim, "resource.k8s.io", namespaced=True),
         _entry(Kind.PRIORITY_CLASS, PriorityClass, "scheduling.k8s.io", namespaced=False),
         _entry(Kind.LEASE, Lease, "coordination.k8s.io", namespaced=True),
     )
