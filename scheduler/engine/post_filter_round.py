@@ -74,7 +74,9 @@ def run_post_filters(
             answer = yield from _ask(plugin, asked, extenders, times)
             victims = tuple(victim.key for victim in getattr(answer.evidence, "victims", ()))
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
-            return RoundAnswer(text_of(PluginError(plugin.name, "PostFilter", error)), KEEP_NOMINATION, evidence, writes=writes)
+            return RoundAnswer(
+                text_of(PluginError(plugin.name, "PostFilter", error)), KEEP_NOMINATION, evidence, writes=writes
+            )
         writes += answer.writes
         if answer.evidence is not None:
             evidence = answer.evidence

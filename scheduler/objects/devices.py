@@ -144,4 +144,3 @@ class ResourceSlice(ApiObject, frozen=True):
     """A part of a pool of devices; the pool's slices of one generation make it up together."""
 
     spec: ResourceSliceSpec = ResourceSliceSpec()
-

@@ -57,7 +57,14 @@ class Wave:
         self.table = WhatIfTable(live.table, rows, charged(columns.charges), charged(columns.scalars), ports=ports)
         self.table.take_away(potential[:, :width].T)
         self.view = View(
-            self.table, live.objects, live.images, live.pod_counts, live.affinity_terms, live.volumes, live.total_nodes
+            self.table,
+            live.objects,
+            live.images,
+            live.pod_counts,
+            live.affinity_terms,
+            live.volumes,
+            live.devices,
+            live.total_nodes,
         )
         there = {position: beside[row] for position, row in enumerate(rows.tolist()) if row in beside} if beside else {}
         self._has_beside = bool(there)

@@ -63,8 +63,7 @@ def pools_of(index: SliceIndex, node: str, labels: Mapping[str, str]) -> tuple[P
 
 
 def foreign_pool(index: SliceIndex, key: PoolKey) -> Pool | None:
-    """A pool of which a node sees the counters alone; None unless something is wrong with it, as then it says nothing.
-    """
+    """A pool of which a node sees the counters alone; None where nothing is wrong with it: it then has no say."""
     parts = list(index.counters_of(key))
     pool = _pool(index, key, parts, "", {}) if parts else None
     return pool if pool is not None and pool.state is not PoolState.COMPLETE else None
@@ -92,9 +91,7 @@ def _reaches(device: SliceDevice, node: str, labels: Mapping[str, str]) -> bool:
     return device.selector is not None and device.selector.matches(labels, node)
 
 
-def _pool(
-    index: SliceIndex, key: PoolKey, parts: list[SlicePart], node: str, labels: Mapping[str, str]
-) -> Pool | None:
+def _pool(index: SliceIndex, key: PoolKey, parts: list[SlicePart], node: str, labels: Mapping[str, str]) -> Pool | None:
     """None for a pool whose newer generation is known but does not concern the node."""
     generation = max(part.generation for part in parts)
     kept = sorted([part for part in parts if part.generation == generation], key=lambda part: part.name)

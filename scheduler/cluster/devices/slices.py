@@ -89,7 +89,9 @@ class SliceIndex:
         self._of_many: dict[str, SlicePart] = {}
         self._counters: dict[PoolKey, dict[str, SlicePart]] = {}
 
-    def observe(self, old: ResourceSlice | None, new: ResourceSlice | None) -> tuple[SlicePart | None, SlicePart | None]:
+    def observe(
+        self, old: ResourceSlice | None, new: ResourceSlice | None
+    ) -> tuple[SlicePart | None, SlicePart | None]:
         """The parts taken out and put in."""
         before = self._remove(old.metadata.name) if old is not None else None
         after = SlicePart(new) if new is not None else None

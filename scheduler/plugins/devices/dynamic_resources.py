@@ -3,8 +3,8 @@
 PreEnqueue: a pod waits until all its claims exist. Filter: claims that have their devices keep the pod to the nodes
 where these can be used; for the others devices are searched on each node, so that classes, CEL selectors, constraints,
 counters, capacities, taints and alternatives hold for all claims together. Extended resources that a DeviceClass stands
-for are given by devices on nodes that do not have them in their allocatable. Refuses with ``cannot allocate all claims``,
-``resourceclaim not available on the node``, ``invalid resource pools were encountered``, ``cannot fit resource`` and
+for are given by devices on nodes that do not have them in their allocatable. Refuses with ``cannot allocate all
+claims``, ``resourceclaim not available on the node``, ``invalid resource pools were encountered``, ``cannot fit resource`` and
 ``cannot schedule extended resource claim``; taking pods away never helps. A selector that fails, or an "all devices"
 request that meets a pool under update, ends the attempt with an error.
 
@@ -257,5 +257,3 @@ class DynamicResources(
 
     def events(self) -> tuple[EventRegistration, ...]:
         return EVENTS
-
-

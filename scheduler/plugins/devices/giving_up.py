@@ -24,7 +24,10 @@ def give_up(situation: Situation, pod: PodInfo, unavailable: Sequence[ResourceCl
     candidates = list(unavailable)
     while candidates:
         claim = candidates.pop(rng.randrange(len(candidates)))
-        if all(consumer.uid == pod.uid for consumer in claim.status.reserved_for) and len(claim.status.reserved_for) <= 1:
+        if (
+            all(consumer.uid == pod.uid for consumer in claim.status.reserved_for)
+            and len(claim.status.reserved_for) <= 1
+        ):
             reference = ClaimReference(claim.namespace, claim.name, claim.uid)
             return PostFilterAnswer(DEALLOCATED, writes=(DeallocateClaim(0, reference, claim.resource_version),))
     existing = situation.extended.existing if situation.extended is not None else None

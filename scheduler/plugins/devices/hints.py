@@ -30,9 +30,7 @@ def _claim_changed(pod: PodInfo, old: ResourceClaim | None, new: ResourceClaim |
 def _is_own(pod: PodInfo, claim: ResourceClaim) -> bool:
     if claim.namespace != pod.namespace or claim.is_terminating:
         return False
-    made_for_it = {
-        status.resource_claim_name: status.name for status in pod.pod.status.resource_claim_statuses
-    }
+    made_for_it = {status.resource_claim_name: status.name for status in pod.pod.status.resource_claim_statuses}
     for entry in pod.pod.spec.resource_claims:
         if entry.resource_claim_name == claim.name:
             return True
@@ -50,9 +48,7 @@ EVENTS = (
         ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE)
     ),
     EventRegistration(ClusterEvent(Resource.RESOURCE_CLAIM, Action.ADD | Action.UPDATE), _claim_changed),
-    EventRegistration(
-        ClusterEvent(Resource.POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), _claims_were_generated
-    ),
+    EventRegistration(ClusterEvent(Resource.POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), _claims_were_generated),
     EventRegistration(ClusterEvent(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE)),
     EventRegistration(ClusterEvent(Resource.RESOURCE_SLICE, Action.ADD | Action.UPDATE)),
 )

@@ -142,9 +142,13 @@ def resources_by_devices(situation: Situation, table: NodeTable, row: int) -> tu
     for name in situation.extended.names:
         if table.allocatable_scalar(name).item(row):
             continue
-        if situation.extended.class_of(name) is None:
+        if situation.extended.class_of(name) is not None:
+            found.append(name)
+            continue
+        node = table.nodes[row]
+        if node is None or name not in node.status.allocatable:
+            # A resource of which the node has 0 is full rather than absent.
             return CANNOT_FIT
-        found.append(name)
     if not found and not situation.claims:
         return None
     return tuple(found)

@@ -49,8 +49,7 @@ class Need(NamedTuple):
     selectors: tuple[NamedExpression, ...]
     """The class's first; all must hold."""
     takes_all: bool
-    count: int
-    """Of an exact count."""
+    exact_count: int
     is_admin: bool
     tolerations: tuple[Toleration, ...]
     capacity: tuple[tuple[str, int, str], ...]
@@ -101,9 +100,7 @@ def _request(claim: str, request: DeviceRequest, find_class: ClassLookup) -> Req
     return Request(request.name, tuple(alternatives), True)
 
 
-def _need(
-    claim: str, name: str, parent: str, own_name: str, asked: DeviceSubRequest, find_class: ClassLookup
-) -> Need:
+def _need(claim: str, name: str, parent: str, own_name: str, asked: DeviceSubRequest, find_class: ClassLookup) -> Need:
     where = f"claim {claim}, request {own_name}"
     if not asked.device_class_name:
         raise InvalidClaim(f"{where}: missing device class name (unsupported request type?)")

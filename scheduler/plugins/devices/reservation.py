@@ -77,7 +77,9 @@ def set_aside(situation: Situation, pod: PodInfo, view: View, node: str, max_ste
     decision = decide(situation, pod, view, node, max_steps)
     claims = [ClaimInFlight(claim.uid, claim.key, allocation) for claim, allocation in decision.allocated]
     if decision.special is not None and decision.special.allocation.devices.results:
-        claims.append(ClaimInFlight(f"extended:{pod.uid}", f"{pod.key} (extended resources)", decision.special.allocation))
+        claims.append(
+            ClaimInFlight(f"extended:{pod.uid}", f"{pod.key} (extended resources)", decision.special.allocation)
+        )
     return SetAside(pod.uid, node, tuple(claims), decision)
 
 

@@ -113,7 +113,7 @@ class _Search:
                     devices = self._all_devices[number, need.name] = all_of(claim, need, self._pools)
                     counts.append(len(devices))
                 else:
-                    counts.append(need.count)
+                    counts.append(need.exact_count)
             least += min(counts)
         if least > MAX_RESULTS:
             raise SearchError(
@@ -143,7 +143,7 @@ class _Search:
         """Find device ``number`` of a request and everything behind it."""
         self._step()
         all_devices = self._all_devices[claim, need.name] if need.takes_all else None
-        wanted = need.count if all_devices is None else len(all_devices)
+        wanted = need.exact_count if all_devices is None else len(all_devices)
         if not wanted:
             return _Found.NO
         if number >= wanted:

@@ -185,7 +185,11 @@ def _existing_claim(pod: PodInfo, view: View) -> ResourceClaim | None:
     for claim in view.devices.special_claims_of(pod.uid):
         owner = controller_of(claim.metadata)
         is_own = owner is not None and owner.uid == pod.uid and owner.name == pod.name
-        if is_own and claim.namespace == pod.namespace and claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) == "true":
+        if (
+            is_own
+            and claim.namespace == pod.namespace
+            and claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) == "true"
+        ):
             return claim
     return None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -102,10 +103,7 @@ _QUANTITIES = (
     _member("add", (QUANTITY, INT), QUANTITY, lambda one, units: quantity_of(nanos_of(one) + units * NANO)),
     _member("sub", (QUANTITY, QUANTITY), QUANTITY, lambda one, other: quantity_of(nanos_of(one) - nanos_of(other))),
     _member("sub", (QUANTITY, INT), QUANTITY, lambda one, units: quantity_of(nanos_of(one) - units * NANO)),
-    *(
-        _member(name, (QUANTITY, QUANTITY), result, call)
-        for name, (result, call) in _compared(nanos_of).items()
-    ),
+    *(_member(name, (QUANTITY, QUANTITY), result, call) for name, (result, call) in _compared(nanos_of).items()),
 )
 
 _VERSIONS = (
@@ -135,7 +133,7 @@ def _extreme(name: str, choose: Callable[[list[Any]], Any]) -> Callable[[list[An
 
 
 def _is_sorted(items: list[Any]) -> bool:
-    return all(one <= other for one, other in zip(items, items[1:], strict=False))
+    return all(one <= other for one, other in pairwise(items))
 
 
 _LISTS = (

@@ -1,7 +1,7 @@
 """What Kubernetes' ``device`` variable does that plain CEL maps do not, written as function calls.
 
-``device.attributes["d"]`` of a domain that the device has nothing under is an empty map, and ``device.attributes[?"d"]``
-always has a value. The rewriting goes by tokens and leaves everything else as it is written. It also finds out which
+``device.attributes["d"]`` of a domain that the device has nothing under is an empty map, and
+``device.attributes[?"d"]`` always has a value. The rewriting goes by tokens and leaves everything else as it is written. It also finds out which
 attributes and capacities the expression can look at, so that devices which differ elsewhere share its answer.
 """
 
@@ -117,8 +117,7 @@ def _value_use(texts: list[str], of: str, domain: str, place: int, reads: set[Re
         is_call = texts[at + 1 : at + 2] == ["("]
         name = "" if is_call else texts[at].strip("`")
     elif texts[place : place + 1] == ["["] and texts[place + 2 : place + 3] == ["]"]:
-        if _RAW_TEXT.fullmatch(texts[place + 1]):
-            name = texts[place + 1][1:-1]
+        name = texts[place + 1][1:-1] if _RAW_TEXT.fullmatch(texts[place + 1]) else ""
     if not name:
         return None
     return reads | {Read(of, domain[1:-1], name)}

@@ -5,8 +5,8 @@ types, which finds its faults; and rewritten for evaluation, see ``rewriting``. 
 limit of 10,000 iterations, which stands in for Kubernetes' cost limit.
 
 Expressions that Kubernetes 1.36 accepts and that are an error here, for the pod alone: ``format.*`` validators,
-``transformMap`` and ``transformMapEntry``, ``string`` of an address, ``indexOf`` and ``lastIndexOf`` of a list, ``device``
-or a whole map of it bound to another name, names that begin with ``device_``, and loops of more than 10,000 steps.
+``transformMap`` and ``transformMapEntry``, ``string`` of an address, ``indexOf`` and ``lastIndexOf`` of a list,
+``device`` or a whole map of it bound to another name, names that begin with ``device_``, and loops of more than 10,000 steps.
 Kubernetes' limit on cost is not counted out: its API server has refused what it expects to be above.
 """
 
@@ -237,12 +237,16 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     return found if limit < 0 else found[:limit]
 
 
-_GROUP = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[(?:\^?\]?(?:\\.|\[:[a-z^]+:\]|[^\]\\])*)\]|\((?:\?P?<[A-Za-z0-9_]+>|(?!\?))|.", re.DOTALL)
+_GROUP = re.compile(
+    r"\\Q.*?(?:\\E|$)|\\.|\[(?:\^?\]?(?:\\.|\[:[a-z^]+:\]|[^\]\\])*)\]|\((?:\?P?<[A-Za-z0-9_]+>|(?!\?))|.", re.DOTALL
+)
 
 
 def _without_groups(pattern: str) -> str:
     """The pattern with groups that capture nothing: the engine extracts by a group."""
-    return _GROUP.sub(lambda match: "(?:" if match.group().startswith("(") and match.group() != "(?" else match.group(), pattern)
+    return _GROUP.sub(
+        lambda match: "(?:" if match.group().startswith("(") and match.group() != "(?" else match.group(), pattern
+    )
 
 
 _REGEX = (
@@ -276,10 +280,8 @@ def _evaluated(expression: str, device: Described) -> bool | SelectorError:
         kind = str(value.type()).lower()
     except (RuntimeError, ValueError) as error:
         return SelectorError(RUN_TIME, _worded(str(error)))
-    return SelectorError(
-        RUN_TIME,
-        f"CEL result of type {kind} could not be converted to bool: unsupported native conversion from {kind} to 'bool'",
-    )
+    cause = f"unsupported native conversion from {kind} to 'bool'"
+    return SelectorError(RUN_TIME, f"CEL result of type {kind} could not be converted to bool: {cause}")
 
 
 @lru_cache(maxsize=MAX_ANSWERS)

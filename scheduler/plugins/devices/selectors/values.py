@@ -33,7 +33,7 @@ def _pool() -> Any:
             label=descriptor_pb2.FieldDescriptorProto.LABEL_OPTIONAL,
         )
     pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(file.SerializeToString())  # type: ignore[no-untyped-call]  # protobuf's own signature
+    pool.AddSerializedFile(file.SerializeToString())
     return pool
 
 
