@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, assert_never
 
 from scheduler.cluster.affinity_terms import AffinityTerms
 from scheduler.cluster.devices.facts import Devices
+from scheduler.cluster.devices.reserved import GiveBack, SetAside
+from scheduler.cluster.effects import Effect
 from scheduler.cluster.image_index import ImageIndex
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_counts import PodCounts
@@ -21,6 +23,7 @@ from scheduler.cluster.row_journal import NODE_CHANGED, USAGE_CHANGED, RowJourna
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
 from scheduler.cluster.volumes.facts import Volumes
+from scheduler.cluster.volumes.reserved import Release, Reservation
 from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
@@ -155,6 +158,20 @@ class ClusterCache:
         del self._assumed[uid]
         self._take(known)
         return known
+
+    def apply(self, effect: Effect) -> None:
+        """Do what a plugin's Reserve or Unreserve asks for. Raises OutOfSync, and then has changed nothing."""
+        match effect:
+            case Reservation():
+                self.volumes.reserve(effect)
+            case Release():
+                self.volumes.release(effect.pod_uid)
+            case SetAside():
+                self.devices.set_aside(effect)
+            case GiveBack():
+                self.devices.give_back(effect.pod_uid)
+            case _:
+                assert_never(effect)
 
     def is_assumed(self, uid: str) -> bool:
         return uid in self._assumed

@@ -15,7 +15,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import structlog
 
@@ -42,6 +42,8 @@ from scheduler.controller.serve.pages import shadow_route
 from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.settings import ShellSettings
 from scheduler.controller.signals import StopSignals
+from scheduler.controller.tasks import Tasks
+from scheduler.controller.watch.health import silent_kinds
 from scheduler.controller.watch.reconcile import Reconciler
 from scheduler.controller.watch.reflector import Reflector, Sink
 from scheduler.controller.write.client import ApiClient
@@ -167,7 +169,7 @@ class Shell:
             self.metrics.repairs.child(kind.value)
         self.server = self._server()
         self.reloader = self._reloader(parts.prepare) if parts.prepare is not None else None
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = Tasks(self._end, self.metrics.task_failures)
         self._election: Election | None = None
         self._operator: KopfOperator | None = None
         watch_shell(self.metrics, self, parts)
@@ -193,26 +195,27 @@ class Shell:
     def _start(self) -> None:
         self.writer.start()
         self.events.start()
-        self._spawn(self.loop.run(), "scheduling loop")
-        self._spawn(self._check_rights(), "rights", is_vital=False)
-        self._spawn(self.refusals.run(), "kubelets' refusals", is_vital=False)
+        self._tasks.start("scheduling loop", self.loop.run)
+        self._tasks.start("rights", self._check_rights, is_vital=False)
+        self._tasks.start("kubelets' refusals", self.refusals.run, is_vital=False)
         serving = self._settings.serving
         if serving.port and serving.certificate is not None:
-            self._spawn(keep_up(serving.certificate, self.client, serving.access), "certificate", is_vital=False)
+            upkeep = partial(keep_up, serving.certificate, self.client, serving.access)
+            self._tasks.start("certificate", upkeep, is_vital=False)
         if not (self._settings.delay_cache_until_active and self.token is not None):
             self._start_reflectors()
         if self.reloader is not None:
-            self._spawn(self.reloader.run(), "configuration", is_vital=False)
+            self._tasks.start("configuration", self.reloader.run, is_vital=False)
             if self._settings.configuration_file:
-                watching = self.reloader.watch(self._settings.configuration_file)
-                self._spawn(watching, "configuration file", is_vital=False)
+                watching = partial(self.reloader.watch, self._settings.configuration_file)
+                self._tasks.start("configuration file", watching, is_vital=False)
         self._start_election()
         self._start_operator()
 
     def _start_reflectors(self) -> None:
         for reflector in self.reflectors:
-            self._spawn(reflector.run(), f"reflector {reflector.kind.value}")
-        self._spawn(self._wait_for_sync(), "sync", is_vital=False)
+            self._tasks.start(f"reflector {reflector.kind.value}", reflector.run)
+        self._tasks.start("sync", self._wait_for_sync, is_vital=False)
 
     async def _wait_for_sync(self) -> None:
         """Each first list has been applied when its reflector says that it is synced: nothing is left to wait for."""
@@ -229,8 +232,8 @@ class Shell:
         self._is_synced = True
         self.loop.feed_one(Synced())
         if self._settings.reconcile_seconds > 0:
-            reconciling = self.reconciler.run(self._settings.reconcile_seconds)
-            self._spawn(reconciling, "reconciliation", is_vital=False)
+            reconciling = partial(self.reconciler.run, self._settings.reconcile_seconds)
+            self._tasks.start("reconciliation", reconciling, is_vital=False)
         log.info("Handlers synced", objects={r.kind.value: r.object_count for r in self.reflectors if r.object_count})
 
     async def _check_rights(self) -> None:
@@ -267,22 +270,6 @@ class Shell:
             Proofs(last_beat=lambda: self.loop.counts.beat, is_leading=self._leadership.is_held),
         )
         self._operator.start()
-
-    def _spawn(self, main: Any, name: str, *, is_vital: bool = True) -> None:
-        """Kept and watched: a vital task never ends, so its end is the scheduler's."""
-        task = asyncio.create_task(main, name=name)
-        self._tasks.append(task)
-
-        def ended(task: asyncio.Task[None]) -> None:
-            if task.cancelled():
-                return
-            error = task.exception()
-            if error is not None:
-                log.error("Task failed", name=name, error=f"{type(error).__name__}: {error}", exc_info=error)
-            if is_vital:
-                self._end(f"{name} ended")
-
-        task.add_done_callback(ended)
 
     # --- end ---------------------------------------------------------------------------------------------------------
 
@@ -322,9 +309,7 @@ class Shell:
         self._is_stopping = True
         if self.token is not None:
             self.token.revoke()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         await self.writer.close()
         await self.events.close()
         await self.extenders.close()
@@ -429,6 +414,8 @@ class Shell:
                 "leaderElection": election,
                 "shutdown": lambda: "process is shutting down" if self._is_stopping else "",
                 "sched-handler-sync": lambda: "" if self._is_synced else "handlers are not fully synchronized",
+                "watches": lambda: silent_kinds(self.reflectors),
+                "tasks": lambda: self._tasks.trouble(),
             },
             alive_checks={},
             component_config=self._settings.component_config,

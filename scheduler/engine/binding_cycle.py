@@ -26,6 +26,7 @@ from scheduler.engine.reservation import state_of
 from scheduler.extenders.extender import Extender, ExtenderError
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
 from scheduler.framework.plugin import PreBindPlugin, PreFlight, State
+from scheduler.framework.plugin_times import timed
 from scheduler.framework.profile import Profile
 from scheduler.messages.commands import BindPod, CallExtender, PatchPodStatus, RunPlugin, WriteEvent
 from scheduler.messages.now import Now
@@ -146,11 +147,13 @@ class BindingCycles:
 
     def _pre_flight(self, binding: Binding, unconcerned: frozenset[str]) -> NotPlaced | None:
         states, pod, view = binding.states, binding.pod, self._view()
+        times = binding.attempt.plugin_times
         for plugin in binding.profile.pre_bind_plugins:
             if plugin.name in unconcerned:
                 continue
             try:
-                answer = plugin.pre_bind_pre_flight(state_of(states, plugin.name), pod, view, pod.node_name)
+                ask = timed(times, plugin.pre_bind_pre_flight, plugin.name, "PreBindPreFlight")
+                answer = ask(state_of(states, plugin.name), pod, view, pod.node_name)
             except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
                 return NotPlaced(failed_at("PreBindPreFlight", plugin.name, cause_of(error)), is_error=True)
             if isinstance(answer, Refusal):

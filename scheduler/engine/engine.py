@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from scheduler.cluster.cache import ClusterCache
-from scheduler.cluster.devices.facts import EFFECT as DEVICES
+from scheduler.cluster.effects import Effect
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
@@ -34,8 +34,7 @@ from scheduler.engine.scheduling_cycle import Cycle, CycleContext, Depth, run_wi
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
 from scheduler.framework.classes.cache import ClassCache
-from scheduler.framework.plugin import Effect
-from scheduler.framework.plugin_times import TIMED_CYCLES, PluginTimes, with_times
+from scheduler.framework.plugin_times import TIMED_CYCLES, PluginTimes
 from scheduler.framework.post_filter import NominationMode
 from scheduler.framework.profile import Profile
 from scheduler.messages.commands import CallExtender, ReportRepairs, WriteEvent
@@ -268,7 +267,6 @@ class Engine:
         )
         if self.queue.cycle % TIMED_CYCLES == 1:
             attempt.plugin_times = PluginTimes(self._context.stopwatch)
-            profile = with_times(profile, attempt.plugin_times)
         cycle = scheduling_cycle(self._context, profile, info, attempt, now)
         return self._go_on(cycle, queued, profile, attempt, None, now)
 
@@ -345,7 +343,7 @@ class Engine:
         return []
 
     def _binding_failed(self, binding: Binding, failure: NotPlaced, now: Now) -> list[Command]:
-        unreserve(self._context, binding.profile, binding.pod, binding.states)
+        unreserve(self._context, binding.profile, binding.pod, binding.states, binding.attempt.plugin_times)
         return self.failures.binding_failed(binding.queued, binding.pod, binding.attempt, failure, now)
 
     # --- stimuli ------------------------------------------------------------------------------------------------------
@@ -465,7 +463,7 @@ class Engine:
         for binding in self.bindings.under_way:
             if binding.state is not BindingState.BINDING:
                 self.bindings.abandon(binding)
-                unreserve(self._context, binding.profile, binding.pod, binding.states)
+                unreserve(self._context, binding.profile, binding.pod, binding.states, binding.attempt.plugin_times)
                 if self.cache.is_assumed(binding.pod.uid):
                     self.cache.forget(binding.pod.uid)
                 self.queue.done(binding.pod.uid)
@@ -473,10 +471,7 @@ class Engine:
 
     def _apply_effects(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
-            if effect.kind == DEVICES:
-                self.cache.devices.apply(effect)
-            else:
-                self.cache.volumes.apply(effect)
+            self.cache.apply(effect)
 
     # --- questions ----------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
-from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, PreFilterPlugin, Reads, Rows, State, Verdicts
+from scheduler.framework.plugin import (
+    EMPTY_STATE,
+    FilterPlugin,
+    FragmentReads,
+    PreFilterPlugin,
+    Reads,
+    Rows,
+    State,
+    Verdicts,
+)
 from scheduler.messages.status import SKIP, Refusal, Skip, unschedulable
 from scheduler.objects.ports import HostPort, any_port_conflicts
 
@@ -31,6 +40,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
 
     name = "NodePorts"
     reads = Reads.USAGE
+    fragment_reads = FragmentReads.TEMPLATE
 
     def fragment(self, pod: PodInfo, view: View) -> tuple[HostPort, ...]:
         return pod.ports

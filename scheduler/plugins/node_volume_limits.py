@@ -3,8 +3,8 @@
 The limit is what the node's CSINode says of the driver (``allocatable.count``); without one there is no limit. Volumes
 of all pods on the node count, and those that are still attached to it without a pod; claims whose volume is yet to be
 made count as one of the driver that will make it. In-tree volumes of AWS EBS, GCE PD, Azure Disk, Cinder and Portworx
-count where the CSINode lists their plugin as migrated. Refuses with ``node(s) exceed max volume count``; preemption may
-help. No arguments.
+count as volumes of their CSI drivers, whether or not the CSINode lists them as migrated. Refuses with
+``node(s) exceed max volume count``; preemption may help. No arguments.
 """
 
 from __future__ import annotations
@@ -65,15 +65,13 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
             return None
         if not view.volumes.is_of(table):
             full = self._full_rows_one_by_one(state, view, rows)
-        elif any(each.plugin for each in state.volumes):
-            full = self._full_rows_by_account(state, view)[rows]
         else:
             full = self._full_rows(state, view)[rows]
         return Verdicts(full.astype(np.int16), (TOO_MANY,)) if full.any() else None
 
     @staticmethod
     def _full_rows(state: NewVolumes, view: View) -> npt.NDArray[np.bool_]:
-        """All rows, by the drivers' columns: for volumes that count everywhere."""
+        """All rows, by the drivers' columns."""
         attached = view.volumes.attached
         full = np.zeros(view.table.size, np.bool_)
         by_driver: dict[str, list[str]] = {}
@@ -89,14 +87,6 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
                     new[row] -= 1
             full |= (limits >= 0) & (new > 0) & (attached.counts(driver) + new > limits)
         return full
-
-    @staticmethod
-    def _full_rows_by_account(state: NewVolumes, view: View) -> npt.NDArray[np.bool_]:
-        """All rows, one by one: for volumes that count only where they are migrated."""
-        attached = view.volumes.attached
-        return np.array(
-            [not attached.on_row(row).has_room_for(state.volumes) for row in range(view.table.size)], np.bool_
-        )
 
     @staticmethod
     def _full_rows_one_by_one(state: NewVolumes, view: View, rows: Rows) -> npt.NDArray[np.bool_]:

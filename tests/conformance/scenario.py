@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler.cluster.devices.reserved import SetAside
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.compose import build_engine, build_profiles
 from scheduler.config.loading import Configuration, load
@@ -149,7 +150,8 @@ def allocations_on(engine: Engine, pod: Pod, node: str) -> list[dict[str, Any]]:
     assert not isinstance(effects, Refusal), effects
     entries = []
     for effect in effects:
-        decision = effect.subject.decision
+        assert isinstance(effect, SetAside)
+        decision = effect.decision
         entries += [
             {"claim": claim.key, "allocation": msgspec.to_builtins(allocation)}
             for claim, allocation in decision.allocated

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from scheduler.cluster.devices.allocated import Holdings
 from scheduler.cluster.devices.answers import KeptAnswers
 from scheduler.cluster.devices.extended_resources import ClassesByResource
 from scheduler.cluster.devices.pools import Pool, pools_of
+from scheduler.cluster.devices.reserved import SetAside
 from scheduler.cluster.devices.slices import PoolKey, SliceIndex
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_info import PodInfo
@@ -19,44 +20,10 @@ from scheduler.cluster.table import NodeTable
 from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import controller_of
-from scheduler.objects.resource_claims import EXTENDED_RESOURCE_CLAIM_ANNOTATION, Allocation, ResourceClaim
-
-EFFECT = "devices"
-"""The kind of the effects below."""
+from scheduler.objects.resource_claims import EXTENDED_RESOURCE_CLAIM_ANNOTATION, ResourceClaim
 
 MAX_SIGNATURES = 65_536
 """Different looks of a node's devices that are told apart before all are forgotten."""
-
-
-class ClaimInFlight(NamedTuple):
-    """An allocation that was decided and is not written yet."""
-
-    claim_uid: str
-    claim_key: str
-    allocation: Allocation
-
-
-class SetAside(NamedTuple):
-    """The claims of a pod that is on its way to ``node``. ``decision``: all that is to be written, for the plugin."""
-
-    pod_uid: str
-    node: str
-    claims: tuple[ClaimInFlight, ...]
-    decision: Any = None
-
-
-class GiveBack(NamedTuple):
-    """What is set aside for a pod is free again."""
-
-    pod_uid: str
-
-
-class DeviceEffect(Protocol):
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def subject(self) -> Any: ...
 
 
 class Devices:
@@ -97,7 +64,7 @@ class Devices:
 
     def remove(self, info: PodInfo, row: int) -> None:
         """What is set aside lasts as long as the pod is on its node."""
-        self._give_back(info.uid)
+        self.give_back(info.uid)
 
     def replace(self, known: PodInfo, info: PodInfo, row: int) -> None:
         """Another version of a pod on its row."""
@@ -195,25 +162,19 @@ class Devices:
         """The UID of the pod for which the claim is being allocated."""
         return self._pod_of_claim.get(claim_uid)
 
-    def apply(self, effect: DeviceEffect) -> None:
-        """Do what an effect asks for. Raises InvariantViolation for a claim that is in flight already."""
-        change = effect.subject
-        if isinstance(change, GiveBack):
-            self._give_back(change.pod_uid)
-            return
-        if not isinstance(change, SetAside):
-            raise ValueError(f"not an effect on devices: {change!r}")
+    def set_aside(self, change: SetAside) -> None:
+        """Raises InvariantViolation for a claim that is in flight already, and then has changed nothing."""
         for claim in change.claims:
             if claim.claim_uid in self._pod_of_claim:
                 raise InvariantViolation(f"claim {claim.claim_key} is in flight already")
-        self._give_back(change.pod_uid)
+        self.give_back(change.pod_uid)
         self._set_aside[change.pod_uid] = change
         self.version += 1
         for claim in change.claims:
             self._pod_of_claim[claim.claim_uid] = change.pod_uid
             self._touch_pools(self.in_flight.add(claim.claim_key, claim.allocation))
 
-    def _give_back(self, pod_uid: str) -> None:
+    def give_back(self, pod_uid: str) -> None:
         held = self._set_aside.pop(pod_uid, None)
         if held is None:
             return

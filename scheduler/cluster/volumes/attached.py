@@ -33,8 +33,6 @@ class AttachedOnNode:
     """Volumes of the pods there."""
     counts: dict[str, int]
     """Driver → volumes of the pods there, and those that are still attached without a pod; each counts once."""
-    migrated: frozenset[str]
-    """In-tree plugins whose volumes a driver serves there."""
 
     def has_room_for(self, volumes: Iterable[Attachable]) -> bool:
         """Whether these volumes of a new pod stay within the limits.
@@ -42,15 +40,14 @@ class AttachedOnNode:
         A volume that a pod there has already is not new. One that is attached but of no pod counts twice, as in
         kube-scheduler 1.36.
         """
-        new = {(each.driver, each.handle) for each in volumes if not each.plugin or each.plugin in self.migrated}
-        wanted = Counter(driver for driver, _ in new - self.by_pods)
+        wanted = Counter(driver for driver, _ in set(volumes) - self.by_pods)
         return all(
             driver not in self.limits or self.counts.get(driver, 0) + count <= self.limits[driver]
             for driver, count in wanted.items()
         )
 
 
-_NO_LIMITS = AttachedOnNode({}, frozenset(), {}, frozenset())
+_NO_LIMITS = AttachedOnNode({}, frozenset(), {})
 
 
 class AttachedVolumes:
@@ -188,18 +185,13 @@ class AttachedVolumes:
         limits = csi_node.limits
         if not limits:
             return _NO_LIMITS
-        migrated = csi_node.migrated_plugins
         by_pods: set[Handle] = set()
         for info in pods:
             if info.pod.spec.volumes:
-                by_pods.update(
-                    (each.driver, each.handle)
-                    for each in attached_volumes(info, self._objects)
-                    if each.driver in limits and (not each.plugin or each.plugin in migrated)
-                )
+                by_pods.update(each for each in attached_volumes(info, self._objects) if each.driver in limits)
         everything = by_pods.union(handle for handle in self._still_attached(node) if handle[0] in limits)
         counts = Counter(driver for driver, _ in everything)
-        return AttachedOnNode(limits, frozenset(by_pods), dict(counts), migrated)
+        return AttachedOnNode(limits, frozenset(by_pods), dict(counts))
 
     def _still_attached(self, node: str) -> Iterable[Handle]:
         for attachment in self._index.attachments_by_node.of(node).values():

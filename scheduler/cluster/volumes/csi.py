@@ -40,12 +40,11 @@ class ForeignClaim(SchedulerError):
 
 
 class Attachable(NamedTuple):
-    """A volume that a driver has to attach. ``plugin``: it is an in-tree volume, and counts only on nodes that have
-    this plugin's volumes served by the driver; "" counts everywhere."""
+    """A volume that a driver has to attach. In-tree volumes are under the driver that serves them (reference volumes.md
+    §6.1): a node's annotation of migrated plugins has no say in counting."""
 
     driver: str
     handle: str
-    plugin: str
 
 
 def claim_key(info: PodInfo, volume: Volume) -> str | None:
@@ -101,7 +100,7 @@ def attached_volumes(info: PodInfo, objects: ObjectStore) -> Iterator[Attachable
 def _inline(volume: Volume) -> Iterator[Attachable]:
     plugin = in_tree_plugin(volume)
     if plugin:
-        yield Attachable(CSI_DRIVERS[plugin], csi_handle(volume), plugin)
+        yield Attachable(CSI_DRIVERS[plugin], csi_handle(volume))
 
 
 def _of_claim(claim: PersistentVolumeClaim, objects: ObjectStore) -> Iterator[Attachable]:
@@ -113,11 +112,11 @@ def _of_claim(claim: PersistentVolumeClaim, objects: ObjectStore) -> Iterator[At
         return
     source = volume.spec.csi
     if source is not None:
-        yield Attachable(source.driver, source.volume_handle, "")
+        yield Attachable(source.driver, source.volume_handle)
         return
     plugin = in_tree_plugin(volume.spec)
     if plugin:
-        yield Attachable(CSI_DRIVERS[plugin], csi_handle(volume.spec, volume.metadata.labels), plugin)
+        yield Attachable(CSI_DRIVERS[plugin], csi_handle(volume.spec, volume.metadata.labels))
 
 
 def _to_be_made(claim: PersistentVolumeClaim, objects: ObjectStore) -> Iterator[Attachable]:
@@ -127,6 +126,5 @@ def _to_be_made(claim: PersistentVolumeClaim, objects: ObjectStore) -> Iterator[
         found = objects.get(Kind.STORAGE_CLASS, claim.storage_class)
     if found is None:
         return
-    plugin = found.provisioner if found.provisioner in CSI_DRIVERS else ""
     # No driver's handle begins with a NUL: it stands for kube-scheduler's random prefix.
-    yield Attachable(CSI_DRIVERS.get(plugin, found.provisioner), f"\0{claim.key}", plugin)
+    yield Attachable(CSI_DRIVERS.get(found.provisioner, found.provisioner), f"\0{claim.key}")

@@ -157,6 +157,8 @@ class SchedulerMetrics:
         self.shadow_decisions = made.counter("tandem_shadow_decisions", text, ("agrees",))
         text = "Pods that we bound and that the kubelet refused, by its reason."
         self.kubelet_refusals = made.counter("tandem_kubelet_refusals", text, ("reason",))
+        text = "Tasks that an exception has ended and that were started again, by the task."
+        self.task_failures = made.counter("tandem_task_failures", text, ("task",))
         self.bind_seconds: Callable[[], float | None] = lambda: None
         """How long the binding took with which the attempt ends that is being observed."""
         self._by_profile: dict[tuple[str, str], _ProfileChildren] = {}
@@ -298,9 +300,12 @@ class SchedulerMetrics:
         instrument = ReadCounter if is_counter else Gauge
         self.instruments.add(instrument(name, text, (), lambda: (((), read()),)))
 
-    def watch_numbers(self, name: str, text: str, label: str, read: Callable[[], Mapping[str, float]]) -> None:
-        """One more gauge with one label."""
-        self.instruments.add(Gauge(name, text, (label,), lambda: _by_one(read())))
+    def watch_numbers(
+        self, name: str, text: str, label: str, read: Callable[[], Mapping[str, float]], *, is_counter: bool = False
+    ) -> None:
+        """One more gauge or counter with one label."""
+        instrument = ReadCounter if is_counter else Gauge
+        self.instruments.add(instrument(name, text, (label,), lambda: _by_one(read())))
 
 
 def _by_one(counts: Mapping[str, float], always: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], float]]:

@@ -83,9 +83,22 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
     )
     metrics.watch_numbers(
         "tandem_unreadable_objects",
-        "Objects that could not be read.",
+        "Objects whose present version can't be read; the last readable one counts.",
+        "kind",
+        lambda: {r.kind.value: len(r.unreadable) for r in reflectors},
+    )
+    metrics.watch_numbers(
+        "tandem_unreadable_answers",
+        "Objects, lines of watches and lists that could not be read, each time.",
         "kind",
         lambda: {r.kind.value: r.rejected for r in reflectors},
+        is_counter=True,
+    )
+    metrics.watch_numbers(
+        "tandem_watch_silence_seconds",
+        "How long the API server has said nothing of a kind: no list, no line of a watch, no bookmark.",
+        "kind",
+        lambda: {r.kind.value: r.silence_seconds for r in reflectors},
     )
     metrics.watch_numbers(
         "tandem_relists", "Lists after the first.", "kind", lambda: {r.kind.value: r.relists for r in reflectors}

@@ -15,7 +15,8 @@ from typing import Final
 import structlog
 
 from scheduler.controller.report.instruments import Counter
-from scheduler.controller.watch.reflector import LIST_TIMEOUT_SECONDS, PAGE_SIZE, Health, Reflector
+from scheduler.controller.watch.health import Health
+from scheduler.controller.watch.reflector import LIST_TIMEOUT_SECONDS, PAGE_SIZE, Reflector
 from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.commands import ReportRepairs

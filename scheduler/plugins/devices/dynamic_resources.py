@@ -4,8 +4,8 @@ PreEnqueue: a pod waits until all its claims exist. Filter: claims that have the
 where these can be used; for the others devices are searched on each node, so that classes, CEL selectors, constraints,
 counters, capacities, taints and alternatives hold for all claims together. Extended resources that a DeviceClass stands
 for are given by devices on nodes that do not have them in their allocatable. Refuses with ``cannot allocate all
-claims``, ``resourceclaim not available on the node``, ``invalid resource pools were encountered``, ``cannot fit resource`` and
-``cannot schedule extended resource claim``; taking pods away never helps. A selector that fails, or an "all devices"
+claims``, ``resourceclaim not available on the node``, ``invalid resource pools were encountered``, ``cannot fit
+resource`` and ``cannot schedule extended resource claim``; taking pods away never helps. A selector that fails, or an "all devices"
 request that meets a pool under update, ends the attempt with an error.
 
 Score: earlier alternatives of ``firstAvailable`` are better. Reserve sets the devices aside; before the bind they are
@@ -25,13 +25,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.devices.facts import EFFECT, GiveBack
+from scheduler.cluster.devices.reserved import GiveBack
+from scheduler.cluster.effects import Effect
 from scheduler.cluster.node_matching import matches_selector
 from scheduler.config.durations import MINUTE, SECOND, Duration
 from scheduler.config.field_faults import invalid
 from scheduler.framework.events import EventRegistration
 from scheduler.framework.plugin import (
-    Effect,
     EnqueueContext,
     FilterPlugin,
     NormalizePlugin,
@@ -241,12 +241,12 @@ class DynamicResources(
             aside = set_aside(state, pod, view, node, self._max_steps)
         except NothingFound:
             return NOT_FOUND_FOR_NODE
-        return (Effect(EFFECT, aside),)
+        return (aside,)
 
     def unreserve(self, state: State | None, pod: PodInfo, view: View, node: str) -> tuple[Effect, ...]:
         if view.devices.set_aside_for(pod.uid) is None:
             return ()
-        return (Effect(EFFECT, GiveBack(pod.uid)),)
+        return (GiveBack(pod.uid),)
 
     def pre_bind_pre_flight(
         self, state: State | None, pod: PodInfo, view: View, node: str

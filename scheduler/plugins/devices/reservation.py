@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
-from scheduler.cluster.devices.facts import ClaimInFlight, SetAside
+from scheduler.cluster.devices.reserved import ClaimInFlight, SetAside
 from scheduler.errors import SchedulerError
 from scheduler.messages.status import Refusal
 from scheduler.objects.resource_claims import Allocation, ResourceClaim

@@ -11,8 +11,9 @@ from scheduler.compose import build_engine
 from scheduler.config.loading import load
 from scheduler.controller.loop import read_clock
 from scheduler.controller.report.instruments import Counter
+from scheduler.controller.watch.health import Health
 from scheduler.controller.watch.reconcile import Reconciler
-from scheduler.controller.watch.reflector import Health, Reflector
+from scheduler.controller.watch.reflector import Reflector
 from scheduler.controller.write.client import ApiClient
 from scheduler.engine.engine import Engine
 from scheduler.messages.commands import ReportRepairs

@@ -6,8 +6,8 @@ limit of 10,000 iterations, which stands in for Kubernetes' cost limit.
 
 Expressions that Kubernetes 1.36 accepts and that are an error here, for the pod alone: ``format.*`` validators,
 ``transformMap`` and ``transformMapEntry``, ``string`` of an address, ``indexOf`` and ``lastIndexOf`` of a list,
-``device`` or a whole map of it bound to another name, names that begin with ``device_``, and loops of more than 10,000 steps.
-Kubernetes' limit on cost is not counted out: its API server has refused what it expects to be above.
+``device`` or a whole map of it bound to another name, names that begin with ``device_``, and loops of more than
+10,000 steps. Kubernetes' limit on cost is not counted out: its API server has refused what it expects to be above.
 """
 
 from __future__ import annotations
