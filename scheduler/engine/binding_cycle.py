@@ -329,6 +329,8 @@ class BindingCycles:
             return self._fail(binding, _pre_bind_failed(plugin, outcome.message), now)
         if not binding.tickets:
             self._await_progress(binding, now)
+            if all(flight.asks_at_once for _, flight in binding.running.values()):
+                return self.poll(binding.pod.uid, now)
         return []
 
     def plugin_finished(self, outcome: PluginFinished, now: Now) -> list[Command]:

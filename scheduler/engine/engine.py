@@ -29,7 +29,7 @@ from scheduler.engine.making_room.policies import PreemptionPolicies
 from scheduler.engine.making_room.removals import Removals
 from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
 from scheduler.engine.reconciling import Reconciliation
-from scheduler.engine.reservation import unreserve
+from scheduler.engine.reservation import release_writes, unreserve
 from scheduler.engine.scheduling_cycle import Cycle, CycleContext, Depth, run_without_extenders, scheduling_cycle
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
@@ -53,7 +53,7 @@ from scheduler.messages.stimuli import (
     Tick,
     WriteFinished,
 )
-from scheduler.objects.kinds import Kind
+from scheduler.objects.kinds import Kind, kind_of
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.pod import Pod
 from scheduler.queue.facts import QueueFacts
@@ -191,6 +191,7 @@ class Engine:
 
     def handle(self, stimulus: Stimulus, now: Now) -> list[Command]:
         """Apply one stimulus; what is to be done about it comes back."""
+        self.cache.devices.now_nanoseconds = now.wall
         commands = self._handlers[type(stimulus)](stimulus, now)
         if self.queue.holds_in_error:
             for queued in self.queue.take_held():
@@ -343,8 +344,10 @@ class Engine:
         return []
 
     def _binding_failed(self, binding: Binding, failure: NotPlaced, now: Now) -> list[Command]:
+        writes = release_writes(self._context, binding.profile, binding.pod, binding.states)
         unreserve(self._context, binding.profile, binding.pod, binding.states, binding.attempt.plugin_times)
-        return self.failures.binding_failed(binding.queued, binding.pod, binding.attempt, failure, now)
+        told = [write.with_ticket(self._new_ticket()) for write in writes]
+        return told + self.failures.binding_failed(binding.queued, binding.pod, binding.attempt, failure, now)
 
     # --- stimuli ------------------------------------------------------------------------------------------------------
 
@@ -411,6 +414,8 @@ class Engine:
         return commands
 
     def _write_finished(self, outcome: WriteFinished, now: Now) -> list[Command]:
+        if outcome.written is not None:
+            self._apply_observed(kind_of(outcome.written), outcome.written, now)
         if self.bindings.knows(outcome.ticket):
             return self.bindings.write_finished(outcome, now)
         if self.removals.knows(outcome.ticket):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
@@ -119,6 +119,17 @@ def unreserve(
             context.apply_effects(ask(state_of(states, plugin.name), assumed, context.cache.view, assumed.node_name))
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
             context.report(f"{assumed.key}: {failed_at('Unreserve', plugin.name, cause_of(error))}")
+
+
+def release_writes(context: CycleContext, profile: Profile, assumed: PodInfo, states: States) -> list[Any]:
+    """What is to be written because a pod whose binding began is not coming. To be asked before ``unreserve``."""
+    writes: list[Any] = []
+    for plugin in reversed(profile.reserve_plugins):
+        try:
+            writes += plugin.release_writes(state_of(states, plugin.name), assumed, context.cache.view)
+        except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
+            context.report(f"{assumed.key}: {failed_at('Unreserve', plugin.name, cause_of(error))}")
+    return writes
 
 
 def state_of(states: States, name: str) -> State | None:

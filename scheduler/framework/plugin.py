@@ -239,6 +239,10 @@ class ReservePlugin(Plugin):
         """What takes it back. Called for every reserve plugin, also for those that never ran: must be idempotent."""
         raise NotImplementedError
 
+    def release_writes(self, state: State | None, pod: PodInfo, view: View) -> tuple[Any, ...]:
+        """Commands (for built-in plugins) that undo what was written before the bind, which failed."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True)
 class Wait:
@@ -264,6 +268,8 @@ class PreFlight:
     """May run beside its neighbours that say so too."""
     writes: tuple[Any, ...] = ()
     wait_seconds: float | None = None
+    asks_at_once: bool = False
+    """``pre_bind_progress`` is asked as soon as the writes are done, not only a second later."""
     doing: str = ""
     """What the wait is for, in the message of one that took too long."""
 

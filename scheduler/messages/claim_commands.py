@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler.messages.references import PodReference
 from scheduler.objects.pod import ContainerExtendedResourceRequest
-from scheduler.objects.resource_claims import Allocation, DeviceRequest
+from scheduler.objects.resource_claims import Allocation, DeviceRequest, ResourceClaim
 
 
 class ClaimReference(msgspec.Struct, frozen=True):
@@ -37,14 +37,16 @@ class ReserveClaim(_ClaimCommand, frozen=True):
     the claim is neither being deleted nor allocated by somebody else."""
 
     pod: PodReference
+    known: ResourceClaim
+    """The version that was decided on."""
     allocation: Allocation | None = None
     needs_timestamp: bool = False
     """Its devices have binding conditions, whose time-out counts from now."""
 
 
 class CreateClaim(_ClaimCommand, frozen=True):
-    """Make the claim for a pod's extended resources (``claim.name`` ends in "-": a prefix; with a name, it exists),
-    allocate and reserve it, and say so in the pod's status."""
+    """Make the claim for a pod's extended resources, allocate and reserve it, and name it in the pod's status. What
+    was made is deleted if the rest fails. ``claim`` has neither name nor UID yet."""
 
     pod: PodReference
     allocation: Allocation

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import Condition
@@ -113,6 +114,7 @@ BaseCommand = (
     | DeletePod
     | EvictPod
     | UpdateObject
+    | ClaimCommand
     | WriteEvent
     | RunPlugin
     | CallExtender

@@ -53,6 +53,8 @@ class WriteFinished(msgspec.Struct, frozen=True):
     status: int = 0
     reason: str = ""
     message: str = ""
+    written: ApiObject | None = None
+    """The object as it is since the write, where the watch may show it only later and the next decision must know."""
 
 
 class PluginFinished(msgspec.Struct, frozen=True):

@@ -196,7 +196,7 @@ class Kind(StrEnum):
     )  # fmt: skip
     RESOURCE_SLICE = KindEntry(
         ResourceSlice, "resourceslices", "resource.k8s.io", namespaced=False, has_events=True, is_optional=True,
-        served=Served(generations=True),
+        served=Served(generations=True, returns_deleted=True),
     )  # fmt: skip
     RESOURCE_CLAIM = KindEntry(
         ResourceClaim, "resourceclaims", "resource.k8s.io", has_events=True, is_optional=True,
@@ -205,7 +205,7 @@ class Kind(StrEnum):
             Write("patch", is_optional=True), Write("patch", "status", is_optional=True),
             Write("patch", "binding", is_optional=True),
         ),
-        served=Served(subresources=_STATUS),
+        served=Served(subresources=_STATUS, returns_deleted=True),
     )  # fmt: skip
     POD = KindEntry(
         Pod, "pods",

@@ -124,7 +124,7 @@ class EventHandlers:
             self._node_observed(obj, now)
             return NOTHING
         old = self._cache.objects.get(kind, obj.key)
-        if old is not None and _is_same_version(old, obj):
+        if old is not None and (_is_same_version(old, obj) or _is_overtaken(kind, old, obj)):
             return NOTHING
         self._cache.observe_object(kind, obj)
         event = object_event(kind, Action.ADD if old is None else Action.UPDATE)
@@ -327,6 +327,14 @@ class EventHandlers:
 
 def _at_most(priority: int) -> Callable[[QueuedPod], bool]:
     return lambda record: record.info.priority <= priority
+
+
+def _is_overtaken(kind: Kind, old: ApiObject, new: ApiObject) -> bool:
+    """Claims are known from our own writes before the watch shows them: it must not take us back (dra.md §11)."""
+    if kind is not Kind.RESOURCE_CLAIM or old.uid != new.uid:
+        return False
+    before, after = old.resource_version, new.resource_version
+    return before.isdigit() and after.isdigit() and int(after) < int(before)
 
 
 def _is_same_version(old: ApiObject, new: ApiObject) -> bool:

@@ -26,6 +26,11 @@ MAX_SIGNATURES = 65_536
 """Different looks of a node's devices that are told apart before all are forgotten."""
 
 
+def special_claim_uid(pod_uid: str) -> str:
+    """What stands for the UID of the claim that is yet to be made for a pod's extended resources."""
+    return f"extended-resources:{pod_uid}"
+
+
 class Devices:
     """One of the tallies of the cluster cache. Rows mean rows of ``table``."""
 
@@ -108,6 +113,9 @@ class Devices:
         if new is not None and new.allocation is not None:
             self._touch_pools(self.stored.add(new.key, new.allocation))
             self._landed(new.uid)
+            owner = controller_of(new.metadata)
+            if owner is not None and new.annotations.get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) == "true":
+                self._landed(special_claim_uid(owner.uid))
         if old is not None and (new is None or new.uid != old.uid):
             self._landed(old.uid)
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from scheduler.controller.settings import WriterSettings
+from scheduler.controller.write.claims import ClaimRequests
 from scheduler.controller.write.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
 from scheduler.errors import ApiError
 from scheduler.messages.commands import BindPod, DeletePod, EvictPod, PatchPodStatus, UpdateObject
@@ -24,6 +25,7 @@ class WriteRequests:
 
     def __init__(self, client: ApiClient, settings: WriterSettings, wall_time: Callable[[], str]) -> None:
         self._client = client
+        self.claims = ClaimRequests(client, settings, wall_time)
         self._bind_seconds = settings.bind_timeout_seconds
         self._write_seconds = settings.write_timeout_seconds
         self._wall_time = wall_time

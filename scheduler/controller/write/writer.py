@@ -24,11 +24,12 @@ from scheduler.controller.lead.leadership import Leadership, LeadershipLost
 from scheduler.controller.settings import WriterSettings
 from scheduler.controller.write.requests import WriteRequests
 from scheduler.errors import ApiError
+from scheduler.messages.claim_commands import ClaimCommand, CreateClaim
 from scheduler.messages.commands import BindPod, DeletePod, EvictPod, PatchPodStatus, UpdateObject
 from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import WriteFinished
 
-WriteCommand = BindPod | PatchPodStatus | DeletePod | EvictPod | UpdateObject
+WriteCommand = BindPod | PatchPodStatus | DeletePod | EvictPod | UpdateObject | ClaimCommand
 
 STATUS_PATCH_TRIES = 4
 STATUS_PATCH_FIRST_SECONDS = 0.01
@@ -255,7 +256,7 @@ class Writer:
 
     async def _run_in_turn(self, command: WriteCommand) -> None:
         """One write of a pod at a time; the others of the same pod are parked meanwhile."""
-        uid = command.pod.uid if not isinstance(command, UpdateObject) else command.key
+        uid = _turn_of(command)
         if uid in self._busy:
             self._parked.setdefault(uid, deque()).append(command)
             return
@@ -338,10 +339,26 @@ class Writer:
             return WriteFinished(command.ticket, False, 409, "Conflict", text)
         return failed
 
-    async def _write(self, command: PatchPodStatus | DeletePod | EvictPod | UpdateObject) -> WriteFinished:
+    async def _write_claim(self, command: ClaimCommand) -> WriteFinished:
+        try:
+            written = await self._requests.claims.carry_out(command, self._check_leadership)
+        except LeadershipLost as error:
+            return WriteFinished(command.ticket, False, 0, "LeadershipLost", str(error))
+        except ApiError as error:
+            # What the server did is not known: the claim itself tells, so that no device is given twice.
+            seen = await self._requests.claims.look_up(command.claim) if error.is_transient else None
+            return WriteFinished(command.ticket, False, error.status, error.reason, str(error), written=seen)
+        return WriteFinished(command.ticket, True, 200, written=written)
+
+    async def _write(self, command: WriteCommand) -> WriteFinished:
+        if isinstance(command, ClaimCommand):
+            return await self._write_claim(command)
+        assert not isinstance(command, BindPod)
+        sent = command
+
         async def send() -> int:
             self._check_leadership()
-            return await self._requests.send(command)
+            return await self._requests.send(sent)
 
         tries = STATUS_PATCH_TRIES if isinstance(command, PatchPodStatus) else 1
         try:
@@ -387,3 +404,12 @@ def _folded(older: PatchPodStatus, newer: PatchPodStatus) -> PatchPodStatus:
 
 def _name_of(command: PatchPodStatus | DeletePod | EvictPod | UpdateObject) -> str:
     return command.key if isinstance(command, UpdateObject) else command.pod.key
+
+
+def _turn_of(command: WriteCommand) -> str:
+    """Writes with one of these leave one after the other."""
+    if isinstance(command, UpdateObject):
+        return command.key
+    if isinstance(command, ClaimCommand) and not isinstance(command, CreateClaim):
+        return command.claim.uid
+    return command.pod.uid

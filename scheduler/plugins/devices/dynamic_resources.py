@@ -5,8 +5,8 @@ where these can be used; for the others devices are searched on each node, so th
 counters, capacities, taints and alternatives hold for all claims together. Extended resources that a DeviceClass stands
 for are given by devices on nodes that do not have them in their allocatable. Refuses with ``cannot allocate all
 claims``, ``resourceclaim not available on the node``, ``invalid resource pools were encountered``, ``cannot fit
-resource`` and ``cannot schedule extended resource claim``; taking pods away never helps. A selector that fails, or an "all devices"
-request that meets a pool under update, ends the attempt with an error.
+resource`` and ``cannot schedule extended resource claim``; taking pods away never helps. A selector that fails, or an
+"all devices" request that meets a pool under update, ends the attempt with an error.
 
 Score: earlier alternatives of ``firstAvailable`` are better. Reserve sets the devices aside; before the bind they are
 written into the claims, which are reserved for the pod. Where no node fits, a claim that holds unusable devices and
@@ -58,6 +58,7 @@ from scheduler.plugins.devices.hints import EVENTS
 from scheduler.plugins.devices.outcomes import Outcome, outcomes
 from scheduler.plugins.devices.reservation import NothingFound, set_aside
 from scheduler.plugins.devices.situation import AllocatedClaim, Situation, situation_of
+from scheduler.plugins.devices.writes import pre_flight, progress, release_writes
 from scheduler.plugins.normalization import default_normalize
 
 if TYPE_CHECKING:
@@ -251,7 +252,16 @@ class DynamicResources(
     def pre_bind_pre_flight(
         self, state: State | None, pod: PodInfo, view: View, node: str
     ) -> PreFlight | Skip | Refusal:
-        return SKIP
+        aside = view.devices.set_aside_for(pod.uid)
+        if aside is None:
+            return SKIP
+        return pre_flight(aside.decision, pod, self.args.binding_timeout.seconds)
+
+    def pre_bind_progress(self, state: State | None, pod: PodInfo, view: View, node: str) -> bool | Refusal:
+        return progress(pod, view, self.args.binding_timeout)
+
+    def release_writes(self, state: State | None, pod: PodInfo, view: View) -> tuple[Any, ...]:
+        return release_writes(pod, view) if isinstance(state, Situation) else ()
 
     # --- events -------------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
+from scheduler.cluster.devices.facts import special_claim_uid
 from scheduler.cluster.devices.reserved import ClaimInFlight, SetAside
 from scheduler.errors import SchedulerError
 from scheduler.messages.status import Refusal
@@ -78,7 +79,7 @@ def set_aside(situation: Situation, pod: PodInfo, view: View, node: str, max_ste
     claims = [ClaimInFlight(claim.uid, claim.key, allocation) for claim, allocation in decision.allocated]
     if decision.special is not None and decision.special.allocation.devices.results:
         claims.append(
-            ClaimInFlight(f"extended:{pod.uid}", f"{pod.key} (extended resources)", decision.special.allocation)
+            ClaimInFlight(special_claim_uid(pod.uid), f"{pod.key} (extended resources)", decision.special.allocation)
         )
     return SetAside(pod.uid, node, tuple(claims), decision)
 

@@ -1,9 +1,9 @@
 """What Kubernetes' ``device`` variable does that plain CEL maps do not, written as function calls.
 
 ``device.attributes["d"]`` of a domain that the device has nothing under is an empty map, and
-``device.attributes[?"d"]`` always has a value. The rewriting goes by tokens and leaves everything else as it is written.
-It also finds out which attributes and capacities the expression can look at, so that devices which differ elsewhere
-share its answer.
+``device.attributes[?"d"]`` always has a value. The rewriting goes by tokens and leaves everything else as it is
+written. It also finds out which attributes and capacities the expression can look at, so that devices which differ
+elsewhere share its answer.
 """
 
 from __future__ import annotations
