@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import numpy as np
@@ -68,5 +68,5 @@ class KeptAnswers:
             self._by_shape.move_to_end(shape)
         return found
 
-    def clear(self) -> None:
-        self._by_shape.clear()
+    def __iter__(self) -> Iterator[NodeAnswers]:
+        return iter(self._by_shape.values())

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scheduler.cluster.devices.allocated import Holdings
 from scheduler.cluster.devices.answers import KeptAnswers
 from scheduler.cluster.devices.extended_resources import ClassesByResource
-from scheduler.cluster.devices.pools import Pool, pools_of
+from scheduler.cluster.devices.pools import Pool, foreign_pool, pools_of
 from scheduler.cluster.devices.reserved import SetAside
 from scheduler.cluster.devices.slices import PoolKey, SliceIndex
 from scheduler.cluster.object_store import ObjectStore
@@ -38,6 +38,8 @@ class Devices:
         self._table = table
         self._objects = objects
         self._slices = SliceIndex()
+        self._foreign: dict[PoolKey, Pool] = {}
+        """Pools of which something is wrong with the counters, as nodes see them that have nothing else of them."""
         self.stored = Holdings()
         """What claims hold as the API server says."""
         self.in_flight = Holdings()
@@ -91,17 +93,24 @@ class Devices:
         if kind is Kind.RESOURCE_SLICE:
             pools = {(one.spec.driver, one.spec.pool.name) for one in (old, new) if one is not None}
             before = {pool: self._slices.nodes_of(pool) for pool in pools}
-            counted = {pool: bool(self._slices.counters_of(pool)) for pool in pools}
             self._slices.observe(old, new)
             for pool in pools:
                 self._touch_nodes(before[pool])
                 self._touch_pool(pool)
-                if counted[pool] or self._slices.counters_of(pool):
-                    self.common_version += 1
+                self._look_from_afar(pool)
         elif kind is Kind.RESOURCE_CLAIM:
             self._claim_changed(old, new)
         else:
             self.classes.observe(old, new)
+
+    def _look_from_afar(self, key: PoolKey) -> None:
+        """Every node sees the counters of every pool, but they matter to others only while something is wrong."""
+        found = foreign_pool(self._slices, key)
+        known = self._foreign.pop(key, None)
+        if found is not None:
+            self._foreign[key] = found
+        if (None if found is None else found.state) is not (None if known is None else known.state):
+            self.common_version += 1
 
     def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         """Allocations are told apart by the claim's UID: one that was made again under its name is another claim."""
@@ -149,6 +158,9 @@ class Devices:
             self.common_version += 1
             if kind is Kind.RESOURCE_SLICE:
                 self._slices.rebuild(self._objects.all(kind).values())
+                self._foreign = {}
+                for key in self._slices.pools_with_counters:
+                    self._look_from_afar(key)
             elif kind is Kind.DEVICE_CLASS:
                 self.classes = ClassesByResource()
                 for device_class in self._objects.all(kind).values():
@@ -209,7 +221,9 @@ class Devices:
         if kept is not None and kept[0] == stamp:
             return kept[1]
         node = self._table.nodes[row]
-        pools = pools_of(self._slices, node.metadata.name, node.metadata.labels) if node is not None else ()
+        pools = (
+            pools_of(self._slices, self._foreign, node.metadata.name, node.metadata.labels) if node is not None else ()
+        )
         self._pools_of_row[row] = (stamp, pools)
         return pools
 

@@ -39,8 +39,10 @@ class Pool(NamedTuple):
     """What makes it invalid."""
 
 
-def pools_of(index: SliceIndex, node: str, labels: Mapping[str, str]) -> tuple[Pool, ...]:
-    """In the order in which they are searched."""
+def pools_of(
+    index: SliceIndex, foreign: Mapping[PoolKey, Pool], node: str, labels: Mapping[str, str]
+) -> tuple[Pool, ...]:
+    """In the order in which they are searched. ``foreign``: the answers of ``foreign_pool``."""
     relevant: dict[PoolKey, list[SlicePart]] = {}
     for part in index.of_node(node):
         relevant.setdefault(part.pool, []).append(part)
@@ -54,11 +56,7 @@ def pools_of(index: SliceIndex, node: str, labels: Mapping[str, str]) -> tuple[P
         pool = _pool(index, key, parts, node, labels)
         if pool is not None:
             pools.append(pool)
-    for key in index.pools_with_counters:
-        if key not in relevant:
-            foreign = foreign_pool(index, key)
-            if foreign is not None:
-                pools.append(foreign)
+    pools += [pool for key, pool in foreign.items() if key not in relevant]
     return tuple(sorted(pools, key=lambda pool: (_has_conditions(pool), pool.key[0].encode(), pool.key[1].encode())))
 
 

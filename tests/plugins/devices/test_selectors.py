@@ -59,8 +59,7 @@ ERRORS = {
     "1 / 0 == 1": (RUN_TIME, "division by zero"),
     "A.k": (
         RUN_TIME,
-        "CEL result of type string could not be converted to bool: "
-        "unsupported native conversion from string to 'bool'",
+        "CEL result of type string could not be converted to bool: unsupported native conversion from string to 'bool'",
     ),
     "size(A.v) == 1": (RUN_TIME, "no such overload"),
     "A.v < A.v": (RUN_TIME, "no such overload"),
