@@ -81,6 +81,11 @@ GATES: Final[Mapping[str, FeatureGate]] = MappingProxyType(
 HONOURED: Final = frozenset({"NodeDeclaredFeatures", "SchedulerPopFromBackoffQ"})
 """Those that can be switched here. What the others stand for is as in 1.36 by default, whatever is set."""
 
+NOT_SUPPORTED: Final = frozenset(
+    {"DRADeviceTaintRules", "DRAListTypeAttributes", "DRANodeAllocatableResources", "DRAWorkloadResourceClaims"}
+)
+"""Those that can't be switched on: without what they stand for, devices would be given that must not be."""
+
 _WHOLE_STAGES: Final = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 # The spellings that Go reads as a boolean.
 _BOOLEANS: Final = dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True) | dict.fromkeys(
@@ -158,4 +163,6 @@ def _refusal(name: str, value: bool) -> Fault | None:
     if gate.locked and value is not gate.default:
         wanted, locked = str(value).lower(), str(gate.default).lower()
         return Fault("", f"cannot set feature gate {name} to {wanted}, feature is locked to {locked}")
+    if name in NOT_SUPPORTED and value:
+        return Fault("", f"cannot set feature gate {name} to true, it is not supported by Tandem")
     return None

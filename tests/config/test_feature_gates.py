@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.compose import engine_settings
 from scheduler.config.default_plugins import default_plugin_names
-from scheduler.config.feature_gates import FeatureGates, parse_feature_gates
+from scheduler.config.feature_gates import NOT_SUPPORTED, FeatureGates, parse_feature_gates
 from scheduler.config.loading import load
 from scheduler.errors import ConfigurationError
 
@@ -79,3 +79,10 @@ def test_a_plugin_behind_a_gate_that_is_off_is_no_default() -> None:
     off = parse_feature_gates("NodeDeclaredFeatures=false")
     assert "NodeDeclaredFeatures" not in default_plugin_names(off)
     assert default_plugin_names(FeatureGates())[-2:] == ("DefaultBinder", "NodeDeclaredFeatures")
+
+
+@pytest.mark.parametrize("gate", sorted(NOT_SUPPORTED))
+def test_a_gate_of_devices_that_is_not_supported_is_refused_when_it_is_switched_on(gate: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"cannot set feature gate {gate} to true, it is not supported"):
+        parse_feature_gates(f"{gate}=true")
+    assert not parse_feature_gates(f"{gate}=false").enabled(gate)

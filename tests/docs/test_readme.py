@@ -20,7 +20,7 @@ from scheduler.cli import app as cli
 from scheduler.cli.flags import FLAGS, read_flags
 from scheduler.cli.reload import AT_START_ONLY
 from scheduler.config import tandem
-from scheduler.config.feature_gates import GATES, HONOURED
+from scheduler.config.feature_gates import GATES, HONOURED, NOT_SUPPORTED
 from scheduler.config.loading import load
 from scheduler.config.tandem import Limits, TandemConfiguration, configuration_document
 from scheduler.simulate.demo_workload import scenes
@@ -181,7 +181,7 @@ def test_the_gates_that_are_said_to_be_the_only_ones_are() -> None:
     source = "".join(file.read_text() for file in (ROOT / "scheduler").rglob("*.py"))
     assert set(re.findall(r'\.enabled\("(\w+)"\)', source)) == HONOURED
     gates = set(re.findall(r"`(\w+)`", _marked("gates")))
-    assert HONOURED | {"StorageCapacityScoring", "GangScheduling"} <= gates <= GATES.keys()
+    assert HONOURED | NOT_SUPPORTED | {"StorageCapacityScoring", "GangScheduling"} <= gates <= GATES.keys()
 
 
 def _settings_section() -> str:
@@ -254,13 +254,6 @@ def test_the_python_version_is_that_of_the_package() -> None:
     minimum = re.search(r'requires-python = ">=([\d.]+)"', (ROOT / "pyproject.toml").read_text())
     assert minimum is not None
     assert f"Python {minimum[1]}" in README
-
-
-def test_the_messages_that_are_quoted_are_those_that_pods_get() -> None:
-    source = (ROOT / "scheduler/plugins/devices/dynamic_resources.py").read_text()
-    quoted = re.findall(r"`(dynamic resource allocation is [^`]*)`", " ".join(README.split()))
-    assert quoted
-    assert all(text in source for text in quoted)
 
 
 def test_the_log_lines_that_are_quoted_are_logged() -> None:
