@@ -74,6 +74,12 @@ def print_why(page: dict[str, Any], console: Console) -> None:
         _print_preemption(made_room, console)
     if preview is not None:
         _print_preview(preview, console)
+    for finding in page.get("findings", ()):
+        where = f"{finding['count']} node{'s' * (finding['count'] != 1)}: {', '.join(finding['nodes'])}"
+        more = ", …" if finding["count"] > len(finding["nodes"]) else ""
+        console.print(f"\n{escape(finding['plugin'])}, {escape(where)}{more}")
+        for line in finding["lines"]:
+            console.print(f"  {escape(line)}")
     if story is not None:
         _print_story(story, console)
 

@@ -105,6 +105,16 @@ class NodeSubset(State):
     inner: State = EMPTY_STATE
 
 
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a plugin can tell people about nodes that are alike to it, beyond its refusal."""
+
+    count: int
+    nodes: tuple[str, ...]
+    """The first of them, by name."""
+    lines: tuple[str, ...]
+
+
 class Plugin:
     """Base of all plugins. ``name`` is what configuration, messages and metrics call it."""
 
@@ -149,6 +159,10 @@ class Plugin:
         A function of the fragment and of versions alone: it is not asked again while the view's ``epoch`` is the same.
         Covers ``pre_filter`` and ``pre_score`` too: one that looks at all nodes has ``view.table.node_version`` in it.
         """
+        return ()
+
+    def findings(self, pod: PodInfo, view: View) -> tuple[Finding, ...]:
+        """For ``tandem why``: details of a pod that waits (why not where) or that has its node. Decides nothing."""
         return ()
 
     def events(self) -> tuple[EventRegistration, ...]:

@@ -34,6 +34,7 @@ from scheduler.framework.events import EventRegistration
 from scheduler.framework.plugin import (
     EnqueueContext,
     FilterPlugin,
+    Finding,
     NormalizePlugin,
     PostFilterPlugin,
     PreBindPlugin,
@@ -52,6 +53,7 @@ from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable
 from scheduler.objects.kinds import Kind
 from scheduler.plugins.devices.allocated import is_given_up
 from scheduler.plugins.devices.claims import claims_of
+from scheduler.plugins.devices.evidence import findings
 from scheduler.plugins.devices.extended import may_be_mapped
 from scheduler.plugins.devices.giving_up import give_up
 from scheduler.plugins.devices.hints import EVENTS
@@ -262,6 +264,11 @@ class DynamicResources(
 
     def release_writes(self, state: State | None, pod: PodInfo, view: View) -> tuple[Any, ...]:
         return release_writes(pod, view) if isinstance(state, Situation) else ()
+
+    # --- for people ---------------------------------------------------------------------------------------------------
+
+    def findings(self, pod: PodInfo, view: View) -> tuple[Finding, ...]:
+        return findings(pod, view, self._max_steps)
 
     # --- events -------------------------------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ FITS = Outcome()
 NOTHING_RECORDED = Outcome(is_recorded=False)
 
 
-class _Held:
+class Held:
     """Which devices claims hold by now."""
 
     def __init__(self, devices: Devices) -> None:
@@ -71,6 +71,11 @@ class _Held:
                 for capacity, amount in amounts.items():
                     total[capacity] = total.get(capacity, 0) + amount
         return total
+
+    def holder(self, device: DeviceId) -> str:
+        """Who has all of it, for people; "" if nobody."""
+        driver, pool, name = device
+        return next((found for one in self._holdings if (found := one.taken_in((driver, pool)).get(name))), "")
 
     def is_consuming(self, device: DeviceId) -> bool:
         return self.is_taken(device) or self.shared(device) is not None
@@ -96,7 +101,7 @@ def find(
         except InvalidClaim as error:
             return str(error)
     try:
-        chosen = allocate(tuple(claims), view.devices.pools(row), _Held(view.devices), max_steps)
+        chosen = allocate(tuple(claims), view.devices.pools(row), Held(view.devices), max_steps)
     except SearchError as error:
         return str(error)
     if isinstance(chosen, Fault):

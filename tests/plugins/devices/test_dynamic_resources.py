@@ -293,3 +293,38 @@ def test_time_outs_are_checked() -> None:
         ("args.bindingTimeout", "Invalid value: 500ms: must be at least 1 second"),
     )
     assert DynamicResources.validate_args(DynamicResourcesArgs(), "args") == ()
+
+
+# --- why --------------------------------------------------------------------------------------------------------------
+
+
+def test_why_says_which_request_could_not_be_had_and_what_became_of_the_devices() -> None:
+    strict = exactly("gpus", 'device.attributes["gpu.example.com"].place < 2', count=2)
+    cache = devices(3, claim("one", "gpus"), claim("two", requests=[{"name": "r", "exactly": strict}]), gpus=4)
+    placed(cache, claiming("one", name="first"), "n1")
+    (finding,) = DynamicResources().findings(claiming("two"), cache.view)
+    assert (finding.count, finding.nodes) == (1, ("n1",))
+    assert finding.lines == (
+        "claim default/two, request r: 2 devices of class gpus; 4 on the node, "
+        '2 fail the request\'s device.attributes["gpu.example.com"].place < 2, 1 taken (by default/one), 1 free',
+    )
+
+
+def test_why_names_the_constraint_that_no_choice_keeps_to() -> None:
+    together = claim(
+        "two",
+        requests=[{"name": "r", "exactly": exactly("gpus", count=2)}],
+        constraints=[{"matchAttribute": "gpu.example.com/place"}],
+    )
+    cache = devices(1, together)
+    (finding,) = DynamicResources().findings(claiming("two"), cache.view)
+    assert finding.lines[-1] == "no choice of devices keeps to matchAttribute gpu.example.com/place"
+
+
+def test_why_says_which_devices_a_placed_pod_got() -> None:
+    held = claim("one", "gpus")
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "n0", "device": "gpu-1"}
+    held["status"] = {"allocation": {"devices": {"results": [result]}}}
+    cache = devices(1, held)
+    (finding,) = DynamicResources().findings(claiming("one").on_node("n0"), cache.view)
+    assert finding.lines == ("claim default/one, request r: gpu.example.com/n0/gpu-1",)
