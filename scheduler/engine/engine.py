@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.devices.facts import special_claim_uid
 from scheduler.cluster.effects import Effect
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
@@ -37,6 +38,7 @@ from scheduler.framework.classes.cache import ClassCache
 from scheduler.framework.plugin_times import TIMED_CYCLES, PluginTimes
 from scheduler.framework.post_filter import NominationMode
 from scheduler.framework.profile import Profile
+from scheduler.messages.claim_commands import CreateClaim, ReserveClaim
 from scheduler.messages.commands import CallExtender, ReportRepairs, WriteEvent
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import (
@@ -196,7 +198,16 @@ class Engine:
         if self.queue.holds_in_error:
             for queued in self.queue.take_held():
                 commands += self.failures.held_back(queued, now)
+        self._note_claims(commands)
         return commands
+
+    def _note_claims(self, commands: list[Command]) -> None:
+        """Until an allocation is known to be written or not, its devices are nobody else's."""
+        for command in commands:
+            if isinstance(command, ReserveClaim) and command.allocation is not None:
+                self.cache.devices.write_sent(command.ticket, command.claim.uid)
+            elif isinstance(command, CreateClaim):
+                self.cache.devices.write_sent(command.ticket, special_claim_uid(command.pod.uid))
 
     def schedule_one(self, now: Now) -> list[Command] | None:
         """Try the next pod. None: there is none, or the engine is not ready, stopping, or waits for an extender or for
@@ -206,7 +217,9 @@ class Engine:
         queued = self.queue.pop(now)
         if queued is None:
             return None
-        return self._try(queued, now)
+        commands = self._try(queued, now)
+        self._note_claims(commands)
+        return commands
 
     def next_deadline(self) -> float | None:
         """The monotonic second at which a Tick is wanted; None while nothing waits."""
@@ -416,6 +429,7 @@ class Engine:
     def _write_finished(self, outcome: WriteFinished, now: Now) -> list[Command]:
         if outcome.written is not None:
             self._apply_observed(kind_of(outcome.written), outcome.written, now)
+        self.cache.devices.write_finished(outcome.ticket)
         if self.bindings.knows(outcome.ticket):
             return self.bindings.write_finished(outcome, now)
         if self.removals.knows(outcome.ticket):

@@ -18,6 +18,13 @@ import msgspec
 from scheduler.engine.commands import Command, RecordAttempt
 from scheduler.engine.engine import Engine
 from scheduler.errors import InvariantViolation
+from scheduler.messages.claim_commands import (
+    CreateClaim,
+    DeallocateClaim,
+    DeleteClaim,
+    ReserveClaim,
+    UnreserveClaim,
+)
 from scheduler.messages.commands import (
     BindPod,
     CallExtender,
@@ -40,8 +47,9 @@ from scheduler.messages.stimuli import (
     WriteFinished,
 )
 from scheduler.objects.kinds import READ_KINDS, Kind, decode
-from scheduler.objects.meta import Condition
+from scheduler.objects.meta import ApiObject, Condition
 from scheduler.objects.timestamps import format_seconds
+from scheduler.simulate.world_devices import carry_out, check_devices, free_claims
 from scheduler.simulate.world_facts import Document, Facts, Refused, is_over
 from scheduler.simulate.world_invariants import check_engine, check_nodes
 
@@ -104,6 +112,9 @@ class World:
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._sequence = 0
         self._delivered_until: dict[Kind, float] = {}
+        self._frees_claims = False
+        self._written: dict[int, str] = {}
+        """Ticket → key of the claim that was written."""
         self._confirmed: dict[str, str] = {}
         """Bindings that the engine knows to be done: UID → node."""
         self._feed(Synced())
@@ -214,6 +225,8 @@ class World:
 
     def _changed(self, kind: Kind, document: Document, is_deleted: bool) -> None:
         """The watch: later, but for each kind in order. It brings bytes, so that the decoder takes part."""
+        if kind in (Kind.POD, Kind.RESOURCE_CLAIM):
+            self._free_claims_later()
         body = msgspec.json.encode(document)
         wanted = self.monotonic + self.random.uniform(*self.trouble.watch_seconds)
         date = max(wanted, self._delivered_until.get(kind, 0.0))
@@ -232,6 +245,18 @@ class World:
                 self._feed(ObjectObserved(kind, obj))
 
         self._at(date, deliver)
+
+    def _free_claims_later(self) -> None:
+        """The controller of claims looks at what pods have left behind."""
+        if self._frees_claims or not any(True for _ in self.facts.of(Kind.RESOURCE_CLAIM)):
+            return
+        self._frees_claims = True
+
+        def look() -> None:
+            self._frees_claims = False
+            free_claims(self.facts)
+
+        self._later(self.trouble.stop_seconds, look)
 
     # --- from the engine ----------------------------------------------------------------------------------------------
 
@@ -289,12 +314,18 @@ class World:
             if isinstance(command, BindPod) and outcome is None and self._life == life:
                 self._confirmed[command.pod.uid] = command.node
             if ticket and outcome is None:
-                self._answer(WriteFinished(ticket, True, 200), life)
+                self._answer(WriteFinished(ticket, True, 200, written=self._claim_written(ticket)), life)
             elif ticket and outcome is not None:
-                refusal = WriteFinished(ticket, False, outcome.status, outcome.reason, outcome.message)
+                written = self._claim_written(ticket)
+                refusal = WriteFinished(ticket, False, outcome.status, outcome.reason, outcome.message, written)
                 self._answer(refusal, life)
 
         self._later(self.trouble.write_seconds, arrive)
+
+    def _claim_written(self, ticket: int) -> ApiObject | None:
+        """The writer answers with the claim; after a failure it looks it up."""
+        found = self.facts.get(Kind.RESOURCE_CLAIM, self._written.pop(ticket, ""))
+        return decode(Kind.RESOURCE_CLAIM, msgspec.json.encode(found)) if found is not None else None
 
     def _do(self, command: Command) -> Refused | None:
         """What the API server does; the refusal, if it refuses."""
@@ -314,6 +345,8 @@ class World:
                         self._stop_later(pod.key, pod.uid)
                 case UpdateObject(kind=kind, key=key, changes=changes):
                     self.facts.merge(kind, key, changes)
+                case ReserveClaim() | CreateClaim() | UnreserveClaim() | DeallocateClaim() | DeleteClaim():
+                    self._written[command.ticket] = carry_out(self.facts, command, self.time)
         except Refused as refusal:
             return refusal
         return None
@@ -365,6 +398,7 @@ class World:
         """Raise InvariantViolation unless the engine is consistent, no node is over-committed, and no pod is lost."""
         check_engine(self.engine)
         check_nodes(self.facts)
+        check_devices(self.facts)
 
 
 def _stated(condition: Condition) -> Document:

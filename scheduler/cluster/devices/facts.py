@@ -12,7 +12,7 @@ from scheduler.cluster.devices.allocated import Holdings
 from scheduler.cluster.devices.answers import KeptAnswers
 from scheduler.cluster.devices.extended_resources import ClassesByResource
 from scheduler.cluster.devices.pools import Pool, foreign_pool, pools_of
-from scheduler.cluster.devices.reserved import SetAside
+from scheduler.cluster.devices.reserved import ClaimInFlight, SetAside
 from scheduler.cluster.devices.slices import PoolKey, SliceIndex
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_info import PodInfo
@@ -48,6 +48,10 @@ class Devices:
         self._set_aside: dict[str, SetAside] = {}
         self._pod_of_claim: dict[str, str] = {}
         """Claim UID → the pod that has it in flight."""
+        self._writes: dict[int, str] = {}
+        """Ticket → UID of the claim whose allocation is being written."""
+        self._orphans: dict[str, ClaimInFlight] = {}
+        """Claims whose pod is not coming, but whose allocation may still be written: their devices stay taken."""
         self._contents: dict[bytes, int] = {}
         self._signatures: dict[Hashable, int] = {}
         self._signature_of_row: dict[int, tuple[tuple[int, int], int]] = {}
@@ -179,13 +183,13 @@ class Devices:
         return self._set_aside.get(pod_uid)
 
     def pod_with_claim_in_flight(self, claim_uid: str) -> str | None:
-        """The UID of the pod for which the claim is being allocated."""
-        return self._pod_of_claim.get(claim_uid)
+        """The UID of the pod for which the claim is being allocated; "" where that pod has given up meanwhile."""
+        return "" if claim_uid in self._orphans else self._pod_of_claim.get(claim_uid)
 
     def set_aside(self, change: SetAside) -> None:
         """Raises InvariantViolation for a claim that is in flight already, and then has changed nothing."""
         for claim in change.claims:
-            if claim.claim_uid in self._pod_of_claim:
+            if claim.claim_uid in self._pod_of_claim or claim.claim_uid in self._orphans:
                 raise InvariantViolation(f"claim {claim.claim_key} is in flight already")
         self.give_back(change.pod_uid)
         self._set_aside[change.pod_uid] = change
@@ -198,13 +202,35 @@ class Devices:
         held = self._set_aside.pop(pod_uid, None)
         if held is None:
             return
+        open_writes = set(self._writes.values())
         for claim in held.claims:
-            if self._pod_of_claim.pop(claim.claim_uid, None) is not None:
+            if self._pod_of_claim.pop(claim.claim_uid, None) is None:
+                continue
+            if claim.claim_uid in open_writes:
+                self._orphans[claim.claim_uid] = claim
+            else:
                 self._touch_pools(self.in_flight.remove(claim.allocation))
         self.version += 1
 
+    def write_sent(self, ticket: int, claim_uid: str) -> None:
+        """The allocation of a claim in flight is on its way to the API server."""
+        self._writes[ticket] = claim_uid
+
+    def write_finished(self, ticket: int) -> None:
+        """It was written or not; what was, has been observed by now."""
+        claim_uid = self._writes.pop(ticket, None)
+        if claim_uid is not None and claim_uid not in self._writes.values():
+            self._drop_orphan(claim_uid)
+
+    def _drop_orphan(self, claim_uid: str) -> None:
+        claim = self._orphans.pop(claim_uid, None)
+        if claim is not None:
+            self._touch_pools(self.in_flight.remove(claim.allocation))
+            self.version += 1
+
     def _landed(self, claim_uid: str) -> None:
         """The API server knows of the claim's allocation, or the claim is gone: nothing is in flight any more."""
+        self._drop_orphan(claim_uid)
         pod_uid = self._pod_of_claim.pop(claim_uid, None)
         if pod_uid is None:
             return
@@ -312,6 +338,7 @@ class Devices:
         other.in_flight = self.in_flight.copy()
         other._set_aside = dict(self._set_aside)
         other._pod_of_claim = dict(self._pod_of_claim)
+        other._orphans = dict(self._orphans)
         return other
 
     def check(self) -> None:
@@ -331,6 +358,8 @@ class Devices:
             for claim in held.claims:
                 if self._pod_of_claim.get(claim.claim_uid) == uid:
                     flying.add(claim.claim_key, claim.allocation)
+        for orphan in self._orphans.values():
+            flying.add(orphan.claim_key, orphan.allocation)
         if flying != self.in_flight:
             raise InvariantViolation("devices in flight differ from a recount")
         for device in self.in_flight:
