@@ -22,6 +22,7 @@ def with_gpus(made: World, nodes: int, gpus: int) -> World:
     for number in range(nodes):
         made.create(Kind.NODE, node_document(f"n{number}", cpu=64))
         made.create(Kind.RESOURCE_SLICE, resource_slice(f"n{number}", *[gpu(f"gpu-{place}") for place in range(gpus)]))
+    made.run_for(0.2)
     return made
 
 
@@ -95,6 +96,9 @@ def test_a_pod_deleted_while_its_claim_is_written_frees_the_device_in_the_end() 
     made.run_until(lambda: bool(made.engine.bindings.under_way), 5)
     made.delete(Kind.POD, first)
     second = claiming(made, "p1")
+    made.run_for(10)
+    assert second not in made.bound(), "the claim keeps its device until it is deleted, as in kube-scheduler"
+    made.delete(Kind.RESOURCE_CLAIM, "default/p0")
     assert made.run_until(lambda: second in made.bound(), 400)
     made.check()
 
