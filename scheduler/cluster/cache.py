@@ -7,7 +7,7 @@ are counted alike in the table and the tallies.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Protocol, assert_never
 
@@ -191,14 +191,25 @@ class ClusterCache:
 
     # --- reconciling and invariants -----------------------------------------------------------------------------------
 
-    def reconcile(self, nodes: Mapping[str, Node], pods: Mapping[str, PodInfo]) -> tuple[str, ...]:
-        """Compare with what the API server lists (nodes by name; assigned pods by UID) and repair what differs.
+    def node_names(self) -> list[str]:
+        """Of all nodes that are there."""
+        return [name for name in self.table.names if name and self.table.existing_row(name) is not None]
 
-        Assumed pods that the list lacks are left alone: their bind may be under way. Returns a line for each repair.
+    def reconcile(
+        self,
+        nodes: Mapping[str, Node],
+        pods: Mapping[str, PodInfo],
+        absent_nodes: Iterable[str],
+        absent_pods: Iterable[str],
+    ) -> tuple[str, ...]:
+        """Compare with a part of what the API server lists (nodes by name; assigned pods by UID; names of nodes and
+        UIDs of assigned pods that are not there) and repair what differs.
+
+        Assumed pods that are absent are left alone: their bind may be under way. Returns a line for each repair.
         """
         repairs: list[str] = []
-        for name in [name for name in self.table.names if name and self.table.existing_row(name) is not None]:
-            if name not in nodes:
+        for name in absent_nodes:
+            if self.table.existing_row(name) is not None:
                 self.remove_node(name)
                 repairs.append(f"node {name} no longer exists")
         for name, node in nodes.items():
@@ -207,9 +218,10 @@ class ClusterCache:
             if known is None or known.metadata.resource_version != node.metadata.resource_version:
                 self.observe_node(node)
                 repairs.append(f"node {name} {'was missing' if known is None else 'was out of date'}")
-        for uid in [uid for uid in self._placed if uid not in pods and uid not in self._assumed]:
-            gone = self.remove_pod(uid)
-            repairs.append(f"pod {gone.key if gone else uid} no longer exists")
+        for uid in absent_pods:
+            if uid in self._placed and uid not in self._assumed:
+                gone = self.remove_pod(uid)
+                repairs.append(f"pod {gone.key if gone else uid} no longer exists")
         for uid, info in pods.items():
             placed = self._placed.get(uid)
             if placed is None or placed.node_name != info.node_name:

@@ -111,24 +111,33 @@ def _matches_field(table: NodeTable, requirement: Requirement, rows: Rows) -> Ma
 
 
 def tolerated_taint_sets(
-    table: NodeTable, tolerations: tuple[Toleration, ...], effects: tuple[str, ...] = REPELLING_EFFECTS
+    table: NodeTable,
+    tolerations: tuple[Toleration, ...],
+    effects: tuple[str, ...] = REPELLING_EFFECTS,
+    *,
+    comparison_operators: bool = False,
 ) -> Mask:
     """Whether all taints with one of the effects are tolerated: bool by taint-set id, to be read through
-    ``table.taint_set``. Do not change it."""
-    return _taint_answers(table.vocabulary.taints, tolerations, effects).up_to_date()
+    ``table.taint_set``. Do not change it. ``comparison_operators``: as of ``objects.taints.tolerates``."""
+    return _taint_answers(table.vocabulary.taints, tolerations, effects, comparison_operators).up_to_date()
 
 
 class _TaintAnswers:
     """The answers for one list of tolerations, worked out once a taint set."""
 
-    __slots__ = ("_answers", "_effects", "_sets", "_tolerations")
+    __slots__ = ("_answers", "_compares", "_effects", "_sets", "_tolerations")
 
     def __init__(
-        self, sets: Interner[tuple[TaintKey, ...]], tolerations: tuple[Toleration, ...], effects: tuple[str, ...]
+        self,
+        sets: Interner[tuple[TaintKey, ...]],
+        tolerations: tuple[Toleration, ...],
+        effects: tuple[str, ...],
+        compares: bool,
     ) -> None:
         self._sets = sets
         self._tolerations = tolerations
         self._effects = effects
+        self._compares = compares
         self._answers: Mask = np.ones(1, np.bool_)
 
     def up_to_date(self) -> Mask:
@@ -140,7 +149,9 @@ class _TaintAnswers:
 
     def _accepts(self, taints: tuple[TaintKey, ...]) -> bool:
         return all(
-            tolerated(Taint(key=key, value=value, effect=effect), self._tolerations)
+            tolerated(
+                Taint(key=key, value=value, effect=effect), self._tolerations, comparison_operators=self._compares
+            )
             for key, value, effect in taints
             if effect in self._effects
         )
@@ -148,7 +159,10 @@ class _TaintAnswers:
 
 @lru_cache(maxsize=512)
 def _taint_answers(
-    sets: Interner[tuple[TaintKey, ...]], tolerations: tuple[Toleration, ...], effects: tuple[str, ...]
+    sets: Interner[tuple[TaintKey, ...]],
+    tolerations: tuple[Toleration, ...],
+    effects: tuple[str, ...],
+    compares: bool,
 ) -> _TaintAnswers:
     # Interned sets are never forgotten or changed, so remembering answers by id is safe.
-    return _TaintAnswers(sets, tolerations, effects)
+    return _TaintAnswers(sets, tolerations, effects, compares)

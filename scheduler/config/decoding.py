@@ -31,7 +31,11 @@ def decode(text: str | bytes) -> Stated:
     kube, ours = StatedConfiguration(), TandemConfiguration()
     faults: list[Fault] = []
     seen: set[str] = set()
-    for document in read_documents(text):
+    documents = read_documents(text)
+    if not documents:
+        # A file that was emptied is a mistake, as in kube-scheduler; who wants the defaults states no file.
+        faults.append(_kindless())
+    for document in documents:
         kind, kind_faults = _kind_of(document.content)
         faults.extend(kind_faults)
         if kind_faults:
@@ -57,11 +61,15 @@ def _decoding_faults(document: Document, decoded: Decoded) -> list[Fault]:
     return faults
 
 
+def _kindless() -> Fault:
+    return Fault("", "Object 'Kind' is missing")
+
+
 def _kind_of(content: dict[str, Any]) -> tuple[str, tuple[Fault, ...]]:
     """The kind of a document, or why it can't be read."""
     kind, version = content.get("kind"), content.get("apiVersion")
     if not kind:
-        return "", (Fault("", "Object 'Kind' is missing"),)
+        return "", (_kindless(),)
     if not version:
         return "", (Fault("", "Object 'apiVersion' is missing"),)
     if (version, kind) in ((API_VERSION, KIND), (tandem.API_VERSION, tandem.KIND)):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scheduler.controller.serve.connections import ConnectionLimits
 from scheduler.controller.serve.tls import ServingCertificate
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.references import PodReference
@@ -94,6 +95,7 @@ class ServingSettings:
     port: int = 10259
     certificate: ServingCertificate | None = None
     access: AccessSettings | None = None
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
 
 
 @dataclass(frozen=True, slots=True)

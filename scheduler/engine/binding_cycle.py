@@ -17,13 +17,14 @@ from typing import Any
 import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.engine.attempt import SCHEDULED, Attempt
+from scheduler.engine.attempt import SCHEDULED, Attempt, ExtenderFault
 from scheduler.engine.commands import Command, RecordAttempt
 from scheduler.engine.deadlines import Deadlines
 from scheduler.engine.error_texts import cause_of, failed_at
 from scheduler.engine.outcome import NotPlaced, Placed
 from scheduler.engine.reservation import state_of
-from scheduler.extenders.extender import Extender, ExtenderError
+from scheduler.extenders.answers import ExtenderError
+from scheduler.extenders.extender import Extender
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
 from scheduler.framework.plugin import PreBindPlugin, PreFlight, State
 from scheduler.framework.plugin_times import timed
@@ -368,6 +369,8 @@ class BindingCycles:
                 raise ExtenderError(outcome.error)
             extender.read_bind(outcome.body)
         except ExtenderError as error:
+            fault = ExtenderFault(extender.name, "bind", str(error), extender.is_ignorable)
+            binding.attempt.extender_faults += (fault,)
             if extender.is_ignorable:
                 return self._next_binder(binding, now)
             return self._fail(binding, NotPlaced(f"binding by extender {extender.name}: {error}", is_error=True), now)

@@ -39,7 +39,7 @@ from scheduler.framework.plugin_times import TIMED_CYCLES, PluginTimes
 from scheduler.framework.post_filter import NominationMode
 from scheduler.framework.profile import Profile
 from scheduler.messages.claim_commands import CreateClaim, ReserveClaim
-from scheduler.messages.commands import CallExtender, ReportRepairs, WriteEvent
+from scheduler.messages.commands import CallExtender, ReportRepairs, TellBelieved, WriteEvent
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import (
     ExtenderAnswered,
@@ -49,6 +49,7 @@ from scheduler.messages.stimuli import (
     PluginFinished,
     PodsActivated,
     Reconciled,
+    ReconciliationStarted,
     ShutdownRequested,
     Stimulus,
     Synced,
@@ -185,6 +186,7 @@ class Engine:
             ExtenderAnswered: self._extender_answered,
             PermitDecided: lambda decision, now: self.bindings.permit_decided(decision, now),
             PodsActivated: self._pods_activated,
+            ReconciliationStarted: self._reconciliation_started,
             Reconciled: self._reconciled,
             ShutdownRequested: self._shutdown,
         }
@@ -458,17 +460,23 @@ class Engine:
     def _activate(self, keys: Iterable[str], now: Now) -> None:
         self.queue.activate(keys, now)
 
+    def _reconciliation_started(self, _stimulus: ReconciliationStarted, now: Now) -> list[Command]:
+        self.removals.doubt(now)
+        return [TellBelieved(*self._reconciliation.believed())]
+
     def _reconciled(self, stimulus: Reconciled, now: Now) -> list[Command]:
+        repairs = self._reconciliation.mend(stimulus, now)
+        return [ReportRepairs(repairs)] if repairs else []
+
+    @property
+    def _reconciliation(self) -> Reconciliation:
         def is_busy(uid: str) -> bool:
             return self.queue.is_in_flight(uid) or self.bindings.get(uid) is not None or self.cache.is_assumed(uid)
 
         def is_ours(pod: Pod) -> bool:
             return pod.spec.scheduler_name in self.profiles
 
-        reconciliation = Reconciliation(self.cache, self.known_pods, self.handlers, self.queue, is_busy)
-        self.removals.doubt(now)
-        repairs = reconciliation.mend(stimulus.nodes, stimulus.pods, is_ours, now)
-        return [ReportRepairs(repairs)] if repairs else []
+        return Reconciliation(self.cache, self.known_pods, self.handlers, self.queue, is_busy, is_ours)
 
     def _shutdown(self, _stimulus: ShutdownRequested, now: Now) -> list[Command]:
         """Nothing more is taken. Pods that wait in Permit or PreBind give up their room; binds are settled."""

@@ -128,7 +128,7 @@ def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
         return NotPlaced(NO_NODES)
 
     clock = _Laps(context.stopwatch, attempt)
-    extenders = ExtenderRound(context.extenders, pod, context.new_ticket, context.documents)
+    extenders = ExtenderRound(context.extenders, pod, attempt, context.new_ticket, context.documents)
     pod_class, fragments = context.classes.find(profile, pod, view)
     if extenders.is_needed:
         # Answers are awaited while the live state goes on: this cycle keeps to one picture, and to answers of its own.

@@ -28,6 +28,11 @@ from scheduler.framework.plugin import (
 )
 from scheduler.framework.profile import POINT_TYPES
 
+
+class Unloadable(Exception):
+    """What is wrong with a plugin's path or class, in words for the user."""
+
+
 LONGEST_CALL_SECONDS: Final = 600.0
 CALL_SECONDS: Final = 60.0
 """How long a plugin's PreBind, Bind or PostBind may take unless it states ``time_limit_seconds``."""

@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from scheduler.cli.app import main
-from scheduler.cli.pages import MOST_ROWS, print_queue, print_why
+from scheduler.cli.queue import MAX_ROWS, print_queue
+from scheduler.cli.why import print_why
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.compose import build_engine
 from scheduler.config.loading import load
@@ -207,8 +208,8 @@ def test_the_page_of_the_queue_has_every_pod_that_waits() -> None:
 
 def test_of_very_many_pods_the_page_prints_some_and_counts_the_rest() -> None:
     page = explain.queue_page(tried_engine())
-    page["pods"] *= MOST_ROWS
-    assert f"and {2 * MOST_ROWS} more pods" in printed(print_queue, page)
+    page["pods"] *= MAX_ROWS
+    assert f"and {2 * MAX_ROWS} more pods" in printed(print_queue, page)
 
 
 def test_what_several_plugins_wait_for_is_told_once_a_kind() -> None:
@@ -216,3 +217,13 @@ def test_what_several_plugins_wait_for_is_told_once_a_kind() -> None:
     story = next(story for story in page["pods"] if story["pod"] == "default/huge")
     story["wokenBy"] = [{"plugin": "A", "events": ["Node: Add"]}, {"plugin": "B", "events": ["Node: Add, Delete"]}]
     assert "Node: Add, Delete" in printed(print_queue, {**page, "pods": [story]})
+
+
+def test_a_written_configuration_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """It may hold extenders' keys; a file that is there already is no exception, nor is what was in it."""
+    (tmp_path / "old").write_text("x" * 100_000)
+    (tmp_path / "old").chmod(0o644)
+    for name in ("old", "new"):
+        assert main(["run", f"--write-config-to={tmp_path / name}"]) == 0
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+        assert main(["check-config", str(tmp_path / name)]) == 0

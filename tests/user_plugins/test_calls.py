@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.compose import build_profiles
+from scheduler.compose import all_plugins, build_profiles
 from scheduler.config.loading import load
 from scheduler.controller.calls.plugin_calls import PluginCalls
 from scheduler.controller.write.client import ApiClient
@@ -17,7 +17,7 @@ from scheduler.messages.stimuli import PluginFinished
 from scheduler.user_plugins.calls import SharedClient, plugin_calls
 from tests.builders import pod
 from tests.controller.conftest import until
-from tests.user_plugins.test_loading import SAMPLES, configuration
+from tests.user_plugins.test_loading import SAMPLES, configuration, sample_classes
 
 
 class Client(ApiClient):
@@ -35,7 +35,8 @@ class Client(ApiClient):
 
 def calls() -> dict[tuple[str, str, str], Any]:
     text = configuration(f'[{{name: Mine, path: "{SAMPLES}:Tickets"}}]', "[{name: Mine}]")
-    return plugin_calls(build_profiles(load(text)), Client)
+    loaded = load(text)
+    return plugin_calls(build_profiles(loaded, all_plugins(loaded, sample_classes())), Client)
 
 
 async def outcome(point: str, does: str) -> PluginFinished:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduler.compose import build_engine
+from scheduler.compose import all_plugins, build_engine, build_profiles
 from scheduler.config.loading import load
 from scheduler.engine.commands import Command
 from scheduler.engine.engine import Engine
@@ -24,7 +24,7 @@ from scheduler.user_plugins.checked import checked, is_checked
 from tests.builders import node, pod
 from tests.user_plugins import samples
 from tests.user_plugins.samples import Answering
-from tests.user_plugins.test_loading import SAMPLES, configuration
+from tests.user_plugins.test_loading import SAMPLES, configuration, sample_classes
 
 NOW = Now(1000.0, 1_800_000_000 * 10**9)
 
@@ -37,7 +37,9 @@ def _usual_answers() -> Iterator[None]:
 
 def engine_with(class_name: str, name: str = "Mine") -> Engine:
     text = configuration(f'[{{name: {name}, path: "{SAMPLES}:{class_name}"}}]', f"[{{name: {name}}}]")
-    engine = build_engine(load(text), started=NOW, seed=1, stopwatch=lambda: 0.0)
+    loaded = load(text)
+    profiles = build_profiles(loaded, all_plugins(loaded, sample_classes()))
+    engine = build_engine(loaded, started=NOW, seed=1, stopwatch=lambda: 0.0, profiles=profiles)
     for thing in (node("a"), node("b")):
         engine.handle(ObjectObserved(kind_of(thing), thing), NOW)
     engine.handle(Synced(), NOW)

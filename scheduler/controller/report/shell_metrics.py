@@ -68,11 +68,11 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
             gauge,
         ),
         ("tandem_loop_errors", "Errors of the scheduling loop.", lambda: loop.counts.errors, count),
-        ("tandem_slow_steps", "Scheduling steps longer than 100 ms.", lambda: loop.counts.slow_steps, count),
+        ("tandem_slow_steps", "Steps of the event loop longer than 100 ms.", lambda: loop.steps.slow_steps, count),
         (
             "tandem_longest_step_seconds",
-            "The longest scheduling step so far.",
-            lambda: loop.counts.longest_step,
+            "The longest step of the event loop so far.",
+            lambda: loop.steps.longest_seconds,
             gauge,
         ),
     ):

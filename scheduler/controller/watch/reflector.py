@@ -17,12 +17,13 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
 import structlog
 
+from scheduler.controller.step_watch import Step, unwatched
 from scheduler.controller.watch.backoff import Backoff
 from scheduler.controller.watch.discovery import is_served
 from scheduler.controller.watch.health import Health
@@ -32,7 +33,7 @@ from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
-from scheduler.objects.wire import DELETED, ERROR, WatchEvent, decode_list, decode_watch_line
+from scheduler.objects.wire import DELETED, ERROR, ListPage, WatchEvent, decode_list, decode_watch_line
 
 PAGE_SIZE = 500
 LIST_TIMEOUT_SECONDS = 60.0
@@ -68,8 +69,8 @@ class WatchTimes:
     max_retry_after: float = 30.0
 
 
-class _ListAgain(Exception):
-    """The watch's place is lost."""
+class WatchPlaceLost(Exception):
+    """The place that the watch, or a list between two pages, was to go on from is too old: list again."""
 
 
 class Reflector:
@@ -89,6 +90,7 @@ class Reflector:
         times: WatchTimes = WatchTimes(),
         backoff: Backoff | None = None,
         rng: random.Random | None = None,
+        step: Step = unwatched,
     ) -> None:
         self.kind = kind
         self.synced = asyncio.Event()
@@ -105,6 +107,7 @@ class Reflector:
         self._page_size = page_size
         self.with_documents = with_documents
         self._times = times
+        self._step = step
         self._backoff = backoff or Backoff()
         self._rng = rng or random.Random()
         self._known: dict[str, ApiObject] = {}
@@ -160,7 +163,7 @@ class Reflector:
                 if not self.resource_version:
                     await self._list()
                 wait = await self._watch()
-            except _ListAgain as reason:
+            except WatchPlaceLost as reason:
                 self._forget_place(str(reason))
                 wait = self._backoff.next_seconds()
             except ApiError as error:
@@ -193,18 +196,13 @@ class Reflector:
                 answer = await self._client.request("GET", self.path, query=query, timeout_seconds=LIST_TIMEOUT_SECONDS)
             except ApiError as error:
                 if token and error.is_gone:
-                    raise _ListAgain("the list went stale between two pages") from error
+                    raise WatchPlaceLost("the list went stale between two pages") from error
                 raise
-            page = decode_list(self.kind, answer.body, with_documents=self.with_documents)
-            self._hear()
-            gone: list[Stimulus] = []
-            for fault in page.faults:
-                self._reject(fault, gone)
-            if gone:
-                self._sink(gone)
-            version = page.resource_version or version
-            self._hand_over_page(page.objects, page.documents or repeat(b""))
-            token = page.continue_token
+            with self._step(f"list of {self.kind.value}"):
+                page = decode_list(self.kind, answer.body, with_documents=self.with_documents)
+                self._hear()
+                self._hand_over_page(page)
+            version, token = page.resource_version, page.continue_token
             if not token:
                 break
         else:
@@ -218,9 +216,11 @@ class Reflector:
         self._seen = set()
         self.synced.set()
 
-    def _hand_over_page(self, objects: Sequence[ApiObject], documents: Iterable[bytes]) -> None:
+    def _hand_over_page(self, page: ListPage) -> None:
         stimuli: list[Stimulus] = []
-        for read, document in zip(objects, documents, strict=False):
+        for fault in page.faults:
+            self._reject(fault, stimuli)
+        for read, document in zip(page.objects, page.documents or repeat(b""), strict=False):
             key = read.key
             self._seen.add(key)
             known = self._known.get(key)
@@ -249,7 +249,8 @@ class Reflector:
             try:
                 while chunk := await body.readany():
                     if whole := lines.whole(chunk):
-                        self.take(whole)
+                        with self._step(f"watch of {self.kind.value}"):
+                            self.take(whole)
                         had_news = True
                         self._resumes = 0
             finally:
@@ -277,7 +278,7 @@ class Reflector:
     def _take_event(self, event: WatchEvent, stimuli: list[Stimulus]) -> None:
         if event.error is not None or event.type == ERROR:
             error = event.error or ApiError(500, "WatchError", "the watch failed")
-            raise _ListAgain(str(error)) if error.is_gone else error
+            raise WatchPlaceLost(str(error)) if error.is_gone else error
         if event.fault is not None:
             self._reject(event.fault, stimuli)
             if event.type == DELETED:
