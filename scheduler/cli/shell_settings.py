@@ -50,7 +50,7 @@ def shell_settings(
         leader_election=leader_election_of(kube.leader_election),
         serving=serving,
         writer=WriterSettings(
-            binds_in_flight=limits.binds_in_flight,
+            requests_in_flight=limits.requests_in_flight,
             binds_queued=limits.queued_writes,
         ),
         logs=logs,

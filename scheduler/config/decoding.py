@@ -21,6 +21,7 @@ class Stated(msgspec.Struct, frozen=True):
     kube: StatedConfiguration
     tandem: TandemConfiguration
     faults: tuple[Fault, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def decode(text: str | bytes) -> Stated:
@@ -30,6 +31,7 @@ def decode(text: str | bytes) -> Stated:
     """
     kube, ours = StatedConfiguration(), TandemConfiguration()
     faults: list[Fault] = []
+    warnings: list[str] = []
     seen: set[str] = set()
     documents = read_documents(text)
     if not documents:
@@ -48,10 +50,23 @@ def decode(text: str | bytes) -> Stated:
             decoded = decode_strictly(document.content, StatedConfiguration)
             kube = decoded.value or kube
         else:
-            decoded = decode_strictly(document.content, TandemConfiguration)
+            content, retired = _without_retired(document.content)
+            warnings.extend(retired)
+            decoded = decode_strictly(content, TandemConfiguration)
             ours = decoded.value or ours
         faults.extend(_decoding_faults(document, decoded))
-    return Stated(kube, ours, tuple(faults))
+    return Stated(kube, ours, tuple(faults), tuple(warnings))
+
+
+def _without_retired(content: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The document without settings that no longer exist, and a warning for each."""
+    warnings: list[str] = []
+    for (section, name), warning in tandem.RETIRED.items():
+        stated = content.get(section)
+        if isinstance(stated, dict) and name in stated:
+            warnings.append(warning)
+            content = {**content, section: {key: value for key, value in stated.items() if key != name}}
+    return content, warnings
 
 
 def _decoding_faults(document: Document, decoded: Decoded) -> list[Fault]:

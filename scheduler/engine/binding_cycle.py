@@ -323,6 +323,7 @@ class BindingCycles:
             return []
         plugin = binding.tickets.pop(outcome.ticket)
         if binding.state is BindingState.BINDING:
+            binding.attempt.bind_seconds = outcome.seconds
             if outcome.is_done:
                 return self._succeed(binding, now)
             return self._fail(binding, NotPlaced(failed_at("Bind", plugin, outcome.message), is_error=True), now)

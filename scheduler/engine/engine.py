@@ -15,7 +15,6 @@ from typing import Any
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.devices.facts import special_claim_uid
 from scheduler.cluster.effects import Effect
-from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import AttemptMemory
@@ -96,9 +95,9 @@ class Engine:
     ) -> None:
         self.profiles = profiles
         self.settings = settings
-        self.cache = ClusterCache(settings.cached_selectors)
         self.known_pods = KnownPods()
-        self.nominator = Nominator(self.known_pods.get, self.cache.affinity_terms)
+        self.cache = ClusterCache(settings.cached_selectors, self.known_pods.get)
+        self.nominator = self.cache.nominator
         self.facts = QueueFacts()
         self.deadlines = Deadlines()
         self.classes = ClassCache(settings.class_cache_bytes, settings.cached_classes)

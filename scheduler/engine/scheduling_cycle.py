@@ -32,7 +32,6 @@ from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.effects import Effect
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.cluster.row_journal import RowJournal
 from scheduler.cluster.view import View
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.error_texts import cause_of, failed_at, text_of
@@ -132,7 +131,8 @@ def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
     pod_class, fragments = context.classes.find(profile, pod, view)
     if extenders.is_needed:
         # Answers are awaited while the live state goes on: this cycle keeps to one picture, and to answers of its own.
-        view, journal, pod_class = view.frozen(), RowJournal(), PodClass(profile, pod_class.unconcerned)
+        fork = context.cache.fork()
+        view, journal, pod_class = fork.view, fork.journal, pod_class.copied(profile)
     attempt.was_class_known = pod_class.is_known
     filters = pod_class.filters
     run = ClassRun(pod, fragments, view, journal, attempt.plugin_times)
@@ -387,7 +387,7 @@ def _no_fit(
     if attempt.evaluated_nodes == 0:
         attempt.evaluated_nodes = total
     if extenders.preempters and not extenders.is_needed:
-        view = view.frozen()
+        view = context.cache.fork().view
     times = attempt.plugin_times
     answer = yield from run_post_filters(context, profile, pod, view, diagnosis, filters.states, extenders, now, times)
     clock.lap("PostFilter")

@@ -39,8 +39,8 @@ from scheduler.plugins.normalization import default_normalize
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.table import TaintKey
     from scheduler.cluster.view import View
+    from scheduler.cluster.vocabulary import TaintKey
     from scheduler.objects.node import Node
     from scheduler.objects.pod import Toleration
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.view import View
 from scheduler.framework.plugin import State
 from scheduler.messages.status import Refusal
 from scheduler.preemption.what_if_table import Matrix, WhatIfTable, as_places
@@ -56,16 +55,7 @@ class Wave:
         ports = bool(trial.pod.ports)
         self.table = WhatIfTable(live.table, rows, charged(columns.charges), charged(columns.scalars), ports=ports)
         self.table.take_away(potential[:, :width].T)
-        self.view = View(
-            self.table,
-            live.objects,
-            live.images,
-            live.pod_counts,
-            live.affinity_terms,
-            live.volumes,
-            live.devices,
-            live.total_nodes,
-        )
+        self.view = live.over(self.table)
         there = {position: beside[row] for position, row in enumerate(rows.tolist()) if row in beside} if beside else {}
         self._has_beside = bool(there)
         if there:

@@ -51,7 +51,7 @@ async def test_pods_get_nodes_conditions_and_events(connection: ConnectionSettin
         for name in ("a", "b", "c"):
             await create(client, PODS, pod_document(name, containers=[container]))
         await until(lambda: gauges.pending_counts()["unschedulable"] == 1 and gauges.cache_counts()["pods"] == 2)
-        await until(lambda: shell.writer.open_writes == 0 and shell.events.counts.written == 3)
+        await until(lambda: shell.sink.open_writes == 0 and shell.events.counts.written == 3)
         pods = {pod["metadata"]["name"]: pod for pod in (await read(client, PODS))["items"]}
         assert sorted(pod["spec"].get("nodeName", "") for pod in pods.values()) == ["", "n1", "n2"]
         (waiting,) = [pod for pod in pods.values() if "nodeName" not in pod["spec"]]

@@ -94,7 +94,7 @@ class Running:
         return record is not None and record.is_gated
 
     async def settled(self) -> None:
-        await until(lambda: self.shell.writer.open_writes == 0)
+        await until(lambda: self.shell.sink.open_writes == 0)
 
 
 async def priority_classes(client: ApiClient) -> None:
@@ -156,7 +156,7 @@ async def test_a_preemptor_is_gated_while_its_victims_are_removed_and_placed_the
         cluster.faults.delay("DELETE", "/pods/low", 0.5, times=victims)
         await running.pod("high", "4", level="high")
         await until(lambda: running.is_tried("high"))
-        running.shell.loop.feed([PodsActivated(["default/high"])])
+        running.shell.inbox.put(PodsActivated(["default/high"]))
         await until(lambda: running.is_gated("high"))
         assert running.node_of("high") == ""
         await until(lambda: running.node_of("high") == "n")

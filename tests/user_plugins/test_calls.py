@@ -10,6 +10,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.compose import all_plugins, build_profiles
 from scheduler.config.loading import load
 from scheduler.controller.calls.plugin_calls import PluginCalls
+from scheduler.controller.lead.leadership import AlwaysHeld
 from scheduler.controller.write.client import ApiClient
 from scheduler.messages.commands import RunPlugin
 from scheduler.messages.status import Code
@@ -41,7 +42,7 @@ def calls() -> dict[tuple[str, str, str], Any]:
 
 async def outcome(point: str, does: str) -> PluginFinished:
     finished: list[PluginFinished] = []
-    running = PluginCalls(finished.append, calls())
+    running = PluginCalls(finished.append, AlwaysHeld(), calls())
     info = PodInfo(pod("p", labels={"does": does}))
     running.submit(RunPlugin(7, point, "tandem-scheduler", "Mine", info, "a"))
     await until(lambda: bool(finished))

@@ -30,6 +30,11 @@ class ClassesByResource:
             self._by_resource[name] = new
         self._by_resource[new.implicit_resource_name] = new
 
+    def copy(self) -> ClassesByResource:
+        other = ClassesByResource()
+        other._by_resource = dict(self._by_resource)
+        return other
+
     def get(self, resource: str) -> str | None:
         """The name of the class that stands for a resource."""
         found = self._by_resource.get(resource)

@@ -331,14 +331,19 @@ class Devices:
 
     # --- copies and invariants ----------------------------------------------------------------------------------------
 
-    def copy(self, table: NodeTable) -> Devices:
-        """The same for a copy of the table, to be kept while this goes on changing; the objects stay shared."""
-        other = Devices(table, self._objects)
+    def fork(self, table: NodeTable, objects: ObjectStore) -> Devices:
+        """The same over forks of the table and the objects; neither side sees what the other does from now on. Pools
+        and signatures are worked out again as they are asked for."""
+        other = Devices(table, objects)
         other.catch_up()
+        other.classes = self.classes.copy()
         other.in_flight = self.in_flight.copy()
         other._set_aside = dict(self._set_aside)
         other._pod_of_claim = dict(self._pod_of_claim)
         other._orphans = dict(self._orphans)
+        other._writes = dict(self._writes)
+        other.now_nanoseconds = self.now_nanoseconds
+        other.version = self.version
         return other
 
     def check(self) -> None:

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.volumes.csi import Attachable, attached_volumes, claim_key, needs_attaching
+from scheduler.cluster.volumes.disks import count_on
 from scheduler.cluster.volumes.index import StorageIndex
 from scheduler.objects.kinds import Kind
 from scheduler.objects.storage import CSINode, PersistentVolume
@@ -65,10 +67,10 @@ class AttachedVolumes:
         self._names: list[str] = []
         self._stale: set[int] = set()
         self._is_all_stale = True
-        self._rows_of_claim: dict[str, Counter[int]] = {}
+        self._rows_of_claim: ForkableDict[str, Counter[int]] = ForkableDict()
         self._counts: dict[str, Column] = {}
         self._limits: dict[str, Column] = {}
-        self._rows_of_handle: dict[Handle, dict[int, None]] = {}
+        self._rows_of_handle: ForkableDict[Handle, dict[int, None]] = ForkableDict()
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
@@ -76,18 +78,13 @@ class AttachedVolumes:
         if needs_attaching(info):
             self._stale.add(row)
             for key in _claims(info):
-                self._rows_of_claim.setdefault(key, Counter())[row] += 1
+                count_on(self._rows_of_claim, key, row, 1)
 
     def remove(self, info: PodInfo, row: int) -> None:
         if needs_attaching(info):
             self._stale.add(row)
             for key in _claims(info):
-                rows = self._rows_of_claim[key]
-                rows[row] -= 1
-                if not rows[row]:
-                    del rows[row]
-                    if not rows:
-                        del self._rows_of_claim[key]
+                count_on(self._rows_of_claim, key, row, -1)
 
     def mark_everything(self) -> None:
         self._is_all_stale = True
@@ -160,12 +157,15 @@ class AttachedVolumes:
             self._column(self._limits, driver, UNLIMITED)[row] = limit
             self._column(self._counts, driver, 0)[row] = account.counts.get(driver, 0)
         for handle in before.by_pods - account.by_pods:
-            rows = self._rows_of_handle[handle]
+            rows = self._rows_of_handle.writable(handle, dict)
             del rows[row]
             if not rows:
                 del self._rows_of_handle[handle]
         for handle in account.by_pods - before.by_pods:
-            self._rows_of_handle.setdefault(handle, {})[row] = None
+            if handle in self._rows_of_handle:
+                self._rows_of_handle.writable(handle, dict)[row] = None
+            else:
+                self._rows_of_handle[handle] = {row: None}
 
     def _column(self, columns: dict[str, Column], driver: str, fill: int) -> Column:
         column = columns.get(driver)
@@ -176,6 +176,19 @@ class AttachedVolumes:
                 longer[: len(column)] = column
             column = columns[driver] = longer
         return column
+
+    def fork(self, table: NodeTable, objects: ObjectStore, index: StorageIndex) -> AttachedVolumes:
+        """The same over forks of what it stands on."""
+        other = AttachedVolumes(table, objects, index)
+        other._rows = self._rows[:]
+        other._names = self._names[:]
+        other._stale = set(self._stale)
+        other._is_all_stale = self._is_all_stale
+        other._rows_of_claim = self._rows_of_claim.fork()
+        other._counts = {driver: column.copy() for driver, column in self._counts.items()}
+        other._limits = {driver: column.copy() for driver, column in self._limits.items()}
+        other._rows_of_handle = self._rows_of_handle.fork()
+        return other
 
     def account(self, node: str, pods: Iterable[PodInfo]) -> AttachedOnNode:
         """The account of a node with these pods on it, whatever rows say."""

@@ -35,6 +35,15 @@ class ByLabel:
     def __len__(self) -> int:
         return len(self._known)
 
+    def copied(self) -> ByLabel:
+        other = ByLabel()
+        other._anywhere = list(self._anywhere)
+        other._at = {place: list(listed) for place, listed in self._at.items()}
+        other._keys = self._keys.copy()
+        other._mentioned = self._mentioned.copy()
+        other._known = dict(self._known)
+        return other
+
     @property
     def mentioned_keys(self) -> Iterable[str]:
         """The labels that any selector looks at: nodes that agree in them reach the same things."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
+from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.objects.pod import Volume
 
@@ -53,30 +55,49 @@ def any_conflict(wanted: Iterable[Disk], others: Iterable[PodInfo]) -> bool:
     return any(mine.conflicts_with(theirs) for other in others for theirs in disks_of(other) for mine in wanted)
 
 
+Key = TypeVar("Key", bound=Hashable)
+
+
+def count_on(counters: ForkableDict[Key, Counter[int]], key: Key, row: int, amount: int) -> None:
+    """Add to what the key has on a row; rows and keys that have nothing are left out. Raises KeyError where nothing is
+    to be taken from."""
+    if key in counters:
+        rows = counters.writable(key, Counter)
+    elif amount > 0:
+        rows = counters[key] = Counter()
+    else:
+        raise KeyError(key)
+    rows[row] += amount
+    if not rows[row]:
+        del rows[row]
+        if not rows:
+            del counters[key]
+
+
 class DiskUsers:
     """The rows that have pods with a disk, by the disk's key."""
 
     __slots__ = ("_rows",)
 
     def __init__(self) -> None:
-        self._rows: dict[Hashable, Counter[int]] = {}
+        self._rows: ForkableDict[Hashable, Counter[int]] = ForkableDict()
 
     def add(self, info: PodInfo, row: int) -> None:
         for disk in disks_of(info):
-            self._rows.setdefault(disk.key, Counter())[row] += 1
+            count_on(self._rows, disk.key, row, 1)
 
     def remove(self, info: PodInfo, row: int) -> None:
         for disk in disks_of(info):
-            rows = self._rows[disk.key]
-            rows[row] -= 1
-            if not rows[row]:
-                del rows[row]
-                if not rows:
-                    del self._rows[disk.key]
+            count_on(self._rows, disk.key, row, -1)
 
     def rows_with(self, disks: Iterable[Disk]) -> Collection[int]:
         """Rows where some pod has a disk that may be one of these."""
         return {row: None for disk in disks for row in self._rows.get(disk.key, ())}.keys()
+
+    def fork(self) -> DiskUsers:
+        other = DiskUsers()
+        other._rows = self._rows.fork()
+        return other
 
     def items(self) -> Iterator[tuple[Hashable, dict[int, int]]]:
         """Key → row → pods' disks there; for comparing with a recount."""

@@ -17,12 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.assumed import AssumedObjects
+from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.node_matching import matches_selector
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.volumes.attached import AttachedVolumes
-from scheduler.cluster.volumes.disks import Disk, DiskUsers
+from scheduler.cluster.volumes.disks import Disk, DiskUsers, count_on
 from scheduler.cluster.volumes.index import StorageIndex
 from scheduler.cluster.volumes.pools import CapacityPool, VolumePool
 from scheduler.cluster.volumes.reserved import Reservation
@@ -56,7 +57,7 @@ class Volumes:
     ) -> None:
         self._table = table
         self._objects = objects
-        self._users: dict[str, Counter[int]] = {}
+        self._users: ForkableDict[str, Counter[int]] = ForkableDict()
         """Claim → row → pods there that use it."""
         self.version = 0
         """Grows whenever the users of any claim change."""
@@ -76,7 +77,7 @@ class Volumes:
         if not info.pod.spec.volumes:
             return
         for claim in _claims_of(info):
-            self._users.setdefault(claim, Counter())[row] += 1
+            count_on(self._users, claim, row, 1)
             self.version += 1
         self._attached.add(info, row)
         self._disks.add(info, row)
@@ -85,12 +86,7 @@ class Volumes:
         if not info.pod.spec.volumes:
             return
         for claim in _claims_of(info):
-            rows = self._users[claim]
-            rows[row] -= 1
-            if not rows[row]:
-                del rows[row]
-            if not rows:
-                del self._users[claim]
+            count_on(self._users, claim, row, -1)
             self.version += 1
         self._attached.remove(info, row)
         self._disks.remove(info, row)
@@ -225,18 +221,18 @@ class Volumes:
         for provision in reservation.provisions:
             self._assumed_claims.restore(provision.claim)
 
-    # --- copies and invariants ----------------------------------------------------------------------------------------
+    # --- forks and invariants ----------------------------------------------------------------------------------------
 
-    def copy(self, table: NodeTable) -> Volumes:
-        """The same for a copy of the table, to be kept while this goes on changing; the objects stay shared."""
-        other = Volumes(
-            table, self._objects, self._assumed_volumes.fork(self._objects), self._assumed_claims.fork(self._objects)
-        )
-        for row, pods in enumerate(table.pods):
-            for info in pods.values():
-                other.add(info, row)
-        other._reservations = dict(self._reservations)
+    def fork(self, table: NodeTable, objects: ObjectStore) -> Volumes:
+        """The same over forks of the table and the objects; neither side sees what the other does from now on."""
+        other = Volumes(table, objects, self._assumed_volumes.fork(objects), self._assumed_claims.fork(objects))
+        other._users = self._users.fork()
         other.version = self.version
+        other._seen = dict(self._seen)
+        other._reservations = dict(self._reservations)
+        other._index = self._index.fork(objects, other._assumed_volumes)
+        other._attached = self._attached.fork(table, objects, other._index)
+        other._disks = self._disks.fork()
         return other
 
     def check(self) -> None:
@@ -245,7 +241,7 @@ class Volumes:
         for row, pods in enumerate(self._table.pods):
             for info in pods.values():
                 recount.add(info, row)
-        if recount._users != self._users:
+        if dict(recount._users.items()) != dict(self._users.items()):
             raise InvariantViolation("users of claims differ from a recount")
         if dict(recount._disks.items()) != dict(self._disks.items()):
             raise InvariantViolation("users of disks differ from a recount")

@@ -40,6 +40,14 @@ class VolumePool:
     def __len__(self) -> int:
         return len(self._volumes)
 
+    def copied(self) -> VolumePool:
+        other = VolumePool()
+        other._volumes = dict(self._volumes)
+        other._selectors = dict(self._selectors)
+        other._free = self._free.copied()
+        other._claimed = {key: list(names) for key, names in self._claimed.items()}
+        return other
+
     @property
     def mentioned_keys(self) -> Iterable[str]:
         """The labels that the free volumes' node affinities look at."""
@@ -112,6 +120,12 @@ class CapacityPool:
     def __init__(self) -> None:
         self._by_label = ByLabel()
         self._selectors: dict[str, Selector] = {}
+
+    def copied(self) -> CapacityPool:
+        other = CapacityPool()
+        other._by_label = self._by_label.copied()
+        other._selectors = dict(self._selectors)
+        return other
 
     @property
     def mentioned_keys(self) -> Iterable[str]:

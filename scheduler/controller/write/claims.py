@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
+from scheduler.controller.lead.fence import Departure
 from scheduler.controller.settings import WriterSettings
-from scheduler.controller.write.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
+from scheduler.controller.write.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
 from scheduler.errors import ApiError
 from scheduler.messages.claim_commands import (
     ClaimCommand,
@@ -41,35 +42,34 @@ class ClaimRequests:
         self._seconds = settings.write_timeout_seconds
         self._wall_time = wall_time
 
-    async def carry_out(self, command: ClaimCommand, check: Callable[[], None]) -> ResourceClaim | None:
-        """The claim as it is then, None if it is gone. Raises ApiError, and whatever ``check`` raises before a write.
+    async def carry_out(self, command: ClaimCommand, departure: Departure) -> ResourceClaim | None:
+        """The claim as it is then, None if it is gone. Raises ApiError and LeadershipLost.
 
         A conflict is tried again with the claim as it is by then, for as long as the decision still holds for it.
         """
         match command:
             case ReserveClaim():
-                return await self._reserve(command, check)
+                return await self._reserve(command, departure)
             case CreateClaim():
-                return await self._create(command, check)
+                return await self._create(command, departure)
             case UnreserveClaim():
-                return await self._unreserve(command, check)
+                return await self._unreserve(command, departure)
             case DeallocateClaim():
-                check()
                 changes = {"allocation": None, "reservedFor": None, "devices": None}
-                return await self._patch_status(command.claim, command.resource_version, changes)
+                return await self._patch_status(command.claim, command.resource_version, changes, departure)
             case DeleteClaim():
-                await self._delete(command.claim, check)
+                await self._delete(command.claim, departure)
                 return None
 
     # --- reserving ----------------------------------------------------------------------------------------------------
 
-    async def _reserve(self, command: ReserveClaim, check: Callable[[], None]) -> ResourceClaim:
+    async def _reserve(self, command: ReserveClaim, departure: Departure) -> ResourceClaim:
         claim: ResourceClaim | None = command.known
         for is_last in (False,) * (CONFLICT_TRIES - 1) + (True,):
             try:
                 if claim is None:
                     claim = await self._get(command.claim)
-                return await self._reserve_version(command, claim, check)
+                return await self._reserve_version(command, claim, departure)
             except ApiError as error:
                 if is_last or not error.is_conflict or error.reason == _DECIDED:
                     raise
@@ -77,7 +77,7 @@ class ClaimRequests:
         raise AssertionError("the last try returns or raises")
 
     async def _reserve_version(
-        self, command: ReserveClaim, claim: ResourceClaim, check: Callable[[], None]
+        self, command: ReserveClaim, claim: ResourceClaim, departure: Departure
     ) -> ResourceClaim:
         key = command.claim.key
         if claim.is_terminating:
@@ -91,9 +91,11 @@ class ClaimRequests:
                 raise ApiError(409, _DECIDED, f"claim {key} got allocated elsewhere in the meantime")
             allocation = command.allocation
             if CLAIM_FINALIZER not in claim.metadata.finalizers:
-                check()
                 claim = await self._patch(
-                    command.claim, claim.resource_version, {"finalizers": [*claim.metadata.finalizers, CLAIM_FINALIZER]}
+                    command.claim,
+                    claim.resource_version,
+                    {"finalizers": [*claim.metadata.finalizers, CLAIM_FINALIZER]},
+                    departure,
                 )
         if allocation is None:
             raise ApiError(409, _DECIDED, f"claim {key} got deallocated elsewhere in the meantime")
@@ -103,19 +105,17 @@ class ClaimRequests:
             is_new = True
         if is_new:
             status["allocation"] = msgspec.to_builtins(allocation)
-        check()
-        return await self._patch_status(command.claim, claim.resource_version, status)
+        return await self._patch_status(command.claim, claim.resource_version, status, departure)
 
-    async def _unreserve(self, command: UnreserveClaim, check: Callable[[], None]) -> ResourceClaim:
+    async def _unreserve(self, command: UnreserveClaim, departure: Departure) -> ResourceClaim:
         for is_last in (False,) * (CONFLICT_TRIES - 1) + (True,):
             claim = await self._get(command.claim)
             if not claim.is_reserved_for(command.pod.uid):
                 return claim
             others = [one for one in claim.status.reserved_for if one.uid != command.pod.uid]
-            check()
             try:
                 status = {"reservedFor": msgspec.to_builtins(others) or None}
-                return await self._patch_status(command.claim, claim.resource_version, status)
+                return await self._patch_status(command.claim, claim.resource_version, status, departure)
             except ApiError as error:
                 if is_last or not error.is_conflict:
                     raise
@@ -123,8 +123,7 @@ class ClaimRequests:
 
     # --- the claim for extended resources -----------------------------------------------------------------------------
 
-    async def _create(self, command: CreateClaim, check: Callable[[], None]) -> ResourceClaim:
-        check()
+    async def _create(self, command: CreateClaim, departure: Departure) -> ResourceClaim:
         body = {
             "apiVersion": Kind.RESOURCE_CLAIM.entry.api_version,
             "kind": Kind.RESOURCE_CLAIM.entry.name,
@@ -148,7 +147,7 @@ class ClaimRequests:
         }
         path = Kind.RESOURCE_CLAIM.entry.collection_path(command.pod.namespace)
         try:
-            made = await self._ask("POST", path, body)
+            made = await self._ask("POST", path, body, departure)
         except ApiError as error:
             text = f"create claim for extended resources {command.pod.namespace}/: {error.message}"
             raise ApiError(error.status, error.reason, text) from error
@@ -158,15 +157,14 @@ class ClaimRequests:
                 "allocation": msgspec.to_builtins(command.allocation),
                 "reservedFor": _consumers(made, command.pod),
             }
-            check()
-            claim = await self._patch_status(reference, made.resource_version, status)
-            await self._tell_pod(command, claim)
+            claim = await self._patch_status(reference, made.resource_version, status, departure)
+            await self._tell_pod(command, claim, departure)
         except BaseException:
-            await self._delete(reference, check)
+            await self._delete(reference, departure)
             raise
         return claim
 
-    async def _tell_pod(self, command: CreateClaim, claim: ResourceClaim) -> None:
+    async def _tell_pod(self, command: CreateClaim, claim: ResourceClaim, departure: Departure) -> None:
         pod = command.pod
         mapping = {
             "resourceClaimName": claim.name,
@@ -175,19 +173,25 @@ class ClaimRequests:
         body = {"metadata": {"uid": pod.uid}, "status": {"extendedResourceClaimStatus": mapping}}
         path = f"{Kind.POD.entry.object_path(pod.name, pod.namespace)}/status"
         await self._client.request(
-            "PATCH", path, body=_encode(body), content_type=STRATEGIC_MERGE_PATCH, timeout_seconds=self._seconds
+            "PATCH",
+            path,
+            body=_encode(body),
+            content_type=STRATEGIC_MERGE_PATCH,
+            timeout_seconds=self._seconds,
+            departure=departure,
         )
 
-    async def _delete(self, reference: ClaimReference, check: Callable[[], None]) -> None:
+    async def _delete(self, reference: ClaimReference, departure: Departure) -> None:
         """Finalizer and all; nothing happens if it is gone."""
         try:
             claim = await self._get(reference)
-            check()
             if CLAIM_FINALIZER in claim.metadata.finalizers:
                 rest = [one for one in claim.metadata.finalizers if one != CLAIM_FINALIZER]
-                await self._patch(reference, claim.resource_version, {"finalizers": rest or None})
+                await self._patch(reference, claim.resource_version, {"finalizers": rest or None}, departure)
             options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": reference.uid}}
-            await self._client.request("DELETE", _path(reference), body=_encode(options), timeout_seconds=self._seconds)
+            await self._client.request(
+                "DELETE", _path(reference), body=_encode(options), timeout_seconds=self._seconds, departure=departure
+            )
         except ApiError as error:
             if not error.is_not_found:
                 raise
@@ -208,20 +212,34 @@ class ClaimRequests:
             raise ApiError(404, "NotFound", f"claim {reference.key} got deleted in the meantime")
         return claim
 
-    async def _patch(self, reference: ClaimReference, version: str, metadata: dict[str, Any]) -> ResourceClaim:
+    async def _patch(
+        self, reference: ClaimReference, version: str, metadata: dict[str, Any], departure: Departure
+    ) -> ResourceClaim:
         body = {"metadata": {"uid": reference.uid, "resourceVersion": version, **metadata}}
-        return await self._ask("PATCH", _path(reference), body, MERGE_PATCH)
+        return await self._ask("PATCH", _path(reference), body, departure, MERGE_PATCH)
 
-    async def _patch_status(self, reference: ClaimReference, version: str, status: dict[str, Any]) -> ResourceClaim:
+    async def _patch_status(
+        self, reference: ClaimReference, version: str, status: dict[str, Any], departure: Departure
+    ) -> ResourceClaim:
         body = {"metadata": {"uid": reference.uid, "resourceVersion": version}, "status": status}
-        return await self._ask("PATCH", f"{_path(reference)}/status", body, MERGE_PATCH)
+        return await self._ask("PATCH", f"{_path(reference)}/status", body, departure, MERGE_PATCH)
 
     async def _ask(
-        self, method: str, path: str, body: dict[str, Any] | None, content_type: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None,
+        departure: Departure | None = None,
+        content_type: str = JSON,
     ) -> ResourceClaim:
         sent = _encode(body) if body is not None else None
         answer = await self._client.request(
-            method, path, body=sent, content_type=content_type, timeout_seconds=self._seconds
+            method,
+            path,
+            body=sent,
+            content_type=content_type,
+            timeout_seconds=self._seconds,
+            departure=departure,
         )
         return decode_as(ResourceClaim, answer.body)
 

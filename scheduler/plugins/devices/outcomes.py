@@ -145,7 +145,7 @@ def resources_by_devices(situation: Situation, table: NodeTable, row: int) -> tu
         return CANNOT_SCHEDULE_EXTENDED
     found = []
     for name in situation.extended.names:
-        if table.allocatable_scalar(name).item(row):
+        if table.allocatable(name).item(row):
             continue
         if situation.extended.class_of(name) is not None:
             found.append(name)

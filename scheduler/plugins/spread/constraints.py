@@ -10,7 +10,7 @@ import numpy as np
 
 from scheduler.cluster.interning import ABSENT
 from scheduler.cluster.node_matching import Mask, matches_required, tolerated_taint_sets
-from scheduler.objects.node_selectors import RequiredNodeAffinity, required_node_affinity
+from scheduler.objects.node_selectors import RequiredNodeAffinity
 from scheduler.objects.pod import Toleration, TopologySpreadConstraint
 from scheduler.objects.selectors import Selector, combined, equality_selector, parse_selector
 from scheduler.plugins.spread.args import HOSTNAME_KEY
@@ -86,7 +86,7 @@ class Eligibility(msgspec.Struct, frozen=True, gc=False):
 
 
 def eligibility_of(pod: PodInfo, comparison_operators: bool) -> Eligibility:
-    return Eligibility(required_node_affinity(pod.pod), pod.pod.spec.tolerations, comparison_operators)
+    return Eligibility(pod.required_node_affinity, pod.pod.spec.tolerations, comparison_operators)
 
 
 def own_constraints(pod: PodInfo, action: str) -> tuple[Constraint, ...]:

@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from scheduler.controller.lead.fence import Departure
+from scheduler.controller.lead.leadership import AlwaysHeld
 from scheduler.controller.settings import WriterSettings
 from scheduler.controller.write.claims import ClaimRequests
 from scheduler.controller.write.client import MERGE_PATCH, ApiClient
@@ -36,8 +38,9 @@ def requests(client: ApiClient) -> ClaimRequests:
     return ClaimRequests(client, WriterSettings(), lambda: "2026-01-02T03:04:05Z")
 
 
-def allowed() -> None:
+def held() -> Departure:
     """The right to write is held."""
+    return Departure(AlwaysHeld())
 
 
 async def made(client: ApiClient, name: str = "c") -> ResourceClaim:
@@ -59,7 +62,7 @@ async def test_a_conflict_is_tried_again_with_the_claim_as_it_is_by_then(
     known = await made(client)
     label = msgspec.json.encode({"metadata": {"labels": {"touched": "yes"}}})
     await client.request("PATCH", f"{CLAIMS}/c", body=label, content_type=MERGE_PATCH)
-    written = await requests.carry_out(ReserveClaim(1, reference(known), POD, known, ALLOCATION), allowed)
+    written = await requests.carry_out(ReserveClaim(1, reference(known), POD, known, ALLOCATION), held())
     assert written is not None
     assert written.is_reserved_for(POD.uid)
     assert written.allocation is not None
@@ -73,7 +76,7 @@ async def test_a_claim_that_was_allocated_meanwhile_is_not_allocated_again(
     elsewhere = {**msgspec.to_builtins(RESULT), "device": "gpu-1"}
     await change(client, "c", {"allocation": {"devices": {"results": [elsewhere]}}})
     with pytest.raises(ApiError, match="claim default/c got allocated elsewhere in the meantime"):
-        await requests.carry_out(ReserveClaim(1, reference(known), POD, known, ALLOCATION), allowed)
+        await requests.carry_out(ReserveClaim(1, reference(known), POD, known, ALLOCATION), held())
     found = await read(client, f"{CLAIMS}/c")
     assert found["status"]["allocation"]["devices"]["results"][0]["device"] == "gpu-1"
 
@@ -85,7 +88,7 @@ async def test_a_claim_that_was_made_anew_under_the_name_is_another_claim(
     await client.request("DELETE", f"{CLAIMS}/c")
     await made(client)
     with pytest.raises(ApiError):
-        await requests.carry_out(ReserveClaim(1, reference(known), POD, known, ALLOCATION), allowed)
+        await requests.carry_out(ReserveClaim(1, reference(known), POD, known, ALLOCATION), held())
     assert "allocation" not in (await read(client, f"{CLAIMS}/c")).get("status", {})
 
 
@@ -94,7 +97,7 @@ async def test_the_time_of_an_allocation_is_written_where_drivers_must_prepare_i
 ) -> None:
     known = await made(client)
     command = ReserveClaim(1, reference(known), POD, known, ALLOCATION, needs_timestamp=True)
-    written = await requests.carry_out(command, allowed)
+    written = await requests.carry_out(command, held())
     assert written is not None
     assert written.allocation is not None
     assert written.allocation.allocation_timestamp == "2026-01-02T03:04:05Z"
@@ -104,8 +107,8 @@ async def test_unreserving_leaves_the_allocation_and_the_other_pods(client: ApiC
     known = await made(client)
     other = {"resource": "pods", "name": "q", "uid": "uid-of-q"}
     await change(client, "c", {"reservedFor": [other]})
-    await requests.carry_out(ReserveClaim(1, reference(known), POD, known, ALLOCATION), allowed)
-    written = await requests.carry_out(UnreserveClaim(1, reference(known), POD), allowed)
+    await requests.carry_out(ReserveClaim(1, reference(known), POD, known, ALLOCATION), held())
+    written = await requests.carry_out(UnreserveClaim(1, reference(known), POD), held())
     assert written is not None
     assert [one.uid for one in written.status.reserved_for] == ["uid-of-q"]
     assert written.allocation is not None
@@ -115,11 +118,11 @@ async def test_deallocating_takes_everything_out_of_the_very_version(
     client: ApiClient, requests: ClaimRequests
 ) -> None:
     known = await made(client)
-    written = await requests.carry_out(ReserveClaim(1, reference(known), POD, known, ALLOCATION), allowed)
+    written = await requests.carry_out(ReserveClaim(1, reference(known), POD, known, ALLOCATION), held())
     assert written is not None
     with pytest.raises(ApiError):
-        await requests.carry_out(DeallocateClaim(1, reference(known), known.resource_version), allowed)
-    freed = await requests.carry_out(DeallocateClaim(1, reference(known), written.resource_version), allowed)
+        await requests.carry_out(DeallocateClaim(1, reference(known), known.resource_version), held())
+    freed = await requests.carry_out(DeallocateClaim(1, reference(known), written.resource_version), held())
     assert freed is not None
     assert freed.allocation is None
     assert not freed.status.reserved_for
@@ -130,7 +133,7 @@ async def test_a_claim_of_the_schedulers_own_goes_again_if_the_pod_can_not_be_to
 ) -> None:
     gone = CreateClaim(1, ClaimReference("default", "", ""), POD, ALLOCATION, (), ())
     with pytest.raises(ApiError):
-        await requests.carry_out(gone, allowed)
+        await requests.carry_out(gone, held())
     assert not (await read(client, CLAIMS))["items"]
 
 
@@ -140,8 +143,8 @@ async def test_a_claim_of_the_schedulers_own_is_deleted_finalizer_and_all(
     pod = (await create(client, PODS, pod_document("p")))["metadata"]
     owner = PodReference("default", "p", pod["uid"])
     command = CreateClaim(1, ClaimReference("default", "", ""), owner, ALLOCATION, (), ())
-    written = await requests.carry_out(command, allowed)
+    written = await requests.carry_out(command, held())
     assert written is not None
     assert written.is_controlled_by(pod["uid"])
-    await requests.carry_out(DeleteClaim(1, reference(written)), allowed)
+    await requests.carry_out(DeleteClaim(1, reference(written)), held())
     assert not (await read(client, CLAIMS))["items"]
