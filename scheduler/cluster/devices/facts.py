@@ -23,7 +23,7 @@ from scheduler.objects.meta import controller_of
 from scheduler.objects.resource_claims import EXTENDED_RESOURCE_CLAIM_ANNOTATION, ResourceClaim
 
 MAX_SIGNATURES = 65_536
-"""Different looks of a node's devices that are told apart before all are forgotten."""
+"""Different looks of a node's devices that are distinguished before all are forgotten."""
 
 
 def special_claim_uid(pod_uid: str) -> str:
@@ -117,7 +117,7 @@ class Devices:
             self.common_version += 1
 
     def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        """Allocations are told apart by the claim's UID: one that was made again under its name is another claim."""
+        """Allocations are distinguished by the claim's UID: one that was made again under its name is another claim."""
         self._note_special(old, new)
         if old is not None and new is not None and old.uid == new.uid and old.allocation == new.allocation:
             return
@@ -278,7 +278,7 @@ class Devices:
         driver, name = pool.key
         own = all(part.slice.spec.node_name == node for part in pool.parts)
         contents = tuple([(part.name if not own else "", self._content(part.content)) for part in pool.parts])
-        # What other nodes' slices of the pool add is told by their names: such pools look like no other.
+        # What other nodes' slices of the pool add is known by their names: such pools look like no other.
         beyond = () if own and len(pool.consumers) <= len(pool.devices) else tuple([one.id for one in pool.consumers])
         reach = () if own else tuple([one.is_reachable for one in pool.devices])
         where = () if own else tuple([part.slice.spec.node_name == node for part in pool.parts])

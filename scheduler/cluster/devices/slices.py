@@ -68,7 +68,7 @@ class SlicePart:
 
 
 def amounts(counters: dict[str, Counter]) -> Amounts:
-    """An amount that can't be read, which the API server lets nobody write, counts as none."""
+    """An amount that can't be read, which the API server refuses, counts as none."""
     return {name: _nanos(one.value) for name, one in counters.items()}
 
 

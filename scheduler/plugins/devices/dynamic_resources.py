@@ -10,7 +10,7 @@ resource`` and ``cannot schedule extended resource claim``; taking pods away nev
 
 Score: earlier alternatives of ``firstAvailable`` are better. Reserve sets the devices aside; before the bind they are
 written into the claims, which are reserved for the pod. Where no node fits, a claim that holds unusable devices and
-that nobody else uses gives them back.
+that no other pod uses gives them back.
 
 Arguments: ``filterTimeout`` (10s), how long the search on one node may take, counted in steps of the search so that
 decisions do not depend on how fast the machine is; ``bindingTimeout`` (10m), how long drivers may take to prepare

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from scheduler.cluster.view import View
 
 MAX_GROUPS = 20
-"""Groups of nodes that are told of."""
+"""Groups of nodes that are listed."""
 MAX_NAMES = 10
 """Nodes named of a group, and holders named of its devices."""
 
