@@ -37,7 +37,6 @@ REFERENCE_RULES: tuple[Rule, ...] = (
     _rule("resource.k8s.io", "deviceclasses resourceslices", _READ),
     _rule("resource.k8s.io", "resourceclaims resourceclaims/status", [*_READ, "patch", "update"]),
     _rule("coordination.k8s.io", "leases", ["create", "get", "list", "watch", "update"]),
-    _rule("scheduling.k8s.io", "priorityclasses", _READ),
     _rule("", "configmaps", _READ),
 )
 

@@ -29,7 +29,7 @@ from scheduler.engine.explain import PreemptionMemory
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.extenders.documents import kinds_sent_whole
 from scheduler.messages.now import Now
-from scheduler.user_plugins.calls import plugin_calls
+from scheduler.user_plugins.calls import background_calls, plugin_calls
 
 
 def run(context: typer.Context) -> int:
@@ -90,6 +90,7 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
         prepare=prepare_again,
         gauges=GaugesOfEngine(engine),
         plugin_calls=plugin_calls(prepared.profiles, client_for_plugins),
+        background=background_calls(prepared.profiles, client_for_plugins),
         extender_ssl=prepared.extender_ssl,
         kinds_sent_whole=kinds_sent_whole(prepared.configuration.kube.extenders),
         routes=pages.routes(engine, lambda: Now(time.monotonic(), time.time_ns()), memory),

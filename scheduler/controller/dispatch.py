@@ -9,7 +9,7 @@ import structlog
 from scheduler.controller.carrying_out import CommandSink
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.commands import Command, RecordAttempt
-from scheduler.messages.commands import ReportRepairs, TellBelieved
+from scheduler.messages.commands import ReportProblem, ReportRepairs, TellBelieved
 
 log = structlog.get_logger()
 
@@ -34,6 +34,8 @@ class Dispatcher:
             self._record(command.attempt)
         elif isinstance(command, TellBelieved | ReportRepairs):
             self._reconcile(command)
+        elif isinstance(command, ReportProblem):
+            log.warning("Engine reports a problem", problem=command.message)
         else:
             self._sink.submit(command)
 

@@ -17,6 +17,7 @@ import structlog
 from scheduler.controller.inbox import Inbox
 from scheduler.controller.step_watch import StepWatch
 from scheduler.engine.commands import Command
+from scheduler.framework.plugin import WaitingPod
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ShutdownRequested, Stimulus, Tick
 
@@ -37,6 +38,10 @@ class EnginePort(Protocol):
 
     def schedule_one(self, now: Now) -> Sequence[Command] | None:
         """Take one pod and decide. None: there is nothing to take."""
+        ...
+
+    def waiting_pods(self, plugin: str) -> Sequence[WaitingPod]:
+        """The pods that wait for this plugin in Permit."""
         ...
 
     def next_deadline(self) -> float | None:

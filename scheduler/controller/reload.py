@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import structlog
 
 from scheduler.config.documents import MAX_BYTES
+from scheduler.controller.calls.background import BackgroundCalls
 from scheduler.controller.calls.plugin_calls import PluginCall
 from scheduler.controller.report.instruments import Counter
 from scheduler.controller.serve.tls import file_stamp
@@ -39,6 +40,7 @@ class NewConfiguration:
     swap: Callable[[Now], bool]
     component_config: Mapping[str, Any]
     plugin_calls: Mapping[tuple[str, str, str], PluginCall]
+    background: BackgroundCalls = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
 

@@ -24,6 +24,7 @@ import structlog
 from scheduler.controller import garbage
 from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
 from scheduler.controller.beside.shadow import ShadowWriter
+from scheduler.controller.calls.background import BackgroundParts, PluginInbox
 from scheduler.controller.calls.extender_calls import ExtenderCalls
 from scheduler.controller.calls.plugin_calls import PluginCalls
 from scheduler.controller.carrying_out import CommandCarrier, CommandSink
@@ -126,6 +127,8 @@ class Shell:
         )
         self.extenders = ExtenderCalls(self.inbox.put, leadership, parts.extender_ssl)
         self.plugins = PluginCalls(self.inbox.put, leadership, parts.plugin_calls)
+        plugin_inbox = PluginInbox(parts.engine.waiting_pods, self.inbox.put)
+        self.background = BackgroundParts(plugin_inbox, parts.background)
         self.refusals = KubeletRefusals(
             self.client,
             self.inbox.put_all,
@@ -224,6 +227,7 @@ class Shell:
         garbage.keep_what_is_there()
         self._is_synced = True
         self.inbox.put(Synced())
+        self._start_background()
         if self._settings.reconcile_seconds > 0:
             reconciling = partial(self.reconciler.run, self._settings.reconcile_seconds)
             self._tasks.start("reconciliation", reconciling, is_vital=False)
@@ -247,6 +251,13 @@ class Shell:
         if self._settings.delay_cache_until_active:
             self._start_reflectors()
         self.inbox.wake()
+        self._start_background()
+
+    def _start_background(self) -> None:
+        """The plugins' parts that run beside the decisions: only where, and once, this replica schedules."""
+        is_deciding = self._is_synced and self._leadership.is_held() and not self._is_stopping
+        if is_deciding and not self._settings.is_shadow:
+            self.background.start()
 
     def _start_operator(self) -> None:
         if not self._settings.operator.enabled:
@@ -287,6 +298,7 @@ class Shell:
         """In order: no more pods, binds settled, lease released, kopf stopped."""
         self._is_stopping = True
         self.loop.stop_popping()
+        await self.background.stop()
         if not await self.sink.settle(self._settings.settle_seconds):
             log.warning("Writes still open are left to the API server", writes=self.sink.open_writes)
         await self.events.settle(EVENT_SETTLE_SECONDS)
@@ -305,6 +317,7 @@ class Shell:
         await self._tasks.close()
         await self.sink.close()
         await self.extenders.close()
+        await self.background.stop()
         await self.plugins.close()
         if self._election is not None:
             await self._election.stop(THREAD_STOP_SECONDS)
@@ -323,8 +336,6 @@ class Shell:
     def _after_slice(self) -> None:
         if self.journal is not None:
             self.journal.flush()
-        if self._parts.on_slice is not None:
-            self._parts.on_slice()
 
     def _may_pop(self) -> bool:
         return self._is_synced and self.sink.has_room and self._leadership.is_held()
@@ -380,6 +391,7 @@ class Shell:
     def _reloader(self, prepare: Prepare) -> ConfigurationReloader:
         def taken(new: NewConfiguration) -> None:
             self.plugins.add(new.plugin_calls)
+            self.background.replace(new.background)
             self.server.component_config = new.component_config
             self.inbox.wake()
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.plugin import State
-from scheduler.framework.post_filter import CLEAR_NOMINATION, Nomination
+from scheduler.framework.post_filter import CLEAR_NOMINATION, Nomination, Room
+from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.status import Skip
+from scheduler.messages.stimuli import PermitDecided, PodsActivated
+
+PodRequest = PermitDecided | PodsActivated
 
 
 class Placed(msgspec.Struct, frozen=True):
@@ -22,6 +24,8 @@ class Placed(msgspec.Struct, frozen=True):
     """Plugins that have nothing to say about the pod."""
     waits: dict[str, float] = msgspec.field(default_factory=dict)
     """Permit plugins that said "not yet" → seconds to wait at most."""
+    requests: tuple[PodRequest, ...] = ()
+    """What plugins ask about other pods."""
 
 
 class NotPlaced(msgspec.Struct, frozen=True):
@@ -36,8 +40,12 @@ class NotPlaced(msgspec.Struct, frozen=True):
     unschedulable_plugins: frozenset[str] = frozenset()
     pending_plugins: frozenset[str] = frozenset()
     nomination: Nomination = CLEAR_NOMINATION
-    writes: tuple[Any, ...] = ()
-    """Commands of PostFilter plugins."""
+    room: Room | None = None
+    """What is to be done so that the pod finds room."""
+    writes: tuple[ClaimCommand, ...] = ()
+    """What PostFilter plugins want to be written, if the pod still waits."""
+    requests: tuple[PodRequest, ...] = ()
+    """What plugins ask about other pods."""
 
 
 CycleOutcome = Placed | NotPlaced

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Self
 
 import msgspec
 
@@ -27,7 +27,7 @@ class _ClaimCommand(msgspec.Struct, frozen=True):
     ticket: int
     claim: ClaimReference
 
-    def with_ticket(self, ticket: int) -> Any:
+    def with_ticket(self, ticket: int) -> Self:
         """The same write, to be answered under this ticket."""
         return msgspec.structs.replace(self, ticket=ticket)
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.plugin import State
 from scheduler.messages.status import Refusal
+from scheduler.preemption.dry_run import Trial
+from scheduler.preemption.pod_columns import PodColumns
+from scheduler.preemption.wave_filters import AskedFilter, WaveFilters
 from scheduler.preemption.what_if_table import Matrix, WhatIfTable, as_places
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.preemption.dry_run import Trial
-    from scheduler.preemption.pod_columns import PodColumns
-    from scheduler.preemption.wave_filters import AskedFilter, WaveFilters
 
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]

@@ -20,11 +20,32 @@ from scheduler.messages.claim_commands import (
     UnreserveClaim,
 )
 from scheduler.messages.references import PodReference
-from scheduler.objects.kinds import Kind
+from scheduler.messages.stimuli import WriteFinished
+from scheduler.objects.kinds import Kind, decode
 from scheduler.objects.quantity import parse
 from scheduler.simulate.world_facts import Document, Facts, Refused, is_over
+from scheduler.simulate.world_trouble import outcome_of
 
 EXTENDED = "resource.kubernetes.io/extended-resource-claim"
+
+
+class ClaimWrites:
+    """The writes of claims, and what the writer answers."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._written: dict[int, str] = {}
+        """Ticket → key of the claim that was written."""
+
+    def carry_out(self, command: ClaimCommand, time: str) -> None:
+        """Raises Refused."""
+        self._written[command.ticket] = carry_out(self._facts, command, time)
+
+    def outcome_of(self, command: ClaimCommand, refused: Refused | None) -> WriteFinished:
+        """With the claim as it is by then; after a failure the writer looks it up."""
+        found = self._facts.get(Kind.RESOURCE_CLAIM, self._written.pop(command.ticket, ""))
+        written = decode(Kind.RESOURCE_CLAIM, msgspec.json.encode(found)) if found is not None else None
+        return msgspec.structs.replace(outcome_of(command.ticket, refused), written=written)
 
 
 def carry_out(facts: Facts, command: ClaimCommand, time: str) -> str:

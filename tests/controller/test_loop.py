@@ -12,6 +12,7 @@ from typing import Any
 from scheduler.controller.inbox import Inbox
 from scheduler.controller.loop import SLICE_SECONDS, SchedulingLoop
 from scheduler.engine.commands import Command, RecordAttempt
+from scheduler.framework.plugin import WaitingPod
 from scheduler.messages.commands import BindPod
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectObserved, PodsActivated, Stimulus, Tick
@@ -129,6 +130,9 @@ async def test_after_stop_popping_stimuli_are_applied_and_no_pod_is_taken() -> N
 
 async def test_a_pod_that_breaks_the_engine_stops_neither_the_loop_nor_the_others() -> None:
     class Fragile(RoundRobinEngine):
+        def waiting_pods(self, plugin: str) -> Sequence[WaitingPod]:
+            return ()
+
         def schedule_one(self, now: Now) -> Sequence[Command] | None:
             if self.pending and self.pending[0].name == "p1":
                 self.pending.popleft()

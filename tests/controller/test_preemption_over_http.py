@@ -162,7 +162,7 @@ async def test_a_preemptor_is_gated_while_its_victims_are_removed_and_placed_the
         await until(lambda: running.node_of("high") == "n")
         await running.settled()
         assert await running.names() == {"high"}
-        assert running.engine.removals.times["success"].count == 1
+        assert running.engine.room.times["success"].count == 1
 
 
 @pytest.mark.parametrize("kind", ["resources", "a filter of one's own"])
@@ -179,7 +179,7 @@ async def test_victims_get_their_condition_and_the_preemptor_its_nomination(star
         before = await running.pod("low", cpu, level="low", node="n", terminationGracePeriodSeconds=GRACE)
         await running.pod("high", cpu, level="high")
         await until(lambda: running.nominated("high") == "n")
-        await until(lambda: running.engine.removals.times["success"].count == 1)
+        await until(lambda: running.engine.room.times["success"].count == 1)
         await running.settled()
         low = await running.live("low")
         assert low["metadata"]["deletionTimestamp"]

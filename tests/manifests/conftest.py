@@ -38,7 +38,7 @@ async def series() -> dict[str, frozenset[str]]:
     engine.facts.incoming[("active", "UnschedulablePodAdd")] = 2
     engine.facts.unschedulable_pods[("NodeResourcesFit", "tandem-scheduler")] = 1
     engine.facts.hint_took("NodeResourcesFit", "NodeAdd", "Queue", 0.00001)
-    engine.policies.suspensions["any"] = 1
+    engine.room.suspensions["any"] = 1
     parts = Parts(engine, GaugesOfEngine(engine), prepare=refuse)
     shell = Shell(prepared.settings, parts, {})
     for result in (SCHEDULED, UNSCHEDULABLE):

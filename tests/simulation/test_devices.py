@@ -9,7 +9,8 @@ import pytest
 from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.workload import node_document, pod_document
-from scheduler.simulate.world import CALM, ROUGH, Trouble, World
+from scheduler.simulate.world import World
+from scheduler.simulate.world_trouble import CALM, ROUGH, Trouble
 from scheduler.simulate.world_facts import Document
 from tests.device_documents import claim, device_class, exactly, gpu, resource_slice
 from tests.simulation.runs import world

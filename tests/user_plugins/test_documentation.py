@@ -43,7 +43,7 @@ def test_every_plugin_on_the_page_keeps_the_contract_and_every_test_on_it_passes
         for thing in shown.values()
         if isinstance(thing, type) and issubclass(thing, Plugin) and not thing.__module__.startswith("scheduler.")
     ]
-    named = {"Rack", "Labelled", "QuietNodes", "OneOfEachApp", "OneOfEachAppOrNone", "Warm", "Licence"}
+    named = {"Rack", "Labelled", "QuietNodes", "OneOfEachApp", "OneOfEachAppOrNone", "Warm", "Licence", "Release"}
     assert {plugin.name for plugin in own} == named
     for plugin in own:
         check_contract(plugin(), changes=30)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 import structlog
 
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.controller.lead.fence import Departure, fenced
 from scheduler.controller.lead.leadership import Leadership, LeadershipLost
 from scheduler.messages.commands import RunPlugin
 from scheduler.messages.status import SKIP, Refusal, Skip, failure
 from scheduler.messages.stimuli import PluginFinished
 
-PluginCall = Callable[[Any, str], Awaitable[Refusal | Skip | None]]
+PluginCall = Callable[[PodInfo, str], Awaitable[Refusal | Skip | None]]
 """``call(pod, node)``: None is success, SKIP leaves it to the next Bind plugin."""
 
 log = structlog.get_logger()

@@ -36,7 +36,6 @@ from scheduler.framework.plugin import (
     FilterPlugin,
     Finding,
     NormalizePlugin,
-    PostFilterPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
@@ -48,9 +47,11 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
 )
-from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext
+from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext, PostFilterPlugin
+from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
+from scheduler.objects.resource_claims import ResourceClaim
 from scheduler.plugins.devices.allocated import is_given_up
 from scheduler.plugins.devices.claims import claims_of
 from scheduler.plugins.devices.evidence import findings
@@ -66,7 +67,6 @@ from scheduler.plugins.normalization import default_normalize
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo
     from scheduler.cluster.view import View
-    from scheduler.objects.resource_claims import ResourceClaim
 
 STEPS_PER_SECOND = 20_000
 """What ``filterTimeout`` is worth: a step of the search takes 5 to 50 µs."""
@@ -119,7 +119,12 @@ class DynamicResources(
     def pre_enqueue(self, pod: PodInfo, context: EnqueueContext) -> Refusal | None:
         if not pod.pod.spec.resource_claims:
             return None
-        found = claims_of(pod, lambda key: context.lookup(Kind.RESOURCE_CLAIM, key))
+
+        def look_up(key: str) -> ResourceClaim | None:
+            found = context.lookup(Kind.RESOURCE_CLAIM, key)
+            return found if isinstance(found, ResourceClaim) else None
+
+        found = claims_of(pod, look_up)
         return unresolvable(found) if isinstance(found, str) else None
 
     # --- filter -------------------------------------------------------------------------------------------------------
@@ -262,7 +267,7 @@ class DynamicResources(
     def pre_bind_progress(self, state: State | None, pod: PodInfo, view: View, node: str) -> bool | Refusal:
         return progress(pod, view, self.args.binding_timeout)
 
-    def release_writes(self, state: State | None, pod: PodInfo, view: View) -> tuple[Any, ...]:
+    def release_writes(self, state: State | None, pod: PodInfo, view: View) -> tuple[ClaimCommand, ...]:
         return release_writes(pod, view) if isinstance(state, Situation) else ()
 
     # --- for people ---------------------------------------------------------------------------------------------------

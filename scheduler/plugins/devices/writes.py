@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scheduler.framework.plugin import PreFlight
-from scheduler.messages.claim_commands import ClaimReference, CreateClaim, DeleteClaim, ReserveClaim, UnreserveClaim
+from scheduler.messages.claim_commands import (
+    ClaimCommand,
+    ClaimReference,
+    CreateClaim,
+    DeleteClaim,
+    ReserveClaim,
+    UnreserveClaim,
+)
 from scheduler.messages.references import PodReference
 from scheduler.messages.status import SKIP, Refusal, Skip, failure
 from scheduler.objects.kinds import Kind
@@ -22,7 +29,9 @@ if TYPE_CHECKING:
 def pre_flight(decision: Decision, pod: PodInfo, binding_seconds: float) -> PreFlight | Skip:
     """Reserve every claim for the pod, with its devices where it gets them now."""
     reference = PodReference(pod.namespace, pod.name, pod.uid)
-    writes: list[Any] = [_reserve(claim, reference, allocation) for claim, allocation in decision.allocated]
+    writes: list[ReserveClaim | CreateClaim] = [
+        _reserve(claim, reference, allocation) for claim, allocation in decision.allocated
+    ]
     writes += [_reserve(claim, reference, None) for claim in decision.reserved if not claim.is_reserved_for(pod.uid)]
     special = decision.special
     if special is not None and special.requests.requests:
@@ -82,11 +91,11 @@ def progress(pod: PodInfo, view: View, timeout_nanoseconds: int) -> bool | Refus
     return not waits
 
 
-def release_writes(pod: PodInfo, view: View) -> tuple[Any, ...]:
+def release_writes(pod: PodInfo, view: View) -> tuple[ClaimCommand, ...]:
     """The pod is not coming: its claims keep their devices, but are not reserved for it any more; the claim that the
     scheduler made goes."""
     reference = PodReference(pod.namespace, pod.name, pod.uid)
-    writes: list[Any] = []
+    writes: list[ClaimCommand] = []
     claims = claims_of(pod, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
     for claim in claims if not isinstance(claims, str) else ():
         if claim.allocation is not None and claim.is_reserved_for(pod.uid):

@@ -53,9 +53,9 @@ def test_removals_of_victims_and_nodes_left_out_are_on_the_page() -> None:
     metrics = SchedulerMetrics()
     metrics.watch_engine(GaugesOfEngine(engine))
     for seconds in (0.005, 0.03):
-        engine.removals.times["success"].observe(seconds)
-    engine.removals.times["error"].observe(1.0)
-    engine.policies.suspensions["taken_again"] += 2
+        engine.room.times["success"].observe(seconds)
+    engine.room.times["error"].observe(1.0)
+    engine.room.suspensions["taken_again"] += 2
     lines = page_of(metrics)
     assert 'scheduler_preemption_goroutines_execution_total{result="success"} 2.0' in lines
     assert 'scheduler_preemption_goroutines_execution_total{result="error"} 1.0' in lines
