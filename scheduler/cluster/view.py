@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.affinity_terms import AffinityTerms
+from scheduler.cluster.devices.facts import Devices
 from scheduler.cluster.image_index import ImageIndex
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_counts import PodCounts
@@ -28,6 +29,7 @@ class View:
 
     __slots__ = (
         "affinity_terms",
+        "devices",
         "images",
         "node_count",
         "objects",
@@ -44,6 +46,7 @@ class View:
         pod_counts: PodCounts,
         affinity_terms: AffinityTerms,
         volumes: Volumes,
+        devices: Devices,
     ) -> None:
         """Only the cluster cache makes one; others are made from it by ``over``."""
         self.table = table
@@ -52,12 +55,13 @@ class View:
         self.pod_counts = pod_counts
         self.affinity_terms = affinity_terms
         self.volumes = volumes
+        self.devices = devices
         self.node_count: int | None = None
         """Nodes of the whole cluster, where the table is only a part of it."""
 
     def over(self, table: NodeTable) -> View:
         """The same cluster with another table of some of its rows."""
-        other = View(table, self.objects, self.images, self.pod_counts, self.affinity_terms, self.volumes)
+        other = View(table, self.objects, self.images, self.pod_counts, self.affinity_terms, self.volumes, self.devices)
         other.node_count = self.total_nodes
         return other
 
@@ -93,6 +97,7 @@ class View:
             self.affinity_terms.version,
             self.images.version,
             self.volumes.version,
+            self.devices.version,
         )
 
     def version(self, kind: Kind) -> int:
