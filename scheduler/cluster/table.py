@@ -14,8 +14,9 @@ import numpy.typing as npt
 from scheduler.cluster.interning import ABSENT, Interner, LabelValues
 from scheduler.cluster.node_order import NodeOrder
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.rows_by_key import RowsByKey
 from scheduler.objects.node import Node
-from scheduler.objects.ports import HostPort
+from scheduler.objects.ports import HostPort, PortKey, key_of
 from scheduler.objects.resources import allocatable_of
 
 Int64Column = npt.NDArray[np.int64]
@@ -72,11 +73,15 @@ class NodeTable:
         self.node_count = 0
         self.node_version = 0
         """Grows when a node comes, goes, or changes in what a decision reads of it; heartbeats do not count."""
+        self.names_version = 0
+        """Grows when a row gets a name or loses it."""
         self.order = NodeOrder()
         self.names: list[str] = []
         self.nodes: list[Node | None] = []
         self.pods: list[dict[str, PodInfo]] = []
         self.ports: list[dict[HostPort, None] | None] = []
+        self.rows_by_port: RowsByKey[PortKey] = RowsByKey()
+        """By port, whatever the address, the pods that have it: where ``ports`` is worth a look."""
         self._row_of: dict[str, int] = {}
         self._free: list[int] = []
         self._capacity = capacity
@@ -218,12 +223,15 @@ class NodeTable:
                 used = self.ports[row] = {}
             for port in info.ports:
                 used[port] = None
+                self.rows_by_port.add(key_of(port), row)
         return row
 
     def remove_pod(self, row: int, uid: str) -> PodInfo:
         """Take a pod off its row. Raises KeyError if it is not there."""
         info = self.pods[row].pop(uid)
         self._charge(row, info, -1)
+        for port in info.ports:
+            self.rows_by_port.remove(key_of(port), row)
         used = self.ports[row]
         if info.ports and used is not None:
             # A set, not a count: as in kube-scheduler, one of two pods that (illegally) share a port frees it.
@@ -268,6 +276,9 @@ class NodeTable:
             other.pods.append(dict(self.pods[row]))
             used = self.ports[row]
             other.ports.append(dict(used) if used is not None else None)
+            if used is not None:
+                for port in [port for info in self.pods[row].values() for port in info.ports]:
+                    other.rows_by_port.add(key_of(port), place)
             other._row_of[name] = place
         other._take_arrays(self, np.array(rows, dtype=np.int64))
         return other
@@ -278,11 +289,13 @@ class NodeTable:
         other.size = self.size
         other.node_count = self.node_count
         other.node_version = self.node_version
+        other.names_version = self.names_version
         other.order = self.order.copy()
         other.names = list(self.names)
         other.nodes = list(self.nodes)
         other.pods = [dict(pods) for pods in self.pods]
         other.ports = [dict(used) if used is not None else None for used in self.ports]
+        other.rows_by_port = self.rows_by_port.copy()
         other._row_of = dict(self._row_of)
         other._free = list(self._free)
         other._take_arrays(self, slice(None))
@@ -316,6 +329,7 @@ class NodeTable:
             self.size += 1
             self._cut()
         self._row_of[name] = row
+        self.names_version += 1
         return row
 
     def _release(self, row: int) -> None:
@@ -323,6 +337,7 @@ class NodeTable:
             return
         del self._row_of[self.names[row]]
         self.names[row] = ""
+        self.names_version += 1
         self.ports[row] = None
         self._free.append(row)
 

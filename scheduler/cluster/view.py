@@ -26,7 +26,7 @@ class View:
     since what a plugin counted is in its State.
     """
 
-    __slots__ = ("affinity_terms", "images", "node_count", "objects", "pod_counts", "table", "volumes")
+    __slots__ = ("affinity_terms", "images", "live_rows", "node_count", "objects", "pod_counts", "table", "volumes")
 
     def __init__(
         self,
@@ -37,6 +37,7 @@ class View:
         affinity_terms: AffinityTerms,
         volumes: Volumes,
         node_count: int | None = None,
+        live_rows: npt.NDArray[np.int64] | None = None,
     ) -> None:
         self.table = table
         self.objects = objects
@@ -46,6 +47,8 @@ class View:
         self.volumes = volumes
         self.node_count = node_count
         """Nodes of the whole cluster, where the table is only a part of it."""
+        self.live_rows = live_rows
+        """Where the table is a private copy: the rows that it is a copy of, in the table that counters are kept for."""
 
     @property
     def rows(self) -> slice:
@@ -87,6 +90,7 @@ class View:
 
     def take(self, rows: Sequence[int]) -> View:
         """A view whose table is a private copy of these rows (as rows 0, 1, ...)."""
+        taken = np.array(rows, np.int64)
         return View(
             self.table.take(rows),
             self.objects,
@@ -95,6 +99,7 @@ class View:
             self.affinity_terms,
             self.volumes,
             self.total_nodes,
+            taken if self.live_rows is None else self.live_rows[taken],
         )
 
     def one_row(self, row: int) -> View:

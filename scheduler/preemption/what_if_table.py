@@ -35,8 +35,6 @@ class Inexact(Exception):
 class WhatIfTable(NodeTable):
     """Rows 0, 1, ... are those of ``rows`` in another table. Of usage it knows the requested resources and the number
     of pods alone; whoever asks for more (the pods themselves, say) gets ``Inexact`` raised.
-
-    ``ports``: with True, host ports may be asked for: none of the rows has any in use.
     """
 
     def __init__(
@@ -45,8 +43,6 @@ class WhatIfTable(NodeTable):
         rows: npt.NDArray[np.int64],
         charges: Mapping[str, Matrix],
         scalars: Mapping[str, Matrix],
-        *,
-        ports: bool,
     ) -> None:
         # Not NodeTable's own: what is not set here must be missed when it is asked for.
         self.vocabulary = source.vocabulary
@@ -54,8 +50,6 @@ class WhatIfTable(NodeTable):
         listed = rows.tolist()
         self.names = [source.names[row] for row in listed]
         self.nodes = [source.nodes[row] for row in listed]
-        if ports:
-            self.ports = [None] * len(rows)
         self._arrays = {name: getattr(source, name)[rows] for name in _KEPT}
         self._exists = source.exists[rows]
         self._unschedulable = source.unschedulable[rows]

@@ -118,13 +118,49 @@ def test_an_ephemeral_volume_of_the_pods_own_counts() -> None:
     assert set(refusals(PLUGIN, pod, view)) == {"n1"}
 
 
-def test_in_tree_volumes_count_only_where_their_plugin_is_migrated() -> None:
-    nodes = [
-        builders.csi_node("n1", {"ebs.csi.aws.com": 0}),
-        builders.csi_node("n2", {"ebs.csi.aws.com": 0}, annotations=MIGRATED),
+IN_TREE = {
+    "ebs.csi.aws.com": {"awsElasticBlockStore": {"volumeID": "aws://zone/vol-1"}},
+    "pd.csi.storage.gke.io": {"gcePersistentDisk": {"pdName": "disk"}},
+    "disk.csi.azure.com": {"azureDisk": {"diskName": "d", "diskURI": "uri"}},
+    "cinder.csi.openstack.org": {"cinder": {"volumeID": "vol-1"}},
+    "pxd.portworx.com": {"portworxVolume": {"volumeID": "vol-1"}},
+}
+
+
+@pytest.mark.parametrize("driver", IN_TREE)
+def test_inline_in_tree_volumes_count_wherever_there_is_a_csi_node(driver: str) -> None:
+    nodes = [*NODES, builders.node("n3")]
+    objects = [
+        builders.csi_node("n1", {driver: 0}),
+        builders.csi_node("n2", {driver: 0}, annotations=MIGRATED),
     ]
-    pod = info(volumes=[{"name": "v", "awsElasticBlockStore": {"volumeID": "aws://zone/vol-1"}}])
-    assert set(refusals(PLUGIN, pod, cluster(NODES, objects=nodes))) == {"n2"}
+    pod = info(volumes=[{"name": "v"} | IN_TREE[driver]])
+    assert set(refusals(PLUGIN, pod, cluster(nodes, objects=objects))) == {"n1", "n2"}
+
+
+@pytest.mark.parametrize("driver", IN_TREE)
+def test_volumes_of_in_tree_plugins_count_for_claims_too(driver: str) -> None:
+    objects = [
+        builders.csi_node("n1", {driver: 1}),
+        builders.csi_node("n2", {driver: 1}),
+        builders.claim("a", volume="pv-a"),
+        builders.volume("pv-a", spec=IN_TREE[driver]),
+        *[builders.claim(name, volume=f"pv-{name}") for name in "bc"],
+        *[builders.volume(f"pv-{name}", csi=(driver, f"handle-{name}")) for name in "bc"],
+    ]
+    view = cluster(NODES, [user("u", "b")], objects)
+    assert set(refusals(PLUGIN, info(claims=["a"]), view)) == {"n1"}
+    view = cluster(NODES, [user("u", "a")], objects)
+    assert set(refusals(PLUGIN, info(claims=["c"]), view)) == {"n1"}
+
+
+def test_a_class_of_an_in_tree_provisioner_counts_for_its_driver() -> None:
+    objects = [
+        builders.csi_node("n1", {"ebs.csi.aws.com": 0}),
+        builders.storage_class("gp2", EBS),
+        builders.claim("new", storage_class="gp2"),
+    ]
+    assert set(refusals(PLUGIN, info(claims=["new"]), cluster(NODES, objects=objects))) == {"n1"}
 
 
 def test_an_in_tree_volume_is_the_drivers_volume_of_the_same_handle() -> None:

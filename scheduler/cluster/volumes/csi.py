@@ -40,12 +40,11 @@ class ForeignClaim(SchedulerError):
 
 
 class Attachable(NamedTuple):
-    """A volume that a driver has to attach. ``plugin``: it is an in-tree volume, and counts only on nodes that have
-    this plugin's volumes served by the driver; "" counts everywhere."""
+    """A volume that a driver has to attach, those of migrated in-tree plugins included: these count as their driver's
+    on every node that has a CSINode, whatever its annotations say, and other nodes have no limits (volumes.md §6.1)."""
 
     driver: str
     handle: str
-    plugin: str
 
 
 def claim_key(info: PodInfo, volume: Volume) -> str | None:
@@ -101,7 +100,7 @@ def attached_volumes(info: PodInfo, objects: ObjectStore) -> Iterator[Attachable
 def _inline(volume: Volume) -> Iterator[Attachable]:
     plugin = in_tree_plugin(volume)
     if plugin:
-        yield Attachable(CSI_DRIVERS[plugin], csi_handle(volume), plugin)
+        yield Attachable(CSI_DRIVERS[plugin], csi_handle(volume))
 
 
 def _of_claim(claim: PersistentVolumeClaim, objects: ObjectStore) -> Iterator[Attachable]:
@@ -111,13 +110,18 @@ def _of_claim(claim: PersistentVolumeClaim, objects: ObjectStore) -> Iterator[At
     if volume is None:
         yield from _to_be_made(claim, objects)
         return
+    found = attachable(volume)
+    if found is not None:
+        yield found
+
+
+def attachable(volume: PersistentVolume) -> Attachable | None:
+    """What a driver attaches for a PersistentVolume; None if no driver has to."""
     source = volume.spec.csi
     if source is not None:
-        yield Attachable(source.driver, source.volume_handle, "")
-        return
+        return Attachable(source.driver, source.volume_handle)
     plugin = in_tree_plugin(volume.spec)
-    if plugin:
-        yield Attachable(CSI_DRIVERS[plugin], csi_handle(volume.spec, volume.metadata.labels), plugin)
+    return Attachable(CSI_DRIVERS[plugin], csi_handle(volume.spec, volume.metadata.labels)) if plugin else None
 
 
 def _to_be_made(claim: PersistentVolumeClaim, objects: ObjectStore) -> Iterator[Attachable]:
@@ -127,6 +131,5 @@ def _to_be_made(claim: PersistentVolumeClaim, objects: ObjectStore) -> Iterator[
         found = objects.get(Kind.STORAGE_CLASS, claim.storage_class)
     if found is None:
         return
-    plugin = found.provisioner if found.provisioner in CSI_DRIVERS else ""
     # No driver's handle begins with a NUL: it stands for kube-scheduler's random prefix.
-    yield Attachable(CSI_DRIVERS.get(plugin, found.provisioner), f"\0{claim.key}", plugin)
+    yield Attachable(CSI_DRIVERS.get(found.provisioner, found.provisioner), f"\0{claim.key}")

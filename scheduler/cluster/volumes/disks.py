@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.rows_by_key import RowsByKey
 from scheduler.objects.pod import Volume
 
 
@@ -59,25 +59,20 @@ class DiskUsers:
     __slots__ = ("_rows",)
 
     def __init__(self) -> None:
-        self._rows: dict[Hashable, Counter[int]] = {}
+        self._rows: RowsByKey[Hashable] = RowsByKey()
 
     def add(self, info: PodInfo, row: int) -> None:
         for disk in disks_of(info):
-            self._rows.setdefault(disk.key, Counter())[row] += 1
+            self._rows.add(disk.key, row)
 
     def remove(self, info: PodInfo, row: int) -> None:
         for disk in disks_of(info):
-            rows = self._rows[disk.key]
-            rows[row] -= 1
-            if not rows[row]:
-                del rows[row]
-                if not rows:
-                    del self._rows[disk.key]
+            self._rows.remove(disk.key, row)
 
     def rows_with(self, disks: Iterable[Disk]) -> Collection[int]:
         """Rows where some pod has a disk that may be one of these."""
-        return {row: None for disk in disks for row in self._rows.get(disk.key, ())}.keys()
+        return self._rows.having([disk.key for disk in disks])
 
-    def items(self) -> Iterator[tuple[Hashable, dict[int, int]]]:
+    def items(self) -> Iterator[tuple[Hashable, Mapping[int, int]]]:
         """Key → row → pods' disks there; for comparing with a recount."""
-        return ((key, dict(rows)) for key, rows in self._rows.items())
+        return self._rows.items()

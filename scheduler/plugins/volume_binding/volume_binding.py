@@ -18,15 +18,12 @@ StorageCapacityScoring, which is off: nodes are not scored.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.node_matching import matches_selector
-from scheduler.cluster.volumes.migration import in_tree_plugin, migrated
-from scheduler.cluster.volumes.pools import node_affinity_of
 from scheduler.cluster.volumes.reserved import EFFECT, Release
 from scheduler.config.field_faults import invalid
 from scheduler.config.types import Int32, Int64
@@ -46,7 +43,6 @@ from scheduler.framework.plugin import (
     Verdicts,
 )
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable
-from scheduler.objects.kinds import Kind
 from scheduler.plugins.volume_binding.claims import sort_claims
 from scheduler.plugins.volume_binding.delayed import DelayedClaims, UnusableClaim
 from scheduler.plugins.volume_binding.hints import EVENTS
@@ -55,7 +51,7 @@ from scheduler.plugins.volume_binding.writes import progress, reservation_of, wr
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo
     from scheduler.cluster.view import View
-    from scheduler.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim
+    from scheduler.objects.storage import PersistentVolumeClaim
 
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
@@ -85,6 +81,7 @@ class VolumeBindingArgs(msgspec.Struct, frozen=True, rename="camel"):
 class Claims(State):
     """Claims that are bound, and how those that are not can be."""
 
+    is_blind_to_pods: ClassVar[bool] = True
     bound: tuple[PersistentVolumeClaim, ...]
     delayed: DelayedClaims | None
     unusable: Refusal | None = None
@@ -198,42 +195,15 @@ def _bound_codes(claims: tuple[PersistentVolumeClaim, ...], view: View, rows: Ro
         if volume is None:
             codes[codes == 0] = 8
             break
-        reached = _reaching_rows(volume, view, rows)
+        reached = view.volumes.rows_reaching(volume)
         if reached is not None:
-            codes[(codes == 0) & ~reached] = 1
+            codes[(codes == 0) & ~reached[_live(view, rows)]] = 1
     return codes
 
 
-def _reaching_rows(volume: PersistentVolume, view: View, rows: Rows) -> npt.NDArray[np.bool_] | None:
-    """Rows from which a volume can be used: bool, one a row asked; None if all."""
-    plain = _matching_rows(volume, view, rows)
-    plugin = in_tree_plugin(volume.spec)
-    if not plugin:
-        return plain
-    as_csi = _matching_rows(migrated(volume), view, rows)
-    if plain is None and as_csi is None:
-        return None
-    serves = np.array([_migrates(view, view.table.names[row], plugin) for row in _listed(view, rows)], np.bool_)
-    return (serves | (True if plain is None else plain)) & (~serves | (True if as_csi is None else as_csi))
-
-
-def _matching_rows(volume: PersistentVolume, view: View, rows: Rows) -> npt.NDArray[np.bool_] | None:
-    selector = node_affinity_of(volume)
-    if selector is None:
-        return None
-    if view.volumes.is_of(view.table):
-        return view.volumes.matching_rows(selector)[rows]
-    return matches_selector(view.table, selector, rows)
-
-
-def _migrates(view: View, node: str, plugin: str) -> bool:
-    csi_node: CSINode | None = view.get(Kind.CSI_NODE, node)
-    return csi_node is not None and plugin in csi_node.migrated_plugins
-
-
-def _listed(view: View, rows: Rows) -> list[int]:
-    listed: list[int] = np.arange(view.table.size)[rows].tolist()
-    return listed
+def _live(view: View, rows: Rows) -> Rows:
+    """The same rows in the table that volumes are kept for."""
+    return rows if view.live_rows is None else view.live_rows[rows]
 
 
 # --- claims that are not ----------------------------------------------------------------------------------------------
