@@ -6,6 +6,7 @@ Answers for rows without a Node object mean nothing.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +63,15 @@ def matches_term(table: NodeTable, term: NodeSelectorTerm, rows: Rows) -> Mask:
     return mask
 
 
-def matches_requirement(table: NodeTable, requirement: Requirement, rows: Rows) -> Mask:
+class Labelled(Protocol):
+    """What has a column of value ids for each label key: a node table, say."""
+
+    def label(self, key: str) -> npt.NDArray[np.int32]: ...
+
+    def label_values(self, key: str) -> LabelValues: ...
+
+
+def matches_requirement(table: Labelled, requirement: Requirement, rows: Rows) -> Mask:
     """Rows whose label meets the requirement: bool, one a row asked."""
     column = table.label(requirement.key)[rows]
     operator = requirement.operator

@@ -65,6 +65,13 @@ class WhatIfTable(NodeTable):
         self._changed += [(self._requested_scalars[name], matrix) for name, matrix in scalars.items()]
         self._beside: list[tuple[Int64Column, Int64Column]] = []
 
+    def row(self, name: str) -> int | None:
+        return self.names.index(name) if name in self.names else None
+
+    def existing_row(self, name: str) -> int | None:
+        row = self.row(name)
+        return row if row is not None and self._exists[row] else None
+
     def take_away(self, is_gone: npt.NDArray[np.bool_]) -> None:
         """Take pods from every row. ``is_gone``: bool, one line a place and one entry a row, as in the charges."""
         self._arrays["pod_count"] -= is_gone.sum(axis=0)

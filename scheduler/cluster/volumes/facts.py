@@ -118,6 +118,11 @@ class Volumes:
         """Rows where some pod has a disk that may be one of these."""
         return self._disks.rows_with(disks)
 
+    @property
+    def table(self) -> NodeTable:
+        """The table whose rows are meant here."""
+        return self._table
+
     def is_of(self, table: NodeTable) -> bool:
         """Whether rows here mean rows of this table. They do not where the table is a private copy for a what-if."""
         return table is self._table

@@ -44,7 +44,7 @@ from scheduler.framework.plugin import (
 )
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable
 from scheduler.plugins.volume_binding.claims import sort_claims
-from scheduler.plugins.volume_binding.delayed import DelayedClaims, UnusableClaim
+from scheduler.plugins.volume_binding.delayed import IS_BINDABLE, NOT_FOUND, TOO_SMALL, DelayedClaims, UnusableClaim
 from scheduler.plugins.volume_binding.hints import EVENTS
 from scheduler.plugins.volume_binding.writes import progress, reservation_of, writes_of
 
@@ -63,6 +63,9 @@ _REFUSALS = tuple(unresolvable(*(reason for bit, reason in _REASONS.items() if c
 """By a code that has a bit for each reason."""
 
 Codes = npt.NDArray[np.int16]
+
+_FEW_ROWS = 4
+"""Up to so many rows are asked one by one: a look at all of them costs as much as ten such answers."""
 
 
 class UtilizationShapePoint(msgspec.Struct, frozen=True, rename="camel"):
@@ -211,30 +214,23 @@ def _live(view: View, rows: Rows) -> Rows:
 
 def _delayed_codes(claims: DelayedClaims, view: View, rows: Rows) -> Codes:
     table = view.table
-    listed = np.arange(table.size)[rows]
+    if not isinstance(rows, slice) and len(rows) <= _FEW_ROWS:
+        return np.array([_code(claims, view, row) for row in rows.tolist()], np.int16)
     if claims.selected_nodes:
-        codes = np.full(len(listed), 2, np.int16)
+        codes = np.full(table.size, NOT_FOUND, np.int16)
         (node, *others) = claims.selected_nodes
         row = None if others else table.existing_row(node)
         if row is not None:
-            codes[listed == row] = _code(claims, view, row)
-        return codes
-    codes = np.zeros(len(listed), np.int16)
-    asked = np.flatnonzero(table.exists[listed])
-    alike = np.zeros(len(asked), np.int64)
-    for key in claims.keys:
-        # Numbered anew for each key, so that the numbers stay small however many keys there are.
-        ids = alike * len(table.label_values(key)) + table.label(key)[listed[asked]]
-        alike = np.unique(ids, return_inverse=True)[1].reshape(-1)
-    _, first, group = np.unique(alike, return_index=True, return_inverse=True)
-    answers = [_code(claims, view, int(listed[asked[place]])) for place in first.tolist()]
-    codes[asked] = np.array(answers, np.int16)[group.reshape(-1)]
+            codes[row] = _code(claims, view, row)
+        return codes[rows]
+    codes = claims.codes(view.volumes)[_live(view, rows)]
+    codes[~table.exists[rows]] = IS_BINDABLE
     return codes
 
 
 def _code(claims: DelayedClaims, view: View, row: int) -> int:
     node = view.table.nodes[row]
     if node is None:
-        return 0
-    sources = claims.sources(node.metadata.labels)
-    return (0 if sources.is_bindable else 2) | (0 if sources.has_space else 4)
+        return IS_BINDABLE
+    sources = claims.sources_on(node.metadata.name, node.metadata.labels)
+    return (IS_BINDABLE if sources.is_bindable else NOT_FOUND) | (IS_BINDABLE if sources.has_space else TOO_SMALL)
