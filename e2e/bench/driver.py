@@ -196,7 +196,7 @@ async def _at_rate(client: AsyncClient, path: str, bodies: Sequence[bytes], rate
 
 class _Versioned(Protocol):
     @property
-    def resourceVersion(self) -> str: ...  # noqa: N802 - the API's own name
+    def resourceVersion(self) -> str: ...
 
 
 class _Known(Protocol):
