@@ -187,6 +187,7 @@ class _VolumeAccount:
         self._new = frozenset(volumes)
         self._left_over = frozenset([each for each in account.left_over if each.driver == driver])
         self._by_pod = account.by_pod
+        self._beside: Sequence[Collection[Attachable]] | None = None
         self._users: Counter[Attachable] = Counter()
         for known in account.by_pod.values():
             self._count(known, 1)
@@ -195,8 +196,11 @@ class _VolumeAccount:
         self._count(self._by_pod.get(info.uid, ()), sign)
 
     def beside(self, infos: Sequence[PodInfo], sign: int) -> None:
-        for info in infos:
-            self._count(tuple(dict.fromkeys(attached_volumes(info, self._objects))), sign)
+        if self._beside is None:
+            # The same pods each time.
+            self._beside = [dict.fromkeys(attached_volumes(info, self._objects)) for info in infos]
+        for volumes in self._beside:
+            self._count(volumes, sign)
 
     @property
     def number(self) -> int:

@@ -155,19 +155,22 @@ class Wave:
         found: dict[int, Refusal] = {}
         for one in self.filters.asked:
             verdicts = self._verdicts(one)
-            refusing = np.zeros(self.table.size, np.bool_) if verdicts is None else verdicts.codes != 0
+            codes = np.zeros(self.table.size, np.int16) if verdicts is None else verdicts.codes
             own = self._refusals_of_own_states(one, own_states)
+            if own:
+                codes = codes.copy()
+                codes[list(own)] = 0
             for position, refusal in own.items():
-                refusing[position] = refusal is not None
-            if verdicts is not None or own:
-                signed = [] if verdicts is None else [refusal.by(one.plugin.name) for refusal in verdicts.refusals]
-                for position in np.flatnonzero(refusing & ~is_refused).tolist():
-                    refusal = own.get(position)
-                    if refusal is not None:
-                        found[position] = refusal.by(one.plugin.name)
-                    elif verdicts is not None:
-                        found[position] = signed[int(verdicts.codes[position]) - 1]
-                is_refused |= refusing
+                if refusal is not None and not is_refused[position]:
+                    found[position] = refusal.by(one.plugin.name)
+                    is_refused[position] = True
+            if verdicts is None:
+                continue
+            first = np.where(is_refused, 0, codes)
+            for code in np.unique(first[first > 0]).tolist():
+                refusal = verdicts.refusals[code - 1].by(one.plugin.name)
+                found.update(dict.fromkeys(np.flatnonzero(first == code).tolist(), refusal))
+            is_refused |= codes != 0
         return is_refused, found
 
     def _verdicts(self, one: AskedFilter) -> Verdicts | None:

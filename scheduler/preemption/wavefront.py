@@ -128,10 +128,10 @@ def _beside(trial: Trial, rows: Rows, filters: WaveFilters, difficult: Mask) -> 
     """Row → pods nominated to it that the pod must leave room for. Rows where a plugin that reads usage counts one of
     them become difficult."""
     names, nominated = trial.view.table.names, trial.context.nominated_pods
+    waiting = [(position, row, pods) for position, row in enumerate(rows.tolist()) if (pods := nominated(names[row]))]
     found: dict[int, Beside] = {}
-    for position, row in enumerate(rows.tolist()):
-        pods = nominated(names[row])
-        if pods and (beside := rivals(trial.pod, pods)):
+    for position, row, pods in waiting:
+        if beside := rivals(trial.pod, pods):
             found[row] = beside
             if any(anybody_counts(filters.doubly_changing, info) for info in beside):
                 difficult[position] = True

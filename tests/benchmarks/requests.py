@@ -91,6 +91,7 @@ def local_volumes(nodes: int, each: int = 1, storage_class: str = "later") -> Ob
                 f"{storage_class}-{number:05}-{place}",
                 size=f"{1 + place}Gi",
                 storage_class=storage_class,
+                labels={"media": "disk" if number % 3 else "flash"},
                 node_affinity=[node_term(f"{HOST} In {node_name(number)}")],
             )
             for number in range(nodes)
@@ -194,7 +195,7 @@ VOLUMES: dict[str, Request] = {
         _claims("", "-b"), several_of(_delayed(), _delayed(suffix="-b", size="2Gi")), lambda n: local_volumes(n, 4)
     ),
     "local volumes, by their labels": Request(
-        _claims(""), _delayed(spec={"selector": {"matchLabels": {"none": "such"}}}), local_volumes
+        _claims(""), _delayed(spec={"selector": {"matchLabels": {"media": "flash"}}}), local_volumes
     ),
     "two provisioned claims of two classes, capacities of zones": Request(
         _claims("", "-b"),
@@ -271,7 +272,9 @@ OTHERS: dict[str, Request] = {
     "preferred node affinity": Request(_preferred_node_affinity),
     "a toleration": Request(lambda n: {"tolerations": [f"key-{n}=x:NoSchedule"]}),
     "a node by its name": Request(
-        lambda n: {"affinity": affinity_json(node_required=[node_term(fields=[f"metadata.name In {node_name(n)}"])])}
+        lambda n: {
+            "affinity": affinity_json(node_required=[node_term(fields=[f"metadata.name In {node_name(n % 100)}"])])
+        }
     ),
     "an image of its own": Request(lambda n: {"image": f"registry.test/app:{n}"}),
     "labels of its own": Request(lambda n: {"labels": _own_app(n)}),
