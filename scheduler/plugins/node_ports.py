@@ -42,6 +42,12 @@ class WantedPorts(State):
 
         table = pods.view.table
         shares = shares_on(table.rows_by_port.having(map(key_of, wanted)), pods, share_of, _ports_of)
+        # Two pods may have the same port, and what a node has in use is a set: the first to leave frees it.
+        holders = (shares > 0).sum(axis=1)
+
+        def is_freed(position: int) -> bool:
+            return not _is_taken(wanted, table.ports[int(pods.rows[position])])
+
         return (
             Tally(
                 PORTS_TAKEN,
@@ -51,8 +57,11 @@ class WantedPorts(State):
                 shares,
                 share_of,
                 lambda position: _PortAccount(wanted, table.ports[int(pods.rows[position])] or ()),
-                # Where two pods have such a port it may be the same one, and what the node gives back is a set.
-                np.flatnonzero((shares > 0).sum(axis=1) > 1).tolist(),
+                [
+                    position
+                    for position in np.flatnonzero(holders).tolist()
+                    if holders[position] > 1 or is_freed(position)
+                ],
             ),
         )
 

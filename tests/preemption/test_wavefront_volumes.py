@@ -182,3 +182,11 @@ def test_a_nominated_pods_volume_needs_room_as_well(nominated: int) -> None:
     (answer,) = wave_answers(trial, trial.view.ordered_rows, PodColumns(), filters).values()
     victims = answer.victims if isinstance(answer, Candidate) else ()
     assert [info.name for info in victims] == ["pa"][:nominated]
+
+
+def test_a_port_that_two_pods_shared_is_free_once_one_of_them_has_left() -> None:
+    pods = [builders.pod(f"p{index}", node="n1", cpu="4", priority=index, ports=[80]) for index in range(2)]
+    situation = Situation([builders.node("n1", cpu="8")], pods)
+    situation.cache.remove_pod("pod-p0")
+    judge(situation, builders.pod("preemptor", cpu="8", priority=9, ports=[80]), PodColumns())
+    judge(situation, builders.pod("preemptor", priority=9, ports=[80]), PodColumns())
