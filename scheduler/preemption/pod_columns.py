@@ -34,7 +34,7 @@ _MOST_PODS = 512
 _MOST_SCALARS = 16
 """... and so are those whose pods charge a resource that is none of the first so many: the arrays have a limit."""
 _MOST_CELLS = 1 << 24
-_MOST_NUMBERS = 32
+_MAX_NUMBERS = 16
 """Kinds of numbers that are kept: one a driver, mostly."""
 _FEWEST_PROFILES_TO_DROP = 4096
 _CHARGES = ("requested_cpu", "requested_memory", "requested_storage")
@@ -99,7 +99,7 @@ class PodColumns:
         kept = self._numbers.get(key)
         if kept is None:
             kept = self._numbers[key] = KeptNumbers()
-            if len(self._numbers) > _MOST_NUMBERS:
+            if len(self._numbers) > _MAX_NUMBERS:
                 self._numbers.popitem(last=False)
         self._numbers.move_to_end(key)
         kept.refresh(self, rows, measure, stamps)
@@ -110,7 +110,7 @@ class PodColumns:
         kept = self._facets.get(facet)
         if kept is None or len(kept.examples) > max(_FEWEST_PROFILES_TO_DROP, 4 * self.priority.size):
             kept = self._facets[facet] = KeptFacet(facet)
-            if len(self._facets) > _MOST_NUMBERS:
+            if len(self._facets) > _MAX_NUMBERS:
                 self._facets.popitem(last=False)
         kept.refresh(self, rows, kept.measure, None)
         return kept.matrix[rows], kept.examples

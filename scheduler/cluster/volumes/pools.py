@@ -20,7 +20,7 @@ from scheduler.objects.storage import CSIStorageCapacity, PersistentVolume, Pers
 Accepts = Callable[[PersistentVolume], bool]
 Mask = npt.NDArray[np.bool_]
 
-_MOST_SIZES = 16
+_MAX_SIZES = 16
 """Sizes for which the rows with room are kept."""
 
 
@@ -198,7 +198,7 @@ class CapacityPool:
         if known is None or known[0] != now:
             best = least(self._ranked.firsts(table, self._ranked.ranks(size), 1), (), table.size)
             known = self._answers[size] = now, best != NO_RANK
-            if len(self._answers) > _MOST_SIZES:
+            if len(self._answers) > _MAX_SIZES:
                 self._answers.popitem(last=False)
         return known[1]
 

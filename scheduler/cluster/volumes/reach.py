@@ -26,10 +26,10 @@ Term = tuple[Requirement, ...]
 NO_RANK = np.iinfo(np.int64).max
 """The rank of nothing at all: behind any other."""
 
-_MOST_PLACES = 64
+_MAX_PLACES = 64
 """A term that names more combinations of values is cut at its widest requirement, which then is one of the rest."""
-_MOST_KEYS = 3
-_FEWEST_DEAD = 1024
+_MAX_KEYS = 3
+_MIN_DEAD = 1024
 
 _NOTHING = 0
 """The slot of nothing: what entries that are no longer used point to."""
@@ -78,7 +78,7 @@ class _Shape:
     @property
     def is_mostly_dead(self) -> bool:
         """Whether it had better be made again: places are never forgotten."""
-        return len(self._places) > _FEWEST_DEAD + 4 * (self._size - len(self._free))
+        return len(self._places) > _MIN_DEAD + 4 * (self._size - len(self._free))
 
     def entries(self) -> Iterator[tuple[int, tuple[str, ...]]]:
         """(slot, place) of those in use."""
@@ -182,9 +182,9 @@ def _shape_of(term: Term) -> tuple[tuple[str, ...], list[tuple[str, ...]], Term]
     )
     named: list[Requirement] = []
     count = 1
-    for part in naming[:_MOST_KEYS]:
+    for part in naming[:_MAX_KEYS]:
         count *= len(part.values)
-        if named and count > _MOST_PLACES:
+        if named and count > _MAX_PLACES:
             break
         named.append(part)
     named.sort(key=lambda part: part.key)

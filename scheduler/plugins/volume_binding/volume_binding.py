@@ -64,7 +64,7 @@ _REFUSALS = tuple(unresolvable(*(reason for bit, reason in _REASONS.items() if c
 
 Codes = npt.NDArray[np.int16]
 
-_FEW_ROWS = 4
+_MAX_SINGLE_ROWS = 4
 """Up to so many rows are asked one by one: a look at all of them costs as much as ten such answers."""
 
 
@@ -214,7 +214,7 @@ def _live(view: View, rows: Rows) -> Rows:
 
 def _delayed_codes(claims: DelayedClaims, view: View, rows: Rows) -> Codes:
     table = view.table
-    if not isinstance(rows, slice) and len(rows) <= _FEW_ROWS:
+    if not isinstance(rows, slice) and len(rows) <= _MAX_SINGLE_ROWS:
         return np.array([_code(claims, view, row) for row in rows.tolist()], np.int16)
     if claims.selected_nodes:
         codes = np.full(table.size, NOT_FOUND, np.int16)
