@@ -30,8 +30,10 @@ lint: $(VENV)/.installed
 e2e: $(VENV)/.installed
 	$(BIN)/python -m pytest e2e $(ARGS)
 
-## e2e-long: churn, soak and side-by-side runs of many minutes
+## e2e-long: churn, soak and side-by-side runs of many minutes; each fuzz test of tests/fuzz for FUZZ_SECONDS
+e2e-long: export FUZZ_SECONDS ?= 60
 e2e-long: $(VENV)/.installed
+	$(BIN)/python -m pytest tests/fuzz
 	$(BIN)/python -m pytest e2e --long $(ARGS)
 
 ## bench: side by side with kube-scheduler and a null scheduler, on the real control plane

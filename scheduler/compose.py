@@ -10,8 +10,7 @@ import msgspec
 
 from scheduler.config.loading import Configuration
 from scheduler.config.tandem import Nominations
-from scheduler.config.types import Extender, PluginConfig
-from scheduler.config.types import Profile as ProfileConfiguration
+from scheduler.config.types import Extender, PluginConfig, ProfileConfiguration
 from scheduler.engine.engine import Engine
 from scheduler.engine.engine_settings import EngineSettings
 from scheduler.errors import ConfigurationError, Fault

@@ -34,12 +34,14 @@ class ConfigurationError(SchedulerError):
 
 
 class InvalidObject(SchedulerError):
-    """An object of the cluster can't be read. `kind` is as in `Pod`, `name` as in `namespace/name` ("" if unknown)."""
+    """An object of the cluster can't be read. `kind` is as in `Pod`, `name` as in `namespace/name`, `uid` the object's;
+    the last two are "" if unknown."""
 
-    def __init__(self, kind: str, name: str, reason: str) -> None:
+    def __init__(self, kind: str, name: str, reason: str, *, uid: str = "") -> None:
         self.kind = kind
         self.name = name
         self.reason = reason
+        self.uid = uid
         super().__init__(kind, name, reason)
 
     def __str__(self) -> str:

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from scheduler.cli.connection import fetch
+from scheduler.engine.explain import MAX_WAITING_LISTED
 
 MOST_ROWS = 500
 """Pods printed one by one."""
@@ -194,8 +195,10 @@ def print_queue(page: dict[str, Any], console: Console) -> None:
             escape(", ".join(rejected)) + (f"\n[dim]{escape('; '.join(events))}[/dim]" if events else ""),
         )
     console.print(table)
-    if len(page["pods"]) > MOST_ROWS:
-        console.print(f"  … and {len(page['pods']) - MOST_ROWS} more pods; --json lists all")
+    waiting = max(sum(page["counts"].values()), len(page["pods"]))
+    if waiting > min(len(page["pods"]), MOST_ROWS):
+        more = waiting - min(len(page["pods"]), MOST_ROWS)
+        console.print(f"  … and {more} more pods; --json lists up to {MAX_WAITING_LISTED}")
 
 
 def _short(time: str) -> str:

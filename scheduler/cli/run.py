@@ -7,6 +7,7 @@ before anything is started.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -209,8 +210,15 @@ def read_configuration(path: str) -> bytes | None:
 
 def write_configuration(configuration: Configuration, target: Path) -> None:
     """Raises ConfigurationError if the file can't be written."""
+    text = write_config(configuration).encode()
     try:
-        target.write_text(write_config(configuration))
+        # Extenders' keys may be in it. A file that is there gets the mode as well, before anything is written to it.
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                os.fchmod(descriptor, 0o600)
+                os.ftruncate(descriptor, 0)
+            file.write(text)
     except OSError as error:
         raise ConfigurationError([Fault("", f"open {target}: {error.strerror or error}")]) from error
 

@@ -7,11 +7,12 @@ are counted alike in the table and the tallies.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, assert_never
 
 from scheduler.cluster.affinity_terms import AffinityTerms
+from scheduler.cluster.effects import Effect
 from scheduler.cluster.image_index import ImageIndex
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_counts import PodCounts
@@ -20,6 +21,7 @@ from scheduler.cluster.row_journal import NODE_CHANGED, USAGE_CHANGED, RowJourna
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
 from scheduler.cluster.volumes.facts import Volumes
+from scheduler.cluster.volumes.reserved import Release, Reservation
 from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
@@ -148,6 +150,16 @@ class ClusterCache:
         self._take(known)
         return known
 
+    def apply(self, effect: Effect) -> None:
+        """Do what a plugin's Reserve or Unreserve asks for. Raises OutOfSync, and then has changed nothing."""
+        match effect:
+            case Reservation():
+                self.volumes.reserve(effect)
+            case Release():
+                self.volumes.release(effect.pod_uid)
+            case _:
+                assert_never(effect)
+
     def is_assumed(self, uid: str) -> bool:
         return uid in self._assumed
 
@@ -166,14 +178,25 @@ class ClusterCache:
 
     # --- reconciling and invariants -----------------------------------------------------------------------------------
 
-    def reconcile(self, nodes: Mapping[str, Node], pods: Mapping[str, PodInfo]) -> tuple[str, ...]:
-        """Compare with what the API server lists (nodes by name; assigned pods by UID) and repair what differs.
+    def node_names(self) -> list[str]:
+        """Of all nodes that are there."""
+        return [name for name in self.table.names if name and self.table.existing_row(name) is not None]
 
-        Assumed pods that the list lacks are left alone: their bind may be under way. Returns a line for each repair.
+    def reconcile(
+        self,
+        nodes: Mapping[str, Node],
+        pods: Mapping[str, PodInfo],
+        absent_nodes: Iterable[str],
+        absent_pods: Iterable[str],
+    ) -> tuple[str, ...]:
+        """Compare with a part of what the API server lists (nodes by name; assigned pods by UID; names of nodes and
+        UIDs of assigned pods that are not there) and repair what differs.
+
+        Assumed pods that are absent are left alone: their bind may be under way. Returns a line for each repair.
         """
         repairs: list[str] = []
-        for name in [name for name in self.table.names if name and self.table.existing_row(name) is not None]:
-            if name not in nodes:
+        for name in absent_nodes:
+            if self.table.existing_row(name) is not None:
                 self.remove_node(name)
                 repairs.append(f"node {name} no longer exists")
         for name, node in nodes.items():
@@ -182,9 +205,10 @@ class ClusterCache:
             if known is None or known.metadata.resource_version != node.metadata.resource_version:
                 self.observe_node(node)
                 repairs.append(f"node {name} {'was missing' if known is None else 'was out of date'}")
-        for uid in [uid for uid in self._placed if uid not in pods and uid not in self._assumed]:
-            gone = self.remove_pod(uid)
-            repairs.append(f"pod {gone.key if gone else uid} no longer exists")
+        for uid in absent_pods:
+            if uid in self._placed and uid not in self._assumed:
+                gone = self.remove_pod(uid)
+                repairs.append(f"pod {gone.key if gone else uid} no longer exists")
         for uid, info in pods.items():
             placed = self._placed.get(uid)
             if placed is None or placed.node_name != info.node_name:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from scheduler.objects.pod import Pod
 from scheduler.objects.ports import HostPort, host_ports
@@ -15,6 +15,18 @@ from scheduler.objects.resources import (
 )
 
 NOT_WORKED_OUT: Final = object()
+
+
+class Arithmetic(NamedTuple):
+    """What scheduling works out about a pod from its spec alone: equal for all pods of one template."""
+
+    requests: ResourceVector
+    score_requests: ResourceVector
+    charged: ResourceVector
+    non_zero: tuple[int, int]
+    ports: tuple[HostPort, ...]
+    affinity_terms: Any
+    """As in ``PodInfo``."""
 
 
 class PodInfo:
@@ -58,7 +70,7 @@ class PodInfo:
         self._ports: tuple[HostPort, ...] | None = None
         self.affinity_terms: Any = NOT_WORKED_OUT
         """For ``affinity_terms.terms_of``."""
-        self.template: Hashable | None = NOT_WORKED_OUT
+        self.template: Any = NOT_WORKED_OUT
         """For ``pod_template.template_key``."""
 
     def on_node(self, node_name: str) -> PodInfo:
@@ -73,19 +85,25 @@ class PodInfo:
         other.pod = self.pod.nominated_to(node_name)
         return other
 
-    def share_arithmetic(self, other: PodInfo) -> None:
-        """Take over what was worked out about a pod of the same template, unless one of them has a status that counts
-        (a resize in place)."""
-        self.affinity_terms = other.affinity_terms
-        if self.pod.status.container_statuses or other.pod.status.container_statuses:
+    def arithmetic(self) -> Arithmetic | None:
+        """All of it; None where the pod's status counts, too (a resize in place)."""
+        if self._has_own_amounts():
+            return None
+        return Arithmetic(
+            self.requests, self.score_requests, self.charged, self.non_zero, self.ports, self.affinity_terms
+        )
+
+    def take_arithmetic(self, known: Arithmetic | None) -> None:
+        """Take over what was worked out about a pod of the same template, unless the status of one of them counts."""
+        if known is None or self._has_own_amounts():
             return
-        if self.pod.status.resources is not None or other.pod.status.resources is not None:
-            return
-        self._requests = other._requests or other.requests
-        self._score_requests = other._score_requests or other.score_requests
-        self._charged = other._charged or other.charged
-        self._non_zero = other._non_zero or other.non_zero
-        self._ports = other._ports or other.ports
+        self._requests, self._score_requests, self._charged, self._non_zero, self._ports, terms = known
+        if terms is not NOT_WORKED_OUT:
+            self.affinity_terms = terms
+
+    def _has_own_amounts(self) -> bool:
+        status = self.pod.status
+        return bool(status.container_statuses) or status.resources is not None
 
     def _copy(self) -> PodInfo:
         other = PodInfo.__new__(PodInfo)

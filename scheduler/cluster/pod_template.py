@@ -14,24 +14,34 @@ What remains is identity. Built-in hints look at it in two ways:
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import msgspec
 
 from scheduler.cluster.pod_info import NOT_WORKED_OUT, PodInfo
 from scheduler.objects.meta import controller_of
 
+TemplateKey = tuple[str, bytes, bytes, str, bytes]
+"""Namespace, labels, annotations, UID of the controlling owner, spec; maps and spec as sorted JSON."""
+
 _ENCODER = msgspec.json.Encoder(order="sorted")
 
 
-def template_key(info: PodInfo) -> Hashable | None:
+def template_key(info: PodInfo) -> TemplateKey | None:
     """Equal for pods that differ in nothing but name, UID and status; None for a pod like no other."""
     if info.template is NOT_WORKED_OUT:
         info.template = _worked_out(info)
-    return info.template
+    key: TemplateKey | None = info.template
+    return key
 
 
-def _worked_out(info: PodInfo) -> Hashable | None:
+def encoded_bytes(info: PodInfo) -> int:
+    """The size of what a template holds, as JSON: what keeping one costs, to within a small factor."""
+    key = template_key(info)
+    if key is None:
+        return len(_ENCODER.encode(info.pod.metadata)) + len(_ENCODER.encode(info.pod.spec))
+    return sum(len(part) for part in key)
+
+
+def _worked_out(info: PodInfo) -> TemplateKey | None:
     spec = info.pod.spec
     if any(volume.ephemeral is not None for volume in spec.volumes):
         return None

@@ -14,7 +14,13 @@ from scheduler.config.default_plugins import default_plugins
 from scheduler.config.durations import SECOND, Duration
 from scheduler.config.feature_gates import FeatureGates
 from scheduler.config.plugin_sets import merge_plugins
-from scheduler.config.types import ClientConnection, Extender, KubeSchedulerConfiguration, LeaderElection, Profile
+from scheduler.config.types import (
+    ClientConnection,
+    Extender,
+    KubeSchedulerConfiguration,
+    LeaderElection,
+    ProfileConfiguration,
+)
 from scheduler.config.wire import StatedClientConnection, StatedConfiguration, StatedLeaderElection, StatedProfile
 
 T = TypeVar("T")
@@ -85,13 +91,13 @@ def _client_connection(stated: StatedClientConnection) -> ClientConnection:
     )
 
 
-def _profiles(stated: tuple[StatedProfile, ...], gates: FeatureGates) -> tuple[Profile, ...]:
+def _profiles(stated: tuple[StatedProfile, ...], gates: FeatureGates) -> tuple[ProfileConfiguration, ...]:
     defaults = default_plugins(gates)
     profiles = stated or (StatedProfile(),)
     # Several profiles must each say their name: a default would be theirs in common.
     default_name = SCHEDULER_NAME if len(profiles) == 1 else ""
     return tuple(
-        Profile(
+        ProfileConfiguration(
             scheduler_name=_unless_none(profile.scheduler_name, default_name),
             percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
             plugins=merge_plugins(profile.plugins, defaults),

@@ -49,7 +49,7 @@ class PluginConfig(msgspec.Struct, frozen=True, rename="camel"):
     args: dict[str, Any] | None = None
 
 
-class Profile(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ProfileConfiguration(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One scheduler by name: which plugins it runs, in which order, with which args.
 
     ``percentage_of_nodes_to_score``: None follows the configuration's; 0 is a value and means adaptive.
@@ -120,6 +120,6 @@ class KubeSchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True, rena
     percentage_of_nodes_to_score: int | None
     pod_initial_backoff_seconds: int
     pod_max_backoff_seconds: int
-    profiles: tuple[Profile, ...]
+    profiles: tuple[ProfileConfiguration, ...]
     extenders: tuple[Extender, ...]
     delay_cache_until_active: bool

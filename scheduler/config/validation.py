@@ -16,7 +16,7 @@ from scheduler.config.types import (
     ClientConnection,
     KubeSchedulerConfiguration,
     LeaderElection,
-    Profile,
+    ProfileConfiguration,
 )
 from scheduler.errors import Fault
 
@@ -119,7 +119,7 @@ def _client_connection_faults(connection: ClientConnection) -> Iterator[Fault]:
         yield invalid("clientConnection.burst", connection.burst, "must be non-negative")
 
 
-def _profile_list_faults(profiles: tuple[Profile, ...]) -> Iterator[Fault]:
+def _profile_list_faults(profiles: tuple[ProfileConfiguration, ...]) -> Iterator[Fault]:
     if not profiles:
         yield required("profiles")
         return
@@ -134,7 +134,7 @@ def _profile_list_faults(profiles: tuple[Profile, ...]) -> Iterator[Fault]:
     yield from _queue_sort_faults(profiles)
 
 
-def _profile_faults(profile: Profile, path: str) -> Iterator[Fault]:
+def _profile_faults(profile: ProfileConfiguration, path: str) -> Iterator[Fault]:
     if not profile.scheduler_name:
         yield required(f"{path}.schedulerName")
     yield from validators.percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
@@ -157,7 +157,7 @@ def _removed_plugin(path: str, name: str) -> Fault:
     return invalid(path, name, detail)
 
 
-def _queue_sort_faults(profiles: tuple[Profile, ...]) -> Iterator[Fault]:
+def _queue_sort_faults(profiles: tuple[ProfileConfiguration, ...]) -> Iterator[Fault]:
     """One queue serves all profiles, so they must agree on its order."""
     first = profiles[0]
     canon = first.plugins.queue_sort

@@ -13,14 +13,15 @@ from scheduler.controller.write.events import EventRecorder
 from scheduler.controller.write.writer import Writer
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.commands import Command, RecordAttempt
-from scheduler.messages.commands import CallExtender, ReportRepairs, RunPlugin, WriteEvent
+from scheduler.messages.commands import CallExtender, ReportRepairs, RunPlugin, TellBelieved, WriteEvent
 
 log = structlog.get_logger()
 
 
 class Dispatcher:
-    """``dispatch`` never raises and never awaits. ``recorders`` are told of each attempt that is over,
-    ``report`` of repairs. With a ``shadow`` all that writes goes there, and no event is written.
+    """``dispatch`` never raises and never awaits. ``recorders`` are told of each attempt that is over, ``reconcile`` of
+    what a comparison of the cache needs and brings. With a ``shadow`` all that writes goes there, and no event is
+    written.
     """
 
     def __init__(
@@ -30,7 +31,7 @@ class Dispatcher:
         extenders: ExtenderCalls,
         plugins: PluginCalls,
         recorders: tuple[Callable[[Attempt], None], ...],
-        report: Callable[[ReportRepairs], None] = lambda _: None,
+        reconcile: Callable[[TellBelieved | ReportRepairs], None] = lambda _: None,
     ) -> None:
         self._writer = writer
         self._shadow = writer if isinstance(writer, ShadowWriter) else None
@@ -38,7 +39,7 @@ class Dispatcher:
         self._extenders = extenders
         self._plugins = plugins
         self._recorders = recorders
-        self._report = report
+        self._reconcile = reconcile
 
     def dispatch(self, command: Command) -> None:
         if isinstance(command, RecordAttempt):
@@ -56,8 +57,8 @@ class Dispatcher:
                 self._shadow.run_plugin(command)
             else:
                 self._plugins.submit(command)
-        elif isinstance(command, ReportRepairs):
-            self._report(command)
+        elif isinstance(command, TellBelieved | ReportRepairs):
+            self._reconcile(command)
         else:
             self._writer.submit(command)
 

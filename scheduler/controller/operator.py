@@ -210,6 +210,8 @@ def operator_settings() -> kopf.OperatorSettings:
     settings.watching.server_timeout = 300
     settings.watching.client_timeout = 330
     settings.watching.connect_timeout = 10
+    # kopf's pause before each list and watch, also where a server answers all of them with 410.
+    settings.watching.reconnect_backoff = 1.0
     settings.networking.request_timeout = 30
     settings.process.ultimate_exiting_timeout = None
     return settings

@@ -12,7 +12,7 @@ import structlog
 from scheduler.controller.settings import ShellSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError
-from scheduler.objects.kinds import KINDS
+from scheduler.objects.kinds import Kind, KindEntry
 
 REVIEWS_PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 REVIEWS_IN_FLIGHT = 8
@@ -45,32 +45,26 @@ class _Review(msgspec.Struct, frozen=True):
     status: _ReviewStatus = _ReviewStatus()
 
 
-WRITES = (
-    Right("", "pods", "get"),
-    Right("", "pods", "delete"),
-    Right("", "pods/binding", "create"),
-    Right("", "pods/status", "patch"),
-    Right("events.k8s.io", "events", "create", is_optional=True),
-    Right("events.k8s.io", "events", "patch", is_optional=True),
-    Right("", "persistentvolumes", "patch", is_optional=True),
-    Right("", "persistentvolumeclaims", "patch", is_optional=True),
-    Right("", "pods/eviction", "create", is_optional=True),
-)
-"""What carrying out decisions takes."""
+EVENTS = tuple(Right("events.k8s.io", "events", verb, is_optional=True) for verb in ("create", "patch"))
 
 
 def rights_needed(settings: ShellSettings) -> list[Right]:
     """Everything that the shipped ClusterRole gives (reference cycle.md §19)."""
     rights = [
-        Right(KINDS[kind].group, KINDS[kind].plural, verb) for kind in settings.kinds for verb in ("list", "watch")
+        Right(kind.entry.group, kind.entry.plural, verb, is_optional=kind.entry.is_optional)
+        for kind in settings.kinds
+        for verb in ("list", "watch")
     ]
     if not settings.is_shadow:
-        rights += WRITES
+        rights += [right for kind in settings.kinds for right in _writes(kind.entry)]
+        rights += EVENTS
     election = settings.leader_election
     if election.leader_elect:
-        group, namespace, name = "coordination.k8s.io", election.resource_namespace, election.resource_name
-        rights.append(Right(group, "leases", "create", namespace))
-        rights += [Right(group, "leases", verb, namespace, name) for verb in ("get", "update")]
+        lease, namespace = Kind.LEASE.entry, election.resource_namespace
+        rights.append(Right(lease.group, lease.plural, "create", namespace))
+        rights += [
+            Right(lease.group, lease.plural, verb, namespace, election.resource_name) for verb in ("get", "update")
+        ]
     if settings.serving.port and settings.serving.access is not None:
         rights += [
             Right("authentication.k8s.io", "tokenreviews", "create", is_optional=True),
@@ -81,11 +75,24 @@ def rights_needed(settings: ShellSettings) -> list[Right]:
             rights.append(Right("", "configmaps", "get", "kube-system", name, is_optional=True))
     options = settings.operator
     if options.enabled:
-        rights += [Right("scheduling.k8s.io", "priorityclasses", verb, is_optional=True) for verb in ("list", "watch")]
+        entry = Kind.PRIORITY_CLASS.entry
+        rights += [Right(entry.group, entry.plural, verb, is_optional=True) for verb in ("list", "watch")]
         if options.config_map_name:
             namespace = options.config_map_namespace
             rights += [Right("", "configmaps", verb, namespace, is_optional=True) for verb in ("list", "watch")]
     return rights
+
+
+def _writes(entry: KindEntry) -> list[Right]:
+    return [
+        Right(
+            entry.group,
+            f"{entry.plural}/{write.subresource}" if write.subresource else entry.plural,
+            write.verb,
+            is_optional=write.is_optional,
+        )
+        for write in entry.writes
+    ]
 
 
 async def missing_rights(client: ApiClient, rights: Iterable[Right]) -> list[Right]:

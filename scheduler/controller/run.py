@@ -15,7 +15,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import structlog
 
@@ -39,9 +39,12 @@ from scheduler.controller.rights import report_missing_rights
 from scheduler.controller.serve.authorization import guards
 from scheduler.controller.serve.certificate_upkeep import keep_up
 from scheduler.controller.serve.pages import shadow_route
+from scheduler.controller.serve.reviews import review_client
 from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.settings import ShellSettings
 from scheduler.controller.signals import StopSignals
+from scheduler.controller.tasks import Tasks
+from scheduler.controller.watch.health import silent_kinds
 from scheduler.controller.watch.reconcile import Reconciler
 from scheduler.controller.watch.reflector import Reflector, Sink
 from scheduler.controller.write.client import ApiClient
@@ -52,7 +55,7 @@ from scheduler.controller.write.requests import WriteRequests
 from scheduler.controller.write.writer import Writer
 from scheduler.engine.attempt import SCHEDULED, Attempt
 from scheduler.errors import ConfigurationError
-from scheduler.messages.commands import ReportRepairs, WriteEvent
+from scheduler.messages.commands import WriteEvent
 from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import Stimulus, Synced
 from scheduler.objects.kinds import Kind
@@ -124,6 +127,8 @@ class Shell:
             connections=256,
             timeout_seconds=connection.timeout_seconds,
         )
+        self.page_client = review_client(CredentialSource(connection, environment))
+        """For those who ask for pages: what they cause must not wait before bindings."""
         self.metrics = SchedulerMetrics()
         self.journal = Journal(settings.journal) if settings.journal is not None else None
         self.writer = self._shadow_writer() if settings.is_shadow else self._writer()
@@ -141,10 +146,21 @@ class Shell:
         self.extenders = ExtenderCalls(lambda answer: self.loop.feed_one(answer), parts.extender_ssl)
         self.plugins = PluginCalls(lambda finished: self.loop.feed_one(finished), parts.plugin_calls)
         self.refusals = KubeletRefusals(
-            self.client, lambda stimuli: self.loop.feed(stimuli), self._node_named, self.metrics.kubelet_refusals
+            self.client,
+            lambda stimuli: self.loop.feed(stimuli),
+            self._node_named,
+            self._node_count,
+            self.metrics.kubelet_refusals,
         )
         self.tracing = start_tracing(environment, self._creation_of) if settings.is_tracing else None
-        dispatcher = Dispatcher(self.writer, self.events, self.extenders, self.plugins, self._recorders(), self._report)
+        dispatcher = Dispatcher(
+            self.writer,
+            self.events,
+            self.extenders,
+            self.plugins,
+            self._recorders(),
+            lambda answer: self.reconciler.take(answer),
+        )
         self.loop = SchedulingLoop(
             parts.engine,
             dispatcher.dispatch,
@@ -152,7 +168,13 @@ class Shell:
             after_slice=self._after_slice,
         )
         self.reflectors = [
-            Reflector(kind, self.client, self._sink_of(kind), with_documents=kind in parts.kinds_sent_whole)
+            Reflector(
+                kind,
+                self.client,
+                self._sink_of(kind),
+                with_documents=kind in parts.kinds_sent_whole,
+                step=self.loop.steps.step,
+            )
             for kind in settings.kinds
         ]
         self.reconciler = Reconciler(
@@ -161,13 +183,15 @@ class Shell:
             self.loop.feed_one,
             self.metrics.repairs,
             dressed=self.refusals.dressed,
+            step=self.loop.steps.step,
         )
         for kind in settings.kinds:
             # On the page from the start: a series that begins with its first repair has no increase.
             self.metrics.repairs.child(kind.value)
         self.server = self._server()
         self.reloader = self._reloader(parts.prepare) if parts.prepare is not None else None
-        self._tasks: list[asyncio.Task[None]] = []
+        self._watch_serving()
+        self._tasks = Tasks(self._end, self.metrics.task_failures)
         self._election: Election | None = None
         self._operator: KopfOperator | None = None
         watch_shell(self.metrics, self, parts)
@@ -193,26 +217,27 @@ class Shell:
     def _start(self) -> None:
         self.writer.start()
         self.events.start()
-        self._spawn(self.loop.run(), "scheduling loop")
-        self._spawn(self._check_rights(), "rights", is_vital=False)
-        self._spawn(self.refusals.run(), "kubelets' refusals", is_vital=False)
+        self._tasks.start("scheduling loop", self.loop.run)
+        self._tasks.start("rights", self._check_rights, is_vital=False)
+        self._tasks.start("kubelets' refusals", self.refusals.run, is_vital=False)
         serving = self._settings.serving
         if serving.port and serving.certificate is not None:
-            self._spawn(keep_up(serving.certificate, self.client, serving.access), "certificate", is_vital=False)
+            upkeep = partial(keep_up, serving.certificate, self.page_client, serving.access)
+            self._tasks.start("certificate", upkeep, is_vital=False)
         if not (self._settings.delay_cache_until_active and self.token is not None):
             self._start_reflectors()
         if self.reloader is not None:
-            self._spawn(self.reloader.run(), "configuration", is_vital=False)
+            self._tasks.start("configuration", self.reloader.run, is_vital=False)
             if self._settings.configuration_file:
-                watching = self.reloader.watch(self._settings.configuration_file)
-                self._spawn(watching, "configuration file", is_vital=False)
+                watching = partial(self.reloader.watch, self._settings.configuration_file)
+                self._tasks.start("configuration file", watching, is_vital=False)
         self._start_election()
         self._start_operator()
 
     def _start_reflectors(self) -> None:
         for reflector in self.reflectors:
-            self._spawn(reflector.run(), f"reflector {reflector.kind.value}")
-        self._spawn(self._wait_for_sync(), "sync", is_vital=False)
+            self._tasks.start(f"reflector {reflector.kind.value}", reflector.run)
+        self._tasks.start("sync", self._wait_for_sync, is_vital=False)
 
     async def _wait_for_sync(self) -> None:
         """Each first list has been applied when its reflector says that it is synced: nothing is left to wait for."""
@@ -229,8 +254,8 @@ class Shell:
         self._is_synced = True
         self.loop.feed_one(Synced())
         if self._settings.reconcile_seconds > 0:
-            reconciling = self.reconciler.run(self._settings.reconcile_seconds)
-            self._spawn(reconciling, "reconciliation", is_vital=False)
+            reconciling = partial(self.reconciler.run, self._settings.reconcile_seconds)
+            self._tasks.start("reconciliation", reconciling, is_vital=False)
         log.info("Handlers synced", objects={r.kind.value: r.object_count for r in self.reflectors if r.object_count})
 
     async def _check_rights(self) -> None:
@@ -267,22 +292,6 @@ class Shell:
             Proofs(last_beat=lambda: self.loop.counts.beat, is_leading=self._leadership.is_held),
         )
         self._operator.start()
-
-    def _spawn(self, main: Any, name: str, *, is_vital: bool = True) -> None:
-        """Kept and watched: a vital task never ends, so its end is the scheduler's."""
-        task = asyncio.create_task(main, name=name)
-        self._tasks.append(task)
-
-        def ended(task: asyncio.Task[None]) -> None:
-            if task.cancelled():
-                return
-            error = task.exception()
-            if error is not None:
-                log.error("Task failed", name=name, error=f"{type(error).__name__}: {error}", exc_info=error)
-            if is_vital:
-                self._end(f"{name} ended")
-
-        task.add_done_callback(ended)
 
     # --- end ---------------------------------------------------------------------------------------------------------
 
@@ -322,9 +331,7 @@ class Shell:
         self._is_stopping = True
         if self.token is not None:
             self.token.revoke()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         await self.writer.close()
         await self.events.close()
         await self.extenders.close()
@@ -335,10 +342,11 @@ class Shell:
             await self._operator.stop()
         await self.server.close()
         await self.client.close()
+        await self.page_client.close()
         if self.tracing is not None:
             await asyncio.to_thread(self.tracing.close)
         if self.journal is not None:
-            self.journal.close()
+            await asyncio.to_thread(self.journal.close)
 
     # --- small parts -------------------------------------------------------------------------------------------------
 
@@ -378,6 +386,9 @@ class Shell:
         found = self._known(Kind.NODE, name)
         return found if isinstance(found, Node) else None
 
+    def _node_count(self) -> int:
+        return sum(len(reflector.known) for reflector in self.reflectors if reflector.kind is Kind.NODE)
+
     def _creation_of(self, pod: str) -> str | None:
         found = self._known(Kind.POD, pod)
         return found.metadata.creation_timestamp if found is not None else None
@@ -387,16 +398,15 @@ class Shell:
             return lambda stimuli: self.loop.feed(self.refusals.dress(stimuli))
         if kind is not Kind.POD:
             return self.loop.feed
-        see = self.writer.see if isinstance(self.writer, ShadowWriter) else self.refusals.see
+        shadow = self.writer
+        if not isinstance(shadow, ShadowWriter):
+            return lambda stimuli: self.loop.feed(self.refusals.dress_pods(stimuli))
 
         def feed(stimuli: Sequence[Stimulus]) -> None:
             self.loop.feed(stimuli)
-            see(stimuli)
+            shadow.see(stimuli)
 
         return feed
-
-    def _report(self, repairs: ReportRepairs) -> None:
-        self.reconciler.report(repairs)
 
     def _recorders(self) -> tuple[Callable[[Attempt], None], ...]:
         recorders: list[Callable[[Attempt], None]] = [
@@ -429,13 +439,30 @@ class Shell:
                 "leaderElection": election,
                 "shutdown": lambda: "process is shutting down" if self._is_stopping else "",
                 "sched-handler-sync": lambda: "" if self._is_synced else "handlers are not fully synchronized",
+                "watches": lambda: silent_kinds(self.reflectors),
+                "tasks": lambda: self._tasks.trouble(),
             },
             alive_checks={},
             component_config=self._settings.component_config,
             reset_metrics=self.metrics.instruments.reset,
             routes=routes,
-            guards=guards(self.client, self._settings.serving.access),
+            guards=guards(self.page_client, self._settings.serving.access),
         )
+
+    def _watch_serving(self) -> None:
+        counts, journal = self.server.connections.counts, self.journal
+        text = "Connections to the pages that were cut or refused, so that others get through."
+        self.metrics.watch_number(
+            "tandem_page_connections_cut",
+            text,
+            lambda: counts.displaced + counts.refused + counts.overdue,
+            is_counter=True,
+        )
+        if journal is not None:
+            text = "Lines of the journal that the disk did not take in time."
+            self.metrics.watch_number(
+                "tandem_journal_lines_dropped", text, lambda: journal.dropped_lines, is_counter=True
+            )
 
     def _reloader(self, prepare: Prepare) -> ConfigurationReloader:
         def taken(new: NewConfiguration) -> None:

@@ -7,30 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scheduler.controller.serve.connections import ConnectionLimits
 from scheduler.controller.serve.tls import ServingCertificate
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.references import PodReference
-from scheduler.objects.kinds import Kind
-
-READ_KINDS: tuple[Kind, ...] = (
-    Kind.NODE,
-    Kind.NAMESPACE,
-    Kind.SERVICE,
-    Kind.REPLICATION_CONTROLLER,
-    Kind.REPLICA_SET,
-    Kind.STATEFUL_SET,
-    Kind.POD_DISRUPTION_BUDGET,
-    Kind.STORAGE_CLASS,
-    Kind.PERSISTENT_VOLUME,
-    Kind.PERSISTENT_VOLUME_CLAIM,
-    Kind.CSI_NODE,
-    Kind.CSI_DRIVER,
-    Kind.CSI_STORAGE_CAPACITY,
-    Kind.VOLUME_ATTACHMENT,
-    Kind.DEVICE_CLASS,
-    Kind.POD,
-)
-"""Every kind that a decision reads; each has a reflector, and scheduling waits for all of them."""
+from scheduler.objects.kinds import READ_KINDS, Kind
 
 RECONCILE_SECONDS = 300.0
 
@@ -114,6 +95,7 @@ class ServingSettings:
     port: int = 10259
     certificate: ServingCertificate | None = None
     access: AccessSettings | None = None
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,17 @@ UNSCHEDULABLE = "unschedulable"
 ERROR = "error"
 
 
+class ExtenderFault(msgspec.Struct, frozen=True):
+    """A call of an extender that failed. ``is_skipped``: the attempt went on as if the extender were not there."""
+
+    extender: str
+    """Its name: the prefix of its URL."""
+    verb: str
+    """filter, prioritize, preempt or bind, whatever the configured path."""
+    message: str
+    is_skipped: bool
+
+
 class Attempt(msgspec.Struct, eq=False):
     """Filled in by the cycle as it goes, then handed on; later only its evidence is cut down (``attempt_memory``).
 
@@ -60,6 +71,7 @@ class Attempt(msgspec.Struct, eq=False):
     ``PreemptionEvidence``, of an attempt of long ago a ``PreemptionSummary``."""
     nomination_mode: NominationMode = NominationMode.KEEP
     rejectors: tuple[str, ...] = ()
+    extender_faults: tuple[ExtenderFault, ...] = ()
     durations: dict[str, float] = msgspec.field(default_factory=dict)
     """Extension point → seconds."""
     plugin_times: PluginTimes | None = None

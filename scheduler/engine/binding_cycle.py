@@ -17,15 +17,17 @@ from typing import Any
 import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.engine.attempt import SCHEDULED, Attempt
+from scheduler.engine.attempt import SCHEDULED, Attempt, ExtenderFault
 from scheduler.engine.commands import Command, RecordAttempt
 from scheduler.engine.deadlines import Deadlines
 from scheduler.engine.error_texts import cause_of, failed_at
 from scheduler.engine.outcome import NotPlaced, Placed
 from scheduler.engine.reservation import state_of
-from scheduler.extenders.extender import Extender, ExtenderError
+from scheduler.extenders.answers import ExtenderError
+from scheduler.extenders.extender import Extender
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
 from scheduler.framework.plugin import PreBindPlugin, PreFlight, State
+from scheduler.framework.plugin_times import timed
 from scheduler.framework.profile import Profile
 from scheduler.messages.commands import BindPod, CallExtender, PatchPodStatus, RunPlugin, WriteEvent
 from scheduler.messages.now import Now
@@ -146,11 +148,13 @@ class BindingCycles:
 
     def _pre_flight(self, binding: Binding, unconcerned: frozenset[str]) -> NotPlaced | None:
         states, pod, view = binding.states, binding.pod, self._view()
+        times = binding.attempt.plugin_times
         for plugin in binding.profile.pre_bind_plugins:
             if plugin.name in unconcerned:
                 continue
             try:
-                answer = plugin.pre_bind_pre_flight(state_of(states, plugin.name), pod, view, pod.node_name)
+                ask = timed(times, plugin.pre_bind_pre_flight, plugin.name, "PreBindPreFlight")
+                answer = ask(state_of(states, plugin.name), pod, view, pod.node_name)
             except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
                 return NotPlaced(failed_at("PreBindPreFlight", plugin.name, cause_of(error)), is_error=True)
             if isinstance(answer, Refusal):
@@ -363,6 +367,8 @@ class BindingCycles:
                 raise ExtenderError(outcome.error)
             extender.read_bind(outcome.body)
         except ExtenderError as error:
+            fault = ExtenderFault(extender.name, "bind", str(error), extender.is_ignorable)
+            binding.attempt.extender_faults += (fault,)
             if extender.is_ignorable:
                 return self._next_binder(binding, now)
             return self._fail(binding, NotPlaced(f"binding by extender {extender.name}: {error}", is_error=True), now)

@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.effects import Effect
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
@@ -33,11 +34,10 @@ from scheduler.engine.scheduling_cycle import Cycle, CycleContext, Depth, run_wi
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
 from scheduler.framework.classes.cache import ClassCache
-from scheduler.framework.plugin import Effect
-from scheduler.framework.plugin_times import TIMED_CYCLES, PluginTimes, with_times
+from scheduler.framework.plugin_times import TIMED_CYCLES, PluginTimes
 from scheduler.framework.post_filter import NominationMode
 from scheduler.framework.profile import Profile
-from scheduler.messages.commands import CallExtender, ReportRepairs, WriteEvent
+from scheduler.messages.commands import CallExtender, ReportRepairs, TellBelieved, WriteEvent
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import (
     ExtenderAnswered,
@@ -47,6 +47,7 @@ from scheduler.messages.stimuli import (
     PluginFinished,
     PodsActivated,
     Reconciled,
+    ReconciliationStarted,
     ShutdownRequested,
     Stimulus,
     Synced,
@@ -183,6 +184,7 @@ class Engine:
             ExtenderAnswered: self._extender_answered,
             PermitDecided: lambda decision, now: self.bindings.permit_decided(decision, now),
             PodsActivated: self._pods_activated,
+            ReconciliationStarted: self._reconciliation_started,
             Reconciled: self._reconciled,
             ShutdownRequested: self._shutdown,
         }
@@ -267,7 +269,6 @@ class Engine:
         )
         if self.queue.cycle % TIMED_CYCLES == 1:
             attempt.plugin_times = PluginTimes(self._context.stopwatch)
-            profile = with_times(profile, attempt.plugin_times)
         cycle = scheduling_cycle(self._context, profile, info, attempt, now)
         return self._go_on(cycle, queued, profile, attempt, None, now)
 
@@ -343,7 +344,7 @@ class Engine:
         return []
 
     def _binding_failed(self, binding: Binding, failure: NotPlaced, now: Now) -> list[Command]:
-        unreserve(self._context, binding.profile, binding.pod, binding.states)
+        unreserve(self._context, binding.profile, binding.pod, binding.states, binding.attempt.plugin_times)
         return self.failures.binding_failed(binding.queued, binding.pod, binding.attempt, failure, now)
 
     # --- stimuli ------------------------------------------------------------------------------------------------------
@@ -439,17 +440,23 @@ class Engine:
     def _activate(self, keys: Iterable[str], now: Now) -> None:
         self.queue.activate(keys, now)
 
+    def _reconciliation_started(self, _stimulus: ReconciliationStarted, now: Now) -> list[Command]:
+        self.removals.doubt(now)
+        return [TellBelieved(*self._reconciliation.believed())]
+
     def _reconciled(self, stimulus: Reconciled, now: Now) -> list[Command]:
+        repairs = self._reconciliation.mend(stimulus, now)
+        return [ReportRepairs(repairs)] if repairs else []
+
+    @property
+    def _reconciliation(self) -> Reconciliation:
         def is_busy(uid: str) -> bool:
             return self.queue.is_in_flight(uid) or self.bindings.get(uid) is not None or self.cache.is_assumed(uid)
 
         def is_ours(pod: Pod) -> bool:
             return pod.spec.scheduler_name in self.profiles
 
-        reconciliation = Reconciliation(self.cache, self.known_pods, self.handlers, self.queue, is_busy)
-        self.removals.doubt(now)
-        repairs = reconciliation.mend(stimulus.nodes, stimulus.pods, is_ours, now)
-        return [ReportRepairs(repairs)] if repairs else []
+        return Reconciliation(self.cache, self.known_pods, self.handlers, self.queue, is_busy, is_ours)
 
     def _shutdown(self, _stimulus: ShutdownRequested, now: Now) -> list[Command]:
         """Nothing more is taken. Pods that wait in Permit or PreBind give up their room; binds are settled."""
@@ -463,7 +470,7 @@ class Engine:
         for binding in self.bindings.under_way:
             if binding.state is not BindingState.BINDING:
                 self.bindings.abandon(binding)
-                unreserve(self._context, binding.profile, binding.pod, binding.states)
+                unreserve(self._context, binding.profile, binding.pod, binding.states, binding.attempt.plugin_times)
                 if self.cache.is_assumed(binding.pod.uid):
                     self.cache.forget(binding.pod.uid)
                 self.queue.done(binding.pod.uid)
@@ -471,7 +478,7 @@ class Engine:
 
     def _apply_effects(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
-            self.cache.volumes.apply(effect)
+            self.cache.apply(effect)
 
     # --- questions ----------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ same cycle. Names are camel case, times RFC 3339.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -32,6 +32,10 @@ Wishes = dict[tuple[str, str], list[str]]
 
 MOST_LISTED = 50
 """Candidates listed one by one; the count beside them is complete."""
+MAX_WAITING_LISTED = 5_000
+"""Waiting pods listed one by one; the counts beside them are complete."""
+_SLICE_SEARCHED, _SLICE_TOLD = 1_000, 32
+"""Pods looked at, and pods told, in about a millisecond."""
 MOST_NODES = 500
 """Nodes of a preview listed one by one."""
 
@@ -92,12 +96,43 @@ def pod_page(engine: Engine, key: str, now: Now, memory: PreemptionMemory | None
     return page
 
 
-def queue_page(engine: Engine) -> dict[str, Any]:
-    """Every pod that waits, in the order in which the queue would take them, and how many wait where."""
+def queue_page(engine: Engine, limit: int = MAX_WAITING_LISTED) -> dict[str, Any]:
+    """The first ``limit`` pods that wait, in the order in which the queue would take them, and how many wait where."""
+    pods: list[dict[str, Any]] = []
+    slices = queue_page_in_slices(engine, limit)
+    while True:
+        try:
+            pods += next(slices)
+        except StopIteration as end:
+            return {"counts": end.value, "pods": pods}
+
+
+def queue_page_in_slices(
+    engine: Engine, limit: int = MAX_WAITING_LISTED
+) -> Generator[list[dict[str, Any]], None, dict[str, int]]:
+    """``queue_page`` in pieces of about a millisecond: yields the pods' pages, returns the counts.
+
+    The engine may go on between two slices: pods that have left their place by then are missing.
+    """
+    searching = engine.queue.first_waiting(limit, _SLICE_SEARCHED)
+    while True:
+        try:
+            next(searching)
+        except StopIteration as end:
+            waiting: tuple[QueuedPod, ...] = end.value
+            break
+        yield []
     wishes: Wishes = {}
-    pods = [waiting_page(engine, record, place, wishes) for record, place in _waiting(engine)]
-    waiting = engine.queue.pending_counts()
-    return {"counts": {**waiting, "in flight": len(pods) - sum(waiting.values())}, "pods": pods}
+    for start in range(0, len(waiting), _SLICE_TOLD):
+        still = [record for record in waiting[start : start + _SLICE_TOLD] if engine.queue.find(record.key) is record]
+        yield [waiting_page(engine, record, engine.queue.story(record).place, wishes) for record in still]
+    trying = [(record, Place.IN_FLIGHT) for record in engine.queue.in_flight.entries if isinstance(record, QueuedPod)]
+    trying += _being_bound(engine)
+    counts = {**engine.queue.pending_counts(), "in flight": len(trying)}
+    listed = trying[: max(limit - len(waiting), 0)]
+    for start in range(0, len(listed), _SLICE_TOLD):
+        yield [waiting_page(engine, *one, wishes) for one in listed[start : start + _SLICE_TOLD]]
+    return counts
 
 
 def attempt_page(engine: Engine, attempt: Attempt) -> dict[str, Any]:
@@ -122,6 +157,11 @@ def attempt_page(engine: Engine, attempt: Attempt) -> dict[str, Any]:
         page["refusals"] = [_refused_nodes(entry) for entry in refused]
     if attempt.total:
         page["scores"] = _scores(attempt, attempt.total)
+    if attempt.extender_faults:
+        page["extenderFaults"] = [
+            {"extender": one.extender, "verb": one.verb, "message": one.message, "skipped": one.is_skipped}
+            for one in attempt.extender_faults
+        ]
     if attempt.nominated_node:
         page["nominatedNode"] = attempt.nominated_node
     if attempt.victims:
@@ -216,22 +256,6 @@ def waiting_page(engine: Engine, record: QueuedPod, place: Place, wishes: Wishes
             if (events := _events_wanted(engine, record.profile, plugin, wishes))
         ]
     return page
-
-
-def _waiting(engine: Engine) -> Iterator[tuple[QueuedPod, Place]]:
-    queue = engine.queue
-    for record in queue.active_pods():
-        yield record, Place.ACTIVE
-    for record in queue.backoff_pods():
-        yield record, Place.BACKOFF
-    for record in queue.error_backoff_pods():
-        yield record, Place.ERROR_BACKOFF
-    for record in queue.pool_pods():
-        yield record, Place.GATED if record.is_gated else Place.UNSCHEDULABLE
-    for entry in queue.in_flight.entries:
-        if isinstance(entry, QueuedPod):
-            yield entry, Place.IN_FLIGHT
-    yield from _being_bound(engine)
 
 
 def _waiting_as(engine: Engine, key: str) -> Iterator[tuple[QueuedPod, Place]]:

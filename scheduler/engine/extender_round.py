@@ -11,8 +11,10 @@ import numpy.typing as npt
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
+from scheduler.engine.attempt import Attempt, ExtenderFault
+from scheduler.extenders.answers import ExtenderError
 from scheduler.extenders.documents import Documents
-from scheduler.extenders.extender import Extender, ExtenderError
+from scheduler.extenders.extender import Extender
 from scheduler.messages.commands import CallExtender
 from scheduler.messages.status import unresolvable, unschedulable
 from scheduler.messages.stimuli import ExtenderAnswered
@@ -33,7 +35,12 @@ class ExtenderRound:
     """The extenders that one pod concerns."""
 
     def __init__(
-        self, extenders: Sequence[Extender], pod: PodInfo, new_ticket: Callable[[], int], documents: Documents
+        self,
+        extenders: Sequence[Extender],
+        pod: PodInfo,
+        attempt: Attempt,
+        new_ticket: Callable[[], int],
+        documents: Documents,
     ) -> None:
         self.filters: Sequence[Extender] = ()
         self.scorers: Sequence[Extender] = ()
@@ -44,6 +51,7 @@ class ExtenderRound:
             self.scorers = [extender for extender in interested if extender.has_prioritize]
             self.preempters = [extender for extender in interested if extender.has_preempt]
         self._pod = pod
+        self._attempt = attempt
         self._new_ticket = new_ticket
         self.documents = documents
         self._raw_pod: msgspec.Raw | None = None
@@ -67,6 +75,7 @@ class ExtenderRound:
                 (answered,) = yield (call,)
                 answer = extender.read_filter(body_of(answered), names)
             except ExtenderError as error:
+                self.note(extender, "filter", error, is_skipped=extender.is_ignorable)
                 if extender.is_ignorable:
                     continue
                 return str(error)
@@ -97,12 +106,17 @@ class ExtenderRound:
         for extender, answered in zip(self.scorers, answers, strict=True):
             try:
                 scores = extender.read_scores(body_of(answered))
-            except ExtenderError:
+            except ExtenderError as error:
+                self.note(extender, "prioritize", error, is_skipped=True)
                 continue
             for name, score in scores.items():
                 if name in place:
                     added[place[name]] += score
         return added
+
+    def note(self, extender: Extender, verb: str, error: ExtenderError, *, is_skipped: bool) -> None:
+        """Keep a failed call in the attempt's evidence: it is counted and logged with the attempt."""
+        self._attempt.extender_faults += (ExtenderFault(extender.name, verb, str(error), is_skipped),)
 
     def call(self, extender: Extender, verb: str, body: bytes) -> CallExtender:
         return CallExtender(

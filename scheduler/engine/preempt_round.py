@@ -14,8 +14,9 @@ import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.extender_round import Answers, Calls, ExtenderRound, body_of
+from scheduler.extenders.answers import ExtenderError
 from scheduler.extenders.documents import Documents
-from scheduler.extenders.extender import Extender, ExtenderError, VictimsAnswer
+from scheduler.extenders.extender import Extender, VictimsAnswer
 from scheduler.framework.post_filter import KEEP_NOMINATION, PostFilterAnswer, PostFilterContext
 from scheduler.messages.status import failure
 from scheduler.objects.kinds import Kind
@@ -48,6 +49,7 @@ def ask_about_victims(
         try:
             found = _as_answered(extender, extender.read_victims(body_of(answered)), found, context)
         except ExtenderError as error:
+            extenders.note(extender, "preempt", error, is_skipped=extender.is_ignorable)
             if not extender.is_ignorable:
                 return PostFilterAnswer(failure(f"preemption: {error}"), KEEP_NOMINATION)
     with_victims = tuple([candidate for candidate in found if candidate.victims])

@@ -6,14 +6,14 @@ were missed go through the same handlers as any event, so that the queue hears o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import UNSCHEDULABLE_TIMEOUT
 from scheduler.messages.now import Now
+from scheduler.messages.stimuli import Reconciled
 from scheduler.objects.kinds import Kind
-from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.queue.handlers import EventHandlers
 from scheduler.queue.known_pods import KnownPods
@@ -33,43 +33,54 @@ class Reconciliation:
         handlers: EventHandlers,
         queue: SchedulingQueue,
         is_busy: Callable[[str], bool],
+        is_ours: Callable[[Pod], bool],
     ) -> None:
         self._cache = cache
         self._known_pods = known_pods
         self._handlers = handlers
         self._queue = queue
         self._is_busy = is_busy
+        self._is_ours = is_ours
 
-    def mend(
-        self, nodes: Mapping[str, Node], pods: Mapping[str, Pod], is_ours: Callable[[Pod], bool], now: Now
-    ) -> tuple[Repair, ...]:
-        """``nodes`` by name and ``pods`` by UID, as they are at this moment; pods that have ended are left out."""
-        repairs = self._mend_pods(pods, now)
-        repairs += self._mend_queue(pods, is_ours, now)
-        placed = {uid: self._info_of(pod) for uid, pod in pods.items() if pod.spec.node_name}
-        deeper = self._cache.reconcile(nodes, placed)
+    def believed(self) -> tuple[Sequence[str], Sequence[str]]:
+        """The names of all nodes, and the UIDs of all pods, that are believed to be there."""
+        unknown = sorted(self._cache.pods.keys() - self._known_pods.uids)
+        return self._cache.node_names(), [*self._known_pods.uids, *unknown]
+
+    def mend(self, part: Reconciled, now: Now) -> tuple[Repair, ...]:
+        repairs = self._mend_pods(part, now)
+        repairs += self._mend_queue(part.pods, now)
+        placed = {uid: self._info_of(pod) for uid, pod in part.pods.items() if pod.spec.node_name}
+        waiting = [uid for uid, pod in part.pods.items() if not pod.spec.node_name]
+        deeper = self._cache.reconcile(part.nodes, placed, part.absent_nodes, [*part.absent_pods, *waiting])
         repairs += [(Kind.NODE if line.startswith("node ") else Kind.POD, line) for line in deeper]
         if deeper:
-            # Whatever room there is now, nobody was told of it.
+            # Whatever room there is now, no event has said so to the queue.
             self._queue.move_all(UNSCHEDULABLE_TIMEOUT, None, None, now)
         return tuple(repairs)
 
-    def _mend_pods(self, pods: Mapping[str, Pod], now: Now) -> list[Repair]:
+    def _mend_pods(self, part: Reconciled, now: Now) -> list[Repair]:
         repairs: list[Repair] = []
-        for info in [info for info in self._known_pods if info.uid not in pods]:
-            self._handlers.on_deleted(Kind.POD, info.pod, True, now)
-            repairs.append((Kind.POD, f"pod {info.key} no longer exists"))
-        for uid, pod in pods.items():
+        for uid in part.absent_pods:
+            self._mend_gone(self._known_pods.by_uid(uid), repairs, now)
+        for uid, pod in part.pods.items():
             if self._known_pods.by_uid(uid) is None:
+                # Another pod of its name can only be one whose deletion was missed.
+                self._mend_gone(self._known_pods.get(pod.key), repairs, now)
                 self._handlers.on_observed(Kind.POD, pod, now)
                 repairs.append((Kind.POD, f"pod {pod.key} was unknown"))
         return repairs
 
-    def _mend_queue(self, pods: Mapping[str, Pod], is_ours: Callable[[Pod], bool], now: Now) -> list[Repair]:
+    def _mend_gone(self, info: PodInfo | None, repairs: list[Repair], now: Now) -> None:
+        if info is not None:
+            self._handlers.on_deleted(Kind.POD, info.pod, True, now)
+            repairs.append((Kind.POD, f"pod {info.key} no longer exists"))
+
+    def _mend_queue(self, pods: Mapping[str, Pod], now: Now) -> list[Repair]:
         repairs: list[Repair] = []
         for uid, pod in pods.items():
             known = self._known_pods.by_uid(uid)
-            if known is None or known.node_name or known.is_terminating or not is_ours(pod):
+            if known is None or known.node_name or known.is_terminating or not self._is_ours(pod):
                 continue
             if self._queue.find(known.key) is None and not self._is_busy(uid):
                 self._queue.add(known, now)

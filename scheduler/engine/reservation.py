@@ -11,6 +11,7 @@ from scheduler.engine.error_texts import cause_of, failed_at
 from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
 from scheduler.framework.plugin import State, Wait
+from scheduler.framework.plugin_times import PluginTimes, timed
 from scheduler.framework.profile import Profile
 from scheduler.messages.status import Code, Refusal, Skip
 
@@ -41,13 +42,14 @@ def assume_and_reserve(
     context.cache.assume(assumed)
     context.nominator.delete(pod.uid)
     waits: dict[str, float] = {}
-    failed = _reserve(context, profile, assumed, states, unconcerned)
+    times = attempt.plugin_times
+    failed = _reserve(context, profile, assumed, states, unconcerned, times)
     lap("Reserve")
     if failed is None:
-        failed = _permit(context, profile, assumed, states, unconcerned, waits)
+        failed = _permit(context, profile, assumed, states, unconcerned, waits, times)
         lap("Permit")
     if failed is not None:
-        unreserve(context, profile, assumed, states)
+        unreserve(context, profile, assumed, states, times)
         context.cache.forget(pod.uid)
         return failed
     attempt.node = node
@@ -55,14 +57,21 @@ def assume_and_reserve(
 
 
 def _reserve(
-    context: CycleContext, profile: Profile, assumed: PodInfo, states: States, unconcerned: frozenset[str]
+    context: CycleContext,
+    profile: Profile,
+    assumed: PodInfo,
+    states: States,
+    unconcerned: frozenset[str],
+    times: PluginTimes | None,
 ) -> NotPlaced | None:
     view, node = context.cache.view, assumed.node_name
     for plugin in profile.reserve_plugins:
         if plugin.name in unconcerned:
             continue
         try:
-            answer = plugin.reserve(state_of(states, plugin.name), assumed, view, node)
+            answer = timed(times, plugin.reserve, plugin.name, "Reserve")(
+                state_of(states, plugin.name), assumed, view, node
+            )
             if not isinstance(answer, Refusal):
                 if answer:
                     context.apply_effects(answer)
@@ -80,12 +89,14 @@ def _permit(
     states: States,
     unconcerned: frozenset[str],
     waits: dict[str, float],
+    times: PluginTimes | None,
 ) -> NotPlaced | None:
     for plugin in profile.permit_plugins:
         if plugin.name in unconcerned:
             continue
         try:
-            verdict = plugin.permit(state_of(states, plugin.name), assumed, context.cache.view, assumed.node_name)
+            ask = timed(times, plugin.permit, plugin.name, "Permit")
+            verdict = ask(state_of(states, plugin.name), assumed, context.cache.view, assumed.node_name)
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
             return NotPlaced(failed_at("Permit", plugin.name, cause_of(error)), is_error=True)
         if isinstance(verdict, Refusal):
@@ -95,16 +106,17 @@ def _permit(
     return None
 
 
-def unreserve(context: CycleContext, profile: Profile, assumed: PodInfo, states: States) -> None:
+def unreserve(
+    context: CycleContext, profile: Profile, assumed: PodInfo, states: States, times: PluginTimes | None
+) -> None:
     """Ask every reserve plugin, in reverse order, to take back what it set aside; also those that never ran.
 
     One that raises does not keep the others from it.
     """
     for plugin in reversed(profile.reserve_plugins):
         try:
-            context.apply_effects(
-                plugin.unreserve(state_of(states, plugin.name), assumed, context.cache.view, assumed.node_name)
-            )
+            ask = timed(times, plugin.unreserve, plugin.name, "Unreserve")
+            context.apply_effects(ask(state_of(states, plugin.name), assumed, context.cache.view, assumed.node_name))
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
             context.report(f"{assumed.key}: {failed_at('Unreserve', plugin.name, cause_of(error))}")
 

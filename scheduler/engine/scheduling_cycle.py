@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.effects import Effect
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.row_journal import RowJournal
@@ -43,13 +44,14 @@ from scheduler.engine.sampling import nodes_to_find, take_sample
 from scheduler.errors import PluginError
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
-from scheduler.framework.classes.cache import ClassCache, Fragments, PodClass
-from scheduler.framework.classes.filters import FITS, OUTSIDE, ClassFilters
+from scheduler.framework.classes.cache import ClassCache, PodClass
+from scheduler.framework.classes.filters import ClassFilters
+from scheduler.framework.classes.first_refusals import FITS, OUTSIDE
 from scheduler.framework.classes.nominated_overlay import NominatedOverlay
+from scheduler.framework.classes.run import ClassRun
 from scheduler.framework.classes.scores import ClassScores
 from scheduler.framework.diagnosis import NOT_LOOKED_AT, Diagnosis, fit_error_text, outside_node_set
 from scheduler.framework.node_filter import filter_with_nominated, rivals
-from scheduler.framework.plugin import Effect
 from scheduler.framework.pre_score import run_pre_score_only
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
@@ -116,9 +118,6 @@ def scheduling_cycle(
     except Exception as error:  # noqa: BLE001 - our own fault: this pod waits for its back-off, all others go on
         context.report(f"{pod.key}: the attempt broke off: {error!r}")
         return NotPlaced(cause_of(error), is_error=True)
-    finally:
-        if attempt.plugin_times is not None:
-            attempt.plugin_times.stop()
 
 
 def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now, depth: Depth) -> Cycle:
@@ -128,16 +127,15 @@ def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
         return NotPlaced(NO_NODES)
 
     clock = _Laps(context.stopwatch, attempt)
-    extenders = ExtenderRound(context.extenders, pod, context.new_ticket, context.documents)
+    extenders = ExtenderRound(context.extenders, pod, attempt, context.new_ticket, context.documents)
     pod_class, fragments = context.classes.find(profile, pod, view)
     if extenders.is_needed:
         # Answers are awaited while the live state goes on: this cycle keeps to one picture, and to answers of its own.
         view, journal, pod_class = view.frozen(), RowJournal(), PodClass(profile, pod_class.unconcerned)
-    attempt.was_class_known = pod_class.uses > 1
+    attempt.was_class_known = pod_class.is_known
     filters = pod_class.filters
-    if attempt.plugin_times is not None:
-        attempt.plugin_times.start(filters, pod_class.scores)
-    filters.refresh_pre_filters(pod, fragments, view)
+    run = ClassRun(pod, fragments, view, journal, attempt.plugin_times)
+    filters.refresh_pre_filters(run)
     attempt.evaluated = filters.evaluated
     clock.lap("PreFilter")
     if filters.pre_refusal is not None:
@@ -153,8 +151,8 @@ def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
     if depth is not Depth.EXPLAIN and pod.pod.status.nominated_node_name:
         feasible = yield from _nominated_node(context, profile, pod, view, filters, extenders, attempt)
     if feasible is None:
-        filters.refresh_rows(pod, view, journal)
-        feasible = _fitting(context, profile, pod, view, journal, pod_class, attempt)
+        filters.refresh_rows(run)
+        feasible = _fitting(context, profile, run, pod_class, attempt)
         error = filters.error() or _error_among(feasible.refusals.values())
         if error is not None:
             return NotPlaced(failed_at("Filter", error.plugin, error.message), is_error=True)
@@ -174,11 +172,11 @@ def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
     if len(feasible.rows) == 1 and depth is not Depth.EXPLAIN:
         row = int(feasible.rows[0])
     else:
-        _score(profile, pod, pod_class, fragments, view, journal, feasible, attempt)
+        _score(profile, run, pod_class, feasible, attempt)
         if feasible.is_whole_class and not extenders.scorers and depth is not Depth.EXPLAIN:
             row = _best_of_class(context, view, pod_class.scores, attempt)
         else:
-            row = yield from _best_of_some(context, pod, view, pod_class.scores, feasible.rows, extenders, attempt)
+            row = yield from _best_of_some(context, run, pod_class.scores, feasible.rows, extenders, attempt)
         clock.lap("Score")
     node = view.table.names[row]
     if depth is not Depth.DECIDE:
@@ -261,16 +259,15 @@ def _refused_where_nominated(
 def _fitting(
     context: CycleContext,
     profile: Profile,
-    pod: PodInfo,
-    view: View,
-    journal: RowJournal,
+    run: ClassRun,
     pod_class: PodClass,
     attempt: Attempt,
 ) -> Feasible:
+    view = run.view
     filters = pod_class.filters
     feasible = Feasible(filters.feasible_rows, is_whole_class=True)
     if len(context.nominator.nodes):
-        feasible.refusals = _refused_beside_nominated(context, profile, pod, view, journal, pod_class)
+        feasible.refusals = _refused_beside_nominated(context, profile, run, pod_class)
         refused = np.fromiter(feasible.refusals, np.int64, len(feasible.refusals))
         lost = refused[filters.codes[refused] == FITS]
         if len(lost):
@@ -300,12 +297,13 @@ def _fitting(
 
 
 def _refused_beside_nominated(
-    context: CycleContext, profile: Profile, pod: PodInfo, view: View, journal: RowJournal, pod_class: PodClass
+    context: CycleContext, profile: Profile, run: ClassRun, pod_class: PodClass
 ) -> dict[int, Refusal]:
-    overlay = pod_class.overlays.get(pod.priority)
+    priority = run.pod.priority
+    overlay = pod_class.overlays.get(priority)
     if overlay is None:
-        overlay = pod_class.overlays[pod.priority] = NominatedOverlay(profile.filter_plugins)
-    return overlay.refusals(pod, pod_class.filters, view, journal, context.nominator)
+        overlay = pod_class.overlays[priority] = NominatedOverlay(profile.filter_plugins)
+    return overlay.refusals(run, pod_class.filters, context.nominator)
 
 
 def _error_among(refusals: Collection[Refusal]) -> Refusal | None:
@@ -410,20 +408,17 @@ def _no_fit(
 
 def _score(
     profile: Profile,
-    pod: PodInfo,
+    run: ClassRun,
     pod_class: PodClass,
-    fragments: Fragments,
-    view: View,
-    journal: RowJournal,
     feasible: Feasible,
     attempt: Attempt,
 ) -> None:
     """Bring the class's scores up to date."""
     scores = pod_class.scores
     only_pre_scored = None
-    if profile.pre_score_only_plugins:
-        only_pre_scored = run_pre_score_only(profile, pod, view, feasible.rows, attempt.plugin_times)
-    scores.refresh(pod, fragments, view, journal, pod_class.filters)
+    if profile.pre_score_only_plugins and profile.score_plugins:
+        only_pre_scored = run_pre_score_only(profile.pre_score_only_plugins, run, feasible.rows)
+    scores.refresh(run, pod_class.filters.first)
     attempt.evaluated_scores = scores.evaluated | only_pre_scored if only_pre_scored else scores.evaluated
 
 
@@ -438,15 +433,15 @@ def _best_of_class(context: CycleContext, view: View, scores: ClassScores, attem
 
 def _best_of_some(
     context: CycleContext,
-    pod: PodInfo,
-    view: View,
+    run: ClassRun,
     scores: ClassScores,
     rows: npt.NDArray[np.int64],
     extenders: ExtenderRound,
     attempt: Attempt,
 ) -> Generator[Calls, Answers, int]:
     """The row, among these; what each of them scores is kept."""
-    totals, shares = scores.rank(pod, view, rows)
+    view = run.view
+    totals, shares = scores.rank(run, rows)
     names = [view.table.names[row] for row in rows.tolist()]
     attempt.scores = {plugin: dict(zip(names, share.tolist(), strict=True)) for plugin, share in shares.items()}
     if extenders.scorers:

@@ -13,7 +13,18 @@ from typing import Any
 import msgspec
 
 from scheduler.config.types import Extender as ExtenderConfiguration
-from scheduler.errors import SchedulerError
+from scheduler.extenders.answers import (
+    LIST,
+    NAMES,
+    NODES,
+    OBJECT,
+    TEXTS,
+    ExtenderError,
+    Fields,
+    NamedItem,
+    decode,
+    shortened,
+)
 from scheduler.objects.pod import Pod
 
 MAX_EXTENDER_PRIORITY = 10
@@ -21,12 +32,8 @@ MAX_EXTENDER_PRIORITY = 10
 SCORE_FACTOR = 100 // MAX_EXTENDER_PRIORITY
 
 
-MOST_OF_A_SCORE = 2**48
+MAX_SCORE = 2**48
 """A weighted score beyond this (either way) is an error: sums must stay within int64."""
-
-
-class ExtenderError(SchedulerError):
-    """An extender failed, or answered what it must not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,28 +134,25 @@ class Extender:
 
     def read_filter(self, body: bytes, sent: Sequence[str]) -> FilterAnswer:
         """Raises ExtenderError. Node objects in the answer are read for their names only: ours are kept."""
-        answer = _object(body, self.name)
-        if answer.get("error"):
-            raise ExtenderError(str(answer["error"]))
+        answer = Fields(body, self.name, may_be_null=False)
+        if error := answer.text("error"):
+            raise ExtenderError(error)
         known = set(sent)
-        listed = answer.get("nodenames")
+        listed = answer.of("nodenames", NAMES, "what is not a list of names")
+        passed: list[str] = []
         if self.configuration.node_cache_capable and listed is not None:
-            passed = [str(name) for name in _list(listed, self.name)]
+            passed = [name or "" for name in listed]
             for name in passed:
                 if name not in known:
                     raise ExtenderError(
-                        f'extender "{self.name}" claims a filtered node "{name}" '
+                        f'extender "{self.name}" claims a filtered node "{shortened(name)}" '
                         "which is not found in the input node list"
                     )
-        elif answer.get("nodes") is not None:
-            items = _lowered(answer["nodes"]).get("items") or ()
-            passed = [name for name in map(_name_of, _list(items, self.name)) if name in known]
-        else:
-            passed = []
-        unresolvable = _texts(answer.get("failedandunresolvablenodes"), known)
-        failed = {
-            name: text for name, text in _texts(answer.get("failednodes"), known).items() if name not in unresolvable
-        }
+        elif (nodes := answer.object("nodes")) is not None:
+            items = nodes.of("items", NODES, "what is not a list of nodes") or ()
+            passed = [name for name in map(_name_of, items) if name in known]
+        unresolvable = _texts(answer, "failedandunresolvablenodes", known)
+        failed = {name: text for name, text in _texts(answer, "failednodes", known).items() if name not in unresolvable}
         return FilterAnswer(tuple(dict.fromkeys(passed)), failed, unresolvable)
 
     def read_scores(self, body: bytes) -> dict[str, int]:
@@ -157,32 +161,30 @@ class Extender:
         Raises ExtenderError.
         """
         scores: dict[str, int] = {}
-        for entry in _list(_decoded(body, self.name) or [], self.name):
-            item = _lowered(entry)
-            host = str(item.get("host", ""))
-            score = _whole(item.get("score"), self.name)
+        for entry in decode(LIST, body, self.name, "what is not a list of scores") or ():
+            item = Fields(entry, self.name)
+            host, score = item.text("host"), item.whole("score")
             total = scores.get(host, 0) + score * self.configuration.weight * SCORE_FACTOR
-            if abs(total) > MOST_OF_A_SCORE:
+            if abs(total) > MAX_SCORE:
                 raise ExtenderError(f'extender "{self.name}" answers a score that is out of range: {score}')
             scores[host] = total
         return scores
 
     def read_bind(self, body: bytes) -> None:
         """Raises ExtenderError unless the extender says that it has bound the pod."""
-        error = _object(body, self.name).get("error")
-        if error:
-            raise ExtenderError(str(error))
+        if error := Fields(body, self.name, may_be_null=False).text("error"):
+            raise ExtenderError(error)
 
     def read_victims(self, body: bytes) -> dict[str, VictimsAnswer]:
         """Node → its victims. Raises ExtenderError."""
-        nodes = _object(body, self.name).get("nodenametometavictims") or {}
-        if not isinstance(nodes, dict):
-            raise ExtenderError(f'extender "{self.name}" answers victims that are not a map of nodes')
+        answer = Fields(body, self.name, may_be_null=False)
+        nodes = answer.of("nodenametometavictims", OBJECT, "victims that are not a map of nodes") or {}
         answers: dict[str, VictimsAnswer] = {}
         for node, value in nodes.items():
-            victims = _lowered(value or {})
-            uids = tuple(str(_lowered(pod).get("uid", "")) for pod in _list(victims.get("pods") or [], self.name))
-            answers[str(node)] = VictimsAnswer(uids, _whole(victims.get("numpdbviolations"), self.name))
+            victims = Fields(value, self.name)
+            pods = victims.of("pods", LIST, "what is not a list of pods") or ()
+            uids = tuple(Fields(pod, self.name).text("uid") for pod in pods)
+            answers[node] = VictimsAnswer(uids, victims.whole("numpdbviolations"))
         return answers
 
 
@@ -196,45 +198,11 @@ def asking_order(configurations: Sequence[ExtenderConfiguration]) -> list[int]:
     return sorted(range(len(configurations)), key=lambda place: configurations[place].ignorable)
 
 
-def _decoded(body: bytes, name: str) -> Any:
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ExtenderError(f'extender "{name}" answers what is not JSON: {error}') from error
+def _name_of(item: NamedItem | None) -> str:
+    return (item.metadata.name or "") if item is not None and item.metadata is not None else ""
 
 
-def _object(body: bytes, name: str) -> dict[str, Any]:
-    value = _decoded(body, name)
-    if not isinstance(value, dict):
-        raise ExtenderError(f'extender "{name}" answers what is not a JSON object')
-    return _lowered(value)
-
-
-def _lowered(value: Any) -> dict[str, Any]:
-    """Keys in lower case: Go decodes them in any case, so extenders in the field write them in any case."""
-    return {str(key).lower(): item for key, item in value.items()} if isinstance(value, dict) else {}
-
-
-def _list(value: Any, name: str) -> Sequence[Any]:
-    if not isinstance(value, list | tuple):
-        raise ExtenderError(f'extender "{name}" answers what is not a list where one belongs')
-    return value
-
-
-def _whole(value: Any, name: str) -> int:
-    """An integer; absent counts as 0, as Go decodes it."""
-    if value is None:
-        return 0
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ExtenderError(f'extender "{name}" answers what is not a whole number: {value!r}')
-    return value
-
-
-def _name_of(item: Any) -> str:
-    metadata = item.get("metadata") if isinstance(item, dict) else None
-    return str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
-
-
-def _texts(value: Any, known: set[str]) -> dict[str, str]:
+def _texts(answer: Fields, field: str, known: set[str]) -> dict[str, str]:
     """Names that were not sent are ignored: they are none of this pod's nodes."""
-    return {str(name): str(text) for name, text in value.items() if name in known} if isinstance(value, dict) else {}
+    texts = answer.of(field, TEXTS, "what is not a map of nodes to texts") or {}
+    return {name: shortened(text) for name, text in texts.items() if name in known}

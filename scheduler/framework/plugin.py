@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Flag, auto
+from enum import Enum, Flag, auto
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.effects import Effect
 from scheduler.framework.events import DEFAULT_REGISTRATIONS, EventRegistration
 from scheduler.messages.status import Refusal, Skip
 
@@ -48,6 +49,18 @@ class Reads(Flag):
     """Scores depend on which rows are feasible (a domain count, say), beyond what ``normalize`` does with them."""
     UNDECLARED = auto()
     """Nobody knows: never shared between pods."""
+
+
+class FragmentReads(Enum):
+    """What a plugin's fragment of a pod depends on."""
+
+    TEMPLATE = auto()
+    """Not on the pod's name, UID, resourceVersion or status, nor on the cluster: asked once a template."""
+    POD = auto()
+    """On the pod alone, its name and status included."""
+    CLUSTER = auto()
+    """On the template and on the cluster (on interned terms, say): asked each time, or while ``fragment_stamp`` stays
+    equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +125,7 @@ class Plugin:
     Args: ClassVar[type[msgspec.Struct] | None] = None
     """The Struct of the plugin's arguments; None = takes none."""
     reads: ClassVar[Reads] = Reads.UNDECLARED
-    fragment_reads_cluster: ClassVar[bool] = False
-    """The fragment depends on the cluster too (on interned terms, say): it is asked for anew in each attempt."""
+    fragment_reads: ClassVar[FragmentReads] = FragmentReads.POD
 
     def __init__(self, args: Any = None) -> None:
         self.args = args
@@ -126,7 +138,7 @@ class Plugin:
     def fragment(self, pod: PodInfo, view: View) -> Hashable:
         """Just what the plugin's answers depend on of the pod. Only asked when ``reads`` is declared.
 
-        May look at all of the pod but its name, UID, resourceVersion and status: pods made from one template share it.
+        May look at what ``fragment_reads`` says.
         """
         raise NotImplementedError
 
@@ -134,13 +146,13 @@ class Plugin:
         """Whether the plugin may have anything to say about the pod. False promises a Skip from PreFilter and PreScore,
         and nothing to reserve, permit or do before binding.
 
-        For plugins that declare nothing: pods that they do not concern go without them. May look at what ``fragment``
-        may look at.
+        For plugins that declare nothing: pods that they do not concern go without them. May look at all of the pod but
+        its name, UID, resourceVersion and status: it is asked once for all pods made from one template.
         """
         return True
 
     def fragment_stamp(self, view: View) -> Hashable | None:
-        """For ``fragment_reads_cluster``: equal stamps promise equal fragments for pods of one template; None promises
+        """For ``FragmentReads.CLUSTER``: equal stamps promise equal fragments for pods of one template; None promises
         nothing."""
         return None
 
@@ -229,14 +241,6 @@ class NormalizePlugin(ScorePlugin):
     def normalize(self, state: State, scores: Scores, view: View, rows: Rows) -> Scores:
         """Raw scores of all feasible rows to 0..100. Equal raw scores must come out equal."""
         raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """A change that Reserve asks the engine for: ``kind`` names who applies it, ``subject`` what it is about."""
-
-    kind: str
-    subject: Any
 
 
 class ReservePlugin(Plugin):

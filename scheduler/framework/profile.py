@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from scheduler.config.args import args_path, decode_args
 from scheduler.config.plugin_sets import expand
 from scheduler.config.points import Point
-from scheduler.config.types import Profile as ProfileConfiguration
+from scheduler.config.types import ProfileConfiguration
 from scheduler.errors import ConfigurationError, Fault
-from scheduler.framework.classes.cache import declares_fragment
 from scheduler.framework.plugin import (
     BindPlugin,
     FilterPlugin,
+    FragmentReads,
     PermitPlugin,
     Plugin,
     PostBindPlugin,
@@ -26,6 +26,7 @@ from scheduler.framework.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
+from scheduler.framework.traits import traits_of
 
 POINT_TYPES: dict[Point, type[Plugin]] = {
     Point.PRE_ENQUEUE: PreEnqueuePlugin,
@@ -70,7 +71,7 @@ class Profile:
     choosy_plugins: tuple[Plugin, ...]
     """Plugins that declare nothing, but say which pods concern them."""
     cluster_fragment_plugins: tuple[Plugin, ...]
-    """Plugins whose fragment depends on more than that, asked anew for each attempt."""
+    """Plugins whose fragment depends on more than that, asked for each attempt."""
     pre_score_only_plugins: tuple[PreScorePlugin, ...] = ()
     """PreScore plugins that do not score here. Their states serve nobody, but they may fail."""
 
@@ -109,7 +110,7 @@ def build_profile(configuration: ProfileConfiguration, registry: Registry, index
         for plugin in in_order
         if isinstance(plugin, PreFilterPlugin | FilterPlugin | PreScorePlugin | ScorePlugin)
     ]
-    declared = [plugin for plugin in deciding if declares_fragment(plugin)]
+    declared = [plugin for plugin in deciding if traits_of(plugin).is_declared]
     return Profile(
         scheduler_name=configuration.scheduler_name,
         percentage_of_nodes_to_score=configuration.percentage_of_nodes_to_score,
@@ -125,23 +126,17 @@ def build_profile(configuration: ProfileConfiguration, registry: Registry, index
         pre_bind_plugins=at(Point.PRE_BIND),  # type: ignore[arg-type]
         bind_plugins=at(Point.BIND),  # type: ignore[arg-type]
         post_bind_plugins=at(Point.POST_BIND),  # type: ignore[arg-type]
-        static_fragment_plugins=tuple(plugin for plugin in declared if _goes_by_template(plugin)),
+        static_fragment_plugins=tuple(plugin for plugin in declared if plugin.fragment_reads is FragmentReads.TEMPLATE),
         choosy_plugins=tuple(
             plugin
             for plugin in deciding
-            if not declares_fragment(plugin) and type(plugin).concerns is not Plugin.concerns
+            if not traits_of(plugin).is_declared and type(plugin).concerns is not Plugin.concerns
         ),
-        cluster_fragment_plugins=tuple(plugin for plugin in declared if not _goes_by_template(plugin)),
+        cluster_fragment_plugins=tuple(
+            plugin for plugin in declared if plugin.fragment_reads is not FragmentReads.TEMPLATE
+        ),
         pre_score_only_plugins=tuple(plugin for plugin in at(Point.PRE_SCORE) if plugin.name not in weights),  # type: ignore[misc]
     )
-
-
-def _goes_by_template(plugin: Plugin) -> bool:
-    """The fragment is the same for all pods made from one template (see ``cluster/pod_template.py``).
-
-    That holds for the built-in plugins; one from outside may well look at a pod's name or status.
-    """
-    return not plugin.fragment_reads_cluster and type(plugin).__module__.startswith("scheduler.plugins.")
 
 
 def _make(

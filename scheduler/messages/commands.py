@@ -5,6 +5,7 @@ The engine adds one of its own, ``RecordAttempt`` (``engine/commands.py``), whic
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -101,6 +102,13 @@ class CallExtender(msgspec.Struct, frozen=True):
     """The pod and the node, where the extender is asked to bind."""
 
 
+class TellBelieved(msgspec.Struct, frozen=True):
+    """The names of all nodes and the UIDs of all pods that are believed to be there, for a comparison."""
+
+    nodes: Sequence[str]
+    pods: Sequence[str]
+
+
 class ReportRepairs(msgspec.Struct, frozen=True):
     """The cache was not what the API server says: for logs and metrics. By kind, a line each."""
 
@@ -116,5 +124,6 @@ BaseCommand = (
     | WriteEvent
     | RunPlugin
     | CallExtender
+    | TellBelieved
     | ReportRepairs
 )

@@ -86,12 +86,19 @@ class PodsActivated(msgspec.Struct, frozen=True):
     keys: Sequence[str]
 
 
+class ReconciliationStarted(msgspec.Struct, frozen=True):
+    """What is believed will be compared with what there is, in parts. Answered with TellBelieved."""
+
+
 class Reconciled(msgspec.Struct, frozen=True):
-    """All nodes (by name) and all pods (by UID) that there are at this moment, to be compared with what is believed.
-    Answered with ReportRepairs where something differed."""
+    """A part of what there is at this moment, to be compared with what is believed: some of the nodes (by name) and of
+    the pods that have not ended (by UID), and names and UIDs of which there are none. Answered with ReportRepairs where
+    something differed. In parts, since all of a large cluster at once would be a long step."""
 
     nodes: Mapping[str, Node]
     pods: Mapping[str, Pod]
+    absent_nodes: Sequence[str] = ()
+    absent_pods: Sequence[str] = ()
 
 
 class ShutdownRequested(msgspec.Struct, frozen=True):
@@ -108,6 +115,7 @@ Stimulus = (
     | ExtenderAnswered
     | PermitDecided
     | PodsActivated
+    | ReconciliationStarted
     | Reconciled
     | ShutdownRequested
 )

@@ -1,9 +1,9 @@
-"""Every kind that is read: its type, its place in the API, and its decoder."""
+"""Every kind that is read, declared once: type, path, reader, writes, events, and how an API server serves it."""
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Any, TypeVar, cast
+from enum import Enum, StrEnum
+from typing import Any, Final, Self, TypeVar, cast
 
 import msgspec
 
@@ -17,6 +17,7 @@ from scheduler.objects.owners import ReplicaSet, ReplicationController, Service,
 from scheduler.objects.pod import Pod
 from scheduler.objects.priority_class import PriorityClass
 from scheduler.objects.resource_claims import DeviceClass
+from scheduler.objects.salvage import DECODER_ERRORS, identity_in, reason_of
 from scheduler.objects.storage import (
     CSIDriver,
     CSINode,
@@ -30,47 +31,76 @@ from scheduler.objects.storage import (
 AnyObject = TypeVar("AnyObject", bound=ApiObject)
 
 
-class Kind(StrEnum):
-    """The value is the lower-case plural, as in URLs."""
+class Reader(Enum):
+    """What reads the objects of a kind."""
 
-    POD = "pods"
-    NODE = "nodes"
-    NAMESPACE = "namespaces"
-    POD_DISRUPTION_BUDGET = "poddisruptionbudgets"
-    SERVICE = "services"
-    REPLICATION_CONTROLLER = "replicationcontrollers"
-    REPLICA_SET = "replicasets"
-    STATEFUL_SET = "statefulsets"
-    PERSISTENT_VOLUME = "persistentvolumes"
-    PERSISTENT_VOLUME_CLAIM = "persistentvolumeclaims"
-    STORAGE_CLASS = "storageclasses"
-    CSI_NODE = "csinodes"
-    CSI_DRIVER = "csidrivers"
-    CSI_STORAGE_CAPACITY = "csistoragecapacities"
-    VOLUME_ATTACHMENT = "volumeattachments"
-    DEVICE_CLASS = "deviceclasses"
-    PRIORITY_CLASS = "priorityclasses"
-    LEASE = "leases"
+    DECISIONS = "decisions"
+    """The scheduler itself: a reflector lists and watches them, and scheduling waits for the first list."""
+    OPERATOR = "operator"
+    """The operator around it; scheduling goes on without."""
+    ELECTION = "election"
+    """Leader election reads and writes one object of its own."""
+
+
+class Write(msgspec.Struct, frozen=True):
+    """A request that carrying out decisions takes, as RBAC names it."""
+
+    verb: str
+    subresource: str = ""
+    is_optional: bool = False
+    """Scheduling goes on without it."""
+
+
+class Served(msgspec.Struct, frozen=True, kw_only=True):
+    """How an API server serves the kind, as far as clients can see it. Read by the embedded one."""
+
+    short_names: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+    categories: tuple[str, ...] = ()
+    generations: bool = False
+    """A change of the specification raises metadata.generation."""
+    returns_deleted: bool = False
+    """A DELETE that removed the object answers with the object, not with a Status."""
+    upserts: bool = False
+    """PUT creates an absent object."""
 
 
 class KindEntry(msgspec.Struct, frozen=True):
-    """Where a kind is found. `name` is as in `Pod`; `group` is "" for the core API; `api_version` as in `apps/v1`."""
+    """One kind. ``group`` is "" for the core API; ``plural`` is lower-case, as in URLs."""
 
-    kind: Kind
     type: type[ApiObject]
-    name: str
-    group: str
-    version: str
     plural: str
-    namespaced: bool
+    group: str = ""
+    version: str = "v1"
+    namespaced: bool = True
+    reader: Reader = Reader.DECISIONS
+    has_events: bool = False
+    """Its changes may wake waiting pods, as events of the resource named ``event_resource``; those of pods and nodes
+    have rules of their own (``queue/cluster_events.py``)."""
+    is_optional: bool = False
+    """An API server may do without the kind, and then there are no such objects."""
+    writes: tuple[Write, ...] = ()
+    served: Served = Served()
+
+    @property
+    def name(self) -> str:
+        """As in ``Pod``."""
+        return self.type.__name__
 
     @property
     def api_version(self) -> str:
+        """As in ``apps/v1``."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
+    def event_resource(self) -> str:
+        """The name that kube-scheduler's events have for it, as in ``storage.k8s.io/CSINode``."""
+        return f"{self.group}/{self.name}" if self.group else self.name
+
+    @property
     def root(self) -> str:
-        """The path that the kind's paths start with, such as `/api/v1` or `/apis/apps/v1`."""
+        """The path that the kind's paths start with, such as ``/api/v1`` or ``/apis/apps/v1``."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     def collection_path(self, namespace: str = "") -> str:
@@ -81,43 +111,121 @@ class KindEntry(msgspec.Struct, frozen=True):
         return f"{self.collection_path(namespace)}/{name}"
 
 
-def _entry(kind: Kind, type_: type[ApiObject], group: str, *, namespaced: bool) -> tuple[Kind, KindEntry]:
-    return kind, KindEntry(kind, type_, type_.__name__, group, "v1", kind.value, namespaced)
+_STATUS: Final = ("status",)
+_SCALED: Final = ("scale", "status")
+_ALL: Final = ("all",)
 
 
-KINDS: dict[Kind, KindEntry] = dict(
-    (
-        _entry(Kind.POD, Pod, "", namespaced=True),
-        _entry(Kind.NODE, Node, "", namespaced=False),
-        _entry(Kind.NAMESPACE, Namespace, "", namespaced=False),
-        _entry(Kind.POD_DISRUPTION_BUDGET, PodDisruptionBudget, "policy", namespaced=True),
-        _entry(Kind.SERVICE, Service, "", namespaced=True),
-        _entry(Kind.REPLICATION_CONTROLLER, ReplicationController, "", namespaced=True),
-        _entry(Kind.REPLICA_SET, ReplicaSet, "apps", namespaced=True),
-        _entry(Kind.STATEFUL_SET, StatefulSet, "apps", namespaced=True),
-        _entry(Kind.PERSISTENT_VOLUME, PersistentVolume, "", namespaced=False),
-        _entry(Kind.PERSISTENT_VOLUME_CLAIM, PersistentVolumeClaim, "", namespaced=True),
-        _entry(Kind.STORAGE_CLASS, StorageClass, "storage.k8s.io", namespaced=False),
-        _entry(Kind.CSI_NODE, CSINode, "storage.k8s.io", namespaced=False),
-        _entry(Kind.CSI_DRIVER, CSIDriver, "storage.k8s.io", namespaced=False),
-        _entry(Kind.CSI_STORAGE_CAPACITY, CSIStorageCapacity, "storage.k8s.io", namespaced=True),
-        _entry(Kind.VOLUME_ATTACHMENT, VolumeAttachment, "storage.k8s.io", namespaced=False),
-        _entry(Kind.DEVICE_CLASS, DeviceClass, "resource.k8s.io", namespaced=False),
-        _entry(Kind.PRIORITY_CLASS, PriorityClass, "scheduling.k8s.io", namespaced=False),
-        _entry(Kind.LEASE, Lease, "coordination.k8s.io", namespaced=True),
-    )
-)
+class Kind(StrEnum):
+    """Every kind that is read, declared once: ``Kind.POD.entry``. The value is the plural.
 
-_DECODERS: dict[Kind, msgspec.json.Decoder[Any]] = {k: msgspec.json.Decoder(e.type) for k, e in KINDS.items()}
-_KIND_OF: dict[type[ApiObject], Kind] = {entry.type: kind for kind, entry in KINDS.items()}
-_NAME_ONLY = msgspec.json.Decoder(ApiObject)
+    Reflectors, rights, roles, events and the embedded API server follow from these entries. They are in the order of
+    the first lists: pods come last, when all that their placement depends on is known.
+    """
+
+    entry: KindEntry
+
+    def __new__(cls, entry: KindEntry) -> Self:
+        kind = str.__new__(cls, entry.plural)
+        kind._value_ = entry.plural
+        kind.entry = entry
+        return kind
+
+    NODE = KindEntry(
+        Node, "nodes", namespaced=False,
+        served=Served(short_names=("no",), subresources=_STATUS),
+    )  # fmt: skip
+    NAMESPACE = KindEntry(
+        Namespace, "namespaces", namespaced=False,
+        served=Served(
+            short_names=("ns",), subresources=("finalize", "status"),
+            verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
+        ),
+    )  # fmt: skip
+    SERVICE = KindEntry(
+        Service, "services",
+        served=Served(short_names=("svc",), subresources=_STATUS, categories=_ALL, returns_deleted=True),
+    )  # fmt: skip
+    REPLICATION_CONTROLLER = KindEntry(
+        ReplicationController, "replicationcontrollers",
+        served=Served(short_names=("rc",), subresources=_SCALED, categories=_ALL, generations=True),
+    )  # fmt: skip
+    REPLICA_SET = KindEntry(
+        ReplicaSet, "replicasets", "apps",
+        served=Served(short_names=("rs",), subresources=_SCALED, categories=_ALL, generations=True),
+    )  # fmt: skip
+    STATEFUL_SET = KindEntry(
+        StatefulSet, "statefulsets", "apps",
+        served=Served(short_names=("sts",), subresources=_SCALED, categories=_ALL, generations=True),
+    )  # fmt: skip
+    POD_DISRUPTION_BUDGET = KindEntry(
+        PodDisruptionBudget, "poddisruptionbudgets", "policy",
+        served=Served(short_names=("pdb",), subresources=_STATUS, generations=True),
+    )  # fmt: skip
+    STORAGE_CLASS = KindEntry(
+        StorageClass, "storageclasses", "storage.k8s.io", namespaced=False, has_events=True,
+        served=Served(short_names=("sc",), returns_deleted=True),
+    )  # fmt: skip
+    PERSISTENT_VOLUME = KindEntry(
+        PersistentVolume, "persistentvolumes", namespaced=False, has_events=True,
+        writes=(Write("patch", is_optional=True),),
+        served=Served(short_names=("pv",), subresources=_STATUS, returns_deleted=True),
+    )  # fmt: skip
+    PERSISTENT_VOLUME_CLAIM = KindEntry(
+        PersistentVolumeClaim, "persistentvolumeclaims", has_events=True,
+        writes=(Write("patch", is_optional=True),),
+        served=Served(short_names=("pvc",), subresources=_STATUS, returns_deleted=True),
+    )  # fmt: skip
+    CSI_NODE = KindEntry(
+        CSINode, "csinodes", "storage.k8s.io", namespaced=False, has_events=True,
+        served=Served(returns_deleted=True),
+    )  # fmt: skip
+    CSI_DRIVER = KindEntry(
+        CSIDriver, "csidrivers", "storage.k8s.io", namespaced=False, has_events=True,
+        served=Served(returns_deleted=True),
+    )  # fmt: skip
+    CSI_STORAGE_CAPACITY = KindEntry(CSIStorageCapacity, "csistoragecapacities", "storage.k8s.io", has_events=True)
+    VOLUME_ATTACHMENT = KindEntry(
+        VolumeAttachment, "volumeattachments", "storage.k8s.io", namespaced=False, has_events=True,
+        served=Served(subresources=_STATUS, returns_deleted=True),
+    )  # fmt: skip
+    DEVICE_CLASS = KindEntry(
+        DeviceClass, "deviceclasses", "resource.k8s.io", namespaced=False, has_events=True, is_optional=True,
+        served=Served(generations=True),
+    )  # fmt: skip
+    POD = KindEntry(
+        Pod, "pods",
+        writes=(
+            Write("get"), Write("delete"), Write("create", "binding"), Write("patch", "status"),
+            Write("create", "eviction", is_optional=True),
+        ),
+        served=Served(
+            short_names=("po",), subresources=("binding", "eviction", "status"), categories=_ALL, generations=True,
+            returns_deleted=True,
+        ),
+    )  # fmt: skip
+    PRIORITY_CLASS = KindEntry(
+        PriorityClass, "priorityclasses", "scheduling.k8s.io", namespaced=False, reader=Reader.OPERATOR,
+        served=Served(short_names=("pc",), generations=True),
+    )  # fmt: skip
+    LEASE = KindEntry(
+        Lease, "leases", "coordination.k8s.io", reader=Reader.ELECTION,
+        served=Served(upserts=True),
+    )  # fmt: skip
+
+
+READ_KINDS: Final = tuple(kind for kind in Kind if kind.entry.reader is Reader.DECISIONS)
+"""Every kind that a decision reads."""
+
+_DECODERS: dict[Kind, msgspec.json.Decoder[Any]] = {kind: msgspec.json.Decoder(kind.entry.type) for kind in Kind}
+_KIND_OF: dict[type[ApiObject], Kind] = {kind.entry.type: kind for kind in Kind}
 
 
 def decode(kind: Kind, data: bytes | str | msgspec.Raw) -> ApiObject:
     """One object from its JSON. Where a field may be absent it may also be `null`. Raises `InvalidObject`."""
     try:
         return cast(ApiObject, _DECODERS[kind].decode(data))
-    except msgspec.DecodeError:
+    except DECODER_ERRORS:
         return _decode_without_nulls(kind, data)
 
 
@@ -132,7 +240,7 @@ def kind_of(obj: ApiObject) -> Kind:
 
 def encode(obj: ApiObject) -> bytes:
     """The object's JSON with `apiVersion` and `kind`, as far as it was read: fields that Tandem ignores are lost."""
-    entry = KINDS[kind_of(obj)]
+    entry = kind_of(obj).entry
     body = msgspec.json.encode(obj)
     head = msgspec.json.encode({"apiVersion": entry.api_version, "kind": entry.name})
     return head if body == b"{}" else head[:-1] + b"," + body[1:]
@@ -142,9 +250,11 @@ def _decode_without_nulls(kind: Kind, data: bytes | str | msgspec.Raw) -> ApiObj
     """The slow way, for the rare writer that spells absence as `null`."""
     try:
         document = msgspec.json.decode(data)
-        return msgspec.convert(_without_nulls(document), KINDS[kind].type)
-    except msgspec.DecodeError as error:
-        raise InvalidObject(KINDS[kind].name, _name_in(data), str(error)) from error
+        return msgspec.convert(_without_nulls(document), kind.entry.type)
+    except DECODER_ERRORS as error:
+        # Whatever a decoder makes of it, RecursionError and UnicodeDecodeError included, is the fault of this object.
+        found = identity_in(data)
+        raise InvalidObject(kind.entry.name, found.key, reason_of(error), uid=found.uid) from error
 
 
 def _without_nulls(document: Any) -> Any:
@@ -153,10 +263,3 @@ def _without_nulls(document: Any) -> Any:
     if isinstance(document, list):
         return [_without_nulls(item) for item in document]
     return document
-
-
-def _name_in(data: bytes | str | msgspec.Raw) -> str:
-    try:
-        return _NAME_ONLY.decode(data).key
-    except msgspec.DecodeError:
-        return ""

@@ -1,14 +1,21 @@
-"""Lists and watches on the wire: pages and lines to objects. One unreadable object never holds up the others."""
+"""Lists and watches on the wire: pages and lines to objects. One unreadable object never holds up the others.
+
+Each is tried in up to three ways: all at once; object by object; and, where even that fails, with a slower parser that
+takes what others refuse (`salvage.py`). Whatever a decoder raises for one object is that object's fault.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
 from scheduler.errors import ApiError, InvalidObject
-from scheduler.objects.kinds import KINDS, Kind, decode
+from scheduler.objects.kinds import Kind, decode
 from scheduler.objects.meta import ApiObject, ApiStruct
+from scheduler.objects.salvage import DECODER_ERRORS, TOO_DEEP, identity_in, reason_of, salvage
 
 Payload = TypeVar("Payload")
 
@@ -17,6 +24,8 @@ MODIFIED = "MODIFIED"
 DELETED = "DELETED"
 BOOKMARK = "BOOKMARK"
 ERROR = "ERROR"
+
+_CHANGES = frozenset((ADDED, MODIFIED, DELETED))
 
 
 class ListMeta(ApiStruct, frozen=True):
@@ -53,8 +62,9 @@ class ListPage(msgspec.Struct, frozen=True):
 class WatchEvent(msgspec.Struct, frozen=True):
     """A line of a watch. `type` is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
 
-    `object`: None for ERROR, which has an `error`, and for an object that can't be read, which has a `fault`; of a
-    BOOKMARK only the resource version counts. `resource_version` is where a new watch may begin; "" for ERROR.
+    `object`: None for ERROR, which has an `error`, for an object that can't be read, which has a `fault`, as has an
+    event of another type, and for a BOOKMARK, which has a resource version alone. `resource_version` is where a new
+    watch may begin; "" for ERROR.
     `document`: the object's JSON, where it was asked for.
     """
 
@@ -67,6 +77,7 @@ class WatchEvent(msgspec.Struct, frozen=True):
 
 
 class _Page(msgspec.Struct, Generic[Payload], frozen=True):
+    kind: str = ""
     metadata: ListMeta = ListMeta()
     items: tuple[Payload, ...] | None = None
 
@@ -76,34 +87,35 @@ class _Line(msgspec.Struct, Generic[Payload], frozen=True):
     object: Payload
 
 
-_PAGES: dict[Kind, msgspec.json.Decoder[Any]] = {k: msgspec.json.Decoder(_Page[e.type]) for k, e in KINDS.items()}  # type: ignore[name-defined]
-_LINES: dict[Kind, msgspec.json.Decoder[Any]] = {k: msgspec.json.Decoder(_Line[e.type]) for k, e in KINDS.items()}  # type: ignore[name-defined]
+_PAGES: dict[Kind, msgspec.json.Decoder[Any]] = {k: msgspec.json.Decoder(_Page[k.entry.type]) for k in Kind}  # type: ignore[name-defined]
+_LINES: dict[Kind, msgspec.json.Decoder[Any]] = {k: msgspec.json.Decoder(_Line[k.entry.type]) for k in Kind}  # type: ignore[name-defined]
 _RAW_PAGE = msgspec.json.Decoder(_Page[msgspec.Raw])
 _RAW_LINE = msgspec.json.Decoder(_Line[msgspec.Raw])
 _STATUS = msgspec.json.Decoder(Status)
-_METADATA_ONLY = msgspec.json.Decoder(ApiObject)
 
 
 def decode_list(kind: Kind, data: bytes, *, with_documents: bool = False) -> ListPage:
-    """A page of a list. Raises `InvalidObject` only if the page itself can't be read."""
-    if with_documents:
-        return _decode_list_one_by_one(kind, data, with_documents=True)
-    try:
-        page = cast("_Page[ApiObject]", _PAGES[kind].decode(data))
-        return ListPage(page.metadata.resource_version, page.metadata.continue_token, page.items or ())
-    except msgspec.DecodeError:
-        return _decode_list_one_by_one(kind, data)
+    """A page of a list. Raises `InvalidObject` only if the page itself can't be read, or is no list of this kind."""
+    if not with_documents:
+        try:
+            page = cast("_Page[ApiObject]", _PAGES[kind].decode(data))
+        except DECODER_ERRORS:
+            return _decode_list_one_by_one(kind, data)
+        if all(map(_is_named, page.items or ())):
+            _check_page(kind, page)
+            return ListPage(page.metadata.resource_version, page.metadata.continue_token, page.items or ())
+    return _decode_list_one_by_one(kind, data, with_documents=with_documents)
 
 
 def decode_watch_line(kind: Kind, line: bytes, *, with_document: bool = False) -> WatchEvent:
-    """A line of a watch. Raises `InvalidObject` only if the line itself can't be read."""
+    """A line of a watch. Raises `InvalidObject` only if it can't even be seen which object it is about."""
     if with_document:
         return _decode_odd_line(kind, line, with_document=True)
     try:
         event = cast("_Line[ApiObject]", _LINES[kind].decode(line))
-    except msgspec.DecodeError:
+    except DECODER_ERRORS:
         return _decode_odd_line(kind, line)
-    if event.type == ERROR:
+    if event.type not in _CHANGES or not _is_named(event.object):
         return _decode_odd_line(kind, line)
     return WatchEvent(event.type, event.object, event.object.metadata.resource_version)
 
@@ -112,21 +124,48 @@ def decode_status(data: bytes) -> Status | None:
     """The Status in a response's body, or None if there is none."""
     try:
         return _STATUS.decode(data)
-    except msgspec.DecodeError:
+    except DECODER_ERRORS:
         return None
+
+
+def _is_named(read: ApiObject) -> bool:
+    return bool(read.metadata.name)
+
+
+def _decode_named(kind: Kind, data: bytes | msgspec.Raw) -> ApiObject:
+    read = decode(kind, data)
+    if not _is_named(read):
+        raise InvalidObject(kind.entry.name, "", "it has no name", uid=read.metadata.uid)
+    return read
+
+
+# --- pages ------------------------------------------------------------------------------------------------------------
+
+
+def _check_page(kind: Kind, page: _Page[Payload]) -> None:
+    """A body that is no list (a Status, an empty object of a proxy) must not count as a list of nothing."""
+    name = f"{kind.entry.name}List"
+    if page.kind not in ("", name, "List"):
+        raise InvalidObject(name, "", f"the answer is a {page.kind[:100]}")
+    if not page.metadata.resource_version:
+        raise InvalidObject(name, "", "the answer has no resourceVersion")
 
 
 def _decode_list_one_by_one(kind: Kind, data: bytes, *, with_documents: bool = False) -> ListPage:
     try:
         page = _RAW_PAGE.decode(data)
-    except msgspec.DecodeError as error:
-        raise InvalidObject(f"{KINDS[kind].name}List", "", str(error)) from error
+        items: Iterable[bytes | msgspec.Raw] = page.items or ()
+    except DECODER_ERRORS:
+        page, items = _salvaged_page(kind, data)
+    _check_page(kind, page)
     objects: list[ApiObject] = []
     documents: list[bytes] = []
     faults: list[InvalidObject] = []
-    for item in page.items or ():
+    for item in items:
         try:
-            objects.append(decode(kind, item))
+            if isinstance(item, bytes):
+                _check_depth(kind, item)
+            objects.append(_decode_named(kind, item))
             if with_documents:
                 documents.append(bytes(item))
         except InvalidObject as fault:
@@ -135,24 +174,59 @@ def _decode_list_one_by_one(kind: Kind, data: bytes, *, with_documents: bool = F
     return ListPage(place.resource_version, place.continue_token, tuple(objects), tuple(faults), tuple(documents))
 
 
+def _salvaged_page(kind: Kind, data: bytes) -> tuple[_Page[msgspec.Raw], list[bytes]]:
+    """The page without its items, and each item's JSON. Raises InvalidObject."""
+    name = f"{kind.entry.name}List"
+    try:
+        document = salvage(data)
+        items = document.pop("items", None) or []
+        if not isinstance(items, list):
+            raise ValueError("its items are no array")
+        page = msgspec.convert(document, _Page[msgspec.Raw])
+        return page, [json.dumps(item).encode() for item in items]
+    except DECODER_ERRORS as error:
+        raise InvalidObject(name, "", reason_of(error)) from error
+
+
+def _check_depth(kind: Kind, salvaged: bytes) -> None:
+    if TOO_DEEP.encode() in salvaged:
+        found = identity_in(salvaged)
+        raise InvalidObject(kind.entry.name, found.key, TOO_DEEP, uid=found.uid)
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+
+
 def _decode_odd_line(kind: Kind, line: bytes, *, with_document: bool = False) -> WatchEvent:
+    data: bytes | msgspec.Raw
     try:
         event = _RAW_LINE.decode(line)
-    except msgspec.DecodeError as error:
-        raise InvalidObject(KINDS[kind].name, "", str(error)) from error
-    if event.type == ERROR:
-        status = decode_status(bytes(event.object)) or Status(message="the watch failed without saying why")
+        type_, data = event.type, event.object
+    except DECODER_ERRORS:
+        type_, data = _salvaged_line(kind, line)
+    if type_ == ERROR:
+        status = decode_status(bytes(data)) or Status(message="the watch failed without saying why")
         return WatchEvent(ERROR, error=status.as_error())
+    if type_ == BOOKMARK:
+        return WatchEvent(BOOKMARK, None, identity_in(data).resource_version)
     try:
-        decoded = decode(kind, event.object)
+        if type_ not in _CHANGES:
+            raise InvalidObject(kind.entry.name, "", f"unknown type of event {type_[:100]!r}")
+        if isinstance(data, bytes):
+            _check_depth(kind, data)
+        read = _decode_named(kind, data)
     except InvalidObject as fault:
-        return WatchEvent(event.type, None, _resource_version(event.object), fault)
-    document = bytes(event.object) if with_document else b""
-    return WatchEvent(event.type, decoded, decoded.metadata.resource_version, document=document)
+        return WatchEvent(type_, None, identity_in(data).resource_version, fault)
+    document = bytes(data) if with_document else b""
+    return WatchEvent(type_, read, read.metadata.resource_version, document=document)
 
 
-def _resource_version(data: msgspec.Raw) -> str:
+def _salvaged_line(kind: Kind, line: bytes) -> tuple[str, bytes]:
+    """The type of the event, and the object's JSON. Raises InvalidObject."""
     try:
-        return _METADATA_ONLY.decode(data).metadata.resource_version
-    except msgspec.DecodeError:
-        return ""
+        document = salvage(line)
+        if not (isinstance(document, dict) and isinstance(document.get("type"), str)):
+            raise ValueError("it is no watch event")
+        return document["type"], json.dumps(document.get("object")).encode()
+    except DECODER_ERRORS as error:
+        raise InvalidObject(kind.entry.name, "", reason_of(error)) from error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.framework.plugin import MAX_NODE_SCORE, Reads, Rows, ScorePlugin, Scores, State
+from scheduler.framework.plugin import MAX_NODE_SCORE, FragmentReads, Reads, Rows, ScorePlugin, Scores, State
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -33,6 +33,7 @@ class ImageLocality(ScorePlugin):
 
     name = "ImageLocality"
     reads = Reads.NODE
+    fragment_reads = FragmentReads.TEMPLATE
 
     def fragment(self, pod: PodInfo, view: View) -> tuple[tuple[str, ...], int]:
         spec = pod.pod.spec

@@ -21,6 +21,7 @@ from scheduler.cluster.node_matching import matches_required, matches_selector, 
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.plugin import (
     FilterPlugin,
+    FragmentReads,
     NodeSubset,
     NormalizePlugin,
     PreFilterPlugin,
@@ -81,6 +82,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
     name = "NodeAffinity"
     Args = NodeAffinityArgs
     reads = Reads.NODE
+    fragment_reads = FragmentReads.TEMPLATE
 
     def __init__(self, args: NodeAffinityArgs | None = None) -> None:
         super().__init__(args or NodeAffinityArgs())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, only_itself
-from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, Reads, Rows, State, Verdicts
+from scheduler.framework.plugin import FilterPlugin, FragmentReads, PreFilterPlugin, Reads, Rows, State, Verdicts
 from scheduler.messages.status import SKIP, Refusal, Skip, unresolvable
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
 
     name = "NodeDeclaredFeatures"
     reads = Reads.NODE
+    fragment_reads = FragmentReads.TEMPLATE
 
     def fragment(self, pod: PodInfo, view: View) -> frozenset[str]:
         return required_features(pod.pod.spec)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
-from scheduler.framework.plugin import FilterPlugin, Reads, Rows, State, Verdicts
+from scheduler.framework.plugin import FilterPlugin, FragmentReads, Reads, Rows, State, Verdicts
 from scheduler.messages.status import Refusal, unresolvable
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class NodeName(FilterPlugin):
 
     name = "NodeName"
     reads = Reads.NODE
+    fragment_reads = FragmentReads.TEMPLATE
 
     def fragment(self, pod: PodInfo, view: View) -> str:
         return pod.pod.spec.node_name

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
-from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, Reads, Rows, State, Verdicts
+from scheduler.framework.plugin import (
+    FilterPlugin,
+    FragmentReads,
+    PreFilterPlugin,
+    Reads,
+    Rows,
+    State,
+    Verdicts,
+)
 from scheduler.framework.tallies import RowPods, Tally, shares_on
 from scheduler.messages.status import SKIP, Refusal, Skip, unschedulable
 from scheduler.objects.ports import HostPort, any_port_conflicts, key_of
@@ -93,6 +101,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
 
     name = "NodePorts"
     reads = Reads.USAGE
+    fragment_reads = FragmentReads.TEMPLATE
 
     def fragment(self, pod: PodInfo, view: View) -> tuple[HostPort, ...]:
         return pod.ports

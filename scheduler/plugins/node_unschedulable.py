@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, only_itself
-from scheduler.framework.plugin import FilterPlugin, Reads, Rows, State, Verdicts
+from scheduler.framework.plugin import FilterPlugin, FragmentReads, Reads, Rows, State, Verdicts
 from scheduler.messages.status import Refusal, unresolvable
 from scheduler.objects.taints import UNSCHEDULABLE_TAINT, tolerated
 
@@ -29,6 +29,7 @@ class NodeUnschedulable(FilterPlugin):
 
     name = "NodeUnschedulable"
     reads = Reads.NODE
+    fragment_reads = FragmentReads.TEMPLATE
 
     def fragment(self, pod: PodInfo, view: View) -> bool:
         return _tolerates_cordon(pod)

@@ -17,6 +17,7 @@ from scheduler.cluster.node_matching import tolerated_taint_sets
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, only_itself
 from scheduler.framework.plugin import (
     FilterPlugin,
+    FragmentReads,
     NormalizePlugin,
     PreScorePlugin,
     Reads,
@@ -58,6 +59,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, NormalizePlugin):
 
     name = "TaintToleration"
     reads = Reads.NODE
+    fragment_reads = FragmentReads.TEMPLATE
 
     def fragment(self, pod: PodInfo, view: View) -> tuple[Toleration, ...]:
         return pod.pod.spec.tolerations

@@ -44,19 +44,10 @@ _PENDING_EVENTS = _events(Resource.UNSCHEDULED_POD)
 _ASSIGNED_POD_UPDATE = (ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE),)
 _PENDING_POD_UPDATE = (PENDING_POD_UPDATE,)
 
-_STORAGE_RESOURCES = {
-    Kind.PERSISTENT_VOLUME: Resource.PERSISTENT_VOLUME,
-    Kind.PERSISTENT_VOLUME_CLAIM: Resource.PERSISTENT_VOLUME_CLAIM,
-    Kind.STORAGE_CLASS: Resource.STORAGE_CLASS,
-    Kind.CSI_NODE: Resource.CSI_NODE,
-    Kind.CSI_DRIVER: Resource.CSI_DRIVER,
-    Kind.CSI_STORAGE_CAPACITY: Resource.CSI_STORAGE_CAPACITY,
-    Kind.VOLUME_ATTACHMENT: Resource.VOLUME_ATTACHMENT,
-    Kind.DEVICE_CLASS: Resource.DEVICE_CLASS,
-}
 _OBJECT_EVENTS = {
-    (kind, action): ClusterEvent(resource, action)
-    for kind, resource in _STORAGE_RESOURCES.items()
+    (kind, action): ClusterEvent(Resource(kind.entry.event_resource), action)
+    for kind in Kind
+    if kind.entry.has_events
     for action in (Action.ADD, Action.UPDATE, Action.DELETE)
 }
 

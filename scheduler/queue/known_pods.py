@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, KeysView
 
 from scheduler.cluster.pod_info import PodInfo
 
@@ -34,6 +34,10 @@ class KnownPods:
 
     def by_uid(self, uid: str) -> PodInfo | None:
         return self._by_uid.get(uid)
+
+    @property
+    def uids(self) -> KeysView[str]:
+        return self._by_uid.keys()
 
     def __iter__(self) -> Iterator[PodInfo]:
         return iter(self._by_key.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -95,6 +95,17 @@ class PodHeap:
         """All pods, the next one first."""
         ranked = sorted(entry.ranked for entry in self._live.values())
         return tuple(entry.record for *_order, entry in ranked if entry.record is not None)
+
+    def first_in_slices(self, limit: int, slice_size: int) -> Generator[None, None, tuple[QueuedPod, ...]]:
+        """The first ``limit`` pods of those here at the start, the next one first; pods that leave meanwhile are
+        missing. Yields after each ``slice_size`` pods, so that a long queue is no long step."""
+        entries = list(self._live.values())
+        first: list[_Ranked] = []
+        for start in range(0, len(entries), slice_size):
+            ranked = [entry.ranked for entry in entries[start : start + slice_size]]
+            first = sorted([*first, *ranked])[:limit]
+            yield
+        return tuple(entry.record for *_order, entry in first if entry.record is not None)
 
     def __iter__(self) -> Iterator[QueuedPod]:
         """In no particular order of urgency: as they were added."""

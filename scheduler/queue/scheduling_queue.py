@@ -13,8 +13,9 @@ pod of its name already waits). Every operation is one synchronous step that tak
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Generator, Iterable
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Protocol
 
 from scheduler.cluster.nominator import Nominator
@@ -453,6 +454,15 @@ class SchedulingQueue:
     def pool_pods(self) -> tuple[QueuedPod, ...]:
         """Unschedulable and gated pods, as they came."""
         return tuple(self._pool)
+
+    def first_waiting(self, limit: int, slice_size: int) -> Generator[None, None, tuple[QueuedPod, ...]]:
+        """At most ``limit`` pods: active ones, back-off and the pool, each in its order, as of the start. Yields after
+        each ``slice_size`` pods that were looked at."""
+        first: list[QueuedPod] = []
+        for heap in (self._active, self._backoff.rejected, self._backoff.errors):
+            first += yield from heap.first_in_slices(limit - len(first), slice_size)
+        first += islice(self._pool, limit - len(first))
+        return tuple(first)
 
     def seconds_since(self, time: int, now: Now) -> float:
         """From a time on a record until now."""

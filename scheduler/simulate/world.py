@@ -39,7 +39,7 @@ from scheduler.messages.stimuli import (
     Tick,
     WriteFinished,
 )
-from scheduler.objects.kinds import Kind, decode
+from scheduler.objects.kinds import READ_KINDS, Kind, decode
 from scheduler.objects.meta import Condition
 from scheduler.objects.timestamps import format_seconds
 from scheduler.simulate.world_facts import Document, Facts, Refused, is_over
@@ -157,7 +157,7 @@ class World:
         self._confirmed.clear()
         self._seen.clear()
         self.engine = self._factory(self.now, self.seed + self._life)
-        for kind in _LIST_ORDER:
+        for kind in READ_KINDS:
             self.break_watch(kind)
         self._feed(Synced())
 
@@ -372,7 +372,6 @@ def _stated(condition: Condition) -> Document:
     return found
 
 
-_LIST_ORDER = (*(kind for kind in Kind if kind not in (Kind.POD, Kind.PRIORITY_CLASS, Kind.LEASE)), Kind.POD)
 _TROUBLE = (
     Refused(409, "Conflict", "the object has been modified; please apply your changes to the latest version"),
     Refused(500, "InternalError", "etcdserver: request timed out"),

@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from scheduler.objects.kinds import KINDS, Kind
+from scheduler.objects.kinds import Kind
 
 Document = dict[str, Any]
 Listener = Callable[[Kind, Document, bool], None]
@@ -51,7 +51,7 @@ class Facts:
         """Returns the key. UIDs are numbered, so that they are the same in each run."""
         document = copy.deepcopy(document)
         metadata = document.setdefault("metadata", {})
-        if KINDS[kind].namespaced:
+        if kind.entry.namespaced:
             metadata.setdefault("namespace", "default")
         key = _key(metadata)
         if key in self._objects.setdefault(kind, {}):

@@ -13,7 +13,7 @@ from typing import Any
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Facet, Hint, Resource
 from scheduler.framework.plugin import Plugin
-from scheduler.objects.kinds import KINDS, kind_of
+from scheduler.objects.kinds import kind_of
 from scheduler.testing.clusters import Cluster, World, twin
 from scheduler.testing.violations import ContractViolation, asked
 from scheduler.user_plugins import answers
@@ -80,7 +80,7 @@ def _changes(resource: Resource, world: World, cluster: Cluster) -> Iterator[Cha
         yield from ((old, new) for old in others[:_PODS_PAIRED] for new in others[:_PODS_PAIRED])
     named = resource.value.rpartition("/")[2]
     for thing in cluster.objects:
-        if resource is Resource.ANY or KINDS[kind_of(thing)].name == named:
+        if resource is Resource.ANY or kind_of(thing).entry.name == named:
             yield None, thing
             yield thing, thing
             yield thing, None

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scheduler.errors import PluginError
-from scheduler.framework.classes.cache import ClassCache, declares_fragment
+from scheduler.framework.classes.cache import ClassCache
+from scheduler.framework.classes.run import ClassRun
 from scheduler.framework.events import EventRegistration
 from scheduler.framework.plugin import (
     FilterPlugin,
+    FragmentReads,
     Plugin,
     PreFilterPlugin,
     PreScorePlugin,
@@ -27,6 +29,7 @@ from scheduler.framework.plugin import (
     Verdicts,
 )
 from scheduler.framework.profile import Profile
+from scheduler.framework.traits import traits_of
 from scheduler.messages.status import unresolvable
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.testing.clusters import SIEVE_LABEL, Cluster, World
@@ -44,6 +47,7 @@ class Sieve(FilterPlugin):
 
     name = "ContractSieve"
     reads = Reads.NODE
+    fragment_reads = FragmentReads.TEMPLATE
 
     def fragment(self, pod: PodInfo, view: View) -> int:
         return 0
@@ -91,18 +95,19 @@ def _answers(cache: ClassCache, plugin: Plugin, profile: Profile, pod: PodInfo, 
     try:
         pod_class, fragments = cache.find(profile, pod, view)
         filters = pod_class.filters
-        filters.refresh_pre_filters(pod, fragments, view)
+        run = ClassRun(pod, fragments, view, journal)
+        filters.refresh_pre_filters(run)
         if filters.pre_refusal is not None:
             return {"": filters.pre_refusal}
-        filters.refresh_rows(pod, view, journal)
+        filters.refresh_rows(run)
         answers: dict[str, Any] = {}
         for row in view.ordered_rows.tolist():
             code = int(filters.codes[row])
             answers[names[row]] = filters.refusals[code] if code > 0 else code
-        if filters.feasible_count and profile.score_plugins:
-            pod_class.scores.refresh(pod, fragments, view, journal, filters)
+        if filters.first.feasible_count and profile.score_plugins:
+            pod_class.scores.refresh(run, filters.first)
             for row in filters.feasible_rows.tolist():
-                answers[names[row]] = int(pod_class.scores.ranks[row])
+                answers[names[row]] = int(pod_class.scores.totals[row])
         return answers
     except PluginError as error:
         rule = "answers" if isinstance(error.cause, TypeError | ValueError) else "raises"
@@ -111,7 +116,7 @@ def _answers(cache: ClassCache, plugin: Plugin, profile: Profile, pod: PodInfo, 
 
 def _profile_of(plugin: Any) -> Profile:
     sieve = Sieve()
-    declared = tuple(one for one in (plugin, sieve) if declares_fragment(one))
+    declared = tuple(one for one in (plugin, sieve) if traits_of(one).is_declared)
     return Profile(
         scheduler_name="contract",
         percentage_of_nodes_to_score=None,
@@ -128,6 +133,6 @@ def _profile_of(plugin: Any) -> Profile:
         bind_plugins=(),
         post_bind_plugins=(),
         choosy_plugins=(),
-        static_fragment_plugins=tuple(one for one in declared if not one.fragment_reads_cluster),
-        cluster_fragment_plugins=tuple(one for one in declared if one.fragment_reads_cluster),
+        static_fragment_plugins=tuple(one for one in declared if one.fragment_reads is FragmentReads.TEMPLATE),
+        cluster_fragment_plugins=tuple(one for one in declared if one.fragment_reads is not FragmentReads.TEMPLATE),
     )

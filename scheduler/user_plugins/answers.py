@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.cluster.volumes.reserved import EFFECT
+from scheduler.cluster.effects import Effect
 from scheduler.framework.events import EventRegistration
 from scheduler.framework.plugin import (
-    Effect,
     NodeSubset,
     PreFlight,
     Rows,
@@ -107,9 +106,6 @@ def check_effects(answer: Any) -> None:
     """Of ``unreserve``, and of a ``reserve`` that does not refuse."""
     if not isinstance(answer, tuple) or not all(isinstance(effect, Effect) for effect in answer):
         raise TypeError(f"answered {_shown(answer)}; a tuple of Effects is wanted")
-    for effect in answer:
-        if effect.kind != EFFECT:
-            raise ValueError(f'answered an effect of kind "{effect.kind}"; nobody applies it')
 
 
 def check_reserve(answer: Any) -> None:

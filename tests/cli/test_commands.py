@@ -216,3 +216,13 @@ def test_what_several_plugins_wait_for_is_told_once_a_kind() -> None:
     story = next(story for story in page["pods"] if story["pod"] == "default/huge")
     story["wokenBy"] = [{"plugin": "A", "events": ["Node: Add"]}, {"plugin": "B", "events": ["Node: Add, Delete"]}]
     assert "Node: Add, Delete" in printed(print_queue, {**page, "pods": [story]})
+
+
+def test_a_written_configuration_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """It may hold extenders' keys; a file that is there already is no exception, nor is what was in it."""
+    (tmp_path / "old").write_text("x" * 100_000)
+    (tmp_path / "old").chmod(0o644)
+    for name in ("old", "new"):
+        assert main(["run", f"--write-config-to={tmp_path / name}"]) == 0
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+        assert main(["check-config", str(tmp_path / name)]) == 0

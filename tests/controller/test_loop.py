@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -39,6 +40,29 @@ async def test_pods_that_are_fed_are_decided_in_order() -> None:
     async with looping(loop):
         await until(lambda: loop.counts.steps == 3)
     assert [command.pod.name for command in commands if isinstance(command, BindPod)] == ["p0", "p1", "p2"]
+
+
+async def test_what_has_arrived_is_applied_before_a_pod_is_taken() -> None:
+    here, there = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=here)
+    commands: list[Command] = []
+    loop = SchedulingLoop(RoundRobinEngine(), commands.append, lambda: True)
+
+    async def watch_of_nodes() -> None:
+        await reader.readline()
+        loop.feed([ObjectObserved(Kind.NODE, node("n1"))])
+
+    watching = asyncio.create_task(watch_of_nodes())
+    async with looping(loop):
+        await until(lambda: loop.counts.slices >= 1)
+        # The node's line is in its socket when the pod's has just been read from another one.
+        there.send(b"a node\n")
+        loop.feed(pods(1))
+        await until(lambda: loop.counts.steps == 1)
+    await watching
+    assert [command.node for command in commands if isinstance(command, BindPod)] == ["n1"]
+    writer.close()
+    there.close()
 
 
 async def test_nothing_is_taken_before_it_is_allowed_and_a_wake_is_enough_to_begin() -> None:

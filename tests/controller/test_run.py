@@ -15,10 +15,20 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from scheduler.controller.settings import ConnectionSettings
+from scheduler.controller.parts import Parts
+from scheduler.controller.reload import NewConfiguration
+from scheduler.controller.run import Shell
+from scheduler.controller.settings import (
+    ConnectionSettings,
+    LeaderElectionSettings,
+    OperatorOptions,
+    ServingSettings,
+    ShellSettings,
+)
 from scheduler.controller.write.client import ApiClient
 from scheduler.simulate.cluster import EmbeddedCluster
 from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
+from tests.controller.round_robin_engine import RoundRobinEngine
 from tests.controller.test_operator import free_port
 from tests.limits import WAIT_SECONDS
 
@@ -169,3 +179,43 @@ async def test_a_missing_kubeconfig_is_one_line_and_code_1(tmp_path: Path) -> No
         assert await scheduler.until_lost() == 1
     assert scheduler.events == [f"kubeconfig {path}: no such file"]
     assert scheduler.noise == []
+
+
+async def test_a_task_that_fails_is_seen_from_outside_and_goes_on(
+    cluster: EmbeddedCluster, connection: ConnectionSettings
+) -> None:
+    texts: list[bytes] = []
+
+    def prepare(text: bytes) -> NewConfiguration:
+        texts.append(text)
+        raise RuntimeError("a bug in the loader")
+
+    settings = ShellSettings(
+        "host",
+        connection=connection,
+        leader_election=LeaderElectionSettings(leader_elect=False),
+        serving=ServingSettings("127.0.0.1", free_port()),
+        operator=OperatorOptions(enabled=False),
+    )
+    shell = Shell(settings, Parts(RoundRobinEngine(), prepare=prepare), {})
+    running = asyncio.create_task(shell.run())
+    await until(lambda: shell.server.port > 0 and all(one.synced.is_set() for one in shell.reflectors))
+    assert shell.reloader is not None
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{shell.server.port}") as session:
+        async with session.get("/readyz?verbose") as response:
+            text = await response.text()
+        assert "[+]watches ok" in text and "[+]tasks ok" in text
+        shell.reloader.offer(b"one", "test")
+        await until(lambda: texts == [b"one"])
+        async with session.get("/readyz?verbose") as response:
+            assert response.status == 500
+            assert "RuntimeError: a bug in the loader" in await response.text()
+        async with session.get("/metrics") as response:
+            page = await response.text()
+        assert 'tandem_task_failures_total{task="configuration"} 1.0' in page
+        assert 'tandem_task_failures_total{task="scheduling loop"} 0.0' in page
+        assert 'tandem_watch_silence_seconds{kind="nodes"}' in page
+        shell.reloader.offer(b"two", "test")
+        await until(lambda: texts == [b"one", b"two"])
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

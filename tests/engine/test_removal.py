@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from scheduler.messages.commands import DeletePod, EvictPod, PatchPodStatus
-from scheduler.messages.stimuli import Reconciled, WriteFinished
+from scheduler.messages.stimuli import Reconciled, ReconciliationStarted, WriteFinished
 from tests.engine.driver import Cluster
 
 TOLD = "Preempted by pod pod-high on node n"
@@ -225,7 +225,8 @@ def test_a_preemptor_that_waits_for_its_victims_is_tried_when_the_api_server_s_l
     cluster.lingering = {"low"}
     cluster.settle()
     assert cluster.place("high") == "unschedulable"
-    cluster.feed(Reconciled(cluster.nodes, {"pod-high": cluster.pods["default/high"]}))
+    cluster.feed(ReconciliationStarted())
+    cluster.feed(Reconciled({}, {"pod-high": cluster.pods["default/high"]}, absent_pods=["pod-low"]))
     assert cluster.place("high") == "active"
 
 

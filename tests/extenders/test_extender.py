@@ -9,7 +9,8 @@ import pytest
 
 from scheduler.config.types import Extender as ExtenderConfiguration
 from scheduler.config.types import ExtenderManagedResource
-from scheduler.extenders.extender import Extender, ExtenderError, build_extenders
+from scheduler.extenders.answers import ExtenderError
+from scheduler.extenders.extender import Extender, build_extenders
 from tests.builders import container_json, pod
 
 URL = "http://extender.test"

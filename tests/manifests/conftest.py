@@ -50,6 +50,7 @@ async def series() -> dict[str, frozenset[str]]:
         (shell.metrics.kubelet_refusals, "OutOfcpu"),
         (shell.metrics.repairs, "pods"),
         (shell.metrics.shadow_decisions, "true"),
+        (shell.metrics.task_failures, "scheduling loop"),
     ):
         counter.child(label).add()
     page = generate_latest(shell.metrics.registry).decode()

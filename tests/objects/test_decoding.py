@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from scheduler.errors import InvalidObject
-from scheduler.objects.kinds import KINDS, Kind, decode, decode_as, encode, kind_of
+from scheduler.objects.kinds import Kind, decode, decode_as, encode, kind_of
 from scheduler.objects.meta import controller_of
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
@@ -17,7 +17,7 @@ from tests.builders import node, owner_json, pod, pod_json
 @pytest.mark.parametrize("kind", list(Kind))
 def test_every_kind_is_decoded_to_its_type_and_found_again(kind: Kind) -> None:
     decoded = decode(kind, b'{"metadata":{"name":"a","namespace":"b","somethingNew":{"x":1}},"alsoNew":[]}')
-    assert type(decoded) is KINDS[kind].type
+    assert type(decoded) is kind.entry.type
     assert kind_of(decoded) is kind
     assert decoded.key == "b/a"
 
@@ -26,15 +26,15 @@ def test_every_kind_is_decoded_to_its_type_and_found_again(kind: Kind) -> None:
 def test_an_object_survives_being_written_and_read(kind: Kind) -> None:
     decoded = decode(kind, b'{"metadata":{"name":"a","labels":{"x":"y"}}}')
     written = json.loads(encode(decoded))
-    assert (written["apiVersion"], written["kind"]) == (KINDS[kind].api_version, KINDS[kind].name)
+    assert (written["apiVersion"], written["kind"]) == (kind.entry.api_version, kind.entry.name)
     assert decode(kind, encode(decoded)) == decoded
 
 
 def test_paths_are_those_of_the_api() -> None:
-    assert KINDS[Kind.POD].object_path("a", "b") == "/api/v1/namespaces/b/pods/a"
-    assert KINDS[Kind.NODE].object_path("n") == "/api/v1/nodes/n"
-    assert KINDS[Kind.POD_DISRUPTION_BUDGET].collection_path() == "/apis/policy/v1/poddisruptionbudgets"
-    assert KINDS[Kind.LEASE].collection_path("kube-system") == (
+    assert Kind.POD.entry.object_path("a", "b") == "/api/v1/namespaces/b/pods/a"
+    assert Kind.NODE.entry.object_path("n") == "/api/v1/nodes/n"
+    assert Kind.POD_DISRUPTION_BUDGET.entry.collection_path() == "/apis/policy/v1/poddisruptionbudgets"
+    assert Kind.LEASE.entry.collection_path("kube-system") == (
         "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
     )
 

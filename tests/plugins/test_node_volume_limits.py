@@ -18,7 +18,6 @@ from tests.plugins.clusters import cluster, info, reasons, refusals
 PLUGIN = NodeVolumeLimits()
 NODES = (builders.node("n1"), builders.node("n2"))
 EBS = "kubernetes.io/aws-ebs"
-MIGRATED = {"storage.alpha.kubernetes.io/migrated-plugins": f"{EBS},kubernetes.io/gce-pd"}
 
 
 def limited(count: int | None = 1, **fields: Any) -> list[ApiObject]:
@@ -118,53 +117,61 @@ def test_an_ephemeral_volume_of_the_pods_own_counts() -> None:
     assert set(refusals(PLUGIN, pod, view)) == {"n1"}
 
 
-IN_TREE = {
-    "ebs.csi.aws.com": {"awsElasticBlockStore": {"volumeID": "aws://zone/vol-1"}},
-    "pd.csi.storage.gke.io": {"gcePersistentDisk": {"pdName": "disk"}},
-    "disk.csi.azure.com": {"azureDisk": {"diskName": "d", "diskURI": "uri"}},
-    "cinder.csi.openstack.org": {"cinder": {"volumeID": "vol-1"}},
-    "pxd.portworx.com": {"portworxVolume": {"volumeID": "vol-1"}},
-}
+IN_TREE: list[tuple[str, dict[str, Any], str]] = [
+    ("ebs.csi.aws.com", {"awsElasticBlockStore": {"volumeID": "aws://zone/vol-1"}}, EBS),
+    ("pd.csi.storage.gke.io", {"gcePersistentDisk": {"pdName": "disk-1"}}, "kubernetes.io/gce-pd"),
+    ("disk.csi.azure.com", {"azureDisk": {"diskName": "disk-1", "diskURI": "/disk-1"}}, "kubernetes.io/azure-disk"),
+    ("cinder.csi.openstack.org", {"cinder": {"volumeID": "vol-1"}}, "kubernetes.io/cinder"),
+    ("pxd.portworx.com", {"portworxVolume": {"volumeID": "vol-1"}}, "kubernetes.io/portworx-volume"),
+]
 
 
-@pytest.mark.parametrize("driver", IN_TREE)
-def test_inline_in_tree_volumes_count_wherever_there_is_a_csi_node(driver: str) -> None:
-    nodes = [*NODES, builders.node("n3")]
-    objects = [
+@pytest.mark.parametrize(("driver", "source", "plugin"), IN_TREE)
+def test_an_inline_in_tree_volume_counts_whether_or_not_the_node_lists_its_plugin_as_migrated(
+    driver: str, source: dict[str, Any], plugin: str
+) -> None:
+    nodes = [
         builders.csi_node("n1", {driver: 0}),
-        builders.csi_node("n2", {driver: 0}, annotations=MIGRATED),
+        builders.csi_node("n2", {driver: 0}, annotations={"storage.alpha.kubernetes.io/migrated-plugins": plugin}),
     ]
-    pod = info(volumes=[{"name": "v"} | IN_TREE[driver]])
-    assert set(refusals(PLUGIN, pod, cluster(nodes, objects=objects))) == {"n1", "n2"}
+    pod = info(volumes=[{"name": "v", **source}])
+    assert refusals(PLUGIN, pod, cluster(NODES, objects=nodes)) == {"n1": TOO_MANY, "n2": TOO_MANY}
 
 
-@pytest.mark.parametrize("driver", IN_TREE)
-def test_volumes_of_in_tree_plugins_count_for_claims_too(driver: str) -> None:
+@pytest.mark.parametrize(("driver", "source", "plugin"), IN_TREE)
+def test_an_in_tree_volume_behind_a_claim_and_a_claim_of_an_in_tree_class_count(
+    driver: str, source: dict[str, Any], plugin: str
+) -> None:
     objects = [
         builders.csi_node("n1", {driver: 1}),
-        builders.csi_node("n2", {driver: 1}),
-        builders.claim("a", volume="pv-a"),
-        builders.volume("pv-a", spec=IN_TREE[driver]),
-        *[builders.claim(name, volume=f"pv-{name}") for name in "bc"],
-        *[builders.volume(f"pv-{name}", csi=(driver, f"handle-{name}")) for name in "bc"],
+        builders.csi_node("n2", {driver: 2}),
+        builders.claim("made", volume="pv"),
+        builders.volume("pv", spec=source),
+        builders.storage_class("in-tree", plugin),
+        builders.claim("to-be-made", storage_class="in-tree"),
     ]
-    view = cluster(NODES, [user("u", "b")], objects)
-    assert set(refusals(PLUGIN, info(claims=["a"]), view)) == {"n1"}
-    view = cluster(NODES, [user("u", "a")], objects)
-    assert set(refusals(PLUGIN, info(claims=["c"]), view)) == {"n1"}
+    view = cluster(NODES, [user("u", "made", node="n1"), user("w", "made", node="n2")], objects)
+    assert set(refusals(PLUGIN, info(claims=["to-be-made"]), view)) == {"n1"}
 
 
-def test_a_class_of_an_in_tree_provisioner_counts_for_its_driver() -> None:
+def test_an_in_tree_volume_on_a_node_without_a_csi_node_has_no_limit() -> None:
+    pod = info(volumes=[{"name": "v", "awsElasticBlockStore": {"volumeID": "vol-1"}}])
+    view = cluster(NODES, objects=[builders.csi_node("n1", {"ebs.csi.aws.com": 0})])
+    assert set(refusals(PLUGIN, pod, view)) == {"n1"}
+
+
+def test_the_same_volume_inline_and_behind_a_claim_of_one_pod_counts_once() -> None:
     objects = [
-        builders.csi_node("n1", {"ebs.csi.aws.com": 0}),
-        builders.storage_class("gp2", EBS),
-        builders.claim("new", storage_class="gp2"),
+        builders.csi_node("n1", {"ebs.csi.aws.com": 1}),
+        builders.claim("a", volume="pv"),
+        builders.volume("pv", csi=("ebs.csi.aws.com", "vol-1")),
     ]
-    assert set(refusals(PLUGIN, info(claims=["new"]), cluster(NODES, objects=objects))) == {"n1"}
+    pod = info(claims=["a"], volumes=[{"name": "v", "awsElasticBlockStore": {"volumeID": "aws://zone/vol-1"}}])
+    assert refusals(PLUGIN, pod, cluster(NODES, objects=objects)) == {}
 
 
 def test_an_in_tree_volume_is_the_drivers_volume_of_the_same_handle() -> None:
-    nodes = [builders.csi_node("n1", {"ebs.csi.aws.com": 1}, annotations=MIGRATED)]
+    nodes = [builders.csi_node("n1", {"ebs.csi.aws.com": 1})]
     objects = [
         builders.claim("a", volume="pv"),
         builders.volume("pv", csi=("ebs.csi.aws.com", "vol-1")),

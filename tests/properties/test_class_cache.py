@@ -18,6 +18,7 @@ from scheduler.config.loading import load
 from scheduler.errors import PluginError
 from scheduler.framework.classes.cache import ClassCache, PodClass
 from scheduler.framework.classes.nominated_overlay import NominatedOverlay
+from scheduler.framework.classes.run import ClassRun
 from scheduler.framework.per_node import PerNodeFilter, PerNodeScore
 from scheduler.framework.plugin import Reads
 from scheduler.framework.profile import Profile
@@ -270,33 +271,34 @@ class Comparison(RuleBasedStateMachine):
         table = view.table
         names = table.names
         filters = pod_class.filters
-        filters.refresh_pre_filters(pod, fragments, view)
+        run = ClassRun(pod, fragments, view, journal)
+        filters.refresh_pre_filters(run)
         if filters.pre_refusal is not None:
             return {"refused": (filters.pre_refusal, filters.pre_rejectors)}
-        filters.refresh_rows(pod, view, journal)
+        filters.refresh_rows(run)
         rows = range(table.size)
         answers: Answers = {
             "refusals": {names[row]: filters.refusals[filters.codes[row]] for row in rows if filters.codes[row] > 0},
             "fits": {names[row] for row in filters.feasible_rows.tolist()},
-            "count": filters.feasible_count,
+            "count": filters.first.feasible_count,
             "only": filters.only,
         }
         overlay = pod_class.overlays.setdefault(
             pod.priority, NominatedOverlay(tuple(slot.plugin for slot in pod_class.filters._slots))
         )
-        beside = overlay.refusals(pod, filters, view, journal, self.nominator)
+        beside = overlay.refusals(run, filters, self.nominator)
         assert len(set(map(id, beside.values()))) == len(set(beside.values())), "equal refusals are one object"
         answers["beside"] = {names[row]: refusal for row, refusal in beside.items()}
-        if filters.feasible_count:
+        if filters.first.feasible_count:
             try:
-                pod_class.scores.refresh(pod, fragments, view, journal, filters)
+                pod_class.scores.refresh(run, filters.first)
             except PluginError as error:
                 return {**answers, "error": str(error)}
-            ranks = pod_class.scores.ranks
+            ranks = pod_class.scores.totals
             answers["ranks"] = {names[row]: int(ranks[row]) for row in filters.feasible_rows.tolist()}
             assert set(np.flatnonzero(ranks >= 0).tolist()) == set(filters.feasible_rows.tolist())
             some = filters.feasible_rows[::2].copy()
-            totals, shares = pod_class.scores.rank(pod, view, some)
+            totals, shares = pod_class.scores.rank(run, some)
             answers["some"] = dict(zip([names[row] for row in some.tolist()], totals.tolist(), strict=True))
             answers["shares"] = {plugin: share.tolist() for plugin, share in shares.items()} if len(some) else {}
         return answers

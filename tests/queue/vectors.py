@@ -22,7 +22,7 @@ from scheduler.framework.events import ClusterEvent, Hint
 from scheduler.framework.plugin import Plugin, PreEnqueuePlugin, QueueSortPlugin
 from scheduler.framework.post_filter import CLEAR_NOMINATION, KEEP_NOMINATION, nominate
 from scheduler.messages.now import Now
-from scheduler.objects.kinds import KINDS, Kind, decode
+from scheduler.objects.kinds import Kind, decode
 from scheduler.queue.cluster_events import pod_events
 from scheduler.queue.facts import QueueFacts
 from scheduler.queue.gates import Gates
@@ -52,7 +52,7 @@ DIFFERENCES = {
 STARTED = Now(monotonic=5_000.75, wall=1_800_000_000_000_000_000)
 
 Json = dict[str, Any]
-KIND_BY_NAME = {entry.name: kind for kind, entry in KINDS.items()}
+KIND_BY_NAME = {kind.entry.name: kind for kind in Kind}
 
 
 def scenarios() -> Iterator[Json]:

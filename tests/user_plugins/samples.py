@@ -13,7 +13,6 @@ from scheduler.framework.per_node import NodeView, PerNodeFilter, PerNodeScore
 from scheduler.framework.plugin import (
     BindContext,
     BindPlugin,
-    Effect,
     FilterPlugin,
     NormalizePlugin,
     PermitPlugin,
@@ -241,4 +240,4 @@ class Tickets(PreBindPlugin, BindPlugin, PostBindPlugin):
         return None
 
 
-USELESS_EFFECTS = (Effect("unheard of", None),)
+UNKNOWN_EFFECTS: Any = ("unheard of",)

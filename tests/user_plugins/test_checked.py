@@ -201,11 +201,9 @@ def test_events_that_are_none_are_a_fault_of_the_configuration() -> None:
         checked(Deaf, "Deaf", "plugins[0]")()
 
 
-def test_an_effect_that_nobody_applies_is_told_in_the_plugin_s_name() -> None:
-    note = event_of(reserve=samples.USELESS_EFFECTS)
-    assert (
-        note == 'running Reserve plugin "Mine": ValueError: answered an effect of kind "unheard of"; nobody applies it'
-    )
+def test_an_effect_that_is_none_is_reported_in_the_plugin_s_name() -> None:
+    note = event_of(reserve=samples.UNKNOWN_EFFECTS)
+    assert note == "running Reserve plugin \"Mine\": TypeError: answered ('unheard of',); a tuple of Effects is wanted"
 
 
 def test_scores_that_are_the_table_s_own_column_are_copied() -> None:

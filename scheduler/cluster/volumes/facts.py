@@ -16,19 +16,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.assumed import AssumedObjects
 from scheduler.cluster.node_matching import matches_selector
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.rows_by_key import RowsByKey
 from scheduler.cluster.table import NodeTable
-from scheduler.cluster.volumes.assumed import AssumedObjects
 from scheduler.cluster.volumes.attached import AttachedVolumes
 from scheduler.cluster.volumes.csi import attachable
 from scheduler.cluster.volumes.disks import Disk, DiskUsers
 from scheduler.cluster.volumes.index import StorageIndex
 from scheduler.cluster.volumes.migration import in_tree_plugin, migrated
 from scheduler.cluster.volumes.pools import CapacityPool, VolumePool, node_affinity_of
-from scheduler.cluster.volumes.reserved import EFFECT, Release, Reservation, VolumeEffect
+from scheduler.cluster.volumes.reserved import Reservation
 from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind
 from scheduler.objects.node_selectors import NodeSelector
@@ -92,13 +92,13 @@ class Volumes:
             self.version += 1
         self._attached.remove(info, row)
         self._disks.remove(info, row)
-        self._release(info.uid)
+        self.release(info.uid)
 
     def replace(self, known: PodInfo, info: PodInfo, row: int) -> None:
         """Another version of a pod on its row."""
         if known.pod.spec.volumes == info.pod.spec.volumes:
             if info.pod.spec.volumes:
-                self._release(info.uid)
+                self.release(info.uid)
             return
         self.remove(known, row)
         self.add(info, row)
@@ -228,27 +228,22 @@ class Volumes:
         """What the pod has set aside on its way to its node; None if all its claims were bound before."""
         return self._reservations.get(pod_uid)
 
-    def apply(self, effect: VolumeEffect) -> None:
-        """Do what an effect asks for. Raises OutOfSync, and then has changed nothing; ValueError for a foreign kind."""
-        change = effect.subject
-        if effect.kind != EFFECT or not isinstance(change, Reservation | Release):
-            raise ValueError(f'nobody applies effects of kind "{effect.kind}"')
-        if isinstance(change, Release):
-            self._release(change.pod_uid)
-            return
-        self._reservations[change.pod_uid] = change
+    def reserve(self, reservation: Reservation) -> None:
+        """Set volumes and claims aside for a pod. Raises OutOfSync, and then has changed nothing."""
+        self._reservations[reservation.pod_uid] = reservation
         try:
-            for binding in change.bindings:
+            for binding in reservation.bindings:
                 if binding.is_changed:
                     self._assumed_volumes.assume(binding.volume)
                     self._index.refresh_volume(binding.volume.metadata.name)
-            for provision in change.provisions:
+            for provision in reservation.provisions:
                 self._assumed_claims.assume(provision.claim)
         except Exception:
-            self._release(change.pod_uid)
+            self.release(reservation.pod_uid)
             raise
 
-    def _release(self, pod_uid: str) -> None:
+    def release(self, pod_uid: str) -> None:
+        """What the pod has set aside is free again. Nothing happens if it has nothing."""
         reservation = self._reservations.pop(pod_uid, None)
         if reservation is None:
             return
@@ -262,7 +257,9 @@ class Volumes:
 
     def copy(self, table: NodeTable) -> Volumes:
         """The same for a copy of the table, to be kept while this goes on changing; the objects stay shared."""
-        other = Volumes(table, self._objects, self._assumed_volumes.copy(), self._assumed_claims.copy())
+        other = Volumes(
+            table, self._objects, self._assumed_volumes.fork(self._objects), self._assumed_claims.fork(self._objects)
+        )
         for row, pods in enumerate(table.pods):
             for info in pods.values():
                 other.add(info, row)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
+from scheduler.cluster.assumed import AssumedObjects
 from scheduler.cluster.object_store import ObjectStore
-from scheduler.cluster.volumes.assumed import AssumedObjects
 from scheduler.cluster.volumes.pools import CapacityPool, VolumePool
 from scheduler.objects.kinds import Kind
 from scheduler.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, VolumeAttachment

@@ -1,6 +1,7 @@
-"""In-tree volumes that a CSI driver serves instead, on nodes whose CSINode says so (reference volumes.md §6.1).
+"""In-tree volumes that a CSI driver serves instead (reference volumes.md §6.1).
 
-The five plugins that kube-scheduler 1.36 knows: AWS EBS, GCE PD, Azure Disk, Cinder and Portworx.
+VolumeBinding translates them on nodes whose CSINode says so, NodeVolumeLimits on all. The five plugins that
+kube-scheduler 1.36 knows: AWS EBS, GCE PD, Azure Disk, Cinder and Portworx.
 """
 
 from __future__ import annotations

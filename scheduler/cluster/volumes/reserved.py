@@ -1,14 +1,10 @@
-"""What Reserve sets aside for a pod's claims, and how it is told to the cluster cache."""
+"""The effects of VolumeBinding: what Reserve sets aside for a pod's claims, and its release."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim
-
-EFFECT = "volumes"
-"""The ``kind`` of the effects whose subject is one of the values below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +42,3 @@ class Release:
     """The pod is not coming: what it has set aside is free again. Nothing happens if it has nothing."""
 
     pod_uid: str
-
-
-class VolumeEffect(Protocol):
-    """What the engine hands over of a plugin's effect: ``kind`` EFFECT, ``subject`` a Reservation or a Release."""
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def subject(self) -> Any: ...

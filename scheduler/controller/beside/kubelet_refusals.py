@@ -3,24 +3,28 @@
 Two schedulers may fill the last room of a node at the same moment; the kubelet then fails one of the pods (OutOfcpu,
 OutOfmemory and the like), and its owner makes another. Lest that one go the same way, the node is shown to the engine
 with one taint more, for half a minute and then longer each time. Nothing of it is written: other schedulers, and pods
-that tolerate everything, may go there.
+that tolerate everything, may go there. Where the reason is the pod's own (``kubelet_reasons``), only pods of the same
+controller keep away from the node.
 
 A pod that has ended leaves the watch as a deletion, with what was known of it before. So one of ours that has gone
-although no kubelet had begun with it and nobody had deleted it is looked up; its node is left alone from that moment,
-since its owner may be quicker than the answer.
+although no kubelet had begun with it and nobody had deleted it is looked up; pods of its controller keep away from its
+node from that moment, since the controller may be quicker than the answer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 import structlog
 
+from scheduler.controller.beside.kubelet_reasons import ROOM_PREFIX, Concern, concern_of
+from scheduler.controller.beside.workload_avoidance import WorkloadAvoidance, owner_of
 from scheduler.controller.report import instruments
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.requests import pod_path
@@ -34,29 +38,27 @@ from scheduler.objects.pod import Pod
 
 TAINT: Final = Taint("tandem.scheduling/refused-by-kubelet", "", "NoSchedule")
 BACKOFF_SECONDS: Final = 30.0
-LONGEST_BACKOFF_SECONDS: Final = 300.0
+MAX_BACKOFF_SECONDS: Final = 300.0
 MEMORY_SECONDS: Final = 600.0
 """A node without a refusal for so long begins anew."""
 PLACEMENTS_KEPT: Final = 20_000
-MOST_LOOKUPS_WAITING: Final = 1_000
+MAX_LOOKUPS_WAITING: Final = 1_000
 LOOKUP_SECONDS: Final = 10.0
 
-_OTHER_REASONS: Final = frozenset(
-    {"NodeAffinity", "NodeName", "NodePorts", "TopologyAffinityError", "UnexpectedAdmissionError"}
-)
+MAX_SHARE_LEFT_ALONE: Final = 0.1
+"""Of all nodes, and at least one node: whatever kubelets say, the others stay in use. Two schedulers that meet on the
+last room of a node are a matter of single nodes; a tenth of a cluster that refuses at once has another cause."""
+MAX_REASONS_COUNTED: Final = 64
+"""Beyond, a resource's name is left out of the metric's label: pods' reasons are not ours."""
 
 log = structlog.get_logger()
 
 
-def is_refusal(reason: str) -> bool:
-    """Whether a failed pod's reason is that of a kubelet which did not admit it."""
-    return reason.startswith("OutOf") or reason in _OTHER_REASONS
-
-
 class KubeletRefusals:
-    """``placed`` hears of attempts, ``see`` of what the watch of pods tells; nodes go to the engine through ``dress``.
+    """``placed`` hears of attempts; ``dress`` and ``dress_pods`` make what the watches tell what the engine shall see.
 
-    ``run`` as a task. ``feed`` takes stimuli for the engine; ``node_named`` is a node as the API server has it.
+    ``run`` as a task. ``feed`` takes stimuli for the engine; ``node_named`` is a node as the API server has it,
+    ``node_count`` how many there are.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class KubeletRefusals:
         client: ApiClient,
         feed: Callable[[Sequence[Stimulus]], None],
         node_named: Callable[[str], Node | None],
+        node_count: Callable[[], int],
         counter: instruments.Counter,
         *,
         backoff_seconds: float = BACKOFF_SECONDS,
@@ -72,22 +75,24 @@ class KubeletRefusals:
         self._client = client
         self._feed = feed
         self._node_named = node_named
+        self._node_count = node_count
         self._counter = counter
         self._backoff_seconds = backoff_seconds
         self._clock = clock
         self._placed: OrderedDict[str, str] = OrderedDict()
         """UID of a pod that we bound → its node; the oldest go first."""
-        self._lookups: asyncio.Queue[tuple[PodReference, str]] = asyncio.Queue(MOST_LOOKUPS_WAITING)
-        self._suspected: Counter[str] = Counter()
-        """Node → pods of it that are being looked up."""
-        self._ends: dict[str, asyncio.TimerHandle] = {}
-        self._history: dict[str, tuple[int, float]] = {}
-        """Node → refusals in a row, and when the last one was."""
+        self._lookups: asyncio.Queue[_Lookup] = asyncio.Queue(MAX_LOOKUPS_WAITING)
+        self._workloads = WorkloadAvoidance(feed)
+        self._ends: dict[tuple[str, str], asyncio.TimerHandle] = {}
+        """(UID of a controller or "" for all pods, node) → the end of its time."""
+        self._history: dict[tuple[str, str], tuple[int, float]] = {}
+        """The same → refusals in a row, and when the last one was."""
+        self._reasons: set[str] = set()
 
     @property
     def backed_off(self) -> frozenset[str]:
-        """The nodes that are left alone now."""
-        return frozenset(self._ends)
+        """The nodes that are left alone by all pods now."""
+        return frozenset(node for owner, node in self._ends if not owner)
 
     def placed(self, attempt: Attempt) -> None:
         if attempt.result == SCHEDULED:
@@ -95,10 +100,12 @@ class KubeletRefusals:
             if len(self._placed) > PLACEMENTS_KEPT:
                 self._placed.popitem(last=False)
 
-    def see(self, stimuli: Sequence[Stimulus]) -> None:
+    def dress_pods(self, stimuli: Sequence[Stimulus]) -> Sequence[Stimulus]:
+        """What the watch of pods tells, as the engine shall see it; pods that have gone may have been refused."""
         for stimulus in stimuli:
             if isinstance(stimulus, ObjectDeleted) and isinstance(stimulus.object, Pod):
                 self._pod_gone(stimulus.object)
+        return self._workloads.dress(stimuli)
 
     def _pod_gone(self, pod: Pod) -> None:
         node = self._placed.pop(pod.uid, "")
@@ -107,13 +114,15 @@ class KubeletRefusals:
         if self._lookups.full():
             log.warning("Too many pods ended at once, this one is not looked up", pod=pod.key)
             return
-        self._suspected[node] += 1
-        self._lookups.put_nowait((PodReference(pod.metadata.namespace, pod.metadata.name, pod.uid), node))
-        self._show(node)
+        owner = owner_of(pod)
+        if owner:
+            self._workloads.avoid(owner, node)
+        reference = PodReference(pod.metadata.namespace, pod.metadata.name, pod.uid)
+        self._lookups.put_nowait(_Lookup(reference, node, owner))
 
     def dress(self, stimuli: Sequence[Stimulus]) -> Sequence[Stimulus]:
         """What the watch of nodes tells, as the engine shall see it."""
-        if not self._ends and not self._suspected:
+        if not self._ends:
             return stimuli
         return [
             ObjectObserved(Kind.NODE, self.dressed(stimulus.object), stimulus.document)
@@ -124,7 +133,7 @@ class KubeletRefusals:
 
     def dressed(self, node: Node) -> Node:
         """The node with the taint, where it is to be left alone. Its version is one of its own, so that it is news."""
-        if node.metadata.name not in self._ends and not self._suspected[node.metadata.name]:
+        if ("", node.metadata.name) not in self._ends:
             return node
         version = f"{node.metadata.resource_version}+refused"
         return msgspec.structs.replace(
@@ -137,18 +146,18 @@ class KubeletRefusals:
         """Until cancelled."""
         try:
             while True:
-                pod, node = await self._lookups.get()
-                reason = await self._reason_of(pod)
-                self._suspected[node] -= 1
-                self._suspected = +self._suspected
-                if is_refusal(reason):
-                    self._counter.child(reason).add()
-                    self._back_off(pod, node, reason)
-                else:
-                    self._show(node)
-        finally:
+                lookup = await self._lookups.get()
+                reason = ""
+                try:
+                    reason = await self._reason_of(lookup.pod)
+                finally:
+                    # A look-up that fails must not keep the controller's pods from the node for ever.
+                    self._judge(lookup, reason)
+        except asyncio.CancelledError:
+            # Only at the end: after a failure it is started again, and the nodes that are left alone need their ends.
             for timer in self._ends.values():
                 timer.cancel()
+            raise
 
     async def _reason_of(self, pod: PodReference) -> str:
         """Why the pod has failed; "" where it has not, or nobody can tell."""
@@ -161,30 +170,78 @@ class KubeletRefusals:
             return ""
         return found.status.reason if found.uid == pod.uid and found.status.phase == "Failed" else ""
 
-    def _back_off(self, pod: PodReference, name: str, reason: str) -> None:
+    def _judge(self, lookup: _Lookup, reason: str) -> None:
+        concern = concern_of(reason)
+        if concern is not None:
+            self._count(reason)
+        if concern is Concern.WORKLOAD and lookup.owner:
+            self._back_off(lookup, lookup.owner, reason)
+            return
+        if concern is Concern.NODE:
+            self._back_off(lookup, "", reason)
+        if lookup.owner and (lookup.owner, lookup.node) not in self._ends:
+            self._workloads.release(lookup.owner, lookup.node)
+
+    def _count(self, reason: str) -> None:
+        if reason not in self._reasons and len(self._reasons) >= MAX_REASONS_COUNTED:
+            reason = ROOM_PREFIX
+        self._reasons.add(reason)
+        self._counter.child(reason).add()
+
+    def _back_off(self, lookup: _Lookup, owner: str, reason: str) -> None:
+        """Leave the node alone: all pods (``owner`` ""), or those of one controller."""
+        key = (owner, lookup.node)
+        if not owner and key not in self._ends and not self._may_leave_another_alone():
+            log.warning(
+                "Kubelet refused a pod that we bound; its node stays in use, as enough nodes are left alone",
+                pod=lookup.pod.key,
+                node=lookup.node,
+                reason=reason,
+            )
+            return
         now = self._clock()
         self._history = {one: (times, at) for one, (times, at) in self._history.items() if at > now - MEMORY_SECONDS}
-        times = self._history.get(name, (0, now))[0] + 1
-        self._history[name] = (times, now)
-        seconds = min(self._backoff_seconds * 2 ** (times - 1), LONGEST_BACKOFF_SECONDS)
-        if timer := self._ends.get(name):
+        times = self._history.get(key, (0, now))[0] + 1
+        self._history[key] = (times, now)
+        seconds = min(self._backoff_seconds * 2 ** (times - 1), MAX_BACKOFF_SECONDS)
+        if timer := self._ends.get(key):
             timer.cancel()
-        self._ends[name] = asyncio.get_running_loop().call_later(seconds, self._end, name)
+        self._ends[key] = asyncio.get_running_loop().call_later(seconds, self._end, key)
         log.warning(
             "Kubelet refused a pod that we bound, its node is left alone",
-            pod=pod.key,
-            node=name,
+            pod=lookup.pod.key,
+            node=lookup.node,
             reason=reason,
+            by=f"pods of controller {owner}" if owner else "all pods",
             seconds=round(seconds),
         )
-        self._show(name)
+        if owner:
+            self._workloads.avoid(owner, lookup.node)
+        else:
+            self._show(lookup.node)
 
-    def _end(self, name: str) -> None:
-        del self._ends[name]
-        self._show(name)
+    def _may_leave_another_alone(self) -> bool:
+        return len(self.backed_off) < max(1, int(self._node_count() * MAX_SHARE_LEFT_ALONE))
+
+    def _end(self, key: tuple[str, str]) -> None:
+        del self._ends[key]
+        owner, node = key
+        if owner:
+            self._workloads.release(owner, node)
+        else:
+            self._show(node)
 
     def _show(self, name: str) -> None:
         """Let the engine see the node as it shall see it now."""
         node = self._node_named(name)
         if node is not None:
             self._feed([ObjectObserved(Kind.NODE, self.dressed(node))])
+
+
+@dataclass(frozen=True, slots=True)
+class _Lookup:
+    """A pod whose end is to be looked up. ``owner``: the UID of its controller, "" without one."""
+
+    pod: PodReference
+    node: str
+    owner: str

@@ -18,8 +18,8 @@ import structlog
 from scheduler.controller.lead.leadership import LeaseToken
 from scheduler.controller.settings import LeaderElectionSettings
 from scheduler.controller.write.client import ApiClient
-from scheduler.errors import ApiError
-from scheduler.objects.kinds import KINDS, Kind, decode_as
+from scheduler.errors import ApiError, InvalidObject
+from scheduler.objects.kinds import Kind, decode_as
 from scheduler.objects.lease import Lease
 from scheduler.objects.timestamps import format_micros
 
@@ -61,7 +61,7 @@ class LeaseElector:
         self._observed: Lease | None = None
         self._observed_at = 0.0
         self._leader = ""
-        entry = KINDS[Kind.LEASE]
+        entry = Kind.LEASE.entry
         self._collection = entry.collection_path(settings.resource_namespace)
         self._path = entry.object_path(settings.resource_name, settings.resource_namespace)
         self._reported = ""
@@ -108,7 +108,7 @@ class LeaseElector:
         try:
             async with asyncio.timeout(self._settings.renew_deadline):
                 is_ours = await self._take_or_renew()
-        except ApiError as error:
+        except (ApiError, InvalidObject) as error:
             self._report(error)
             # The stored lease may be newer than what we know: look again before the next try.
             return False
@@ -195,7 +195,7 @@ class LeaseElector:
                 now = format_micros(self._wall())
                 spec = self._spec(acquired=now, renewed=now, transitions=lease.spec.lease_transitions or 0)
                 await self._put(lease, spec | {"holderIdentity": "", "leaseDurationSeconds": 1})
-        except (ApiError, TimeoutError) as error:
+        except (ApiError, InvalidObject, TimeoutError) as error:
             log.warning("Lease could not be released", lease=self._lease_name, error=str(error))
         else:
             log.info("Lease released", lease=self._lease_name)
@@ -211,7 +211,7 @@ class LeaseElector:
                 log.info("New leader elected", identity=holder)
                 self._on_new_leader(holder)
 
-    def _report(self, error: ApiError) -> None:
+    def _report(self, error: ApiError | InvalidObject) -> None:
         text = str(error)
         if text != self._reported:
             self._reported = text

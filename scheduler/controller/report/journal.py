@@ -4,53 +4,46 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
-import structlog
 
+from scheduler.controller.report.journal_file import JournalFile
 from scheduler.engine.attempt import Attempt
-from scheduler.errors import ConfigurationError, Fault
 from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.post_filter import NominationMode
 
-log = structlog.get_logger()
-
 
 class Journal:
-    """Appends to ``path``. ``flush`` when a slice of work ends; a disk that fails ends the journal, nothing else."""
+    """Appends to ``path``. ``flush`` when a slice of work ends; what the disk does not take is counted, and no more."""
 
     def __init__(self, path: Path) -> None:
         """Raises ConfigurationError if the file can't be written."""
         self._encode = msgspec.json.Encoder().encode
         self._buffer = bytearray()
-        self._file: IO[bytes] | None = None
-        try:
-            self._file = path.open("ab", buffering=0)
-        except OSError as error:
-            raise ConfigurationError((Fault("journal", f"{path} can't be written: {error.strerror}"),)) from error
+        self._lines = 0
+        self._file = JournalFile(path)
+
+    @property
+    def dropped_lines(self) -> int:
+        return self._file.dropped_lines
 
     def write(self, attempt: Attempt) -> None:
-        if self._file is not None and attempt.result:
+        if attempt.result:
             self._buffer += self._encode(decision_line(attempt))
             self._buffer += b"\n"
+            self._lines += 1
 
     def flush(self) -> None:
-        if not self._buffer or self._file is None:
-            return
-        try:
-            self._file.write(self._buffer)
-        except OSError as error:
-            log.error("Journal can't be written any more", error=str(error))
-            self._file.close()
-            self._file = None
-        self._buffer.clear()
+        if self._lines:
+            self._file.append(bytes(self._buffer), self._lines)
+            self._buffer.clear()
+            self._lines = 0
 
     def close(self) -> None:
+        """Waits a few seconds for the disk."""
         self.flush()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self._file.close()
 
 
 def decision_line(attempt: Attempt) -> dict[str, Any]:

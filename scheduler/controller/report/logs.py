@@ -22,6 +22,14 @@ from scheduler.objects.timestamps import format_seconds
 
 ATTEMPT_VERBOSITY = 2
 DEBUG_VERBOSITY = 4
+_SKIPPING = "Skipping extender as it returned error and has ignorable flag set"
+SKIPPED = {
+    "filter": _SKIPPING,
+    "preempt": _SKIPPING,
+    "bind": _SKIPPING,
+    "prioritize": "Extender gave no scores",
+}
+"""What is logged where an attempt went on without an extender: by the verb that failed."""
 NOISY = ("kopf", "aiohttp", "kubernetes_asyncio", "asyncio")
 
 
@@ -37,9 +45,15 @@ def configure_logs(settings: LogSettings, stream: TextIO = sys.stderr) -> None:
     ]
     ending: list[Any]
     if as_json:
-        ending = [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(serializer=_json)]
+        # Without local variables: tokens and the like are among them.
+        tracebacks = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+        ending = [
+            structlog.processors.ExceptionRenderer(tracebacks),
+            structlog.processors.JSONRenderer(serializer=_json),
+        ]
     else:
-        ending = [structlog.dev.ConsoleRenderer(colors=stream.isatty())]
+        plain = structlog.dev.plain_traceback
+        ending = [structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=plain)]
     structlog.configure(
         processors=[*shared, *ending],
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -93,6 +107,9 @@ class AttemptLog:
         self._log = structlog.get_logger().bind()
 
     def write(self, attempt: Attempt) -> None:
+        for fault in attempt.extender_faults:
+            if fault.is_skipped:
+                self._log.warning(SKIPPED[fault.verb], pod=attempt.pod, extender=fault.extender, error=fault.message)
         if attempt.result == ERROR:
             self._log.error("Error scheduling pod; retrying", **attempt_fields(attempt))
         elif not self._is_on:

@@ -157,6 +157,10 @@ class SchedulerMetrics:
         self.shadow_decisions = made.counter("tandem_shadow_decisions", text, ("agrees",))
         text = "Pods that we bound and that the kubelet refused, by its reason."
         self.kubelet_refusals = made.counter("tandem_kubelet_refusals", text, ("reason",))
+        text = "Calls of extenders that failed; skipped: the attempt went on without them."
+        self._extender_faults = made.counter("tandem_extender_faults", text, ("extender", "verb", "skipped"))
+        text = "Tasks that an exception has ended and that were started again, by the task."
+        self.task_failures = made.counter("tandem_task_failures", text, ("task",))
         self.bind_seconds: Callable[[], float | None] = lambda: None
         """How long the binding took with which the attempt ends that is being observed."""
         self._by_profile: dict[tuple[str, str], _ProfileChildren] = {}
@@ -194,6 +198,8 @@ class SchedulerMetrics:
         if attempt.permit_wait is not None:
             ending, waited = attempt.permit_wait
             self._permit_waits.child(ending).observe(waited)
+        for fault in attempt.extender_faults:
+            self._extender_faults.child(fault.extender, fault.verb, str(fault.is_skipped).lower()).add()
         if attempt.was_class_known:
             self._shared.value += 1.0
         if result == SCHEDULED:
@@ -298,9 +304,12 @@ class SchedulerMetrics:
         instrument = ReadCounter if is_counter else Gauge
         self.instruments.add(instrument(name, text, (), lambda: (((), read()),)))
 
-    def watch_numbers(self, name: str, text: str, label: str, read: Callable[[], Mapping[str, float]]) -> None:
-        """One more gauge with one label."""
-        self.instruments.add(Gauge(name, text, (label,), lambda: _by_one(read())))
+    def watch_numbers(
+        self, name: str, text: str, label: str, read: Callable[[], Mapping[str, float]], *, is_counter: bool = False
+    ) -> None:
+        """One more gauge or counter with one label."""
+        instrument = ReadCounter if is_counter else Gauge
+        self.instruments.add(instrument(name, text, (label,), lambda: _by_one(read())))
 
 
 def _by_one(counts: Mapping[str, float], always: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], float]]:

@@ -68,11 +68,11 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
             gauge,
         ),
         ("tandem_loop_errors", "Errors of the scheduling loop.", lambda: loop.counts.errors, count),
-        ("tandem_slow_steps", "Scheduling steps longer than 100 ms.", lambda: loop.counts.slow_steps, count),
+        ("tandem_slow_steps", "Steps of the event loop longer than 100 ms.", lambda: loop.steps.slow_steps, count),
         (
             "tandem_longest_step_seconds",
-            "The longest scheduling step so far.",
-            lambda: loop.counts.longest_step,
+            "The longest step of the event loop so far.",
+            lambda: loop.steps.longest_seconds,
             gauge,
         ),
     ):
@@ -83,9 +83,22 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
     )
     metrics.watch_numbers(
         "tandem_unreadable_objects",
-        "Objects that could not be read.",
+        "Objects whose present version can't be read; the last readable one counts.",
+        "kind",
+        lambda: {r.kind.value: len(r.unreadable) for r in reflectors},
+    )
+    metrics.watch_numbers(
+        "tandem_unreadable_answers",
+        "Objects, lines of watches and lists that could not be read, each time.",
         "kind",
         lambda: {r.kind.value: r.rejected for r in reflectors},
+        is_counter=True,
+    )
+    metrics.watch_numbers(
+        "tandem_watch_silence_seconds",
+        "How long the API server has said nothing of a kind: no list, no line of a watch, no bookmark.",
+        "kind",
+        lambda: {r.kind.value: r.silence_seconds for r in reflectors},
     )
     metrics.watch_numbers(
         "tandem_relists", "Lists after the first.", "kind", lambda: {r.kind.value: r.relists for r in reflectors}

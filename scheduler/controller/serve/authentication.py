@@ -6,7 +6,6 @@ a proof that is no good is refused. The token itself is kept nowhere, only its d
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,16 +14,12 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.controller.serve.answer_cache import AnswerCache
+from scheduler.controller.serve.reviews import REVIEW_SECONDS, Reviews, decode_reply
 from scheduler.controller.write.client import ApiClient
-from scheduler.errors import ApiError
 
 REVIEWS_PATH: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 AUTHORITY_PATH: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
-REVIEW_SECONDS: Final = 10.0
-REVIEWS_IN_FLIGHT: Final = 8
-ANSWERS_KEPT: Final = 1000
-LONGEST_TOKEN: Final = 16_384
+MAX_TOKEN_CHARACTERS: Final = 16_384
 AUTHENTICATED: Final = "system:authenticated"
 
 
@@ -67,47 +62,41 @@ class Authenticator:
     def __init__(self, client: ApiClient, life: float = 10.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._life = life
-        self._known: AnswerCache[bytes, Identity | Unauthenticated] = AnswerCache(ANSWERS_KEPT, clock)
-        self._slots = asyncio.Semaphore(REVIEWS_IN_FLIGHT)
+        self._reviews: Reviews[bytes, Identity | Unauthenticated] = Reviews(clock)
 
-    async def identify(self, authorization: str, certificate: Mapping[str, Any] | None) -> Identity:
+    async def identify(self, authorization: str, certificate: Mapping[str, Any] | None, address: str = "") -> Identity:
         """By the Authorization header and the certificate that the TLS library has verified (None: none shown).
 
-        Raises Unauthenticated for a proof that is no good, and ApiError if the API server can't be asked.
+        ``address`` is where the request comes from. Raises Unauthenticated for a proof that is no good, TooManyReviews,
+        and ApiError if the API server can't be asked.
         """
         if certificate and (shown := identity_of(certificate)) is not None:
             return shown
         scheme, _, token = authorization.strip().partition(" ")
         token = token.strip()
+        if not authorization.isascii():
+            # Bytes that are no text reach us as surrogates; no token has any.
+            raise Unauthenticated
         if scheme.lower() != "bearer" or not token:
             return ANONYMOUS
-        if len(token) > LONGEST_TOKEN:
+        if len(token) > MAX_TOKEN_CHARACTERS:
             raise Unauthenticated
         digest = hashlib.sha256(token.encode()).digest()
-        known = self._known.get(digest)
-        if known is None:
-            async with self._slots:
-                # Who waited for a slot may find that another has asked the same.
-                known = self._known.get(digest) or await self._review(token, digest)
+        known = await self._reviews.answer(digest, address, lambda: self._review(token), lambda _: self._life)
         if isinstance(known, Unauthenticated):
-            raise known
+            raise Unauthenticated
         return known
 
-    async def _review(self, token: str, digest: bytes) -> Identity | Unauthenticated:
+    async def _review(self, token: str) -> Identity | Unauthenticated:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
         encoded = msgspec.json.encode(body)
         reply = await self._client.request("POST", REVIEWS_PATH, body=encoded, timeout_seconds=REVIEW_SECONDS)
-        try:
-            status = msgspec.json.decode(reply.body, type=_Review).status
-        except msgspec.DecodeError as error:
-            raise ApiError(0, "Unreadable", f"the TokenReview can't be read: {error}") from error
+        status = decode_reply(reply.body, _REVIEW, "TokenReview").status
         user = status.user
-        answer: Identity | Unauthenticated = Unauthenticated()
-        if status.authenticated and user is not None and user.username:
-            extra = tuple(sorted((name, tuple(values)) for name, values in (user.extra or {}).items()))
-            answer = Identity(user.username, user.uid, tuple(user.groups or ()), extra)
-        self._known.put(digest, answer, self._life)
-        return answer
+        if not status.authenticated or user is None or not user.username:
+            return Unauthenticated()
+        extra = tuple(sorted((name, tuple(values)) for name, values in (user.extra or {}).items()))
+        return Identity(user.username, user.uid, tuple(user.groups or ()), extra)
 
 
 def identity_of(certificate: Mapping[str, Any]) -> Identity | None:
@@ -125,16 +114,17 @@ def identity_of(certificate: Mapping[str, Any]) -> Identity | None:
 
 async def cluster_client_authority(client: ApiClient) -> str:
     """The authority (PEM) of the cluster's client certificates, "" if the cluster names none. Raises ApiError."""
-    reply = await client.request("GET", AUTHORITY_PATH)
-    try:
-        data = msgspec.json.decode(reply.body, type=_ConfigMap).data or {}
-    except msgspec.DecodeError as error:
-        raise ApiError(0, "Unreadable", f"the ConfigMap can't be read: {error}") from error
+    reply = await client.request("GET", AUTHORITY_PATH, timeout_seconds=REVIEW_SECONDS)
+    data = decode_reply(reply.body, _CONFIG_MAP, "ConfigMap").data or {}
     return data.get("client-ca-file", "")
 
 
 class _ConfigMap(msgspec.Struct, frozen=True):
     data: dict[str, str] | None = None
+
+
+_REVIEW: Final = msgspec.json.Decoder(_Review)
+_CONFIG_MAP: Final = msgspec.json.Decoder(_ConfigMap)
 
 
 def is_of(identity: Identity, groups: Sequence[str]) -> bool:

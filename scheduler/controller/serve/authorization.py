@@ -14,16 +14,14 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from scheduler.controller.serve.answer_cache import AnswerCache
 from scheduler.controller.serve.authentication import Authenticator, Identity, Unauthenticated, is_of
+from scheduler.controller.serve.reviews import REVIEW_SECONDS, Reviews, TooManyReviews, decode_reply
 from scheduler.controller.settings import AccessSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError
 
 REVIEWS_PATH: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-REVIEW_SECONDS: Final = 10.0
-ANSWERS_KEPT: Final = 1000
-LONGEST_PATH: Final = 4096
+MAX_PATH_CHARACTERS: Final = 4096
 ALL_POWERFUL: Final = ("system:masters",)
 
 log = structlog.get_logger()
@@ -57,6 +55,9 @@ class OpenPaths:
         return bare in self._exact or bare.startswith(self._beginnings)
 
 
+_REVIEW: Final = msgspec.json.Decoder(_Review)
+
+
 class Authorizer:
     """``may`` asks the API server, unless it has just answered the same."""
 
@@ -65,20 +66,21 @@ class Authorizer:
     ) -> None:
         self._client = client
         self._settings = settings
-        self._known: AnswerCache[tuple[Identity, str, str], bool] = AnswerCache(ANSWERS_KEPT, clock)
+        self._reviews: Reviews[tuple[Identity, str, str], bool] = Reviews(clock)
 
-    async def may(self, who: Identity, verb: str, path: str) -> bool:
-        """Raises ApiError if the API server can't be asked."""
+    async def may(self, who: Identity, verb: str, path: str, address: str = "") -> bool:
+        """``address`` is where the request comes from. Raises TooManyReviews, and ApiError if the API server can't be
+        asked."""
         if is_of(who, ALL_POWERFUL):
             return True
-        if len(path) > LONGEST_PATH:
+        if len(path) > MAX_PATH_CHARACTERS or not _is_text(path):
             return False
-        key = (who, verb, path)
-        known = self._known.get(key)
-        if known is None:
-            known = await self._review(who, verb, path)
-            self._known.put(key, known, self._settings.allowed_life if known else self._settings.refused_life)
-        return known
+        return await self._reviews.answer(
+            (who, verb, path), address, lambda: self._review(who, verb, path), self._life_of
+        )
+
+    def _life_of(self, is_allowed: bool) -> float:
+        return self._settings.allowed_life if is_allowed else self._settings.refused_life
 
     async def _review(self, who: Identity, verb: str, path: str) -> bool:
         body = {
@@ -94,11 +96,17 @@ class Authorizer:
         }
         encoded = msgspec.json.encode(body)
         reply = await self._client.request("POST", REVIEWS_PATH, body=encoded, timeout_seconds=REVIEW_SECONDS)
-        try:
-            status = msgspec.json.decode(reply.body, type=_Review).status
-        except msgspec.DecodeError as error:
-            raise ApiError(0, "Unreadable", f"the SubjectAccessReview can't be read: {error}") from error
+        status = decode_reply(reply.body, _REVIEW, "SubjectAccessReview").status
         return status.allowed and not status.denied
+
+
+def _is_text(path: str) -> bool:
+    """Whether it can be sent: bytes that are no UTF-8 are surrogates here."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def guards(client: ApiClient, access: AccessSettings | None) -> tuple[Middleware, ...]:
@@ -110,20 +118,24 @@ def guards(client: ApiClient, access: AccessSettings | None) -> tuple[Middleware
 
 
 def guard(authenticator: Authenticator, authorizer: Authorizer, open_paths: OpenPaths) -> Middleware:
-    """Lets a request through to its page, or answers it with a Status of 401, 403 or 500."""
+    """Lets a request through to its page, or answers it with a Status of 401, 403, 429 or 500."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         path = request.path
         if path in open_paths:
             return await handler(request)
-        verb = request.method.lower()
+        verb, address = request.method.lower(), request.remote or ""
         certificate = request.transport.get_extra_info("peercert") if request.transport is not None else None
         try:
-            who = await authenticator.identify(request.headers.get("Authorization", ""), certificate)
-            is_allowed = await authorizer.may(who, verb, path)
+            who = await authenticator.identify(request.headers.get("Authorization", ""), certificate, address)
+            is_allowed = await authorizer.may(who, verb, path, address)
         except Unauthenticated:
             return refusal(401, "Unauthorized", "Unauthorized")
+        except TooManyReviews:
+            answer = refusal(429, "TooManyRequests", "too many requests are waiting to be authorized, please try again")
+            answer.headers["Retry-After"] = "1"
+            return answer
         except ApiError as error:
             log.warning("Page refused: the API server can't be asked who may see it", path=path, error=str(error))
             return refusal(500, "InternalError", f"Internal Server Error: {path!r}: the API server can't be asked")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import asdict
+from typing import Final
 
+import msgspec
 from aiohttp import web
 
 from scheduler.controller.beside.shadow import AGREES, DIFFERS, UNSEEN, ShadowWriter
@@ -12,14 +15,23 @@ from scheduler.engine import explain
 from scheduler.engine.engine import Engine
 from scheduler.messages.now import Now
 
+MAX_DIGITS: Final = 9
+
 
 def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionMemory) -> tuple[web.RouteDef, ...]:
-    """``/debug/queue`` and ``/debug/why/NAMESPACE/NAME``. Served on the event loop that drives the engine.
+    """``/debug/queue?limit=N`` and ``/debug/why/NAMESPACE/NAME``. Served on the event loop that drives the engine.
 
     ``memory`` observes the attempts."""
 
-    async def queue(_request: web.Request) -> web.Response:
-        return web.json_response(explain.queue_page(engine))
+    one_at_a_time = asyncio.Semaphore()
+
+    async def queue(request: web.Request) -> web.Response:
+        stated = request.query.get("limit", "")
+        if stated and not (stated.isdecimal() and len(stated) <= MAX_DIGITS):
+            return web.json_response({"error": f"limit {stated!r} is not a number of pods"}, status=400)
+        limit = min(int(stated), explain.MAX_WAITING_LISTED) if stated else explain.MAX_WAITING_LISTED
+        async with one_at_a_time:
+            return web.Response(body=await _queue_body(engine, limit), content_type="application/json")
 
     async def why(request: web.Request) -> web.Response:
         key = f"{request.match_info['namespace']}/{request.match_info['name']}"
@@ -29,6 +41,19 @@ def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionM
         return web.json_response(page)
 
     return (web.get("/debug/queue", queue), web.get("/debug/why/{namespace}/{name}", why))
+
+
+async def _queue_body(engine: Engine, limit: int) -> bytes:
+    """Made in slices of about a millisecond, between which scheduling goes on."""
+    pods: list[bytes] = []
+    slices = explain.queue_page_in_slices(engine, limit)
+    while True:
+        try:
+            pods += map(msgspec.json.encode, next(slices))
+        except StopIteration as end:
+            counts = msgspec.json.encode(end.value)
+            return b'{"counts":' + counts + b',"pods":[' + b",".join(pods) + b"]}"
+        await asyncio.sleep(0)
 
 
 def shadow_route(shadow: ShadowWriter) -> web.RouteDef:

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-import errno
+import logging
+import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
+from scheduler.controller.serve.connections import Connections
+from scheduler.controller.serve.listening import listening_sockets
 from scheduler.controller.settings import ServingSettings
-from scheduler.errors import ConfigurationError, Fault
 
 Check = Callable[[], str]
 """A named check: "" is well, else what is wrong."""
 
 SHUTDOWN_SECONDS = 1.0
+
+
+class _ClientsFaults(logging.Filter):
+    """Leaves out what is the client's fault: a request that is no HTTP would fill the log with tracebacks."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+_LOGGER = logging.getLogger("aiohttp.server.pages")
+_LOGGER.addFilter(_ClientsFaults())
 
 
 class HealthServer:
@@ -50,8 +64,15 @@ class HealthServer:
         self._routes = routes
         self._guards = guards
         self._runner: web.AppRunner | None = None
+        certificate = settings.certificate
+        self.connections = Connections(
+            lambda: certificate.context if certificate is not None else None, settings.limits
+        )
         self.port = 0
         """The port that is listened on, once started."""
+
+    def _context(self) -> ssl.SSLContext | None:
+        return self._settings.certificate.context if self._settings.certificate is not None else None
 
     async def start(self) -> None:
         """Raises ConfigurationError with one line if the address can't be listened on. Port 0 in the settings: off."""
@@ -61,29 +82,29 @@ class HealthServer:
 
     async def start_on(self, port: int) -> None:
         """As ``start``, on this port, 0 being any free one."""
+        sockets = listening_sockets(self._settings.bind_address, port)
         runner = web.AppRunner(
-            self._application(), handle_signals=False, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS
+            self._application(),
+            handle_signals=False,
+            access_log=None,
+            logger=_LOGGER,
+            shutdown_timeout=SHUTDOWN_SECONDS,
         )
         await runner.setup()
-        address = self._settings.bind_address
-        certificate = self._settings.certificate
-        site = web.TCPSite(runner, address, port, ssl_context=certificate.context if certificate is not None else None)
-        try:
-            await site.start()
-        except OSError as error:
-            await runner.cleanup()
-            reason = "the port is in use" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
-            raise ConfigurationError((Fault("", f"failed to listen on {address}:{port}: {reason}"),)) from error
+        assert runner.server is not None
+        self.connections.serve(sockets, runner.server)
         self._runner = runner
-        self.port = runner.addresses[0][1]
+        self.port = sockets[0].getsockname()[1]
 
     async def close(self) -> None:
         runner, self._runner = self._runner, None
         if runner is not None:
+            await self.connections.stop_accepting()
             await runner.cleanup()
+            await self.connections.close()
 
     def _application(self) -> web.Application:
-        application = web.Application(middlewares=self._guards)
+        application = web.Application(middlewares=(self.connections.marking(), *self._guards))
         for root, checks in (
             ("/readyz", self._ready_checks),
             ("/livez", self._alive_checks),

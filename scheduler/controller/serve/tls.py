@@ -29,6 +29,8 @@ REFRESH_SECONDS: Final = 30.0
 PAIR_NAME: Final = "tandem-scheduler"
 """The files of ``--cert-dir`` are called so, with ``.crt`` and ``.key``."""
 SELF_MADE_DAYS: Final = 365
+RENEWED_DAYS_BEFORE: Final = 30
+"""Self-made certificates are made again so long before they end."""
 VERSIONS: Final = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
 
 _FIXED_IN_TLS_13: Final = frozenset(
@@ -81,7 +83,7 @@ class TlsSettings:
 
 
 class ServingCertificate:
-    """``context`` is the one to serve with, for as long as the server runs; ``refresh`` now and then."""
+    """``context`` is the one to serve a new connection with; ``refresh`` and ``renew`` now and then."""
 
     def __init__(self, settings: TlsSettings, hostname: str, today: datetime.datetime | None = None) -> None:
         """Raises ConfigurationError if a file can't be used."""
@@ -90,40 +92,61 @@ class ServingCertificate:
             raise ConfigurationError(faults)
         self._settings = settings
         self._hostname = hostname
+        self._cluster_authority = ""
+        self._ends = datetime.datetime.max.replace(tzinfo=datetime.UTC)
+        """When a self-made certificate does."""
         self._today = today or datetime.datetime.now(datetime.UTC)
         self.context = self._new_context()
-        pair = self._pair()
-        if pair is None:
-            self._load_self_made()
-        else:
-            _load_pair(self.context, *pair)
-        if settings.client_authority_file:
-            self._trust_clients_of(settings.client_authority_file)
+        self._fill()
         self._stamps = self._read_stamps()
+
+    def renew(self, now: datetime.datetime) -> bool:
+        """Make a self-made certificate again before it ends; whether that was due. Raises ConfigurationError."""
+        if now < self._ends - datetime.timedelta(days=RENEWED_DAYS_BEFORE):
+            return False
+        self._today = now
+        self._begin_again()
+        return True
 
     def refresh(self) -> bool:
         """Take up changed files; whether there were any. Connections that are open go on as they are.
 
         Raises ConfigurationError if the new files can't be used; the old certificate is then served on, and the same
-        files are not tried again. An authority that was taken out of its file stays trusted until the next start.
+        files are not tried again.
         """
         stamps = self._read_stamps()
         if stamps == self._stamps:
             return False
         self._stamps = stamps
+        self._begin_again()
+        return True
+
+    def _begin_again(self) -> None:
+        """A new context, so that what is not stated any more is not trusted any more. The old one stays where a file
+        can't be used: ConfigurationError."""
+        old = self.context
+        self.context = self._new_context()
+        try:
+            self._fill()
+        except ConfigurationError:
+            self.context = old
+            raise
+
+    def _fill(self) -> None:
         pair = self._pair()
-        if pair is not None:
-            # First into a context that nobody uses: a pair that doesn't match must not break the one that is served.
-            _load_pair(self._new_context(), *pair)
+        if pair is None:
+            self._load_self_made()
+        else:
             _load_pair(self.context, *pair)
         if self._settings.client_authority_file:
             self._trust_clients_of(self._settings.client_authority_file)
-        return True
+        if self._cluster_authority:
+            self.trust_clients(self._cluster_authority)
 
     @property
-    def knows_clients(self) -> bool:
-        """Whether client certificates of some authority are accepted."""
-        return self.context.verify_mode is not ssl.CERT_NONE
+    def states_clients(self) -> bool:
+        """Whether the settings name an authority of client certificates."""
+        return bool(self._settings.client_authority_file)
 
     def trust_clients(self, authority: str) -> None:
         """Clients may identify themselves by certificates of this authority (PEM). Raises ConfigurationError."""
@@ -132,6 +155,21 @@ class ServingCertificate:
         except (ssl.SSLError, ValueError) as error:
             raise ConfigurationError([Fault("", f"client certificate authority can't be used: {error}")]) from error
         self.context.verify_mode = ssl.CERT_OPTIONAL
+
+    def trust_cluster(self, authority: str) -> bool:
+        """Take up the cluster's own client authority (PEM; "" for none) if it is another than before; whether it was.
+
+        Raises ConfigurationError; the former one stays trusted then.
+        """
+        if authority == self._cluster_authority:
+            return False
+        former, self._cluster_authority = self._cluster_authority, authority
+        try:
+            self._begin_again()
+        except ConfigurationError:
+            self._cluster_authority = former
+            raise
+        return True
 
     def _trust_clients_of(self, path: str) -> None:
         try:
@@ -159,13 +197,15 @@ class ServingCertificate:
             return None
         folder = Path(settings.certificate_folder)
         certificate, key = folder / f"{PAIR_NAME}.crt", folder / f"{PAIR_NAME}.key"
-        if not (certificate.exists() and key.exists()):
+        self._ends = _end_of(certificate)
+        if not key.exists() or self._today >= self._ends - datetime.timedelta(days=RENEWED_DAYS_BEFORE):
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 _write_pair(certificate, key, *self_made_pair(self._hostname, self._today))
             except OSError as error:
                 text = f"--cert-dir {folder} can't be written: {error.strerror or error}"
                 raise ConfigurationError([Fault("", text)]) from error
+            self._ends = _end_of(certificate)
         return str(certificate), str(key)
 
     def _load_self_made(self) -> None:
@@ -174,6 +214,7 @@ class ServingCertificate:
             certificate, key = Path(folder) / "tls.crt", Path(folder) / "tls.key"
             _write_pair(certificate, key, *self_made_pair(self._hostname, self._today))
             _load_pair(self.context, str(certificate), str(key))
+        self._ends = self._today + datetime.timedelta(days=SELF_MADE_DAYS)
 
     def _read_stamps(self) -> tuple[object, ...]:
         settings = self._settings
@@ -215,6 +256,20 @@ def self_made_pair(hostname: str, today: datetime.datetime) -> tuple[bytes, byte
         certificate.public_bytes(serialization.Encoding.PEM),
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
     )
+
+
+def _end_of(certificate: Path) -> datetime.datetime:
+    """When it ends; long ago where there is none. One that can't be read is not ours to replace: it never ends."""
+    if not certificate.exists():
+        return datetime.datetime.min.replace(tzinfo=datetime.UTC) + datetime.timedelta(days=RENEWED_DAYS_BEFORE)
+    try:
+        found = x509.load_pem_x509_certificate(certificate.read_bytes())
+    except (OSError, ValueError):
+        return datetime.datetime.max.replace(tzinfo=datetime.UTC)
+    # Only what signed itself can have been made by us.
+    if found.issuer != found.subject:
+        return datetime.datetime.max.replace(tzinfo=datetime.UTC)
+    return found.not_valid_after_utc
 
 
 def _write_pair(certificate: Path, key: Path, certificate_text: bytes, key_text: bytes) -> None:

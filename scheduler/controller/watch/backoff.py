@@ -1,4 +1,4 @@
-"""Waiting longer and longer between tries, with a little chance in it so that many do not come back at once."""
+"""Waits between tries that grow, with chance in them so that many clients do not come back at the same moment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import random
 
 
 class Backoff:
-    """``first`` seconds, doubled up to ``most``, each times 0.5 to 1.0 at random; ``reset`` after a success."""
+    """``first`` seconds, doubled up to ``most``, each times 0.5 to 1.0 at random; ``reset`` after a success.
+
+    What counts as a success is the caller's to say: an answer is none where what follows from it fails at once.
+    """
 
     def __init__(self, first: float = 0.8, most: float = 30.0, rng: random.Random | None = None) -> None:
         self._first = first

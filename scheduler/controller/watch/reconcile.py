@@ -1,25 +1,27 @@
 """Compares what we know with what the API server lists, every few minutes: a missed event must not count for ever.
 
 Two steps. First each reflector against a list: what is listed and was never told, or is known and no longer listed,
-although the watch is past the version of the list, has been missed. Then the engine against the reflectors, at one
-moment and without any request. Each repair is logged and counted: there should be none.
+although the watch is past the version of the list, has been missed. Then the engine against the reflectors, in parts
+and without any request. Each repair is logged and counted: there should be none.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from typing import Final
 
 import structlog
 
 from scheduler.controller.report.instruments import Counter
-from scheduler.controller.watch.reflector import LIST_TIMEOUT_SECONDS, PAGE_SIZE, Health, Reflector
+from scheduler.controller.step_watch import Step, unwatched
+from scheduler.controller.watch.health import Health
+from scheduler.controller.watch.reflector import LIST_TIMEOUT_SECONDS, PAGE_SIZE, Reflector
 from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError, InvalidObject
-from scheduler.messages.commands import ReportRepairs
-from scheduler.messages.stimuli import Reconciled, Stimulus
+from scheduler.messages.commands import ReportRepairs, TellBelieved
+from scheduler.messages.stimuli import Reconciled, ReconciliationStarted, Stimulus
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
@@ -30,13 +32,15 @@ CATCH_UP_SECONDS: Final = 90.0
 """Bookmarks come every minute, so a quiet watch is past a list's version by then."""
 POLL_SECONDS: Final = 0.5
 LINES_LOGGED: Final = 20
+OBJECTS_A_PART: Final = 400
+"""Compared in one step: about 2 ms, a slice of the scheduling loop."""
 
 log = structlog.get_logger()
 
 
 class Reconciler:
     """``run`` as a task, once everything is synced. ``feed`` takes stimuli for the engine; ``dressed`` is a node as the
-    engine is shown it.
+    engine is shown it. ``step`` watches how long each part takes.
     """
 
     def __init__(
@@ -49,6 +53,7 @@ class Reconciler:
         page_size: int = PAGE_SIZE,
         catch_up_seconds: float = CATCH_UP_SECONDS,
         dressed: Callable[[Node], Node] = lambda node: node,
+        step: Step = unwatched,
     ) -> None:
         self._reflectors = reflectors
         self._client = client
@@ -57,6 +62,8 @@ class Reconciler:
         self._page_size = page_size
         self._catch_up_seconds = catch_up_seconds
         self._dressed = dressed
+        self._step = step
+        self._believed: TellBelieved | None = None
 
     async def run(self, period: float) -> None:
         """Every ``period`` seconds, until cancelled."""
@@ -71,12 +78,15 @@ class Reconciler:
                 await self._compare(reflector)
             except (ApiError, InvalidObject) as error:
                 log.info("Cache could not be compared", kind=reflector.kind.value, error=str(error))
-        self._feed(self._as_known())
+        await self._compare_engine()
 
-    def report(self, repairs: ReportRepairs) -> None:
-        """What the engine had to mend."""
-        for kind in {kind for kind, _ in repairs.repairs}:
-            self._tell(kind, [line for one, line in repairs.repairs if one is kind])
+    def take(self, answer: TellBelieved | ReportRepairs) -> None:
+        """What the engine believes, or what it had to mend."""
+        if isinstance(answer, TellBelieved):
+            self._believed = answer
+            return
+        for kind in {kind for kind, _ in answer.repairs}:
+            self._tell(kind, [line for one, line in answer.repairs if one is kind])
 
     async def _compare(self, reflector: Reflector) -> None:
         """Only a reflector whose watch runs: any other one is about to list by itself."""
@@ -138,20 +148,63 @@ class Reconciler:
             return False
         return True
 
-    def _as_known(self) -> Reconciled:
-        nodes: dict[str, Node] = {}
-        pods: dict[str, Pod] = {}
-        for reflector in self._reflectors:
-            for one in reflector.known.values():
-                if isinstance(one, Node):
-                    nodes[one.metadata.name] = self._dressed(one)
-                elif isinstance(one, Pod) and not one.is_finished:
-                    pods[one.uid] = one
-        return Reconciled(nodes, pods)
+    async def _compare_engine(self) -> None:
+        """Part by part, each as it is known at that moment; in between, watches and decisions go on."""
+        believed = self._ask()
+        if believed is None:
+            return
+        nodes = [one for one in self._reflectors if one.kind is Kind.NODE]
+        pods = [one for one in self._reflectors if one.kind is Kind.POD]
+        for part in _parts([key for one in nodes for key in one.known]):
+            with self._step("reconciliation of nodes"):
+                found = [node for key in part for one in nodes if isinstance(node := one.known.get(key), Node)]
+                self._feed(Reconciled({node.name: self._dressed(node) for node in found}, {}))
+            await asyncio.sleep(0)
+        seen: set[str] = set()
+        for part in _parts([key for one in pods for key in one.known]):
+            with self._step("reconciliation of pods"):
+                there = {
+                    pod.uid: pod
+                    for key in part
+                    for one in pods
+                    if isinstance(pod := one.known.get(key), Pod) and not pod.is_finished
+                }
+                seen.update(there)
+                self._feed(Reconciled({}, there))
+            await asyncio.sleep(0)
+        lost_nodes = [name for name in believed.nodes if all(name not in one.known for one in nodes)]
+        suspects: list[str] = []
+        for part in _parts(believed.pods):
+            with self._step("reconciliation of pods"):
+                suspects += [uid for uid in part if uid not in seen]
+            await asyncio.sleep(0)
+        if suspects or lost_nodes:
+            # A watch may have brought some of them meanwhile: what is absent is absent at the moment of saying so.
+            with self._step("reconciliation of what is gone"):
+                known = {
+                    pod.uid
+                    for one in pods
+                    for pod in one.known.values()
+                    if isinstance(pod, Pod) and not pod.is_finished
+                }
+                absent = [uid for uid in suspects if uid not in known]
+                gone = [name for name in lost_nodes if all(name not in one.known for one in nodes)]
+                self._feed(Reconciled({}, {}, gone, absent))
+
+    def _ask(self) -> TellBelieved | None:
+        """What the engine believes; None if it does not say."""
+        self._feed(ReconciliationStarted())
+        answer, self._believed = self._believed, None
+        return answer
 
     def _tell(self, kind: Kind, lines: Sequence[str]) -> None:
         self._counter.child(kind.value).add(len(lines))
         log.error("Cache differed from the API server and was mended", kind=kind.value, repairs=lines[:LINES_LOGGED])
+
+
+def _parts(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    for begin in range(0, len(keys), OBJECTS_A_PART):
+        yield keys[begin : begin + OBJECTS_A_PART]
 
 
 def _version(one: ApiObject | None) -> int:

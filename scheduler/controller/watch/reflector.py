@@ -1,7 +1,14 @@
-"""Keeps the engine told of every object of one kind: list, watch, and list again when the watch has lost its place.
+"""Keeps the engine informed of every object of one kind: list, watch, and list again when the watch has lost its place.
 
 One class for every kind that a decision reads. It never ends by itself, and nothing that the API server says can make
-it miss a deletion for good: each new list is compared with what has been told (reference cycle.md §1, traps 71, 72).
+it miss a deletion for good: each new list is compared with what is known (reference cycle.md §1, traps 71, 72).
+
+Whatever goes wrong, what is known stays: objects go only by a watch's word, by a whole list's, or by discovery's where
+the kind is optional and not served any more. Every wait has a limit, and every repetition a growing wait.
+
+An object that can't be read is passed over, and its last readable version stays in force: what runs goes on taking its
+room, and a node goes on taking pods, since most changes are heartbeats and the like. It is named in the log and counted
+until it can be read again or is gone. Only if it is another object of the same name is its predecessor taken away.
 """
 
 from __future__ import annotations
@@ -10,30 +17,37 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from enum import Enum
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 
 import structlog
 
+from scheduler.controller.step_watch import Step, unwatched
 from scheduler.controller.watch.backoff import Backoff
+from scheduler.controller.watch.discovery import is_served
+from scheduler.controller.watch.health import Health
+from scheduler.controller.watch.lines import Lines
 from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus
-from scheduler.objects.kinds import KINDS, Kind
+from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
-from scheduler.objects.wire import BOOKMARK, DELETED, ERROR, WatchEvent, decode_list, decode_watch_line
+from scheduler.objects.wire import DELETED, ERROR, ListPage, WatchEvent, decode_list, decode_watch_line
 
 PAGE_SIZE = 500
 LIST_TIMEOUT_SECONDS = 60.0
 WATCH_SECONDS = (240, 300)
 """How long the server shall keep a watch open: at random between these, so that not all are renewed at once."""
-IDLE_SECONDS = 90.0
-"""A watch without a byte for so long is taken for dead; bookmarks come every minute."""
-MISSING_KIND_SECONDS = 300.0
 RESUMES_BEFORE_RELIST = 5
 SHORT_WATCH_SECONDS = 1.0
-REPORTS_KEPT = 1000
+"""No more than one watch in so long, whatever it brought."""
+STEADY_WATCH_SECONDS = 10.0
+"""A watch that was open for so long has worked: the next trouble is a new one, with a short first wait."""
+MAX_PAGES = 10_000
+MAX_REPORTS_KEPT = 1000
+MAX_LOGGED = 300
+"""Characters of a text that comes from outside."""
 
 POD_FIELD_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
 """A pod that has ended holds nothing: it arrives as a deletion."""
@@ -44,18 +58,19 @@ Sink = Callable[[Sequence[Stimulus]], None]
 log = structlog.get_logger()
 
 
-class Health(Enum):
-    """What a reflector can say of itself; the value is the text for users."""
+@dataclass(frozen=True, slots=True)
+class WatchTimes:
+    """In seconds. ``idle``: a watch without a byte for so long is taken for dead; kube-apiserver sends a bookmark every
+    60 to 75 s. ``missing_kind``: how often discovery is asked again for a kind that is not served. ``max_retry_after``:
+    up to here the server's Retry-After counts."""
 
-    LISTING = "listing"
-    WATCHING = "watching"
-    FORBIDDEN = "missing right"
-    MISSING_KIND = "kind not served"
-    UNREACHABLE = "unreachable"
+    idle: float = 90.0
+    missing_kind: float = 60.0
+    max_retry_after: float = 30.0
 
 
-class _ListAgain(Exception):
-    """The watch's place is lost."""
+class WatchPlaceLost(Exception):
+    """The place that the watch, or a list between two pages, was to go on from is too old: list again."""
 
 
 class Reflector:
@@ -72,30 +87,37 @@ class Reflector:
         *,
         page_size: int = PAGE_SIZE,
         with_documents: bool = False,
-        idle_seconds: float = IDLE_SECONDS,
+        times: WatchTimes = WatchTimes(),
         backoff: Backoff | None = None,
         rng: random.Random | None = None,
+        step: Step = unwatched,
     ) -> None:
         self.kind = kind
         self.synced = asyncio.Event()
         self.health = Health.LISTING
+        self.trouble = ""
+        """What went wrong since anything was heard of the kind."""
         self.rejected = 0
-        """How many objects could not be read."""
+        """How often something could not be read."""
+        self.unreadable: set[str] = set()
+        """The keys of the objects whose present version can't be read."""
         self.relists = 0
         self._client = client
         self._sink = sink
         self._page_size = page_size
         self.with_documents = with_documents
-        self._idle_seconds = idle_seconds
+        self._times = times
+        self._step = step
         self._backoff = backoff or Backoff()
         self._rng = rng or random.Random()
         self._known: dict[str, ApiObject] = {}
         self._seen: set[str] = set()
         self.resource_version = ""
         self._resumes = 0
+        self._heard_at: float | None = None
         self._reported: set[str] = set()
         self._deleted: set[str] | None = None
-        self.path = KINDS[kind].collection_path()
+        self.path = kind.entry.collection_path()
         self.selector = {"fieldSelector": POD_FIELD_SELECTOR} if kind is Kind.POD else {}
 
     @property
@@ -106,6 +128,12 @@ class Reflector:
     def known(self) -> Mapping[str, ApiObject]:
         """What has been told, by key."""
         return self._known
+
+    @property
+    def silence_seconds(self) -> float:
+        """Since the API server said anything of this kind: a page of a list, a line of a watch, a bookmark, or that
+        the kind is not served. 0.0 before the start. That a watch was accepted says nothing."""
+        return time.monotonic() - self._heard_at if self._heard_at is not None else 0.0
 
     @contextlib.contextmanager
     def noting_deletions(self) -> Iterator[Collection[str]]:
@@ -129,23 +157,23 @@ class Reflector:
 
     async def run(self) -> None:
         """List and watch for ever. Only cancellation ends it."""
+        self._heard_at = time.monotonic()
         while True:
-            wait: float | None = None
             try:
                 if not self.resource_version:
                     await self._list()
                 wait = await self._watch()
-            except _ListAgain as reason:
+            except WatchPlaceLost as reason:
                 self._forget_place(str(reason))
-            except ApiError as error:
-                wait = self._after_error(error)
-            except InvalidObject as error:
-                log.warning("Watch or list can't be read, listing again", kind=self.kind.value, error=str(error))
-                self._forget_place("unreadable")
                 wait = self._backoff.next_seconds()
-            except Exception:
+            except ApiError as error:
+                wait = await self._after_error(error)
+            except InvalidObject as error:
+                wait = self._after_unreadable(error)
+            except Exception as error:
                 log.exception("Reflector failed, listing again", kind=self.kind.value)
                 self._forget_place("internal error")
+                self.trouble = f"internal error: {error}"
                 wait = self._backoff.next_seconds()
             if wait is not None:
                 await asyncio.sleep(wait)
@@ -158,8 +186,9 @@ class Reflector:
             self.relists += 1
         self.health = Health.LISTING
         self._seen = seen = set[str]()
+        self.unreadable = set()
         token, version = "", ""
-        while True:
+        for _ in range(MAX_PAGES):
             query = {"limit": str(self._page_size), **self.selector}
             if token:
                 query["continue"] = token
@@ -167,29 +196,31 @@ class Reflector:
                 answer = await self._client.request("GET", self.path, query=query, timeout_seconds=LIST_TIMEOUT_SECONDS)
             except ApiError as error:
                 if token and error.is_gone:
-                    raise _ListAgain("the list went stale between two pages") from error
+                    raise WatchPlaceLost("the list went stale between two pages") from error
                 raise
-            page = decode_list(self.kind, answer.body, with_documents=self.with_documents)
-            for fault in page.faults:
-                self._reject(fault)
-            version = page.resource_version or version
-            self._hand_over_page(page.objects, page.documents or repeat(b""))
-            token = page.continue_token
+            with self._step(f"list of {self.kind.value}"):
+                page = decode_list(self.kind, answer.body, with_documents=self.with_documents)
+                self._hear()
+                self._hand_over_page(page)
+            version, token = page.resource_version, page.continue_token
             if not token:
                 break
+        else:
+            raise ApiError(0, "EndlessList", f"the list has more than {MAX_PAGES} pages")
         stale = [key for key in self._known if key not in seen]
         if stale:
             self._sink([ObjectDeleted(self.kind, self._known.pop(key), is_stale=True) for key in stale])
-        self.resource_version = version or "0"
-        self._backoff.reset()
+        self.resource_version = version
         self._resumes = 0
         self._reported = {text for text in self._reported if text.startswith("object ")}
         self._seen = set()
         self.synced.set()
 
-    def _hand_over_page(self, objects: Sequence[ApiObject], documents: Iterable[bytes]) -> None:
+    def _hand_over_page(self, page: ListPage) -> None:
         stimuli: list[Stimulus] = []
-        for read, document in zip(objects, documents, strict=False):
+        for fault in page.faults:
+            self._reject(fault, stimuli)
+        for read, document in zip(page.objects, page.documents or repeat(b""), strict=False):
             key = read.key
             self._seen.add(key)
             known = self._known.get(key)
@@ -203,8 +234,6 @@ class Reflector:
     async def _watch(self) -> float | None:
         """One watch request, from where the last one ended. Returns when the server ends it in order: how long to
         wait before the next one, None for not at all."""
-        began = time.monotonic()
-        had_news = False
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -212,32 +241,36 @@ class Reflector:
             "timeoutSeconds": str(self._rng.randint(*WATCH_SECONDS)),
             **self.selector,
         }
-        rest = b""
-        async with self._client.stream(self.path, query=query, idle_seconds=self._idle_seconds) as body:
+        lines = Lines()
+        had_news = False
+        async with self._client.stream(self.path, query=query, idle_seconds=self._times.idle) as body:
             self.health = Health.WATCHING
-            while chunk := await body.readany():
-                end = chunk.rfind(b"\n")
-                if end < 0:
-                    rest += chunk
-                    continue
-                self.take(rest + chunk[: end + 1] if rest else chunk[: end + 1])
-                rest = chunk[end + 1 :]
-                had_news = True
-                self._backoff.reset()
-                self._resumes = 0
+            opened = time.monotonic()
+            try:
+                while chunk := await body.readany():
+                    if whole := lines.whole(chunk):
+                        with self._step(f"watch of {self.kind.value}"):
+                            self.take(whole)
+                        had_news = True
+                        self._resumes = 0
+            finally:
+                lasted = time.monotonic() - opened
+                if lasted >= STEADY_WATCH_SECONDS:
+                    self._backoff.reset()
         if had_news:
-            return None
+            return SHORT_WATCH_SECONDS - lasted if lasted < SHORT_WATCH_SECONDS else None
         self._count_resume()
-        return self._backoff.next_seconds() if time.monotonic() - began < SHORT_WATCH_SECONDS else None
+        return self._backoff.next_seconds() if lasted < SHORT_WATCH_SECONDS else None
 
     def take(self, data: bytes) -> None:
         """Whole lines of a watch. What stands before a line that breaks the watch is still handed over."""
         stimuli: list[Stimulus] = []
         try:
-            for line in data.splitlines():
-                if line:
+            for line in data.split(b"\n"):
+                if line and not line.isspace():
                     event = decode_watch_line(self.kind, line, with_document=self.with_documents)
                     self._take_event(event, stimuli)
+                    self._hear()
         finally:
             if stimuli:
                 self._sink(stimuli)
@@ -245,14 +278,13 @@ class Reflector:
     def _take_event(self, event: WatchEvent, stimuli: list[Stimulus]) -> None:
         if event.error is not None or event.type == ERROR:
             error = event.error or ApiError(500, "WatchError", "the watch failed")
-            raise _ListAgain(str(error)) if error.is_gone else error
-        if event.fault is not None and event.type != BOOKMARK:
-            self._reject(event.fault)
-            known = self._known.pop(event.fault.name, None) if event.type == DELETED else None
-            # Unreadable or not, it is gone: its name is enough to say so.
-            if known is not None:
-                stimuli.append(ObjectDeleted(self.kind, known, is_stale=True))
-        elif event.object is not None and event.type != BOOKMARK:
+            raise WatchPlaceLost(str(error)) if error.is_gone else error
+        if event.fault is not None:
+            self._reject(event.fault, stimuli)
+            if event.type == DELETED:
+                # Unreadable or not, it is gone: its name is enough to say so.
+                self._take_away(event.fault.name, stimuli)
+        elif event.object is not None:
             self._take_object(event.type, event.object, stimuli, event.document)
         self.resource_version = event.resource_version or self.resource_version
 
@@ -263,12 +295,18 @@ class Reflector:
             # The same version again is nothing new, and would only try its pod again (trap 80).
             if known is None or known.metadata.resource_version != read.metadata.resource_version:
                 self._observe(key, known, read, stimuli, document)
-        elif known is not None:
-            del self._known[key]
-            if self._deleted is not None:
-                self._deleted.add(key)
-            is_same = known.metadata.uid == read.metadata.uid
-            stimuli.append(ObjectDeleted(self.kind, read if is_same else known, is_stale=not is_same))
+        else:
+            is_same = known is not None and known.metadata.uid == read.metadata.uid
+            self._take_away(key, stimuli, read if is_same else None)
+
+    def _take_away(self, key: str, stimuli: list[Stimulus], last: ApiObject | None = None) -> None:
+        """``last``: the object as it was when it was deleted, None if that is not known."""
+        self.unreadable.discard(key)
+        known = self._known.pop(key, None)
+        if self._deleted is not None:
+            self._deleted.add(key)
+        if known is not None:
+            stimuli.append(ObjectDeleted(self.kind, last or known, is_stale=last is None))
 
     def _observe(
         self, key: str, known: ApiObject | None, read: ApiObject, stimuli: list[Stimulus], document: bytes = b""
@@ -276,42 +314,73 @@ class Reflector:
         if known is not None and known.metadata.uid != read.metadata.uid:
             stimuli.append(ObjectDeleted(self.kind, known, is_stale=True))
         self._known[key] = read
+        self.unreadable.discard(key)
         stimuli.append(ObjectObserved(self.kind, read, document))
 
     # --- trouble -----------------------------------------------------------------------------------------------------
 
-    def _after_error(self, error: ApiError) -> float:
-        """What an error means for the place in the watch; answers how long to wait."""
+    async def _after_error(self, error: ApiError) -> float:
+        """What an error means for the place in the watch; answers how long to wait.
+
+        It never means that there is nothing: a kind's objects go only if it may be absent and discovery says it is.
+        """
+        self.trouble = str(error)
         if error.is_gone:
             self._forget_place(str(error))
-            return 0.0
+            return self._backoff.next_seconds()
         if error.is_forbidden:
             self.health = Health.FORBIDDEN
             verb = "watch" if self.resource_version else "list"
             trouble = "missing right" if error.status == 403 else "not authenticated"
             self._report_once(f"{trouble}: {verb} {self.kind.value}", error)
-            return max(self._backoff.next_seconds(), error.retry_after or 0.0)
-        if error.is_not_found:
+            return self._wait_after(error)
+        if error.is_not_found and self.kind.entry.is_optional and await self._is_not_served():
             self._kind_is_missing()
-            return MISSING_KIND_SECONDS
+            return self._times.missing_kind
         if error.status or error.reason == "Timeout":
             self._count_resume()
         if self.health is not Health.WATCHING or error.reason != "Timeout":
             self._report_once("API server can't be watched, trying again", error)
         self.health = Health.UNREACHABLE
-        return max(self._backoff.next_seconds(), error.retry_after or 0.0)
+        return self._wait_after(error)
+
+    def _wait_after(self, error: ApiError) -> float:
+        return max(self._backoff.next_seconds(), min(error.retry_after or 0.0, self._times.max_retry_after))
+
+    def _after_unreadable(self, error: InvalidObject) -> float:
+        """A page, or a line that does not even say which object it is about: a fault of what lies in between, so that
+        the same place is tried again."""
+        self.trouble = str(error)
+        self.rejected += 1
+        self.health = Health.UNREACHABLE
+        log.warning("Watch or list can't be read, trying again", kind=self.kind.value, error=str(error)[:MAX_LOGGED])
+        self._count_resume()
+        return self._backoff.next_seconds()
+
+    async def _is_not_served(self) -> bool:
+        try:
+            return not await is_served(self._client, self.kind)
+        except ApiError as error:
+            self.trouble = str(error)
+            return False
 
     def _kind_is_missing(self) -> None:
-        """An older API server: as good as an empty list."""
+        """An older API server, or a kind that was taken away: as good as an empty list."""
         if self._known:
             self._sink([ObjectDeleted(self.kind, known, is_stale=True) for known in self._known.values()])
             self._known.clear()
+        self.unreadable = set()
         self.resource_version = ""
+        self._hear()
         self.health = Health.MISSING_KIND
         if "missing kind" not in self._reported:
             self._reported.add("missing kind")
             log.warning("API server does not serve this kind, taken as empty", kind=self.kind.value, path=self.path)
         self.synced.set()
+
+    def _hear(self) -> None:
+        self._heard_at = time.monotonic()
+        self.trouble = ""
 
     def _count_resume(self) -> None:
         """A watch that keeps ending without a line has perhaps lost its place: list again after some."""
@@ -325,13 +394,22 @@ class Reflector:
         self.resource_version = ""
         self._resumes = 0
 
-    def _reject(self, error: InvalidObject) -> None:
-        """Its last readable version, if there is one, stays: what runs goes on taking room."""
+    def _reject(self, error: InvalidObject, stimuli: list[Stimulus]) -> None:
+        """Its last readable version, if there is one, stays; that of another object of the same name goes."""
         self.rejected += 1
         self._seen.add(error.name)
-        if f"object {error.name}" not in self._reported and len(self._reported) < REPORTS_KEPT:
+        known = self._known.get(error.name)
+        if known is not None and error.uid and known.metadata.uid != error.uid:
+            self._take_away(error.name, stimuli)
+        self.unreadable.add(error.name)
+        if f"object {error.name}" not in self._reported and len(self._reported) < MAX_REPORTS_KEPT:
             self._reported.add(f"object {error.name}")
-            log.warning("Object can't be read, skipped", kind=self.kind.value, name=error.name, reason=error.reason)
+            log.warning(
+                "Object can't be read, skipped",
+                kind=self.kind.value,
+                name=error.name[:MAX_LOGGED],
+                reason=error.reason[:MAX_LOGGED],
+            )
 
     def _report_once(self, text: str, error: ApiError) -> None:
         """Once until the next successful list, so that an outage is one line a kind and not thousands."""

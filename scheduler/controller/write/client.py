@@ -24,6 +24,8 @@ JSON = "application/json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 CONNECT_SECONDS = 10.0
+MAX_RETRY_AFTER_SECONDS = 60.0
+"""A longer wait that a server asks for is taken for this one."""
 
 
 def user_agent() -> str:
@@ -227,4 +229,6 @@ def _refused(response: aiohttp.ClientResponse, body: bytes) -> ApiError:
     retry_after: float | None = None
     with contextlib.suppress(KeyError, ValueError):
         retry_after = float(response.headers["Retry-After"])
+        # A number that none of the waits behind it can take: no number, none above 0, or days.
+        retry_after = min(retry_after, MAX_RETRY_AFTER_SECONDS) if retry_after > 0.0 else None
     return ApiError(response.status, status.reason or response.reason or "", status.message, retry_after=retry_after)

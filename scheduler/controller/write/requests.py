@@ -12,7 +12,7 @@ from scheduler.controller.write.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from scheduler.errors import ApiError
 from scheduler.messages.commands import BindPod, DeletePod, EvictPod, PatchPodStatus, UpdateObject
 from scheduler.messages.references import PodReference
-from scheduler.objects.kinds import KINDS, decode_as
+from scheduler.objects.kinds import decode_as
 from scheduler.objects.meta import Condition
 from scheduler.objects.pod import Pod
 
@@ -61,7 +61,7 @@ class WriteRequests:
         if isinstance(command, EvictPod):
             return await self._evict(command.pod)
         namespace, _, name = command.key.rpartition("/")
-        path = KINDS[command.kind].object_path(name, namespace)
+        path = command.kind.entry.object_path(name, namespace)
         return await self._send("PATCH", path, command.changes, MERGE_PATCH)
 
     async def _patch_status(self, command: PatchPodStatus) -> int:

@@ -1,16 +1,16 @@
 """The class cache: pods that look alike share answers.
 
 1.  Each plugin reduces a pod to a *fragment*: just what its answers depend on. The fragments together are the pod's
-    class; the thousand pods of a Deployment are one class, and so are those of a StatefulSet.
-2.  Per class the answers for all rows are kept (``class_filters.py``, ``class_scores.py``): which rows fit, how good
-    they are, with each plugin's part.
+    class; the thousand pods of a Deployment are one class, and so are those of a StatefulSet (``templates.py``).
+2.  Per class the answers for all rows are kept (``filters.py``, ``scores.py``): which rows fit, how good they are, with
+    each plugin's part.
 3.  When the next pod of the class comes, only what changed is asked again: the rows in the cache's journal, by each
     plugin that declared that it reads what changed there; and a plugin whose *stamp* (the versions of the counters and
-    kinds it reads) is another one, for all rows.
-4.  A plugin that declares nothing is asked afresh each time, unless it says that such pods do not concern it; the
-    others' answers are still shared.
+    kinds it reads) has changed, for all rows.
+4.  A plugin that declares nothing is asked each time, unless it says that such pods do not concern it; the others'
+    answers are still shared.
 
-What differs between pods of a class is never in here: nominations are an overlay of the cycle.
+What differs between pods of a class is never in here: nominations are an overlay (``nominated_overlay.py``).
 The cache is bounded in bytes; the class used longest ago leaves first.
 """
 
@@ -18,186 +18,88 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from scheduler.cluster.interning import Interner
-from scheduler.cluster.pod_template import template_key
-from scheduler.errors import PluginError
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.framework.classes.filters import ClassFilters
 from scheduler.framework.classes.nominated_overlay import NominatedOverlay
+from scheduler.framework.classes.run import Fragments
 from scheduler.framework.classes.scores import ClassScores
-from scheduler.framework.plugin import Plugin, Reads
+from scheduler.framework.classes.templates import Templates
+from scheduler.framework.profile import Profile
 
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
-    from scheduler.framework.profile import Profile
-
-MOST_TEMPLATES = 10_000
-
-Fragments = dict[str, Hashable]
-"""Plugin name → fragment, of the plugins that declare what they read."""
+CLASS_BYTES = 48 * 2**20
+TEMPLATE_BYTES = 16 * 2**20
 
 
 class PodClass:
     """The shared answers of one class in one profile."""
 
-    __slots__ = ("filters", "overlays", "scores", "unconcerned", "uses")
+    __slots__ = ("_weighed", "filters", "is_known", "nbytes", "overlays", "scores", "unconcerned")
 
     def __init__(self, profile: Profile, unconcerned: frozenset[str] = frozenset()) -> None:
         self.unconcerned = unconcerned
         """Plugins that have nothing to say about pods of the class."""
-        self.filters = ClassFilters(profile, unconcerned)
-        self.scores = ClassScores(profile, unconcerned)
+        self.filters = ClassFilters(profile.pre_filter_plugins, profile.filter_plugins, unconcerned)
+        self.scores = ClassScores(profile.score_plugins, unconcerned)
         self.overlays: dict[int, NominatedOverlay] = {}
         """Priority → where pods of the class and that priority do not fit beside nominated ones."""
-        self.uses = 0
+        self.is_known = False
+        """A pod of the class came before."""
+        self.nbytes = 0
+        """Of the columns, when they were weighed last."""
+        self._weighed = -1
 
-    @property
-    def nbytes(self) -> int:
-        return self.filters.nbytes + self.scores.nbytes
-
-
-@dataclass(slots=True)
-class _Template:
-    """What is known of pods made from one template."""
-
-    number: int
-    """Of the fragments that depend on the pod alone."""
-    epoch: tuple[int, ...]
-    """Of the view for which the stamps held last; () where a plugin promises nothing."""
-    stamps: tuple[Hashable, ...]
-    model: PodInfo
-    """A pod made from it, which has worked out what it requests."""
-    unconcerned: frozenset[str]
-    key: Hashable
-    fragments: Fragments
+    def weigh(self) -> int:
+        """By how many bytes the columns have grown since the last call."""
+        columns_made = self.filters.columns_made + self.scores.columns_made
+        if columns_made == self._weighed:
+            return 0
+        self._weighed = columns_made
+        before, self.nbytes = self.nbytes, self.filters.nbytes + self.scores.nbytes
+        return self.nbytes - before
 
 
 class ClassCache:
     """The classes of all profiles, at most ``limit_bytes`` of arrays (and always at least one class)."""
 
-    def __init__(self, limit_bytes: int = 48 * 2**20, limit_classes: int = 4096) -> None:
+    def __init__(
+        self, limit_bytes: int = CLASS_BYTES, limit_classes: int = 4096, template_bytes: int = TEMPLATE_BYTES
+    ) -> None:
         self.limit_bytes = limit_bytes
         self.limit_classes = limit_classes
+        self._templates = Templates(template_bytes)
         self._classes: OrderedDict[Hashable, PodClass] = OrderedDict()
-        self._static_keys: Interner[Hashable] = Interner()
-        self._templates: dict[Hashable, _Template] = {}
         self._bytes = 0
-        self._sizes: dict[Hashable, int] = {}
-        self._newest: Hashable = None
-        """The key of the class made last: it is weighed when the next one is made, with its answers in."""
+        self._latest: PodClass | None = None
+        """The class found last: it has been filled since, and is weighed when the next one is asked for."""
 
     def __len__(self) -> int:
         return len(self._classes)
 
     def find(self, profile: Profile, pod: PodInfo, view: View) -> tuple[PodClass, Fragments]:
         """The class of a pod, made if it is new, and the pod's fragments. Raises PluginError."""
-        key, fragments, unconcerned = self._key_of(profile, pod, view)
-        found = self._classes.get(key)
+        template = self._templates.find(profile, pod, view)
+        self._weigh_latest()
+        found = self._classes.get(template.key)
         if found is None:
-            self._make_room()
-            found = self._classes[key] = PodClass(profile, unconcerned)
-            self._sizes[key] = 0
-            self._newest = key
+            found = self._classes[template.key] = PodClass(profile, template.unconcerned)
         else:
-            self._classes.move_to_end(key)
-        found.uses += 1
-        if found.uses & 15 == 2:
-            self._weigh(key, found)
-        return found, fragments
-
-    def _key_of(self, profile: Profile, pod: PodInfo, view: View) -> tuple[Hashable, Fragments, frozenset[str]]:
-        """Worked out once a template, and again where a fragment that depends on the cluster may be another one."""
-        template = template_key(pod)
-        kept = self._templates.get((profile.scheduler_name, template)) if template is not None else None
-        epoch = view.epoch
-        if kept is not None and kept.epoch == epoch:
-            pod.share_arithmetic(kept.model)
-            return kept.key, kept.fragments, kept.unconcerned
-        stamps = tuple([plugin.fragment_stamp(view) for plugin in profile.cluster_fragment_plugins])
-        promised_epoch = () if None in stamps else epoch
-        if kept is not None and kept.stamps == stamps and None not in stamps:
-            kept.epoch = epoch
-            pod.share_arithmetic(kept.model)
-            return kept.key, kept.fragments, kept.unconcerned
-        if kept is not None:
-            pod.share_arithmetic(kept.model)
-            number, fragments, unconcerned = kept.number, dict(kept.fragments), kept.unconcerned
-        else:
-            fragments = {plugin.name: _fragment(plugin, pod, view) for plugin in profile.static_fragment_plugins}
-            unconcerned = frozenset([plugin.name for plugin in profile.choosy_plugins if not _concerns(plugin, pod)])
-            number = self._number_of(profile, fragments, unconcerned)
-        moving = []
-        known_stamps = (None,) * len(stamps) if kept is None else kept.stamps
-        for plugin, stamp, known in zip(profile.cluster_fragment_plugins, stamps, known_stamps, strict=True):
-            if stamp is None or stamp != known:
-                fragments[plugin.name] = _fragment(plugin, pod, view)
-            moving.append(fragments[plugin.name])
-        key = (profile.scheduler_name, number, tuple(moving))
-        if template is not None:
-            if len(self._templates) >= MOST_TEMPLATES:
-                self._templates.clear()
-            self._templates[profile.scheduler_name, template] = _Template(
-                number, promised_epoch, stamps, pod, unconcerned, key, fragments
-            )
-        return key, fragments, unconcerned
-
-    def _number_of(self, profile: Profile, fragments: Fragments, unconcerned: frozenset[str]) -> int:
-        """One small number for a combination of fragments, so that the long ones are hashed once."""
-        if len(self._static_keys) > 64 * self.limit_classes:
-            self.clear()
-        try:
-            return self._static_keys.intern((profile.scheduler_name, unconcerned, *fragments.values()))
-        except TypeError as error:
-            culprit = next((name for name, fragment in fragments.items() if not _is_hashable(fragment)), "")
-            raise PluginError(culprit, "Fragment", error) from error
+            found.is_known = True
+            self._classes.move_to_end(template.key)
+        self._latest = found
+        return found, template.fragments
 
     def clear(self) -> None:
         """Forget every answer (a profile changed)."""
         self._classes.clear()
-        self._sizes.clear()
         self._templates.clear()
-        self._static_keys = Interner()
         self._bytes = 0
+        self._latest = None
 
-    def _make_room(self) -> None:
-        """Before another class comes: most classes are met once only, so this is where they are weighed."""
-        newest = self._classes.get(self._newest)
-        if newest is not None:
-            self._weigh(self._newest, newest)
-
-    def _weigh(self, key: Hashable, pod_class: PodClass) -> None:
-        nbytes = pod_class.nbytes
-        self._bytes += nbytes - self._sizes[key]
-        self._sizes[key] = nbytes
+    def _weigh_latest(self) -> None:
+        if self._latest is not None:
+            self._bytes += self._latest.weigh()
         while len(self._classes) > 1 and (self._bytes > self.limit_bytes or len(self._classes) > self.limit_classes):
-            oldest, _ = self._classes.popitem(last=False)
-            self._bytes -= self._sizes.pop(oldest)
-
-
-def _fragment(plugin: Plugin, pod: PodInfo, view: View) -> Hashable:
-    try:
-        return plugin.fragment(pod, view)
-    except Exception as error:
-        raise PluginError(plugin.name, "Fragment", error) from error
-
-
-def _concerns(plugin: Plugin, pod: PodInfo) -> bool:
-    try:
-        return plugin.concerns(pod)
-    except Exception as error:
-        raise PluginError(plugin.name, "PreFilter", error) from error
-
-
-def _is_hashable(value: object) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
-
-
-def declares_fragment(plugin: Plugin) -> bool:
-    return Reads.UNDECLARED not in plugin.reads
+            _, oldest = self._classes.popitem(last=False)
+            self._bytes -= oldest.nbytes

@@ -8,18 +8,15 @@ changed.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from scheduler.cluster.row_journal import RowJournal
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.classes.filters import ClassFilters
+from scheduler.framework.classes.run import ClassRun
 from scheduler.framework.node_filter import refusals_with_nominated, rivals
 from scheduler.framework.plugin import FilterPlugin
 from scheduler.framework.traits import traits_of
 from scheduler.messages.status import SKIP, Refusal
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
 
 
 class Nominations(Protocol):
@@ -67,11 +64,10 @@ class NominatedOverlay:
         self._nominated_position = -1
         self._stood_on: tuple[object, ...] = ()
 
-    def refusals(
-        self, pod: PodInfo, filters: ClassFilters, view: View, journal: RowJournal, nominations: Nominations
-    ) -> dict[int, Refusal]:
-        """Row → refusal, of those that refuse the pod beside their nominated pods; the caller's own. Equal refusals are
-        one object. Raises PluginError."""
+    def refusals(self, run: ClassRun, filters: ClassFilters, nominations: Nominations) -> dict[int, Refusal]:
+        """Row → refusal, of those that refuse the pod beside their nominated pods; the caller's own dictionary. Equal
+        refusals are one object. Raises PluginError."""
+        pod, view, journal = run.pod, run.view, run.journal
         table = view.table
         stands_on = (filters.only, filters.stamps_version, *filters.states.values())
         is_same = len(stands_on) == len(self._stood_on) and all(
@@ -93,7 +89,7 @@ class NominatedOverlay:
             stale.update(row for row in changed if row in self._asked or table.names[row] in nominated)
             stale = {row for row in stale if row in self._asked or table.exists[row]}
         self._position = -1
-        self._ask(pod, filters, view, stale, nominations)
+        self._ask(run, filters, stale, nominations)
         refused = dict(self._refused)
         own = table.existing_row(nominations.nominated_node(pod.uid))
         if own is not None and own in self._asked:
@@ -108,7 +104,8 @@ class NominatedOverlay:
         self._stood_on = stands_on
         return refused
 
-    def _ask(self, pod: PodInfo, filters: ClassFilters, view: View, rows: set[int], nominations: Nominations) -> None:
+    def _ask(self, run: ClassRun, filters: ClassFilters, rows: set[int], nominations: Nominations) -> None:
+        pod, view = run.pod, run.view
         names, exists = view.table.names, view.table.exists
         asked: dict[int, Sequence[PodInfo]] = {}
         for row in sorted(rows):

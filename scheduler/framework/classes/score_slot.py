@@ -1,22 +1,19 @@
-"""One score plugin's answers for one class of pods. See ``class_scores.py``, which keeps them up to date."""
+"""One score plugin's answers for one class of pods. See ``scores.py``, which keeps them up to date."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Hashable
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.errors import PluginError
+from scheduler.framework.classes.run import ClassRun
 from scheduler.framework.plugin import MAX_NODE_SCORE, NormalizePlugin, ScorePlugin, Scores, State
 from scheduler.framework.traits import traits_of
 from scheduler.messages.status import SKIP, Skip
 
-if TYPE_CHECKING:
-    from scheduler.cluster.view import View
-
-_MOST_IN_INT16 = 2**15 - 1
+_MAX_INT16 = 2**15 - 1
 
 
 class ScoreSlot:
@@ -54,8 +51,8 @@ class ScoreSlot:
         """A number where all rows have the same. Only where ``answer_is_kept``."""
         self.contribution: npt.NDArray[np.integer] | int | None = None
 
-    def stamp_now(self, fragments: Mapping[str, Hashable], view: View) -> Hashable:
-        return self.plugin.stamp(fragments[self.name], view) if self.has_stamp else ()
+    def stamp_now(self, run: ClassRun) -> Hashable:
+        return self.plugin.stamp(run.fragments[self.name], run.view) if self.has_stamp else ()
 
     @property
     def is_flat(self) -> bool:
@@ -65,13 +62,13 @@ class ScoreSlot:
         """Whether the answers for rows that have not changed are still the plugin's."""
         return self.state is not None and self.is_declared and (is_same_epoch or not self.has_stamp)
 
-    def is_unmoved_by(self, flags: int, is_other_set: bool) -> bool:
-        """Of one that holds: whether what changed on the rows, and on which rows fit, changes none of its answers."""
+    def is_unmoved_by(self, flags: int, feasible_changed: bool) -> bool:
+        """Of one that holds: whether what changed on the rows, and which rows fit, changes none of its answers."""
         if not self.answer_is_kept:
-            return not is_other_set and not flags & self.flags
+            return not feasible_changed and not flags & self.flags
         if self.state is SKIP:
             return True
-        return not flags & self.flags and not (is_other_set and self.normalizer is not None and not self.is_flat)
+        return not flags & self.flags and not (feasible_changed and self.normalizer is not None and not self.is_flat)
 
 
 class InvalidScore(PluginError):
@@ -96,4 +93,4 @@ def check_range(plugin: ScorePlugin, low: int, high: int) -> None:
 
 def share_dtype(weight: int, high: int = MAX_NODE_SCORE) -> type[np.int16] | type[np.int64]:
     """Narrow columns keep a class small and its sum quick."""
-    return np.int16 if weight * max(high, MAX_NODE_SCORE) <= _MOST_IN_INT16 else np.int64
+    return np.int16 if weight * max(high, MAX_NODE_SCORE) <= _MAX_INT16 else np.int64

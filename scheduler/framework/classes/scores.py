@@ -1,296 +1,284 @@
-"""How good the rows are for a class of pods, kept up to date row by row. See ``classes.py`` for the idea."""
+"""How good the rows are for a class of pods, kept up to date row by row. See ``cache.py`` for the idea."""
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.row_journal import NO_CHANGES, RowChanges, RowJournal
+from scheduler.cluster.row_journal import NO_CHANGES, RowChanges
+from scheduler.cluster.view import View
 from scheduler.errors import PluginError
-from scheduler.framework.classes.filters import MOST_SINGLE_ROWS, ClassFilters, PluginPoint
+from scheduler.framework.classes.filters import MAX_SINGLE_ROWS
+from scheduler.framework.classes.first_refusals import FirstRefusals
+from scheduler.framework.classes.ranks import INFEASIBLE, Ranks
+from scheduler.framework.classes.run import ClassRun, PluginPoint
+from scheduler.framework.classes.score_calls import finals, normalized, score_call, share_of, spread_out
 from scheduler.framework.classes.score_slot import InvalidScore, ScoreSlot, check_range, share_dtype
-from scheduler.framework.plugin import (
-    MAX_NODE_SCORE,
-    NormalizePlugin,
-    PreScorePlugin,
-    Rows,
-    ScorePlugin,
-    Scores,
-)
-from scheduler.framework.plugin_times import PluginTimes
+from scheduler.framework.plugin import MAX_NODE_SCORE, PreScorePlugin, Rows, ScorePlugin
 from scheduler.framework.pre_score import pre_score
 from scheduler.messages.status import SKIP
 
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
-    from scheduler.framework.profile import Profile
-
-INFEASIBLE = -1
-"""Rank of a row that does not fit: below every total, which are never negative."""
-
-MOST_LEVELS = 4
-"""Ranks whose rows are kept: the best one goes down and up again by a few steps as a class fills the nodes."""
-
-
 _Moved = tuple[ScoreSlot, bool]
-"""Who must look at what has changed, and whether its answers for all else hold."""
+"""A slot that what changed concerns, and whether its answers for all other rows hold."""
+
+
+@dataclass(slots=True)
+class _Refresh:
+    """What changed since the last refresh, and what it comes to."""
+
+    run: ClassRun
+    first: FirstRefusals
+    changes: RowChanges
+    is_full: bool
+    """All rows are asked."""
+    feasible_changed: bool
+    """Other rows fit than at the last refresh."""
+    gains: dict[int, int] = field(default_factory=dict)
+    """Row → by how much its total changed."""
+
+    @property
+    def fitting(self) -> Rows:
+        """The rows that fit; a slice, which costs less, where all do."""
+        view = self.run.view
+        return view.rows if self.first.feasible_count == view.table.size else self.first.feasible_rows
 
 
 class ClassScores:
-    """The PreScore, Score and Normalize answers of one class, and their sum."""
+    """The PreScore, Score and Normalize answers of one class, and their sum.
 
-    def __init__(self, profile: Profile, unconcerned: frozenset[str]) -> None:
-        concerned = [each for each in profile.score_plugins if each[0].name not in unconcerned]
-        self._slots = [ScoreSlot(plugin, weight) for plugin, weight in concerned]
-        self._times: PluginTimes | None = None
+    ``score_plugins``: a profile's, with their weights; ``unconcerned`` names those that have nothing to say about pods
+    of the class.
+    """
+
+    def __init__(self, score_plugins: Sequence[tuple[ScorePlugin, int]], unconcerned: frozenset[str]) -> None:
+        self._slots = [ScoreSlot(plugin, weight) for plugin, weight in score_plugins if plugin.name not in unconcerned]
         self.evaluated: frozenset[PluginPoint] = frozenset()
-        """Who had something to say at the last refresh, in PreScore and in Score."""
-        self._may_skip_others = True
-        """The plugins that skip are possibly others than when ``evaluated`` was made."""
+        """Plugins that had something to say at the last refresh, in PreScore and in Score."""
+        self.columns_made = 0
+        """Grows with each column that is allocated: the class's size in bytes may have changed."""
+        self._skips_changed = True
+        """Other plugins may skip than when ``evaluated`` was made."""
         self._position = -1
-        self._feasibility_version = -1
-        most = sum(slot.weight for slot in self._slots) * MAX_NODE_SCORE
-        self._rank_dtype = np.int32 if most < 2**31 else np.int64
-        self.ranks: npt.NDArray[Any] = np.zeros(0, self._rank_dtype)
-        """The total of each row (int32, int64 for huge weights), INFEASIBLE where the class does not fit."""
+        self._feasible_version = -1
+        """How far the filters' log of changed rows has been read."""
+        self._ranks = Ranks(sum(slot.weight for slot in self._slots) * MAX_NODE_SCORE)
         self._epoch: tuple[int, ...] = ()
         """Of the view at the last refresh."""
         self._columns: list[ScoreSlot] | None = None
-        """Whose contribution differs from row to row; None: to be looked at."""
+        """Slots whose contribution differs from row to row; None: to be found."""
         self._flat_shares: dict[str, int] = {}
         self._moved_by: dict[int, list[_Moved]] = {}
-        """Flags of the row journal → who must look at such rows, as long as nothing else changes."""
-        self._best = INFEASIBLE
-        self._levels: dict[int, array[int]] = {}
-        """Rank → rows, ascending, for ranks that were the best of late, kept up to date while single rows change:
-        looking for them anew takes a pass over all rows."""
+        """Flags of the row journal → slots that such rows concern, until anything else changes."""
 
     @property
     def nbytes(self) -> int:
         kept = [slot.raw for slot in self._slots] + [slot.contribution for slot in self._slots]
-        levels = sum(len(rows) * rows.itemsize for rows in self._levels.values())
-        return self.ranks.nbytes + levels + sum(column.nbytes for column in kept if isinstance(column, np.ndarray))
+        return self._ranks.nbytes + sum(column.nbytes for column in kept if isinstance(column, np.ndarray))
 
-    def time_by(self, times: PluginTimes | None) -> None:
-        """Calls are timed until None is said."""
-        self._times = times
+    @property
+    def totals(self) -> npt.NDArray[np.integer]:
+        """The total of each row, INFEASIBLE where the class does not fit."""
+        return self._ranks.totals
+
+    def leaders(self) -> tuple[int, Sequence[int]]:
+        """The best total and the rows that have it, ascending; valid until the next refresh, not to be changed."""
+        return self._ranks.leaders()
 
     # --- the class's own feasible rows --------------------------------------------------------------------------------
 
-    def refresh(
-        self,
-        pod: PodInfo,
-        fragments: Mapping[str, Hashable],
-        view: View,
-        journal: RowJournal,
-        filters: ClassFilters,
-    ) -> None:
-        """Bring ``ranks`` up to date with the view and the filters' answers. Raises PluginError."""
-        changes = journal.changes(self._position, MOST_SINGLE_ROWS) if self._position >= 0 else None
+    def refresh(self, run: ClassRun, first: FirstRefusals) -> None:
+        """Bring the totals up to date with the view and with which rows fit. Raises PluginError."""
+        view, journal = run.view, run.journal
+        changes = journal.changes(self._position, MAX_SINGLE_ROWS) if self._position >= 0 else None
         size = view.table.size
-        is_full = changes is None or len(self.ranks) != size
+        is_full = changes is None or len(self._ranks.totals) != size
         if changes is None or is_full:
             changes = NO_CHANGES
-        is_other_set = filters.feasibility_version != self._feasibility_version
+        feasible_changed = first.version != self._feasible_version
+        appeared = first.changed_since(self._feasible_version) if feasible_changed else ()
         epoch = view.epoch
-        is_same_epoch = epoch == self._epoch
+        same_epoch = epoch == self._epoch
         self._position = -1
-        add_up = is_full or filters.changed_feasibility is None
-        appeared: set[int] = set() if filters.changed_feasibility is None else filters.changed_feasibility
-        gains: dict[int, int] = {}
-        if is_full or is_other_set or not is_same_epoch:
-            self._moved_by.clear()
-            if is_full:
-                slots = [(slot, False) for slot in self._slots]
-            else:
-                slots = self._moved(changes.flags, is_same_epoch, is_other_set)
-        else:
-            slots = self._moved_slots(changes.flags)
-        for slot, holds in slots:
+        refresh = _Refresh(run, first, changes, is_full, feasible_changed)
+        adds_all = is_full or appeared is None
+        for slot, holds in self._slots_for(refresh, same_epoch):
             try:
                 if holds and slot.answer_is_kept:
-                    is_other = self._refresh_rows(slot, pod, view, filters, changes, gains, is_other_set)
+                    has_changed = self._refresh_rows(slot, refresh)
                 else:
-                    is_other = self._refresh_slot(
-                        slot, pod, fragments, view, filters, changes, gains, is_full, is_other_set
-                    )
+                    has_changed = self._refresh_slot(slot, refresh)
             except PluginError:
                 raise
             except Exception as error:
                 raise PluginError(slot.plugin.name, "Score", error) from error
-            add_up = is_other or add_up
-        if add_up:
-            self._add_up(filters, size)
+            adds_all = has_changed or adds_all
+        if adds_all or appeared is None:
+            self._add_up(first)
         else:
-            codes, ranks = filters.codes, self.ranks
-            for row, gain in gains.items():
-                if gain and row not in appeared and not codes.item(row):
-                    self._rank_row(row, ranks.item(row) + gain)
-            for row in appeared:
-                self._rank_row(row, self._total_of(row) if filters.codes[row] == 0 else INFEASIBLE)
-        filters.changed_feasibility = set()
+            self._add_up_rows(first, refresh.gains, appeared)
         self._position = journal.position
-        self._feasibility_version = filters.feasibility_version
+        self._feasible_version = first.version
         self._epoch = epoch
 
-    def _moved_slots(self, flags: int) -> list[_Moved]:
-        slots = self._moved_by.get(flags)
-        if slots is None:
-            slots = self._moved_by[flags] = self._moved(flags, True, False)
-        return slots
+    def _slots_for(self, refresh: _Refresh, same_epoch: bool) -> list[_Moved]:
+        flags = refresh.changes.flags
+        if same_epoch and not refresh.is_full and not refresh.feasible_changed:
+            slots = self._moved_by.get(flags)
+            if slots is None:
+                slots = self._moved_by[flags] = self._moved(flags, True, False)
+            return slots
+        self._moved_by.clear()
+        if refresh.is_full:
+            return [(slot, False) for slot in self._slots]
+        return self._moved(flags, same_epoch, refresh.feasible_changed)
 
-    def _moved(self, flags: int, is_same_epoch: bool, is_other_set: bool) -> list[_Moved]:
-        """Who must look at rows on which this has changed."""
-        slots = [(slot, slot.holds(is_same_epoch)) for slot in self._slots]
-        return [(slot, holds) for slot, holds in slots if not (holds and slot.is_unmoved_by(flags, is_other_set))]
+    def _moved(self, flags: int, same_epoch: bool, feasible_changed: bool) -> list[_Moved]:
+        """Slots that rows on which this has changed concern."""
+        slots = [(slot, slot.holds(same_epoch)) for slot in self._slots]
+        return [(slot, holds) for slot, holds in slots if not (holds and slot.is_unmoved_by(flags, feasible_changed))]
 
-    def _refresh_slot(
-        self,
-        slot: ScoreSlot,
-        pod: PodInfo,
-        fragments: Mapping[str, Hashable],
-        view: View,
-        filters: ClassFilters,
-        changes: RowChanges,
-        gains: dict[int, int],
-        is_full: bool,
-        is_other_set: bool,
-    ) -> bool:
-        """Whether the sum must be made anew for all rows."""
+    def _refresh_slot(self, slot: ScoreSlot, refresh: _Refresh) -> bool:
+        """Whether the totals of all rows must be added up."""
+        run = refresh.run
         self._columns = None
-        stamp = slot.stamp_now(fragments, view)
-        is_stale = is_full or not slot.is_declared or slot.state is None or stamp != slot.stamp
+        stamp = slot.stamp_now(run)
+        is_stale = refresh.is_full or not slot.is_declared or slot.state is None or stamp != slot.stamp
         if not slot.answer_is_kept:
-            is_stale = is_stale or is_other_set or bool(changes.flags & slot.flags)
+            is_stale = is_stale or refresh.feasible_changed or bool(refresh.changes.flags & slot.flags)
         slot.stamp = stamp
         if is_stale:
-            was, skipped = slot.contribution, slot.state is SKIP
-            slot.state = pre_score(slot.plugin, pod, view, filters.feasible_rows, self._times)
-            if skipped is not (slot.state is SKIP):
-                self._may_skip_others = True
-            if slot.state is SKIP:
-                slot.raw = slot.contribution = None
-                return was is not None
-            asked = view.rows if slot.answer_is_kept else _fitting(filters, view)
-            raw = self._score_call(slot.plugin)(slot.state, pod, view, asked)
-            if not slot.answer_is_kept:
-                raw = _spread_out(raw, asked, view.table.size)
-            slot.raw = raw
-            self._contribute(slot, view, filters)
-            return True
-        if slot.state is SKIP or not slot.answer_is_kept or not (changes.flags or is_other_set):
+            return self._ask_all(slot, refresh)
+        if slot.state is SKIP or not slot.answer_is_kept or not (refresh.changes.flags or refresh.feasible_changed):
             return False
-        return self._refresh_rows(slot, pod, view, filters, changes, gains, is_other_set)
+        return self._refresh_rows(slot, refresh)
 
-    def _refresh_rows(
-        self,
-        slot: ScoreSlot,
-        pod: PodInfo,
-        view: View,
-        filters: ClassFilters,
-        changes: RowChanges,
-        gains: dict[int, int],
-        is_other_set: bool,
-    ) -> bool:
-        """The changed rows, for a plugin whose answers depend on the row alone. Whether the sum must be made anew for
-        all rows; else ``gains`` has row → change of its sum.
+    def _ask_all(self, slot: ScoreSlot, refresh: _Refresh) -> bool:
+        run = refresh.run
+        was, skipped = slot.contribution, slot.state is SKIP
+        slot.state = pre_score(slot.plugin, run, refresh.first.feasible_rows)
+        if skipped is not (slot.state is SKIP):
+            self._skips_changed = True
+        if slot.state is SKIP:
+            slot.raw = slot.contribution = None
+            return was is not None
+        asked = run.view.rows if slot.answer_is_kept else refresh.fitting
+        raw = score_call(run, slot.plugin)(slot.state, run.pod, run.view, asked)
+        if not slot.answer_is_kept:
+            raw = spread_out(raw, asked, run.view.table.size)
+        slot.raw = raw
+        self._contribute(slot, refresh)
+        return True
+
+    def _refresh_rows(self, slot: ScoreSlot, refresh: _Refresh) -> bool:
+        """The changed rows, for a plugin whose answers depend on the row alone. Whether the totals of all rows must be
+        added up; else ``refresh.gains`` has what changed.
         """
+        changes = refresh.changes
         if not changes.flags & slot.flags:
-            is_changed = False
+            has_changed = False
         elif changes.many is not None:
-            is_changed = self._many_rows(slot, pod, view, filters, changes.many)
+            has_changed = self._many_rows(slot, refresh, changes.many)
         else:
-            is_changed = self._few_rows(slot, pod, view, filters, changes.few_with(slot.flags), gains)
+            has_changed = self._few_rows(slot, refresh, changes.few_with(slot.flags))
         if slot.normalizer is None:
-            return is_changed
-        if is_changed or (is_other_set and not slot.is_flat):
-            self._contribute(slot, view, filters)
+            return has_changed
+        if has_changed or (refresh.feasible_changed and not slot.is_flat):
+            self._contribute(slot, refresh)
             return True
         return False
 
-    def _many_rows(
-        self, slot: ScoreSlot, pod: PodInfo, view: View, filters: ClassFilters, rows: npt.NDArray[np.int64]
-    ) -> bool:
-        """Whether any raw score, or where nothing is normalised any share of the sum, is another one."""
-        scores = self._score_call(slot.plugin)(slot.state, pod, view, rows)
+    def _many_rows(self, slot: ScoreSlot, refresh: _Refresh, rows: npt.NDArray[np.int64]) -> bool:
+        """Whether any raw score, or where nothing is normalised any share of the total, has changed."""
+        run = refresh.run
+        scores = score_call(run, slot.plugin)(slot.state, run.pod, run.view, rows)
         if slot.normalizer is not None:
             raw = slot.raw
             assert raw is not None
             if isinstance(raw, int):
                 if bool((scores == raw).all()):
                     return False
-                raw = slot.raw = np.full(view.table.size, raw, np.int64)
-            is_changed = bool((raw[rows] != scores).any())
+                raw = slot.raw = self._new_column(run.view, raw, np.int64)
+            has_changed = bool((raw[rows] != scores).any())
             raw[rows] = scores
-            return is_changed
+            return has_changed
         if len(scores) and (int(scores.min()) < 0 or int(scores.max()) > MAX_NODE_SCORE):
-            fitting = scores[filters.codes[rows] == 0]
+            fitting = scores[refresh.first.codes[rows] == 0]
             if len(fitting):
                 check_range(slot.plugin, int(fitting.min()), int(fitting.max()))
-            # Nobody looks at the others, but the column may be too narrow for them.
+            # The other rows' scores are never read, but the column may be too narrow for them.
             scores = np.clip(scores, 0, MAX_NODE_SCORE)
         shares = scores * slot.weight
         column = slot.contribution
         if column is None or isinstance(column, int):
             if bool((shares == column).all()):
                 return False
-            self._columns = None
-            column = slot.contribution = np.full(view.table.size, column, share_dtype(slot.weight))
+            column = slot.contribution = self._new_column(run.view, column, share_dtype(slot.weight))
         column[rows] = shares
         return True
 
-    def _few_rows(
-        self,
-        slot: ScoreSlot,
-        pod: PodInfo,
-        view: View,
-        filters: ClassFilters,
-        rows: Sequence[int],
-        gains: dict[int, int],
-    ) -> bool:
-        """Whether any raw score that is normalised is another one; what changes in the sum else goes into ``gains``."""
-        ask = slot.plugin.score_few
-        if self._times is not None:
-            ask = self._times.timing(ask, slot.name, "Score")
-        scores = ask(slot.state, pod, view, rows)  # type: ignore[arg-type]
+    def _few_rows(self, slot: ScoreSlot, refresh: _Refresh, rows: Sequence[int]) -> bool:
+        """Whether any raw score that is normalised has changed; other changes go into ``refresh.gains``."""
+        run = refresh.run
+        scores = run.timed(slot.plugin.score_few, slot.name, "Score")(slot.state, run.pod, run.view, rows)  # type: ignore[arg-type]  # not SKIP
         if slot.normalizer is not None:
-            return _few_raws(slot, view, rows, scores)
+            return self._few_raws(slot, run.view, rows, scores)
+        codes, gains = refresh.first.codes, refresh.gains
         column, weight = slot.contribution, slot.weight
+        assert column is not None
         for place, row in enumerate(rows):
             score = scores[place]
             if not 0 <= score <= MAX_NODE_SCORE:
-                if filters.codes[row] == 0:
+                if codes.item(row) == 0:
                     raise InvalidScore(slot.name, score)
-                # Nobody looks at it, but the column may be too narrow for it.
+                # Never read, but the column may be too narrow for it.
                 score = 0
             share = score * weight
-            before = column if isinstance(column, int) else column.item(row)  # type: ignore[union-attr]
+            before = column if isinstance(column, int) else column.item(row)
             if share == before:
                 continue
             gains[row] = gains.get(row, 0) + share - before
             if isinstance(column, int):
-                self._columns = None
-                column = slot.contribution = np.full(view.table.size, column, share_dtype(weight))
-            column[row] = share  # type: ignore[index]
+                column = slot.contribution = self._new_column(run.view, column, share_dtype(weight))
+            column[row] = share
         return False
 
-    def _contribute(self, slot: ScoreSlot, view: View, filters: ClassFilters) -> None:
+    def _few_raws(self, slot: ScoreSlot, view: View, rows: Sequence[int], scores: Sequence[int]) -> bool:
+        """Take these raw scores, which are normalised later; whether any has changed."""
+        raw = slot.raw
+        assert raw is not None
+        has_changed = False
+        for place, row in enumerate(rows):
+            score = scores[place]
+            if isinstance(raw, int):
+                if raw == score:
+                    continue
+                raw = slot.raw = self._new_column(view, raw, np.int64)
+            if raw.item(row) != score:
+                raw[row] = score
+                has_changed = True
+        return has_changed
+
+    def _new_column(self, view: View, value: int | None, dtype: type[np.integer]) -> npt.NDArray[Any]:
+        self._columns = None
+        self.columns_made += 1
+        return np.full(view.table.size, value, dtype)
+
+    def _contribute(self, slot: ScoreSlot, refresh: _Refresh) -> None:
         """Normalise and weigh ``slot.raw``."""
         self._columns = None
+        self.columns_made += 1
         raw = slot.raw
         assert raw is not None
         if isinstance(raw, int):
-            raw = np.full(view.table.size, raw, np.int64)
-        rows = _fitting(filters, view)
+            raw = np.full(refresh.run.view.table.size, raw, np.int64)
+        rows = refresh.fitting
         if slot.normalizer is not None and not slot.answer_is_kept:
             slot.raw = None
-            slot.contribution = self._normalized(slot, slot.normalizer, raw, view, rows)
+            slot.contribution = normalized(slot, slot.normalizer, raw, refresh.run, rows)
             return
         low, high = int(raw.min()), int(raw.max())
         if slot.normalizer is None:
@@ -306,109 +294,51 @@ class ClassScores:
             return
         if low == high:
             slot.raw = low
-            (final,) = self._finals(slot, slot.normalizer, raw, view, filters.feasible_rows[:1])
+            (final,) = finals(slot, slot.normalizer, raw, refresh.run, refresh.first.feasible_rows[:1])
             slot.contribution = int(final) * slot.weight
         else:
-            slot.contribution = self._normalized(slot, slot.normalizer, raw, view, rows)
+            slot.contribution = normalized(slot, slot.normalizer, raw, refresh.run, rows)
 
-    def _normalized(
-        self, slot: ScoreSlot, normalizer: NormalizePlugin, raw: Scores, view: View, rows: Rows
-    ) -> npt.NDArray[np.integer]:
-        """The weighted final scores of the rows asked, 0 elsewhere; one a row of the table."""
-        shares = self._finals(slot, normalizer, raw, view, rows) * slot.weight
-        if isinstance(rows, slice):
-            return shares.astype(share_dtype(slot.weight))
-        whole = np.zeros(view.table.size, share_dtype(slot.weight))
-        whole[rows] = shares
-        return whole
+    # --- the sum ------------------------------------------------------------------------------------------------------
 
-    def _finals(self, slot: ScoreSlot, normalizer: NormalizePlugin, raw: Scores, view: View, rows: Rows) -> Scores:
-        finals = self._normalize_call(normalizer)(slot.state, raw[rows], view, rows)
-        check_range(slot.plugin, int(finals.min()), int(finals.max()))
-        return finals
+    def _add_up(self, first: FirstRefusals) -> None:
+        self._find_columns()
+        columns = [slot.contribution for slot in self._columns or () if isinstance(slot.contribution, np.ndarray)]
+        self._ranks.add_up(sum(self._flat_shares.values()), columns, first)
+        self.columns_made += 1
+        if self._skips_changed:
+            plugins = [slot.plugin for slot in self._slots if slot.state is not SKIP]
+            said = {(plugin.name, "Score") for plugin in plugins}
+            said |= {(plugin.name, "PreScore") for plugin in plugins if isinstance(plugin, PreScorePlugin)}
+            self.evaluated = frozenset(said)
+            self._skips_changed = False
 
-    def _add_up(self, filters: ClassFilters, size: int) -> None:
-        constant = 0
-        columns: list[npt.NDArray[np.integer]] = []
-        for slot in self._slots:
-            if isinstance(slot.contribution, int):
-                constant += slot.contribution
-            elif slot.contribution is not None:
-                columns.append(slot.contribution)
-        ranks: npt.NDArray[Any] = np.full(size, constant, self._rank_dtype)
-        for column in columns:
-            ranks += column
-        if filters.feasible_count != size:
-            np.putmask(ranks, filters.codes != 0, INFEASIBLE)
-        self.ranks = ranks
-        self._levels = {}
-        if self._may_skip_others:
-            self._note_evaluated()
+    def _add_up_rows(self, first: FirstRefusals, gains: dict[int, int], appeared: Sequence[int]) -> None:
+        codes, ranks = first.codes, self._ranks
+        changed = set(appeared)
+        for row, gain in gains.items():
+            if gain and row not in changed and not codes.item(row):
+                ranks.set_row(row, ranks.totals.item(row) + gain)
+        for row in changed:
+            ranks.set_row(row, INFEASIBLE if codes.item(row) else sum(self.shares_of(row).values()))
 
-    def _note_evaluated(self) -> None:
-        plugins = [slot.plugin for slot in self._slots if slot.state is not SKIP]
-        said = {(plugin.name, "Score") for plugin in plugins}
-        said |= {(plugin.name, "PreScore") for plugin in plugins if isinstance(plugin, PreScorePlugin)}
-        self.evaluated = frozenset(said)
-        self._may_skip_others = False
-
-    def _rank_row(self, row: int, rank: int) -> None:
-        before = self.ranks.item(row)
-        if rank == before:
-            return
-        self.ranks[row] = rank
-        levels = self._levels
-        if not levels:
-            return
-        left = levels.get(before)
-        if left is not None:
-            del left[bisect_left(left, row)]
-        joined = levels.get(rank)
-        if joined is not None:
-            insort(joined, row)
-        elif rank > self._best:
-            levels[rank] = array("i", (row,))
-        self._best = max(self._best, rank)
-
-    def leaders(self) -> tuple[int, Sequence[int]]:
-        """The best rank and the rows that have it, ascending. Do not change them."""
-        found = self._levels.get(self._best)
-        if not found:
-            self._best = best = int(np.maximum.reduce(self.ranks))
-            found = self._levels.get(best)
-            if found is None:
-                if len(self._levels) >= MOST_LEVELS:
-                    self._levels.clear()
-                rows = (self.ranks == best).nonzero()[0]
-                found = self._levels[best] = array("i", rows.astype(np.int32).tobytes())
-        return self._best, found
-
-    def _total_of(self, row: int) -> int:
-        total = 0
-        for slot in self._slots:
-            contribution = slot.contribution
-            if isinstance(contribution, int):
-                total += contribution
-            elif contribution is not None:
-                total += contribution.item(row)
-        return total
+    def _find_columns(self) -> None:
+        self._columns = [slot for slot in self._slots if isinstance(slot.contribution, np.ndarray)]
+        self._flat_shares = {slot.name: slot.contribution for slot in self._slots if isinstance(slot.contribution, int)}
 
     def shares_of(self, row: int) -> dict[str, int]:
         """Plugin → weighted final score of one row; plugins that skipped are left out."""
         if self._columns is None:
-            self._columns = [slot for slot in self._slots if isinstance(slot.contribution, np.ndarray)]
-            self._flat_shares = {
-                slot.name: slot.contribution for slot in self._slots if isinstance(slot.contribution, int)
-            }
+            self._find_columns()
         shares = self._flat_shares.copy()
-        for slot in self._columns:
-            shares[slot.name] = slot.contribution.item(row)  # type: ignore[union-attr]
+        for slot in self._columns or ():
+            shares[slot.name] = slot.contribution.item(row)  # type: ignore[union-attr]  # an array, by _find_columns
         return shares
 
     # --- other feasible rows ------------------------------------------------------------------------------------------
 
     def rank(
-        self, pod: PodInfo, view: View, rows: npt.NDArray[np.int64]
+        self, run: ClassRun, rows: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], dict[str, npt.NDArray[np.int64]]]:
         """Totals and the plugins' shares (int64, one a row of ``rows``) where only these of the class's feasible rows
         count: nominated pods, sampling or an extender took the others away. ``refresh`` must have come before.
@@ -417,7 +347,7 @@ class ClassScores:
         shares: dict[str, npt.NDArray[np.int64]] = {}
         for slot in self._slots:
             try:
-                share = self._share(slot, pod, view, rows)
+                share = share_of(slot, run, rows)
             except PluginError:
                 raise
             except Exception as error:
@@ -426,64 +356,3 @@ class ClassScores:
                 shares[slot.plugin.name] = share
                 total += share
         return total, shares
-
-    def _share(
-        self, slot: ScoreSlot, pod: PodInfo, view: View, rows: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.int64] | None:
-        if slot.answer_is_kept:
-            if slot.state is SKIP:
-                return None
-            if slot.normalizer is None:
-                if isinstance(slot.contribution, int):
-                    return np.full(len(rows), slot.contribution, np.int64)
-                assert slot.contribution is not None
-                return slot.contribution[rows].astype(np.int64)
-            assert slot.raw is not None
-            state = slot.state
-            raw = np.full(len(rows), slot.raw, np.int64) if isinstance(slot.raw, int) else slot.raw[rows]
-        else:
-            state = pre_score(slot.plugin, pod, view, rows, self._times)
-            if state is SKIP:
-                return None
-            raw = self._score_call(slot.plugin)(state, pod, view, rows)
-        finals = self._normalize_call(slot.normalizer)(state, raw, view, rows) if slot.normalizer is not None else raw
-        check_range(slot.plugin, int(finals.min()), int(finals.max()))
-        return finals * slot.weight
-
-    def _score_call(self, plugin: ScorePlugin) -> Callable[..., Scores]:
-        return plugin.score if self._times is None else self._times.timing(plugin.score, plugin.name, "Score")
-
-    def _normalize_call(self, plugin: NormalizePlugin) -> Callable[..., Scores]:
-        if self._times is None:
-            return plugin.normalize
-        return self._times.timing(plugin.normalize, plugin.name, "ScoreExtensionNormalize")
-
-
-def _few_raws(slot: ScoreSlot, view: View, rows: Sequence[int], scores: Sequence[int]) -> bool:
-    """Take these raw scores, which are normalised later. Whether any is another one."""
-    raw = slot.raw
-    assert raw is not None
-    is_changed = False
-    for place, row in enumerate(rows):
-        score = scores[place]
-        if isinstance(raw, int):
-            if raw == score:
-                continue
-            raw = slot.raw = np.full(view.table.size, raw, np.int64)
-        if raw.item(row) != score:
-            raw[row] = score
-            is_changed = True
-    return is_changed
-
-
-def _fitting(filters: ClassFilters, view: View) -> Rows:
-    """The rows that fit; a slice, which costs less, where all do."""
-    return view.rows if filters.feasible_count == view.table.size else filters.feasible_rows
-
-
-def _spread_out(scores: Scores, rows: Rows, size: int) -> Scores:
-    if isinstance(rows, slice):
-        return scores
-    whole = np.zeros(size, np.int64)
-    whole[rows] = scores
-    return whole

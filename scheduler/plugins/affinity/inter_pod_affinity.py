@@ -27,6 +27,7 @@ from scheduler.framework.events import Action, ClusterEvent, EventRegistration, 
 from scheduler.framework.plugin import (
     MAX_NODE_SCORE,
     FilterPlugin,
+    FragmentReads,
     NormalizePlugin,
     PreFilterPlugin,
     PreScorePlugin,
@@ -86,7 +87,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
     name = "InterPodAffinity"
     Args = InterPodAffinityArgs
     reads = Reads.NODE
-    fragment_reads_cluster = True
+    fragment_reads = FragmentReads.CLUSTER
 
     def __init__(self, args: InterPodAffinityArgs | None = None) -> None:
         super().__init__(args or InterPodAffinityArgs())

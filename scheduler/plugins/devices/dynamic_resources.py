@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from scheduler.cluster.effects import Effect
 from scheduler.config.durations import MINUTE, SECOND, Duration
 from scheduler.config.field_faults import invalid
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from scheduler.framework.plugin import (
-    Effect,
     EnqueueContext,
     FilterPlugin,
+    FragmentReads,
     NormalizePlugin,
     PostFilterPlugin,
     PreBindPlugin,
@@ -85,6 +86,7 @@ class DynamicResources(
     name = "DynamicResources"
     Args = DynamicResourcesArgs
     reads = Reads.NODE
+    fragment_reads = FragmentReads.TEMPLATE
 
     def __init__(self, args: DynamicResourcesArgs | None = None) -> None:
         super().__init__(args or DynamicResourcesArgs())

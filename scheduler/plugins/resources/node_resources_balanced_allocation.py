@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from scheduler.config.field_faults import invalid
 from scheduler.config.validators import distinct
-from scheduler.framework.plugin import PreScorePlugin, Reads, Rows, ScorePlugin, Scores, State
+from scheduler.framework.plugin import FragmentReads, PreScorePlugin, Reads, Rows, ScorePlugin, Scores, State
 from scheduler.messages.status import SKIP, Refusal, Skip
 from scheduler.objects.resources import is_scalar_resource
 from scheduler.plugins.resources.fit_args import ResourceSpec, completed_resources
@@ -46,6 +46,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     name = "NodeResourcesBalancedAllocation"
     Args = NodeResourcesBalancedAllocationArgs
     reads = Reads.NODE | Reads.USAGE
+    fragment_reads = FragmentReads.TEMPLATE
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None = None) -> None:
         super().__init__(args or NodeResourcesBalancedAllocationArgs())

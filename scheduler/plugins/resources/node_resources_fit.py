@@ -29,6 +29,7 @@ import numpy.typing as npt
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from scheduler.framework.plugin import (
     FilterPlugin,
+    FragmentReads,
     PreFilterPlugin,
     PreScorePlugin,
     Reads,
@@ -92,6 +93,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     name = "NodeResourcesFit"
     Args = NodeResourcesFitArgs
     reads = Reads.NODE | Reads.USAGE
+    fragment_reads = FragmentReads.TEMPLATE
 
     def __init__(self, args: NodeResourcesFitArgs | None = None) -> None:
         super().__init__(args or NodeResourcesFitArgs())

@@ -20,6 +20,7 @@ from scheduler.framework.events import Action, ClusterEvent, EventRegistration, 
 from scheduler.framework.plugin import (
     MAX_NODE_SCORE,
     FilterPlugin,
+    FragmentReads,
     NormalizePlugin,
     PreFilterPlugin,
     PreScorePlugin,
@@ -88,7 +89,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, Normalize
     name = "PodTopologySpread"
     Args = PodTopologySpreadArgs
     reads = Reads.NODE | Reads.FEASIBLE
-    fragment_reads_cluster = True
+    fragment_reads = FragmentReads.CLUSTER
 
     def __init__(self, args: PodTopologySpreadArgs | None = None) -> None:
         super().__init__(args or PodTopologySpreadArgs())

@@ -24,12 +24,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.volumes.reserved import EFFECT, Release
+from scheduler.cluster.effects import Effect
+from scheduler.cluster.volumes.reserved import Release
 from scheduler.config.field_faults import invalid
 from scheduler.config.types import Int32, Int64
 from scheduler.framework.events import EventRegistration
 from scheduler.framework.plugin import (
-    Effect,
     FilterPlugin,
     PreBindPlugin,
     PreFilterPlugin,
@@ -160,10 +160,10 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         if not sources.is_complete:
             # Only where the cluster went on while an extender was asked.
             return failure(BIND_CONFLICT if not sources.is_bindable else NOT_ENOUGH_SPACE)
-        return (Effect(EFFECT, reservation_of(pod.uid, node, sources)),)
+        return (reservation_of(pod.uid, node, sources),)
 
     def unreserve(self, state: State | None, pod: PodInfo, view: View, node: str) -> tuple[Effect, ...]:
-        return (Effect(EFFECT, Release(pod.uid)),) if view.volumes.reservation(pod.uid) is not None else ()
+        return (Release(pod.uid),) if view.volumes.reservation(pod.uid) is not None else ()
 
     def pre_bind_pre_flight(
         self, state: State | None, pod: PodInfo, view: View, node: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 from scheduler.simulate.apiserver.kinds import BY_GROUP_VERSION, KINDS, Kind
@@ -24,9 +25,24 @@ _SUBRESOURCES: Final[dict[str, Object]] = {
 }
 
 
-def document(path: str) -> Object | None:
-    """The discovery document at this path, or None."""
-    return _DOCUMENTS.get(path.rstrip("/"))
+def document(path: str, absent: Collection[str] = ()) -> Object | None:
+    """The discovery document at this path, or None. ``absent``: resources (``deviceclasses.resource.k8s.io``) that this
+    server does without; a group that has no others is not there either."""
+    found = _DOCUMENTS.get(path.rstrip("/"))
+    if not absent or found is None:
+        return found
+    served = [kind for kind in KINDS if kind.resource not in absent]
+    groups = {kind.group for kind in served}
+    match found.get("kind"):
+        case "APIGroupList":
+            return {**found, "groups": [group for group in found["groups"] if group["name"] in groups]}
+        case "APIGroup":
+            return found if found["name"] in groups else None
+        case "APIResourceList":
+            names = {kind.plural for kind in served if kind.api_version == found["groupVersion"]}
+            resources = [one for one in found["resources"] if one["name"].partition("/")[0] in names]
+            return {**found, "resources": resources} if resources else None
+    return found
 
 
 def _group(group: str) -> Object:

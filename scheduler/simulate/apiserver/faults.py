@@ -6,15 +6,15 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-Action = Literal["status", "drop", "drop_after", "delay"]
+Action = Literal["status", "answer", "drop", "drop_after", "delay"]
 
 
 @dataclass(slots=True)
 class Fault:
     """One rule: the next `times` requests that match get it. `path` is a regular expression searched in the path.
 
-    `status` answers with `code` instead of doing the work; `drop` closes the connection before the work and
-    `drop_after` after it; `delay` waits `seconds` and then does the work.
+    `status` answers with `code` instead of doing the work, `answer` with 200 and `body`; `drop` closes the connection
+    before the work and `drop_after` after it; `delay` waits `seconds` and then does the work.
     """
 
     action: Action
@@ -26,6 +26,7 @@ class Fault:
     message: str = "injected fault"
     retry_after: int = 0
     seconds: float = 0.0
+    body: bytes = b""
 
     def matches(self, method: str, path: str) -> bool:
         return self.times > 0 and self.method in ("", method) and re.search(self.path, path) is not None
@@ -44,6 +45,10 @@ class Faults:
         """Answer the next `times` matching requests with this status and do nothing."""
         fault = Fault("status", method, path, times, code, reason, message, retry_after)
         self.rules.append(fault)
+
+    def answer(self, method: str, path: str, body: bytes, *, times: int = 1) -> None:
+        """Answer the next `times` matching requests with 200 and this body, whatever it is; a watch ends after it."""
+        self.rules.append(Fault("answer", method, path, times, body=body))
 
     def drop(self, method: str, path: str, *, times: int = 1, after: bool = False) -> None:
         """Close the connection of the next matching requests: before the work, or after it (the answer is lost)."""

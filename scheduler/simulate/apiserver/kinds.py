@@ -1,4 +1,4 @@
-"""The table of resources that the embedded API server knows, and the one place to add another.
+"""The resources that the embedded API server knows: those that the scheduler reads, and a few besides.
 
 Everything that depends on a resource's identity (routes, discovery, short names, verbs) is derived from `KINDS`.
 """
@@ -9,7 +9,10 @@ from typing import Final
 
 import msgspec
 
-WRITABLE: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+from scheduler.objects import kinds as read
+from scheduler.objects.kinds import Served
+
+WRITABLE: Final = Served().verbs
 CREATE_ONLY: Final = ("create",)
 
 
@@ -76,29 +79,27 @@ def _kind(group: str, version: str, plural: str, kind: str, *short_names: str, *
     return msgspec.convert(fields, Kind)
 
 
+def _served(kind: read.Kind) -> Kind:
+    """A kind that the scheduler reads, as ``objects/kinds.py`` declares it."""
+    entry = kind.entry
+    served = msgspec.structs.asdict(entry.served)
+    fields = {"group": entry.group, "version": entry.version, "plural": entry.plural, "kind": entry.name}
+    return msgspec.convert({**fields, "namespaced": entry.namespaced, **served}, Kind)
+
+
+_READ: Final = {kind: _served(kind) for kind in read.Kind}
+
 _STATUS: Final = ("status",)
 _SCALED: Final = ("scale", "status")
 _ALL: Final = ("all",)
 
-PODS: Final = _core(
-    "pods", "Pod", "po", subresources=("binding", "eviction", "status"), categories=_ALL, generations=True,
-    returns_deleted=True,
-)  # fmt: skip
-NODES: Final = _core("nodes", "Node", "no", namespaced=False, subresources=_STATUS)
-NAMESPACES: Final = _core(
-    "namespaces", "Namespace", "ns", namespaced=False, subresources=("finalize", "status"),
-    verbs=tuple(verb for verb in WRITABLE if verb != "deletecollection"),
-)  # fmt: skip
-SERVICES: Final = _core("services", "Service", "svc", subresources=_STATUS, categories=_ALL, returns_deleted=True)
-REPLICATION_CONTROLLERS: Final = _core(
-    "replicationcontrollers", "ReplicationController", "rc", subresources=_SCALED, categories=_ALL, generations=True
-)
-PERSISTENT_VOLUMES: Final = _core(
-    "persistentvolumes", "PersistentVolume", "pv", namespaced=False, subresources=_STATUS, returns_deleted=True
-)
-PERSISTENT_VOLUME_CLAIMS: Final = _core(
-    "persistentvolumeclaims", "PersistentVolumeClaim", "pvc", subresources=_STATUS, returns_deleted=True
-)
+PODS: Final = _READ[read.Kind.POD]
+NODES: Final = _READ[read.Kind.NODE]
+NAMESPACES: Final = _READ[read.Kind.NAMESPACE]
+SERVICES: Final = _READ[read.Kind.SERVICE]
+REPLICATION_CONTROLLERS: Final = _READ[read.Kind.REPLICATION_CONTROLLER]
+PERSISTENT_VOLUMES: Final = _READ[read.Kind.PERSISTENT_VOLUME]
+PERSISTENT_VOLUME_CLAIMS: Final = _READ[read.Kind.PERSISTENT_VOLUME_CLAIM]
 CONFIG_MAPS: Final = _core("configmaps", "ConfigMap", "cm")
 SECRETS: Final = _core("secrets", "Secret")
 SERVICE_ACCOUNTS: Final = _core("serviceaccounts", "ServiceAccount", "sa", returns_deleted=True)
@@ -108,37 +109,22 @@ BINDINGS: Final = _core("bindings", "Binding", verbs=CREATE_ONLY)
 DEPLOYMENTS: Final = _kind(
     "apps", "v1", "deployments", "Deployment", "deploy", subresources=_SCALED, categories=_ALL, generations=True
 )
-REPLICA_SETS: Final = _kind(
-    "apps", "v1", "replicasets", "ReplicaSet", "rs", subresources=_SCALED, categories=_ALL, generations=True
-)
-STATEFUL_SETS: Final = _kind(
-    "apps", "v1", "statefulsets", "StatefulSet", "sts", subresources=_SCALED, categories=_ALL, generations=True
-)
+REPLICA_SETS: Final = _READ[read.Kind.REPLICA_SET]
+STATEFUL_SETS: Final = _READ[read.Kind.STATEFUL_SET]
 DAEMON_SETS: Final = _kind(
     "apps", "v1", "daemonsets", "DaemonSet", "ds", subresources=_STATUS, categories=_ALL, generations=True
 )
 JOBS: Final = _kind("batch", "v1", "jobs", "Job", subresources=_STATUS, categories=_ALL, generations=True)
-BUDGETS: Final = _kind(
-    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", subresources=_STATUS, generations=True
-)
-STORAGE_CLASSES: Final = _kind(
-    "storage.k8s.io", "v1", "storageclasses", "StorageClass", "sc", namespaced=False, returns_deleted=True
-)
-CSI_NODES: Final = _kind("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False, returns_deleted=True)
-CSI_DRIVERS: Final = _kind("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False, returns_deleted=True)
-CSI_STORAGE_CAPACITIES: Final = _kind("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
-VOLUME_ATTACHMENTS: Final = _kind(
-    "storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False, subresources=_STATUS,
-    returns_deleted=True,
-)  # fmt: skip
-LEASES: Final = _kind("coordination.k8s.io", "v1", "leases", "Lease", upserts=True)
+BUDGETS: Final = _READ[read.Kind.POD_DISRUPTION_BUDGET]
+STORAGE_CLASSES: Final = _READ[read.Kind.STORAGE_CLASS]
+CSI_NODES: Final = _READ[read.Kind.CSI_NODE]
+CSI_DRIVERS: Final = _READ[read.Kind.CSI_DRIVER]
+CSI_STORAGE_CAPACITIES: Final = _READ[read.Kind.CSI_STORAGE_CAPACITY]
+VOLUME_ATTACHMENTS: Final = _READ[read.Kind.VOLUME_ATTACHMENT]
+LEASES: Final = _READ[read.Kind.LEASE]
 EVENTS: Final = _kind("events.k8s.io", "v1", "events", "Event", "ev", collection="events", upserts=True)
-PRIORITY_CLASSES: Final = _kind(
-    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", "pc", namespaced=False, generations=True
-)
-DEVICE_CLASSES: Final = _kind(
-    "resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False, generations=True
-)
+PRIORITY_CLASSES: Final = _READ[read.Kind.PRIORITY_CLASS]
+DEVICE_CLASSES: Final = _READ[read.Kind.DEVICE_CLASS]
 RESOURCE_CLAIMS: Final = _kind(
     "resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", subresources=_STATUS, returns_deleted=True
 )
@@ -164,14 +150,26 @@ CUSTOM_RESOURCE_DEFINITIONS: Final = _kind(
     namespaced=False, subresources=_STATUS, verbs=("get", "list", "watch"),
 )  # fmt: skip
 
-KINDS: Final[tuple[Kind, ...]] = (
-    BINDINGS, CONFIG_MAPS, CORE_EVENTS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS,
-    REPLICATION_CONTROLLERS, SECRETS, SERVICE_ACCOUNTS, SERVICES,
-    DAEMON_SETS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, EVENTS, TOKEN_REVIEWS, SELF_ACCESS_REVIEWS, ACCESS_REVIEWS,
-    JOBS, BUDGETS, CSI_DRIVERS, CSI_NODES, CSI_STORAGE_CAPACITIES, STORAGE_CLASSES, VOLUME_ATTACHMENTS,
-    CUSTOM_RESOURCE_DEFINITIONS, PRIORITY_CLASSES, LEASES, DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES,
+_SERVED_BESIDES: Final = (
+    BINDINGS, CONFIG_MAPS, CORE_EVENTS, SECRETS, SERVICE_ACCOUNTS, DAEMON_SETS, DEPLOYMENTS, EVENTS, TOKEN_REVIEWS,
+    SELF_ACCESS_REVIEWS, ACCESS_REVIEWS, JOBS, CUSTOM_RESOURCE_DEFINITIONS, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_SLICES,
 )  # fmt: skip
+"""Kinds that the scheduler does not read: what clients, controllers and tests need."""
+
+_GROUPS: Final = (
+    "", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "batch", "policy", "storage.k8s.io",
+    "apiextensions.k8s.io", "scheduling.k8s.io", "coordination.k8s.io", "resource.k8s.io",
+)  # fmt: skip
+"""In the order of kube-apiserver's discovery; other groups follow."""
+
+
+def _in_discovery(kind: Kind) -> tuple[int, str, str]:
+    known = _GROUPS.index(kind.group) if kind.group in _GROUPS else len(_GROUPS)
+    return known, kind.group, kind.plural
+
+
+KINDS: Final[tuple[Kind, ...]] = tuple(sorted((*_READ.values(), *_SERVED_BESIDES), key=_in_discovery))
 
 BY_GROUP_VERSION: Final[dict[tuple[str, str], dict[str, Kind]]] = {}
 for _entry in KINDS:

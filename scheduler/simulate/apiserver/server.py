@@ -53,6 +53,8 @@ class ApiServer:
         self.store = store or Store(history)
         self.registry = Registry(self.store, clock)
         self.faults = faults or Faults()
+        self.absent: set[str] = set()
+        """Resources (``deviceclasses.resource.k8s.io``) that this server neither serves nor lists in its discovery."""
         self.served: deque[Served] = deque(maxlen=_LOGGED_REQUESTS)
         self._token = token
         self._bookmark_seconds = bookmark_seconds
@@ -146,11 +148,11 @@ class ApiServer:
         if request.method == "GET":
             if path in _HEALTH:
                 return web.Response(text="ok")
-            document = discovery.document(path)
+            document = discovery.document(path, self.absent)
             if document is not None:
                 return Answer(200, _encode(document))
         target = resolve(path)
-        if target is None:
+        if target is None or target.kind.resource in self.absent:
             return web.Response(text="404 page not found\n", status=404)
         headers = request.headers
         return self._verbs.serve(
@@ -171,6 +173,8 @@ class ApiServer:
                 await asyncio.sleep(fault.seconds)
             case "drop":
                 return _hang_up(request)
+            case "answer":
+                return web.Response(body=fault.body, content_type=_JSON)
             case "status":
                 await request.read()
                 details: dict[str, Any] = {"retryAfterSeconds": fault.retry_after} if fault.retry_after else {}

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.cluster.volumes.reserved import EFFECT, Provision, Release, Reservation
+from scheduler.cluster.volumes.reserved import Provision, Release, Reservation
 from scheduler.errors import InvariantViolation
-from scheduler.framework.plugin import Effect
 from scheduler.objects.kinds import Kind, kind_of
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.pod import Pod
@@ -120,7 +119,7 @@ def reservation(cache: ClusterCache, uid: str = "pod-user") -> Reservation:
 
 def test_what_is_set_aside_goes_with_its_pod() -> None:
     cache = small_cluster()
-    cache.volumes.apply(Effect(EFFECT, reservation(cache)))
+    cache.apply(reservation(cache))
     assert cache.volumes.reservation("pod-user") is not None
     cache.remove_pod("pod-user")
     assert cache.volumes.reservation("pod-user") is None
@@ -128,16 +127,11 @@ def test_what_is_set_aside_goes_with_its_pod() -> None:
 
 def test_something_set_aside_for_a_pod_that_is_nowhere_is_found() -> None:
     cache = small_cluster()
-    cache.volumes.apply(Effect(EFFECT, reservation(cache, "ghost")))
+    cache.apply(reservation(cache, "ghost"))
     with pytest.raises(InvariantViolation, match="ghost has volumes set aside but is on no node"):
         cache.check()
-    cache.volumes.apply(Effect(EFFECT, Release("ghost")))
+    cache.apply(Release("ghost"))
     cache.check()
-
-
-def test_an_effect_of_another_kind_is_nobodys() -> None:
-    with pytest.raises(ValueError, match='nobody applies effects of kind "other"'):
-        small_cluster().volumes.apply(Effect("other", Release("x")))
 
 
 def test_a_copy_stays_as_it_was() -> None:

@@ -165,3 +165,26 @@ async def test_settings_that_can_not_work_are_refused(
     with pytest.raises(ConfigurationError) as caught:
         LeaseElector(client, settings, "one", LeaseToken(), on_won=lambda: None)
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("answer", [b"<html>not here</html>", b"[]", b'{"spec":7}'])
+async def test_an_answer_that_is_no_lease_is_as_good_as_none(
+    cluster: EmbeddedCluster, client: ApiClient, answer: bytes
+) -> None:
+    async with candidate(client, "one", Clock()) as one:
+        await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
+        cluster.faults.answer("GET", "/leases/tandem-scheduler", answer, times=3)
+        await until(lambda: not cluster.faults.rules)
+        await until(lambda: len([s for s in cluster.server.served if s.method == "PUT"]) >= 2)
+        assert one.token.is_held() and not one.task.done()
+
+
+async def test_a_404_that_is_not_true_makes_no_second_lease(cluster: EmbeddedCluster, client: ApiClient) -> None:
+    async with candidate(client, "one", Clock()) as one:
+        await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
+        cluster.faults.fail("GET", "/leases/tandem-scheduler", 404, times=3, reason="NotFound")
+        await until(lambda: not cluster.faults.rules)
+        writes = len([s for s in cluster.server.served if s.method == "PUT"])
+        await until(lambda: len([s for s in cluster.server.served if s.method == "PUT"]) > writes + 1)
+        assert one.token.is_held()
+        assert (await read(client, PATH))["spec"]["leaseTransitions"] == 0

@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
+import stat
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import pytest
 import structlog
 
 from scheduler.controller.report.journal import Journal
+from scheduler.controller.report.journal_file import JournalFile
 from scheduler.controller.report.logs import AttemptLog, configure_logs
 from scheduler.controller.settings import LogSettings
 from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE, Attempt
@@ -19,6 +23,7 @@ from scheduler.errors import ConfigurationError
 from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.post_filter import NominationMode
 from scheduler.messages.status import unresolvable, unschedulable
+from tests.limits import WAIT_SECONDS
 
 
 def refused() -> Attempt:
@@ -47,8 +52,8 @@ def test_each_decision_is_a_line_in_order(tmp_path: Path) -> None:
     journal.write(Attempt("default/b", "2", "tandem", 1, 16, result=SCHEDULED, node="n2"))
     journal.write(refused())
     journal.write(Attempt("default/c", "3", "tandem", 1, 18))
-    assert path.read_bytes() == b""
     journal.flush()
+    journal.close()
     assert lines_of(path) == [
         {"time": 16, "pod": "default/b", "uid": "2", "attempt": 1, "result": "scheduled", "node": "n2"},
         {
@@ -63,9 +68,6 @@ def test_each_decision_is_a_line_in_order(tmp_path: Path) -> None:
             "victims": ["default/v"],
         },
     ]
-    journal.write(refused())
-    journal.close()
-    assert len(lines_of(path)) == 3
 
 
 def test_a_journal_is_continued(tmp_path: Path) -> None:
@@ -120,3 +122,60 @@ def test_logs_take_the_form_that_is_asked_for(format_: str) -> None:
     else:
         assert "hello" in text
         assert "pod=a/b" in text
+
+
+def test_the_journal_is_for_its_owner_alone_and_follows_no_link(tmp_path: Path) -> None:
+    (tmp_path / "open").write_text("")
+    (tmp_path / "open").chmod(0o644)
+    for name in ("open", "new"):
+        Journal(tmp_path / name).close()
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe"):
+        with pytest.raises(ConfigurationError, match="can't be written"):
+            Journal(tmp_path / name)
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_disk_that_stands_still_costs_lines_that_are_counted_and_no_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stands, goes, write = threading.Event(), threading.Event(), os.write
+
+    def slow_write(descriptor: int, data: bytes) -> int:
+        stands.set()
+        assert goes.wait(WAIT_SECONDS)
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", slow_write)
+    file = JournalFile(tmp_path / "journal", max_waiting_bytes=1_000)
+    file.append(b"first\n", 1)
+    assert stands.wait(WAIT_SECONDS)
+    for _ in range(100):
+        file.append(b"x" * 99 + b"\n", 1)
+    assert file.dropped_lines == 90
+    goes.set()
+    file.close(WAIT_SECONDS)
+    assert (tmp_path / "journal").read_bytes().count(b"\n") == 11
+
+
+@pytest.mark.parametrize("format", ["json", "text"])
+def test_a_traceback_shows_no_local_variables(format: str) -> None:
+    stream = io.StringIO()
+    configure_logs(LogSettings(format), stream)
+
+    def fail(token: str) -> None:
+        raise ValueError("broken")
+
+    try:
+        for log in (structlog.get_logger().exception, logging.getLogger("aiohttp.server").exception):
+            try:
+                fail("secret-" + "token")
+            except ValueError:
+                log("Failed")
+    finally:
+        structlog.reset_defaults()
+    assert stream.getvalue().count("Failed") == 2
+    assert "broken" in stream.getvalue()
+    assert "secret-token" not in stream.getvalue()

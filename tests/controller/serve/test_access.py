@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import ssl
 from collections.abc import AsyncIterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from aiohttp import web
 from cryptography import x509
@@ -18,13 +20,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from scheduler.controller.report.metrics import SchedulerMetrics
-from scheduler.controller.serve.authentication import Authenticator
+from scheduler.controller.serve.authentication import AUTHORITY_PATH, Authenticator
 from scheduler.controller.serve.authorization import Authorizer, OpenPaths, guard
+from scheduler.controller.serve.certificate_upkeep import keep_up
 from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.serve.tls import ServingCertificate, TlsSettings
 from scheduler.controller.settings import AccessSettings, ConnectionSettings, ServingSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.credentials import CredentialSource
+from scheduler.simulate.cluster import EmbeddedCluster
+from tests.limits import WAIT_SECONDS
 
 KUBECONFIG = """
 apiVersion: v1
@@ -225,3 +230,71 @@ async def test_a_client_certificate_says_who_somebody_is(tmp_path: Path) -> None
             "anna",
             ["scrapers", "system:authenticated"],
         )
+
+
+async def test_the_cluster_s_client_authority_is_read_again_while_running(tmp_path: Path) -> None:
+    """The new authority is trusted without a restart, and the old one no longer."""
+    (tmp_path / "old").mkdir()
+    (tmp_path / "new").mkdir()
+    old, new = client_files(tmp_path / "old"), client_files(tmp_path / "new")
+    held = ServingCertificate(TlsSettings(), "host")
+    async with (
+        serving(tmp_path, AccessSettings(), held) as (_, session),
+        EmbeddedCluster(kubelet=None, controllers=False) as cluster,
+    ):
+        kubeconfig = cluster.kubeconfig(tmp_path / "cluster")
+        client = ApiClient(CredentialSource(ConnectionSettings(kubeconfig=str(kubeconfig)), {}))
+        upkeep = asyncio.create_task(
+            keep_up(held, client, AccessSettings(), refresh_seconds=0.02, authority_seconds=0.02)
+        )
+        try:
+            await publish(client, old[0], "POST")
+            await until_seen(session, old, 200)
+            assert await seen_by(session, new) != 200
+            await publish(client, new[0], "PUT")
+            await until_seen(session, new, 200)
+            assert await seen_by(session, old) != 200
+        finally:
+            upkeep.cancel()
+            await asyncio.gather(upkeep, return_exceptions=True)
+            await client.close()
+
+
+async def publish(client: ApiClient, file: str, method: str) -> None:
+    authority = Path(file).read_text()  # noqa: ASYNC240 - a small file of the test's own
+    path = AUTHORITY_PATH if method == "PUT" else AUTHORITY_PATH.rpartition("/")[0]
+    metadata = {"name": AUTHORITY_PATH.rpartition("/")[2], "namespace": "kube-system"}
+    document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"client-ca-file": authority}}
+    await client.request(method, path, body=msgspec.json.encode(document))
+
+
+async def seen_by(session: aiohttp.ClientSession, files: tuple[str, str, str]) -> int:
+    """The status of /metrics for the client of these files; 0 where TLS refuses it."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.load_cert_chain(files[1], files[2])
+    try:
+        return (await get(session, "/metrics", ssl=context))[0]
+    except (aiohttp.ClientError, OSError):
+        return 0
+
+
+async def until_seen(session: aiohttp.ClientSession, files: tuple[str, str, str], status: int) -> None:
+    async with asyncio.timeout(WAIT_SECONDS):
+        while await seen_by(session, files) != status:  # noqa: ASYNC110 - nothing announces it
+            await asyncio.sleep(0.01)
+
+
+async def test_a_header_that_is_no_text_is_refused_with_401(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(tmp_path, AccessSettings()) as (reviewer, session):
+        url = session._base_url
+        assert url is not None
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \xff\xfe\r\nConnection: close\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        assert answer.startswith(b"HTTP/1.1 401 ")
+        assert reviewer.asked == []
+    assert caplog.records == []

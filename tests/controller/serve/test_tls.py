@@ -113,6 +113,26 @@ def test_a_folder_without_a_certificate_gets_one_that_the_next_start_finds_again
     assert (tmp_path / "certs" / f"{PAIR_NAME}.crt").read_bytes() == made
 
 
+async def test_a_self_made_certificate_is_made_again_before_it_ends_in_a_running_server(tmp_path: Path) -> None:
+    for settings in (TlsSettings(), TlsSettings(certificate_folder=str(tmp_path))):
+        held = ServingCertificate(settings, "host", NOW)
+        async with serving(held) as url:
+            first = await served_to(url, trusting_all())
+            assert not held.renew(NOW + datetime.timedelta(days=300))
+            assert held.renew(NOW + datetime.timedelta(days=340))
+            second = await served_to(url, trusting_all())
+            assert second.not_valid_after_utc - first.not_valid_after_utc == datetime.timedelta(days=340)
+            assert not held.renew(NOW + datetime.timedelta(days=341))
+
+
+def test_a_stated_certificate_is_never_made_again(tmp_path: Path) -> None:
+    certificate, key = files(tmp_path, "stated")
+    held = ServingCertificate(TlsSettings(certificate, key), "host", NOW)
+    before = Path(certificate).read_bytes()
+    assert not held.renew(NOW + datetime.timedelta(days=1000))
+    assert Path(certificate).read_bytes() == before
+
+
 async def test_version_and_suites_are_as_stated() -> None:
     suite = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
     held = ServingCertificate(TlsSettings(cipher_suites=(suite, "TLS_AES_128_GCM_SHA256")), "host")

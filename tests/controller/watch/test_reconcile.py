@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 
 from scheduler.compose import build_engine
 from scheduler.config.loading import load
-from scheduler.controller.loop import read_clock
+from scheduler.controller.loop import SchedulingLoop, read_clock
 from scheduler.controller.report.instruments import Counter
-from scheduler.controller.watch.reconcile import Reconciler
-from scheduler.controller.watch.reflector import Health, Reflector
+from scheduler.controller.step_watch import StepWatch
+from scheduler.controller.watch.health import Health
+from scheduler.controller.watch.reconcile import OBJECTS_A_PART, Reconciler
+from scheduler.controller.watch.reflector import Reflector
 from scheduler.controller.write.client import ApiClient
+from scheduler.engine.commands import Command
 from scheduler.engine.engine import Engine
-from scheduler.messages.commands import ReportRepairs
-from scheduler.messages.stimuli import ObjectObserved, Reconciled, Stimulus, Synced
+from scheduler.messages.commands import ReportRepairs, TellBelieved
+from scheduler.messages.stimuli import (
+    ObjectDeleted,
+    ObjectObserved,
+    Reconciled,
+    ReconciliationStarted,
+    Stimulus,
+    Synced,
+)
 from scheduler.objects.kinds import Kind
-from scheduler.objects.node import Node
-from scheduler.objects.pod import Pod
+from scheduler.simulate.apiserver.kinds import PODS as PODS_KIND
+from scheduler.simulate.cluster import EmbeddedCluster
 from tests import builders
-from tests.controller.conftest import PODS, create, pod_document, read, until
+from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
 from tests.controller.watch.test_reflector import running
 
 
@@ -34,7 +46,12 @@ class Rounds:
     def __init__(self, reflector: Reflector, client: ApiClient) -> None:
         self.fed: list[Stimulus] = []
         self.counter = Counter("repairs", "", ("kind",))
-        self.reconciler = Reconciler([reflector], client, self.fed.append, self.counter, catch_up_seconds=5.0)
+        self.reconciler = Reconciler([reflector], client, self.feed, self.counter, catch_up_seconds=5.0)
+
+    def feed(self, stimulus: Stimulus) -> None:
+        self.fed.append(stimulus)
+        if isinstance(stimulus, ReconciliationStarted):
+            self.reconciler.take(TellBelieved([], []))
 
     @property
     def repairs(self) -> float:
@@ -63,9 +80,8 @@ async def test_what_the_watch_has_missed_is_mended_and_counted(client: ApiClient
         await comparing
         assert sorted(told for told in seen.told if told[1] != "later") == [("+", "p0"), ("+", "p1"), ("?", "ghost")]
         assert rounds.repairs == 3.0
-        (known,) = rounds.fed
-        assert isinstance(known, Reconciled)
-        assert sorted(pod.name for pod in known.pods.values()) == ["later", "p0", "p1", "p2"]
+        known = [pod.name for one in rounds.fed if isinstance(one, Reconciled) for pod in one.pods.values()]
+        assert sorted(known) == ["later", "p0", "p1", "p2"]
         await rounds.reconciler.round()
         assert rounds.repairs == 3.0
 
@@ -88,7 +104,7 @@ async def test_what_changes_while_the_list_comes_is_no_difference(client: ApiCli
         await watching(client, reflector, 12)
         rounds = Rounds(reflector, client)
         rounds.reconciler = Reconciler(
-            [reflector], client, rounds.fed.append, rounds.counter, page_size=2, catch_up_seconds=5.0
+            [reflector], client, rounds.feed, rounds.counter, page_size=2, catch_up_seconds=5.0
         )
         comparing = asyncio.create_task(rounds.reconciler.round())
         for number in range(12):
@@ -103,7 +119,7 @@ async def test_a_watch_that_is_not_past_the_list_is_not_judged(client: ApiClient
         await watching(client, reflector, 1)
         reflector.take(line("MODIFIED", await read(client, f"{PODS}/p0"), "1"))
         rounds = Rounds(reflector, client)
-        rounds.reconciler = Reconciler([reflector], client, rounds.fed.append, rounds.counter, catch_up_seconds=0.01)
+        rounds.reconciler = Reconciler([reflector], client, rounds.feed, rounds.counter, catch_up_seconds=0.01)
         await rounds.reconciler.round()
         assert rounds.repairs == 0.0
 
@@ -111,46 +127,116 @@ async def test_a_watch_that_is_not_past_the_list_is_not_judged(client: ApiClient
 # --- the engine -------------------------------------------------------------------------------------------------------
 
 
-def engine_with(*things: Pod | Node) -> tuple[Engine, Reconciled]:
+@asynccontextmanager
+async def engine_beside(client: ApiClient) -> AsyncIterator[tuple[Engine, Reconciler, list[str]]]:
+    """An engine with a loop and reflectors of nodes and pods, as in production; and what was mended in it."""
     engine = build_engine(load(), started=read_clock(), seed=1)
-    for thing in things:
-        engine.handle(ObjectObserved(Kind.POD if isinstance(thing, Pod) else Kind.NODE, thing), read_clock())
-    engine.handle(Synced(), read_clock())
-    nodes = {thing.metadata.name: thing for thing in things if isinstance(thing, Node)}
-    return engine, Reconciled(nodes, {thing.uid: thing for thing in things if isinstance(thing, Pod)})
+    mended: list[str] = []
+
+    def dispatch(command: Command) -> None:
+        if isinstance(command, TellBelieved | ReportRepairs):
+            reconciler.take(command)
+        if isinstance(command, ReportRepairs):
+            mended.extend(text for _, text in command.repairs)
+
+    loop = SchedulingLoop(engine, dispatch, lambda: False)
+    reflectors = [Reflector(kind, client, loop.feed, step=loop.steps.step) for kind in (Kind.NODE, Kind.POD)]
+    counter = Counter("repairs", "", ("kind",))
+    reconciler = Reconciler(reflectors, client, loop.feed_one, counter, step=loop.steps.step)
+    tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
+    await until(lambda: all(reflector.health is Health.WATCHING for reflector in reflectors))
+    loop.feed_one(Synced())
+    try:
+        yield engine, reconciler, mended
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def mended(engine: Engine, stimulus: Reconciled) -> list[str]:
-    commands = engine.handle(stimulus, read_clock())
-    engine.check()
-    return [text for command in commands if isinstance(command, ReportRepairs) for _, text in command.repairs]
+async def test_an_engine_that_has_lost_nothing_has_nothing_to_mend(client: ApiClient) -> None:
+    await create(client, "/api/v1/nodes", node_document("n"))
+    await create(client, PODS, pod_document("a", nodeName="n"))
+    await create(client, PODS, pod_document("b"))
+    async with engine_beside(client) as (engine, reconciler, mended):
+        await reconciler.round()
+        assert mended == []
+        assert engine.schedule_one(read_clock())
+        # Assumed, and its bind under way: the list still shows it without a node.
+        await reconciler.round()
+        assert mended == []
+        assert engine.cache.assumed_count == 1
+        engine.check()
 
 
-def test_an_engine_that_has_lost_nothing_has_nothing_to_mend() -> None:
-    engine, truth = engine_with(
-        builders.node("n", cpu="4", resource_version="1"), builders.pod("a", node="n"), builders.pod("b", cpu="1")
-    )
-    assert mended(engine, truth) == []
-    assert engine.schedule_one(read_clock())
-    # Assumed, and its bind under way: the list still shows it without a node.
-    assert mended(engine, truth) == []
-    assert engine.cache.is_assumed("pod-b")
+async def test_pods_and_nodes_that_the_engine_has_lost_come_back(client: ApiClient) -> None:
+    await create(client, "/api/v1/nodes", node_document("n"))
+    for name in ("a", "c"):
+        await create(client, PODS, pod_document(name, nodeName="n"))
+    await create(client, PODS, pod_document("b"))
+    async with engine_beside(client) as (engine, reconciler, mended):
+        placed, waiting, unknown = (engine.known_pods.get(f"default/{name}") for name in "abc")
+        assert placed is not None and waiting is not None and unknown is not None
+        engine.cache.remove_pod(placed.uid)
+        engine.queue.delete(waiting)
+        engine.handle(ObjectDeleted(Kind.POD, unknown.pod, is_stale=True), read_clock())
+        await reconciler.round()
+        assert mended == [
+            "pod default/c was unknown",
+            "pod default/b waited in no queue",
+            "pod default/a was missing",
+        ]
+        assert engine.cache.placed(placed.uid) is not None
+        assert engine.queue.find("default/b") is not None
+        engine.cache.remove_node("n")
+        await reconciler.round()
+        assert mended[3:] == ["node n was missing"]
+        engine.check()
 
 
-def test_pods_and_nodes_that_the_engine_has_lost_come_back() -> None:
-    engine, truth = engine_with(
-        builders.node("n", cpu="4", resource_version="1"), builders.pod("a", node="n"), builders.pod("b", cpu="1")
-    )
-    engine.cache.remove_pod("pod-a")
-    waiting = engine.known_pods.by_uid("pod-b")
-    assert waiting is not None
-    engine.queue.delete(waiting)
-    assert mended(engine, truth) == ["pod default/b waited in no queue", "pod default/a was missing"]
-    assert engine.cache.placed("pod-a") is not None
-    assert engine.queue.find("default/b") is not None
-    more = builders.pod("c", node="n")
-    assert mended(engine, Reconciled(truth.nodes, {**truth.pods, more.uid: more})) == ["pod default/c was unknown"]
-    assert mended(engine, Reconciled({}, truth.pods)) == [
-        "pod default/c no longer exists",
-        "node n no longer exists",
-    ]
+async def test_pods_and_nodes_that_are_gone_leave_the_engine(client: ApiClient) -> None:
+    await create(client, "/api/v1/nodes", node_document("n"))
+    await create(client, PODS, pod_document("a", nodeName="n"))
+    async with engine_beside(client) as (engine, reconciler, mended):
+        for ghost in (builders.pod("ghost", node="n"), builders.pod("a", uid="earlier", node="n")):
+            engine.handle(ObjectObserved(Kind.POD, ghost), read_clock())
+        engine.handle(ObjectObserved(Kind.NODE, builders.node("m", cpu="1")), read_clock())
+        await reconciler.round()
+        assert "node m no longer exists" in mended
+        assert "pod default/ghost no longer exists" in mended
+        assert [info.key for info in engine.known_pods] == ["default/a"]
+        assert engine.known_pods.by_uid("earlier") is None
+        engine.check()
+
+
+async def test_a_comparison_of_many_pods_lets_the_loop_go_on_in_between(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    count = 3 * OBJECTS_A_PART
+    for number in range(count):
+        metadata = {"name": f"p{number}", "namespace": "default", "uid": str(number)}
+        cluster.store.put(PODS_KIND, "default", f"p{number}", {"metadata": metadata})
+    async with running(client) as (reflector, _):
+        await until(lambda: reflector.health is Health.WATCHING)
+        parts: list[int] = []
+        turns: list[int] = []
+
+        def feed(stimulus: Stimulus) -> None:
+            if isinstance(stimulus, ReconciliationStarted):
+                reconciler.take(TellBelieved([], [str(one) for one in range(count)]))
+            elif isinstance(stimulus, Reconciled):
+                parts.append(len(stimulus.pods))
+
+        async def others() -> None:
+            while True:
+                turns.append(len(parts))
+                await asyncio.sleep(0)
+
+        steps = StepWatch()
+        reconciler = Reconciler([reflector], client, feed, Counter("repairs", "", ("kind",)), step=steps.step)
+        beside = asyncio.create_task(others())
+        await reconciler.round()
+        beside.cancel()
+        assert parts == [OBJECTS_A_PART] * 3
+        assert {0, 1, 2, 3} <= set(turns)
+        assert steps.longest_seconds > 0.0

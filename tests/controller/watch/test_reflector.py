@@ -7,12 +7,15 @@ import contextlib
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import pytest
 
 from scheduler.controller.watch.backoff import Backoff
-from scheduler.controller.watch.reflector import Health, Reflector
+from scheduler.controller.watch.health import Health, silent_kinds
+from scheduler.controller.watch.reflector import Reflector, WatchTimes
 from scheduler.controller.write.client import ApiClient
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus
 from scheduler.objects.kinds import Kind
@@ -43,9 +46,30 @@ class Seen:
         return signs
 
 
+QUICK = WatchTimes(missing_kind=0.02)
+
+
+class Waits(Backoff):
+    """Remembers what it was asked for; waits hardly at all."""
+
+    def __init__(self) -> None:
+        super().__init__(first=1.0, most=64.0, rng=random.Random(1))
+        self.seconds: list[float] = []
+
+    def next_seconds(self) -> float:
+        self.seconds.append(super().next_seconds())
+        return self.seconds[-1] / 1000
+
+
 @asynccontextmanager
 async def running(
-    client: ApiClient, kind: Kind = Kind.POD, *, page_size: int = 500, with_documents: bool = False
+    client: ApiClient,
+    kind: Kind = Kind.POD,
+    *,
+    page_size: int = 500,
+    with_documents: bool = False,
+    times: WatchTimes = QUICK,
+    backoff: Backoff | None = None,
 ) -> AsyncIterator[tuple[Reflector, Seen]]:
     seen = Seen()
     reflector = Reflector(
@@ -54,7 +78,8 @@ async def running(
         seen,
         page_size=page_size,
         with_documents=with_documents,
-        backoff=Backoff(0.01, 0.02, random.Random(1)),
+        times=times,
+        backoff=backoff or Backoff(0.01, 0.02, random.Random(1)),
         rng=random.Random(1),
     )
     task = asyncio.create_task(reflector.run())
@@ -202,14 +227,212 @@ async def test_a_missing_right_is_reported_once_and_the_kind_stays_unsynced(
         assert [line["event"] for line in log_lines if line["log_level"] == "error"] == ["missing right: list pods"]
 
 
-async def test_a_kind_that_the_server_does_not_know_is_as_good_as_empty(
+DEVICE_CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+
+
+async def test_a_404_on_a_core_kind_is_a_fault_and_takes_nothing_away(
     cluster: EmbeddedCluster, client: ApiClient
 ) -> None:
-    cluster.faults.fail("GET", "deviceclasses", 404, times=9, reason="NotFound")
+    await create(client, "/api/v1/nodes", node_document("n1"))
+    async with running(client, Kind.NODE) as (reflector, seen):
+        await until(lambda: reflector.health is Health.WATCHING)
+        cluster.faults.fail("GET", "/api/v1/nodes", 404, times=9, reason="NotFound")
+        cluster.server.close_watches()
+        await until(lambda: reflector.health is Health.UNREACHABLE)
+        assert reflector.trouble == "injected fault"
+        await until(lambda: not cluster.faults.rules and reflector.health is Health.WATCHING)
+        assert seen.told == [("+", "n1")]
+        assert list(reflector.known) == ["n1"]
+
+
+async def test_a_404_before_the_first_list_keeps_the_kind_unsynced(cluster: EmbeddedCluster, client: ApiClient) -> None:
+    await create(client, "/api/v1/nodes", node_document("n1"))
+    cluster.faults.fail("GET", "/api/v1/nodes", 404, times=5, reason="NotFound")
+    async with running(client, Kind.NODE) as (reflector, _):
+        await until(lambda: reflector.health is Health.UNREACHABLE)
+        assert not reflector.synced.is_set()
+        await until(reflector.synced.is_set)
+        assert list(reflector.known) == ["n1"]
+
+
+async def test_an_optional_kind_that_discovery_does_not_list_is_as_good_as_empty(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    cluster.server.absent.add("deviceclasses.resource.k8s.io")
     async with running(client, Kind.DEVICE_CLASS) as (reflector, seen):
         await until(reflector.synced.is_set)
-        assert reflector.health is Health.MISSING_KIND
+        await until(lambda: reflector.health is Health.MISSING_KIND)
         assert seen.told == []
+        # An upgrade of the control plane brings it.
+        cluster.server.absent.clear()
+        await until(lambda: reflector.health is Health.WATCHING)
+        await create(client, DEVICE_CLASSES, {"metadata": {"name": "gpu"}, "spec": {}})
+        await until(lambda: seen.told == [("+", "gpu")])
+
+
+async def test_an_optional_kind_that_is_taken_away_takes_its_objects_with_it(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    await create(client, DEVICE_CLASSES, {"metadata": {"name": "gpu"}, "spec": {}})
+    async with running(client, Kind.DEVICE_CLASS) as (reflector, seen):
+        await until(lambda: reflector.health is Health.WATCHING)
+        cluster.server.absent.add("deviceclasses.resource.k8s.io")
+        cluster.server.close_watches()
+        await until(lambda: seen.told == [("+", "gpu"), ("?", "gpu")])
+        await until(lambda: reflector.health is Health.MISSING_KIND)
+
+
+@pytest.mark.parametrize("code", [404, 503])
+async def test_an_optional_kind_is_not_empty_on_the_word_of_its_own_path(
+    cluster: EmbeddedCluster, client: ApiClient, code: int
+) -> None:
+    await create(client, DEVICE_CLASSES, {"metadata": {"name": "gpu"}, "spec": {}})
+    async with running(client, Kind.DEVICE_CLASS) as (reflector, seen):
+        await until(lambda: reflector.health is Health.WATCHING)
+        # The path is not found; discovery lists the kind at first and then does not answer in order.
+        cluster.faults.fail("GET", "deviceclasses", 404, times=6, reason="NotFound")
+        cluster.faults.fail("GET", "/apis$", code, times=2)
+        cluster.faults.answer("GET", "/apis$", b'{"kind":"Status","metadata":{}}')
+        cluster.server.close_watches()
+        await until(lambda: not cluster.faults.rules and reflector.health is Health.WATCHING)
+        assert seen.told == [("+", "gpu")]
+
+
+@pytest.mark.parametrize("answer", [b"{}", b'{"kind":"Status","metadata":{}}', b"<html>not here</html>", b""])
+async def test_an_answer_that_is_no_list_takes_nothing_away(
+    cluster: EmbeddedCluster, client: ApiClient, answer: bytes
+) -> None:
+    await create(client, "/api/v1/nodes", node_document("n1"))
+    async with running(client, Kind.NODE) as (reflector, seen):
+        await until(lambda: reflector.health is Health.WATCHING)
+        cluster.faults.fail("GET", "/api/v1/nodes.*watch=true", 410, reason="Expired")
+        cluster.faults.answer("GET", "/api/v1/nodes", answer, times=3)
+        cluster.server.close_watches()
+        await until(lambda: not cluster.faults.rules and reflector.health is Health.WATCHING)
+        assert seen.told == [("+", "n1")]
+
+
+async def test_a_server_that_answers_every_watch_with_410_gets_lists_at_growing_intervals(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    await create(client, "/api/v1/nodes", node_document("n1"))
+    cluster.faults.fail("GET", "/api/v1/nodes.*watch=true", 410, times=1_000_000, reason="Expired")
+    async with running(client, Kind.NODE, backoff=(waits := Waits())) as (reflector, seen):
+        await until(lambda: reflector.relists == 6)
+        # No list has made it begin with short waits again.
+        assert [round(seconds) for seconds in waits.seconds[:6]] == sorted(round(one) for one in waits.seconds[:6])
+        assert waits.seconds[5] > 16.0
+        assert len(waits.seconds) in (6, 7)
+        assert seen.told == [("+", "n1")]
+
+
+async def test_a_server_that_ends_every_watch_at_once_is_asked_at_growing_intervals(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    cluster.faults.answer("GET", "/api/v1/nodes.*watch=true", b"", times=1_000_000)
+    async with running(client, Kind.NODE, backoff=(waits := Waits())) as (reflector, _):
+        await until(lambda: reflector.relists == 1)
+        assert len(waits.seconds) >= 5 and waits.seconds[4] > 8.0
+
+
+async def test_a_retry_after_of_an_hour_counts_up_to_its_limit(cluster: EmbeddedCluster, client: ApiClient) -> None:
+    cluster.faults.fail("GET", "/api/v1/nodes", 429, reason="TooManyRequests", retry_after=3600)
+    times = WatchTimes(max_retry_after=0.05)
+    async with running(client, Kind.NODE, times=times) as (reflector, _):
+        await until(lambda: reflector.health is Health.WATCHING)
+
+
+async def test_a_watch_on_a_dead_connection_is_given_up_and_goes_on_where_it_was(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    await create(client, "/api/v1/nodes", node_document("n1"))
+    async with running(client, Kind.NODE, times=WatchTimes(idle=0.05)) as (reflector, seen):
+        await until(
+            lambda: sum(one.path == "/api/v1/nodes" and one.method == "GET" for one in cluster.server.served) > 3
+        )
+        await create(client, "/api/v1/nodes", node_document("n2"))
+        await until(lambda: seen.told == [("+", "n1"), ("+", "n2")])
+        assert reflector.known.keys() == {"n1", "n2"}
+
+
+async def test_silence_is_counted_from_the_last_word_of_the_server(cluster: EmbeddedCluster, client: ApiClient) -> None:
+    reflector = Reflector(Kind.NODE, client, Seen())
+    assert reflector.silence_seconds == 0.0
+    cluster.faults.fail("GET", "/api/v1/nodes", 503, times=1_000_000)
+    async with running(client, Kind.NODE) as (reflector, _):
+        await until(lambda: reflector.silence_seconds > 0.2)
+        assert reflector.trouble == "injected fault"
+        cluster.faults.clear()
+        await until(lambda: reflector.silence_seconds < 0.1)
+        assert reflector.trouble == ""
+
+
+def test_kinds_that_are_silent_for_more_than_two_minutes_are_named() -> None:
+    @dataclass
+    class One:
+        kind: Kind
+        silence_seconds: float
+        health: Health = Health.WATCHING
+        trouble: str = ""
+
+    quiet = One(Kind.POD, 75.0)
+    assert silent_kinds([quiet]) == ""
+    lost = One(Kind.NODE, 121.4, Health.UNREACHABLE, "no answer")
+    assert silent_kinds([quiet, lost]) == "nodes: nothing heard for 121 s, unreachable: no answer"
+    assert silent_kinds([One(Kind.POD, 200.0)]) == "pods: nothing heard for 200 s, watching"
+
+
+DEEP = b'"junk":' + b"[" * 1_200 + b"]" * 1_200
+
+
+async def test_an_object_nested_too_deep_is_named_and_the_kind_goes_on(
+    cluster: EmbeddedCluster, client: ApiClient, log_lines: list[dict[str, Any]]
+) -> None:
+    poison = watch_line("ADDED", "1", DEEP)
+    page = b'{"kind":"PodList","metadata":{"resourceVersion":"%b"},"items":[%b]}'
+    version = str(cluster.store.revision).encode()
+    cluster.faults.answer(
+        "GET", r"/api/v1/pods\?limit", page % (version, poison[len(b'{"type":"ADDED","object":') : -2])
+    )
+    cluster.faults.answer(
+        "GET", "/api/v1/pods.*watch", poison.replace(b'"a"', b'"b"') + watch_line("ADDED", version.decode())
+    )
+    async with running(client) as (reflector, seen):
+        await create(client, PODS, pod_document("c"))
+        await until(lambda: ("+", "c") in seen.told)
+        assert seen.told == [("+", "a"), ("+", "c")]
+        assert reflector.relists == 0
+        assert reflector.unreadable == {"d/b"}
+        named = [line["name"] for line in log_lines if line["event"] == "Object can't be read, skipped"]
+        assert named == ["d/a", "d/b"]
+
+
+async def test_a_line_that_is_no_json_is_asked_for_again_from_the_same_place(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    version = str(cluster.store.revision)
+    half = watch_line("ADDED", version) + watch_line("ADDED", "9")[:40] + b"\n"
+    cluster.faults.answer("GET", "/api/v1/pods.*watch", half, times=2)
+    async with running(client) as (reflector, seen):
+        await until(lambda: not cluster.faults.rules)
+        await create(client, PODS, pod_document("c"))
+        await until(lambda: ("+", "c") in seen.told)
+        assert seen.told == [("+", "a"), ("+", "c")]
+        assert (reflector.relists, reflector.rejected) == (0, 2)
+
+
+async def test_another_object_of_the_same_name_that_cannot_be_read_takes_its_predecessor_away(
+    client: ApiClient,
+) -> None:
+    reflector = Reflector(Kind.POD, client, seen := Seen())
+    reflector.take(
+        watch_line("ADDED", "5") + watch_line("MODIFIED", "6", b'"spec":7').replace(b'"uid":"1"', b'"uid":"2"')
+    )
+    assert seen.told == [("+", "a"), ("?", "a")]
+    assert reflector.unreadable == {"d/a"}
+    reflector.take(watch_line("MODIFIED", "7").replace(b'"uid":"1"', b'"uid":"2"'))
+    assert seen.told[2:] == [("+", "a")]
+    assert reflector.unreadable == set()
 
 
 async def test_a_server_that_fails_for_a_while_is_asked_again(cluster: EmbeddedCluster, client: ApiClient) -> None:

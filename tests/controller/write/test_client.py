@@ -203,3 +203,19 @@ def test_the_limiter_lets_a_burst_through_and_then_paces() -> None:
     assert [round(limiter.wait_seconds(), 6) for _ in range(5)] == [0.0, 0.0, 0.0, 0.1, 0.2]
     now[0] = 10.0
     assert limiter.wait_seconds() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [("3", 3.0), ("3600", 60.0), ("inf", 60.0), ("nan", None), ("-5", None), ("0", None), ("tomorrow", None)],
+)
+async def test_a_retry_after_has_a_limit(tmp_path: Path, sent: str, read: float | None) -> None:
+    async def handler(_: web.Request) -> web.StreamResponse:
+        return web.Response(status=429, headers={"Retry-After": sent})
+
+    async with serving(handler) as url:
+        path = kubeconfig(tmp_path / "k", url, token="x")
+        async with client_of(ConnectionSettings(kubeconfig=path)) as client:
+            with pytest.raises(ApiError) as caught:
+                await client.request("GET", "/x")
+    assert caught.value.retry_after == read

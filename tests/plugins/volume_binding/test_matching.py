@@ -8,7 +8,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.framework.plugin import Effect, State
+from scheduler.cluster.volumes.reserved import Reservation
+from scheduler.framework.plugin import State
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
 from scheduler.objects.node_selectors import parse_node_selector, topology_matches
@@ -126,8 +127,8 @@ def test_every_node_gets_the_answer_of_a_plain_walk(
 
 def _chosen(effects: Any) -> dict[str, str]:
     (effect,) = effects
-    assert isinstance(effect, Effect)
-    bindings = {each.claim.metadata.name: each.volume.metadata.name for each in effect.subject.bindings}
-    for binding in effect.subject.bindings:
+    assert isinstance(effect, Reservation)
+    bindings = {each.claim.metadata.name: each.volume.metadata.name for each in effect.bindings}
+    for binding in effect.bindings:
         assert msgspec.to_builtins(binding.volume.spec.claim_ref)["uid"] == binding.claim.uid
-    return bindings | {each.claim.metadata.name: "" for each in effect.subject.provisions}
+    return bindings | {each.claim.metadata.name: "" for each in effect.provisions}

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.effects import Effect
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.framework.plugin import Effect, PreFlight, State
+from scheduler.framework.plugin import PreFlight, State
 from scheduler.messages.commands import UpdateObject
 from scheduler.messages.status import SKIP, Code, Refusal
 from scheduler.objects.kinds import Kind, kind_of
@@ -49,13 +50,13 @@ class World:
         answer = PLUGIN.reserve(state, pod.on_node(node), self.cache.view, node)
         if not isinstance(answer, Refusal):
             for effect in answer:
-                self.cache.volumes.apply(effect)
+                self.cache.apply(effect)
         self.cache.check()
         return answer
 
     def unreserve(self, node: str) -> None:
         for effect in PLUGIN.unreserve(None, self.pod.on_node(node), self.cache.view, node):
-            self.cache.volumes.apply(effect)
+            self.cache.apply(effect)
 
     def writes(self, node: str) -> tuple[UpdateObject, ...]:
         flight = PLUGIN.pre_bind_pre_flight(None, self.pod.on_node(node), self.cache.view, node)

@@ -1,11 +1,11 @@
-"""How long an assumption about a volume or a claim lasts."""
+"""How long an assumption about an object lasts."""
 
 from __future__ import annotations
 
 import pytest
 
+from scheduler.cluster.assumed import AssumedObjects, OutOfSync, until_as_new
 from scheduler.cluster.object_store import ObjectStore
-from scheduler.cluster.volumes.assumed import AssumedObjects, OutOfSync
 from scheduler.objects.kinds import Kind
 from scheduler.objects.storage import PersistentVolume
 from tests import builders
@@ -88,8 +88,27 @@ def test_restoring_another_version_changes_nothing(assumed: AssumedObjects[Persi
     assert assumed.get("v") == volume("1")
 
 
-def test_a_copy_keeps_what_is_restored_later(assumed: AssumedObjects[PersistentVolume]) -> None:
+def test_a_fork_and_its_parent_go_their_own_ways(
+    objects: ObjectStore, assumed: AssumedObjects[PersistentVolume]
+) -> None:
     assumed.assume(volume("1", "7Gi"))
-    copy = assumed.copy()
+    fork = assumed.fork(objects)
     assumed.restore(volume("1"))
-    assert copy.get("v") == volume("1", "7Gi")
+    assert fork.get("v") == volume("1", "7Gi")
+    fork.restore(volume("1"))
+    assumed.assume(volume("1", "9Gi"))
+    assert fork.get("v") == volume("1")
+
+
+def test_what_a_write_has_answered_holds_until_the_watch_is_as_new(objects: ObjectStore) -> None:
+    written = AssumedObjects[PersistentVolume](Kind.PERSISTENT_VOLUME, objects, until_as_new)
+    written.assume(volume("10", "7Gi"))
+    objects.put(Kind.PERSISTENT_VOLUME, "v", volume("9"))
+    written.settle("v")
+    assert written.get("v") == volume("10", "7Gi")
+    objects.put(Kind.PERSISTENT_VOLUME, "v", volume("11", "8Gi"))
+    assert written.get("v") == volume("11", "8Gi")
+    written.settle("v")
+    assert len(written) == 0
+    with pytest.raises(OutOfSync, match=r"stored: 11, assume: 10"):
+        written.assume(volume("10"))

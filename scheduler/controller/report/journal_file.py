@@ -1,0 +1,104 @@
+"""The journal's file: appended to by a thread of its own, so that a slow disk never holds up the event loop.
+
+What the disk does not take in time waits in memory up to a limit; beyond it lines are dropped, and counted.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from scheduler.errors import ConfigurationError, Fault
+
+MAX_WAITING_BYTES: Final = 16 * 2**20
+CLOSE_SECONDS: Final = 5.0
+"""How long the end of the process waits for the disk."""
+
+log = structlog.get_logger()
+
+
+def open_private(path: Path) -> int:
+    """A descriptor to append to a regular file that only we may read; it is made where it is missing.
+
+    Raises OSError: a link in the file's place is not followed, and a pipe or a device is not waited for.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(None, "is not a regular file")
+        os.fchmod(descriptor, 0o600)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+class JournalFile:
+    """``append`` whole lines from one thread; ``close`` when there are no more. A disk that fails ends the journal."""
+
+    def __init__(self, path: Path, max_waiting_bytes: int = MAX_WAITING_BYTES) -> None:
+        """Raises ConfigurationError if the file can't be written."""
+        self.dropped_lines = 0
+        self._max_waiting_bytes = max_waiting_bytes
+        self._changed = threading.Condition()
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._is_closing = False
+        self._has_failed = False
+        try:
+            self._descriptor = open_private(path)
+        except OSError as error:
+            text = f"{path} can't be written: {error.strerror or error}"
+            raise ConfigurationError((Fault("journal", text),)) from error
+        self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
+        self._thread.start()
+
+    def append(self, lines: bytes, count: int) -> None:
+        """``count`` lines. Returns at once; they are dropped where too much waits already."""
+        with self._changed:
+            is_too_much = self._waiting_bytes + len(lines) > self._max_waiting_bytes
+            if self._is_closing or self._has_failed or is_too_much:
+                self.dropped_lines += count
+                return
+            self._waiting.append(lines)
+            self._waiting_bytes += len(lines)
+            self._changed.notify()
+
+    def close(self, seconds: float = CLOSE_SECONDS) -> None:
+        """Waits so long for what is not written yet."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify()
+        self._thread.join(seconds)
+
+    def _write(self) -> None:
+        try:
+            while lines := self._next():
+                self._write_all(lines)
+        except OSError as error:
+            log.error("Journal can't be written any more", error=str(error))
+            with self._changed:
+                self._has_failed = True
+        finally:
+            os.close(self._descriptor)
+
+    def _next(self) -> bytes:
+        """What waits, once there is something; empty at the end."""
+        with self._changed:
+            while not self._waiting and not self._is_closing:
+                self._changed.wait()
+            lines = b"".join(self._waiting)
+            self._waiting.clear()
+            self._waiting_bytes = 0
+            return lines
+
+    def _write_all(self, lines: bytes) -> None:
+        rest = memoryview(lines)
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]

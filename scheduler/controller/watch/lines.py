@@ -1,0 +1,33 @@
+"""Whole lines out of the chunks that a watch's body comes in."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from scheduler.errors import ApiError
+
+MAX_LINE_BYTES: Final = 64 * 2**20
+"""Objects of etcd have 1.5 MB at most, and a few times that as JSON: a longer line is none of an API server."""
+
+
+class Lines:
+    """Keeps what follows the last line's end until the rest of that line comes."""
+
+    def __init__(self, max_line_bytes: int = MAX_LINE_BYTES) -> None:
+        self._max_line_bytes = max_line_bytes
+        self._begun: list[bytes] = []
+        self._size = 0
+
+    def whole(self, chunk: bytes) -> bytes:
+        """All lines that end in this chunk, b"" if none does. Raises ApiError for one that is too long."""
+        end = chunk.rfind(b"\n") + 1
+        if not end:
+            self._begun.append(chunk)
+            self._size += len(chunk)
+            if self._size > self._max_line_bytes:
+                raise ApiError(0, "LineTooLong", f"a line of the watch has more than {self._max_line_bytes} bytes")
+            return b""
+        lines = b"".join((*self._begun, chunk[:end])) if self._begun else chunk[:end]
+        self._begun = [chunk[end:]] if end < len(chunk) else []
+        self._size = len(chunk) - end
+        return lines

@@ -1,0 +1,91 @@
+"""What one plugin answered for one class of pods, and what the answer stands on. See ``filters.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.errors import PluginError
+from scheduler.framework.classes.run import ClassRun
+from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, State
+from scheduler.framework.traits import traits_of
+from scheduler.messages.status import SKIP, Refusal, Skip
+
+
+class FilterSlot:
+    """One Filter plugin's answers: a code a row, or None where every row fits."""
+
+    __slots__ = (
+        "codes",
+        "flags",
+        "has_own_stamp",
+        "index",
+        "is_declared",
+        "is_stale",
+        "name",
+        "plugin",
+        "stamp",
+        "state",
+    )
+
+    def __init__(self, index: int, plugin: FilterPlugin) -> None:
+        self.index = index
+        self.name = plugin.name
+        self.plugin = plugin
+        traits = traits_of(plugin)
+        self.is_declared = traits.is_declared
+        self.flags = traits.flags
+        self.has_own_stamp = traits.has_stamp and not isinstance(plugin, PreFilterPlugin)
+        """No PreFilter slot compares its stamp."""
+        self.stamp: Hashable = None
+        self.is_stale = False
+        """The stamp has changed: all rows must be asked again, even where the state is the same."""
+        self.state: State | Skip | None = None
+        self.codes: npt.NDArray[np.int16] | None = None
+
+    def holds_for(self, state: State | Skip) -> bool:
+        """Whether the answers for rows that have not changed are still the plugin's, with this state."""
+        return self.state is state and self.is_declared and not self.is_stale
+
+    def stamp_changed(self, run: ClassRun) -> bool:
+        """Take the plugin's stamp; whether it differs from the one before. Raises PluginError."""
+        try:
+            stamp = self.plugin.stamp(run.fragments[self.name], run.view)
+        except Exception as error:
+            raise PluginError(self.name, "Filter", error) from error
+        if stamp == self.stamp:
+            return False
+        self.stamp = stamp
+        return True
+
+
+class PreFilterSlot:
+    """One PreFilter plugin's answer."""
+
+    __slots__ = ("answer", "has_stamp", "is_declared", "name", "plugin", "stamp")
+
+    def __init__(self, plugin: PreFilterPlugin, is_concerned: bool) -> None:
+        self.plugin = plugin
+        self.name = plugin.name
+        traits = traits_of(plugin)
+        self.is_declared = traits.is_declared or not is_concerned
+        self.has_stamp = traits.has_stamp
+        self.stamp: Hashable = None if is_concerned else ()
+        self.answer: State | Skip | Refusal | None = None if is_concerned else SKIP
+
+    def refresh(self, run: ClassRun) -> bool:
+        """Ask the plugin unless its answer still holds; whether the answer has changed. Raises PluginError."""
+        ask = run.timed(self.plugin.pre_filter, self.name, "PreFilter")
+        try:
+            stamp = self.plugin.stamp(run.fragments[self.name], run.view) if self.has_stamp else ()
+            if self.is_declared and self.answer is not None and stamp == self.stamp:
+                return False
+            answer = ask(run.pod, run.view)
+        except Exception as error:
+            raise PluginError(self.name, "PreFilter", error) from error
+        has_changed = answer is not self.answer or (answer is not SKIP and stamp != self.stamp)
+        self.stamp = stamp
+        self.answer = answer
+        return has_changed

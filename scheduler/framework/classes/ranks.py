@@ -1,0 +1,80 @@
+"""The total of each row for a class of pods, and the rows that have the best one."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.framework.classes.first_refusals import FirstRefusals
+
+INFEASIBLE = -1
+"""Total of a row that does not fit: below every other one, which are never negative."""
+
+MAX_LEVELS = 4
+"""Totals whose rows are kept: the best one goes down and up again by a few steps as a class fills the nodes."""
+
+
+class Ranks:
+    """``totals``: one a row, int32, or int64 where ``max_total`` needs it."""
+
+    __slots__ = ("_best", "_dtype", "_levels", "totals")
+
+    def __init__(self, max_total: int) -> None:
+        self._dtype = np.int32 if max_total < 2**31 else np.int64
+        self.totals: npt.NDArray[Any] = np.zeros(0, self._dtype)
+        self._best = INFEASIBLE
+        self._levels: dict[int, array[int]] = {}
+        """Total → rows, ascending, for totals that were the best of late, kept up to date while single rows change:
+        finding them takes a pass over all rows."""
+
+    @property
+    def nbytes(self) -> int:
+        return self.totals.nbytes + sum(len(rows) * rows.itemsize for rows in self._levels.values())
+
+    def add_up(self, constant: int, columns: Sequence[npt.NDArray[np.integer]], first: FirstRefusals) -> None:
+        """Work out all totals: the constant plus the columns, INFEASIBLE where a row does not fit."""
+        size = len(first.codes)
+        totals: npt.NDArray[Any] = np.full(size, constant, self._dtype)
+        for column in columns:
+            totals += column
+        if first.feasible_count != size:
+            np.putmask(totals, first.codes != 0, INFEASIBLE)
+        self.totals = totals
+        self._levels = {}
+
+    def set_row(self, row: int, total: int) -> None:
+        """Replace the total of one row."""
+        before = self.totals.item(row)
+        if total == before:
+            return
+        self.totals[row] = total
+        levels = self._levels
+        if not levels:
+            return
+        left = levels.get(before)
+        if left is not None:
+            del left[bisect_left(left, row)]
+        joined = levels.get(total)
+        if joined is not None:
+            insort(joined, row)
+        elif total > self._best:
+            levels[total] = array("i", (row,))
+        self._best = max(self._best, total)
+
+    def leaders(self) -> tuple[int, Sequence[int]]:
+        """The best total and the rows that have it, ascending; valid until the next change, not to be changed."""
+        found = self._levels.get(self._best)
+        if not found:
+            self._best = best = int(np.maximum.reduce(self.totals))
+            found = self._levels.get(best)
+            if found is None:
+                if len(self._levels) >= MAX_LEVELS:
+                    self._levels.clear()
+                rows = (self.totals == best).nonzero()[0]
+                found = self._levels[best] = array("i", rows.astype(np.int32).tobytes())
+        return self._best, found

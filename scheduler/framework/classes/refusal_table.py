@@ -1,0 +1,49 @@
+"""Refusals of one class of pods as small numbers, so that a column of answers is an int16 a row."""
+
+from __future__ import annotations
+
+from scheduler.framework.plugin import FilterPlugin
+from scheduler.messages.status import Code, Refusal
+
+MAX_REFUSALS = 4096
+"""Different refusals that a class keeps between attempts: reasons that name amounts or nodes never repeat."""
+_MAX_CODES = 2**15 - 1
+
+
+class RefusalTable:
+    """Code → signed refusal. Code 0 means that the row fits and stands for no refusal."""
+
+    __slots__ = ("_codes", "_error_codes", "refusals")
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all codes; lists that were handed out stay as they are."""
+        self.refusals: list[Refusal] = [Refusal(Code.SUCCESS)]
+        self._codes: dict[tuple[int, Refusal], int] = {}
+        self._error_codes: list[int] = []
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether more refusals are kept than ``MAX_REFUSALS``."""
+        return len(self.refusals) > MAX_REFUSALS
+
+    @property
+    def error_codes(self) -> list[int]:
+        """Codes of refusals that end the attempt as an error."""
+        return self._error_codes
+
+    def code_of(self, index: int, plugin: FilterPlugin, refusal: Refusal) -> int:
+        """The code of a refusal by the filter plugin number ``index``."""
+        found = self._codes.get((index, refusal))
+        if found is not None:
+            return found
+        if len(self.refusals) >= _MAX_CODES:
+            # More different refusals in one attempt than codes: the nodes that are left share one seen before.
+            return next((code for code, known in enumerate(self.refusals) if known.code is refusal.code), 1)
+        found = self._codes[index, refusal] = len(self.refusals)
+        self.refusals.append(refusal.by(plugin.name))
+        if refusal.code is Code.ERROR:
+            self._error_codes.append(found)
+        return found

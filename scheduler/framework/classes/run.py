@@ -1,0 +1,33 @@
+"""One run of the scheduling cycle as the class cache sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.row_journal import RowJournal
+from scheduler.cluster.view import View
+from scheduler.framework.plugin_times import Call, PluginTimes, timed
+
+Fragments = Mapping[str, Hashable]
+"""Plugin name → fragment, of the plugins that declare what they read."""
+
+PluginPoint = tuple[str, str]
+"""A plugin and the point at which it is called."""
+
+
+@dataclass(slots=True)
+class ClassRun:
+    """The pod of this run, the cluster as it sees it, and whether the plugins' calls are timed."""
+
+    pod: PodInfo
+    fragments: Fragments
+    view: View
+    journal: RowJournal
+    """The rows that changed in ``view``, by position."""
+    times: PluginTimes | None = None
+
+    def timed(self, call: Call, plugin: str, point: str) -> Call:
+        """The call itself, or one that takes the same arguments and is timed where this run is."""
+        return timed(self.times, call, plugin, point)

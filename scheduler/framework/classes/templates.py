@@ -1,0 +1,148 @@
+"""What is worked out once for all pods made from one template: their fragments, and the key of their class."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from scheduler.cluster.pod_info import Arithmetic, PodInfo
+from scheduler.cluster.pod_template import encoded_bytes, template_key
+from scheduler.cluster.view import View
+from scheduler.errors import PluginError
+from scheduler.framework.classes.run import Fragments
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.profile import Profile
+
+Stamps = tuple[Hashable, ...]
+
+
+@dataclass(slots=True)
+class Template:
+    """The class of pods in one profile, as far as their template and the cluster decide it."""
+
+    number: int
+    """Of the combination of fragments that depend on the template alone; never used twice."""
+    key: Hashable
+    """Of the pod's class."""
+    fragments: Fragments
+    unconcerned: frozenset[str]
+    """Plugins that have nothing to say about the pods."""
+    arithmetic: Arithmetic | None
+    """What the pods request; None where a status counts, too."""
+    stamps: Stamps
+    """Of the fragments that depend on the cluster."""
+    epoch: tuple[int, ...]
+    """Of the view for which the stamps held last; () where a plugin promises nothing."""
+    nbytes: int
+
+
+class Templates:
+    """At most ``limit_bytes``, counted as the pods' specs in JSON; the template used longest ago leaves first."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._templates: OrderedDict[tuple[str, Hashable], Template] = OrderedDict()
+        self._numbers: dict[Hashable, int] = {}
+        """Profile and fragments → number, so that long fragments are hashed once a template."""
+        self._number_bytes = 0
+        self._bytes = 0
+        self._last_number = 0
+
+    def __len__(self) -> int:
+        return len(self._templates)
+
+    def clear(self) -> None:
+        """Forget everything; numbers go on, so that a class of before is never met again."""
+        self._templates.clear()
+        self._numbers.clear()
+        self._number_bytes = self._bytes = 0
+
+    def find(self, profile: Profile, pod: PodInfo, view: View) -> Template:
+        """The pod's template, brought up to date with the cluster. The pod takes over its arithmetic.
+
+        Raises PluginError.
+        """
+        key = template_key(pod)
+        kept = self._templates.get((profile.scheduler_name, key)) if key is not None else None
+        epoch = view.epoch
+        if kept is not None:
+            pod.take_arithmetic(kept.arithmetic)
+            if kept.epoch == epoch:
+                return kept
+        stamps = tuple([plugin.fragment_stamp(view) for plugin in profile.cluster_fragment_plugins])
+        if kept is not None and kept.stamps == stamps and None not in stamps:
+            kept.epoch = epoch
+            return kept
+        made = self._made(profile, pod, view, kept, stamps)
+        if None not in stamps:
+            made.epoch = epoch
+        if key is not None:
+            self._keep((profile.scheduler_name, key), made)
+        return made
+
+    def _made(self, profile: Profile, pod: PodInfo, view: View, kept: Template | None, stamps: Stamps) -> Template:
+        if kept is None:
+            fragments = {plugin.name: _fragment(plugin, pod, view) for plugin in profile.static_fragment_plugins}
+            unconcerned = frozenset([plugin.name for plugin in profile.choosy_plugins if not _concerns(plugin, pod)])
+            nbytes = encoded_bytes(pod)
+            number = self._number_of(profile, fragments, unconcerned, nbytes)
+            known: Stamps = (None,) * len(stamps)
+        else:
+            fragments, unconcerned, nbytes = dict(kept.fragments), kept.unconcerned, kept.nbytes
+            number, known = kept.number, kept.stamps
+        moving = []
+        for plugin, stamp, before in zip(profile.cluster_fragment_plugins, stamps, known, strict=True):
+            if stamp is None or stamp != before:
+                fragments[plugin.name] = _fragment(plugin, pod, view)
+            moving.append(fragments[plugin.name])
+        key = (profile.scheduler_name, number, tuple(moving))
+        arithmetic = pod.arithmetic() if kept is None else kept.arithmetic
+        return Template(number, key, fragments, unconcerned, arithmetic, stamps, (), nbytes)
+
+    def _keep(self, key: tuple[str, Hashable], template: Template) -> None:
+        before = self._templates.pop(key, None)
+        self._bytes += template.nbytes - (before.nbytes if before is not None else 0)
+        self._templates[key] = template
+        while self._bytes > self._limit_bytes and len(self._templates) > 1:
+            _, oldest = self._templates.popitem(last=False)
+            self._bytes -= oldest.nbytes
+
+    def _number_of(
+        self, profile: Profile, fragments: dict[str, Hashable], unconcerned: frozenset[str], nbytes: int
+    ) -> int:
+        if self._number_bytes > self._limit_bytes:
+            self.clear()
+        combination = (profile.scheduler_name, unconcerned, *fragments.values())
+        try:
+            found = self._numbers.get(combination)
+        except TypeError as error:
+            culprit = next((name for name, fragment in fragments.items() if not _is_hashable(fragment)), "")
+            raise PluginError(culprit, "Fragment", error) from error
+        if found is None:
+            self._last_number += 1
+            found = self._numbers[combination] = self._last_number
+            self._number_bytes += nbytes
+        return found
+
+
+def _fragment(plugin: Plugin, pod: PodInfo, view: View) -> Hashable:
+    try:
+        return plugin.fragment(pod, view)
+    except Exception as error:
+        raise PluginError(plugin.name, "Fragment", error) from error
+
+
+def _concerns(plugin: Plugin, pod: PodInfo) -> bool:
+    try:
+        return plugin.concerns(pod)
+    except Exception as error:
+        raise PluginError(plugin.name, "PreFilter", error) from error
+
+
+def _is_hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True

@@ -1,0 +1,54 @@
+"""The shipped engine in the shipped shell, as production wires them, in the test's own event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from scheduler.compose import build_engine
+from scheduler.config.loading import load
+from scheduler.controller.loop import read_clock
+from scheduler.controller.parts import Parts
+from scheduler.controller.run import Shell
+from scheduler.controller.settings import (
+    ConnectionSettings,
+    LeaderElectionSettings,
+    OperatorOptions,
+    ServingSettings,
+    ShellSettings,
+)
+
+CONFIGURATION = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {resourceName: tandem-scheduler}
+profiles: [{schedulerName: tandem-scheduler}]
+"""
+
+
+@asynccontextmanager
+async def running_shell(
+    connection: ConnectionSettings, *, extenders: str = "[]", **settings: Any
+) -> AsyncIterator[Shell]:
+    """Without a Lease and without kopf; ``extenders`` as YAML. Pages are served where the settings say so."""
+    configuration = load(f"{CONFIGURATION}extenders: {extenders}\n")
+    stated = {"serving": ServingSettings(port=0), **settings}
+    shell = Shell(
+        ShellSettings(
+            "host",
+            connection=connection,
+            leader_election=LeaderElectionSettings(leader_elect=False),
+            operator=OperatorOptions(enabled=False),
+            **stated,
+        ),
+        Parts(build_engine(configuration, started=read_clock(), seed=1)),
+        {},
+    )
+    running = asyncio.create_task(shell.run())
+    try:
+        yield shell
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

@@ -1,0 +1,167 @@
+"""Clients of the pages that open connections and do not behave, and where the pages are listened for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from scheduler.controller.report.metrics import SchedulerMetrics
+from scheduler.controller.serve.connections import ConnectionLimits
+from scheduler.controller.serve.listening import listening_sockets
+from scheduler.controller.serve.server import HealthServer
+from scheduler.controller.serve.tls import ServingCertificate, TlsSettings
+from scheduler.controller.settings import ServingSettings
+from scheduler.errors import ConfigurationError
+from tests.controller.conftest import until
+from tests.controller.serve.test_tls import trusting_all
+
+WITHOUT_IPV6 = not socket.has_ipv6
+with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as _probe:
+    try:
+        _probe.bind(("::1", 0))
+    except OSError:
+        WITHOUT_IPV6 = True
+needs_ipv6 = pytest.mark.skipif(WITHOUT_IPV6, reason="this machine has no ::1")
+
+
+@asynccontextmanager
+async def serving(
+    address: str = "127.0.0.1", certificate: ServingCertificate | None = None, **limits: float
+) -> AsyncIterator[HealthServer]:
+    server = HealthServer(
+        ServingSettings(address, 1, certificate, None, ConnectionLimits(**limits)),  # type: ignore[arg-type]
+        SchedulerMetrics().registry,
+        ready_checks={},
+        alive_checks={},
+        component_config={},
+    )
+    await server.start_on(0)
+    try:
+        yield server
+    finally:
+        await server.close()
+
+
+@asynccontextmanager
+async def connected(
+    server: HealthServer, sent: bytes = b"", count: int = 1
+) -> AsyncIterator[list[asyncio.StreamReader]]:
+    """Connections that have sent these bytes and send no more."""
+    pairs = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(count)]
+    try:
+        for _, writer in pairs:
+            writer.write(sent)
+        yield [reader for reader, _ in pairs]
+    finally:
+        for _, writer in pairs:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+
+async def status_of(url: str) -> int:
+    async with aiohttp.ClientSession() as session, session.get(url, ssl=trusting_all()) as response:
+        return response.status
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /livez", b"GET /livez HTTP/1.1\r\nHost: a\r\nX-", b"GET /l HTTP/1.1\r\n"])
+async def test_a_request_that_is_never_finished_does_not_stay_open(sent: bytes) -> None:
+    async with serving(head_seconds=0.1) as server, connected(server, sent) as (reader,):
+        assert await reader.read() == b""
+        assert server.connections.counts.overdue == 1
+        assert len(server.connections) == 0
+
+
+async def test_a_connection_that_asks_nothing_more_ends_after_its_time() -> None:
+    request = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
+    async with serving(idle_seconds=0.1) as server, connected(server, request) as (reader,):
+        answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 200 OK")
+        assert answer.endswith(b"ok")
+
+
+async def test_a_tls_handshake_that_never_ends_does_not_stay_open() -> None:
+    certificate = ServingCertificate(TlsSettings(), "host")
+    async with serving(certificate=certificate, handshake_seconds=0.1) as server, connected(server, b"\x16") as (one,):
+        await until(lambda: server.connections.counts.accepted == 1)
+        assert len(server.connections) == 1
+        with contextlib.suppress(ConnectionError):
+            assert await one.read() == b""
+        await until(lambda: len(server.connections) == 0)
+        assert await status_of(f"https://127.0.0.1:{server.port}/livez") == 200
+
+
+async def test_a_head_beyond_its_limit_is_refused() -> None:
+    endless = b"GET /livez HTTP/1.1\r\n" + b"".join(b"X-%d: %s\r\n" % (number, b"a" * 4000) for number in range(20))
+    async with serving(head_bytes=20_000) as server, connected(server, endless) as (reader,):
+        with contextlib.suppress(ConnectionError):
+            assert (await reader.read()).startswith(b"HTTP/1.1 431 ")
+        await until(lambda: len(server.connections) == 0)
+
+
+async def test_newcomers_displace_those_that_wait_longest_and_probes_get_through() -> None:
+    limits = {"connections": 20, "connections_of_address": 20}
+    async with serving(**limits) as server, connected(server, b"GET /livez", count=60):
+        assert await status_of(f"http://127.0.0.1:{server.port}/livez") == 200
+        assert len(server.connections) <= 20
+        assert server.connections.counts.displaced >= 40
+
+
+async def test_one_address_does_not_take_all_connections() -> None:
+    async with serving(connections=100, connections_of_address=5) as server, connected(server, b"GET", count=30):
+        await until(lambda: server.connections.counts.accepted == 30)
+        assert len(server.connections) == 5
+
+
+async def test_what_is_no_http_is_refused_without_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving() as server:
+        for nonsense in (b"\x16\x03\x01\x02\x00", b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\nA\xff B: c\r\n\r\n"):
+            async with connected(server, nonsense + b"\r\n\r\n") as (reader,):
+                assert b" 400 " in await reader.readline()
+        await until(lambda: len(server.connections) == 0)
+    assert caplog.records == []
+
+
+async def test_closing_does_not_wait_for_those_that_never_finish() -> None:
+    async with serving() as server, connected(server, b"GET /", count=3) as readers:
+        await until(lambda: server.connections.counts.accepted == 3)
+        await server.close()
+        assert len(server.connections) == 0
+        for reader in readers:
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+
+
+@needs_ipv6
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", ""])
+async def test_no_particular_address_means_all_addresses_of_both_families(address: str) -> None:
+    async with serving(address) as server:
+        assert await status_of(f"http://[::1]:{server.port}/livez") == 200
+        assert await status_of(f"http://127.0.0.1:{server.port}/livez") == 200
+
+
+@needs_ipv6
+async def test_an_address_of_one_family_is_listened_on_alone() -> None:
+    async with serving("::1") as server:
+        assert await status_of(f"http://[::1]:{server.port}/livez") == 200
+        with pytest.raises(aiohttp.ClientConnectionError):
+            await status_of(f"http://127.0.0.1:{server.port}/livez")
+
+
+async def test_without_ipv6_all_addresses_of_ipv4_are_listened_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "has_ipv6", False)
+    async with serving("0.0.0.0") as server:
+        assert await status_of(f"http://127.0.0.1:{server.port}/livez") == 200
+
+
+def test_an_address_that_is_not_ours_is_one_clear_line() -> None:
+    with pytest.raises(ConfigurationError, match=r"^failed to listen on 203\.0\.113\.1:0: "):
+        listening_sockets("203.0.113.1", 0)
+    with pytest.raises(ConfigurationError, match=r"^failed to listen on no such host:0: "):
+        listening_sockets("no such host", 0)

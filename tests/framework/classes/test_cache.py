@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.compose import build_profiles
+from scheduler.config.loading import load
+from scheduler.framework.classes.cache import ClassCache, PodClass
+from scheduler.framework.classes.run import ClassRun
+from scheduler.framework.profile import Profile
+from scheduler.plugins.registry import registry
+from tests import builders
+
+PROFILE: Profile = next(iter(build_profiles(load(), registry()).values()))
+
+
+def cluster(nodes: int) -> ClusterCache:
+    cache = ClusterCache()
+    for number in range(nodes):
+        cache.observe_node(builders.node(f"n{number}", cpu="4"))
+    return cache
+
+
+def find(classes: ClassCache, cache: ClusterCache, name: str, **fields: object) -> PodClass:
+    info = PodInfo(builders.pod(name, **fields))
+    pod_class, fragments = classes.find(PROFILE, info, cache.view)
+    run = ClassRun(info, fragments, cache.view, cache.journal)
+    pod_class.filters.refresh_pre_filters(run)
+    pod_class.filters.refresh_rows(run)
+    pod_class.scores.refresh(run, pod_class.filters.first)
+    return pod_class
+
+
+def test_pods_of_one_template_are_one_class() -> None:
+    cache, classes = cluster(3), ClassCache()
+    assert find(classes, cache, "a", cpu="1") is find(classes, cache, "b", cpu="1")
+    assert find(classes, cache, "c", cpu="2") is not find(classes, cache, "d", cpu="1")
+
+
+def test_the_class_used_longest_ago_leaves_where_the_columns_take_too_many_bytes() -> None:
+    cache = cluster(100)
+    one = find(ClassCache(), cache, "a", cpu="1")
+    one.weigh()
+    classes = ClassCache(limit_bytes=3 * one.nbytes)
+    for cpu in range(1, 20):
+        find(classes, cache, f"p{cpu}", cpu=f"{cpu * 10}m")
+    assert 2 <= len(classes) <= 4
+
+
+def test_templates_are_bounded_in_bytes_however_large_the_pods_are() -> None:
+    """Forty pods of 200 KiB each, no two alike, do not stay in memory when they are gone."""
+    cache, classes = cluster(3), ClassCache(template_bytes=2**20)
+    for number in range(40):
+        find(classes, cache, f"p{number}", cpu="1", annotations={"note": f"{number}" + "x" * 200_000})
+    assert len(classes._templates) <= 6
+    kept = find(classes, cache, "p39", cpu="1", annotations={"note": "39" + "x" * 200_000})
+    assert kept is find(classes, cache, "small", cpu="1"), "what no plugin reads makes no class"
