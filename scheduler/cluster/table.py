@@ -6,7 +6,7 @@ seen before their node, or left behind by it): then ``exists`` is False and nobo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -165,10 +165,6 @@ class NodeTable:
             most = np.bincount(ids, minlength=1)[1:].max(initial=0)
             known = self._unique_labels[key] = self.node_version, bool(most <= 1)
         return known[1]
-
-    @property
-    def rows_with_ports(self) -> Iterable[int]:
-        return (row for row, ports in enumerate(self.ports) if ports)
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 

@@ -78,13 +78,9 @@ class Wave:
         self._open_own_states()
 
     def _set_beside(self, beside: Mapping[int, Beside]) -> None:
-        there = (
-            {position: beside[row] for position, row in enumerate(self.rows.tolist()) if row in beside}
-            if beside
-            else {}
-        )
+        listed = enumerate(self.rows.tolist()) if beside else ()
+        there = {position: beside[row] for position, row in listed if row in beside}
         self._has_beside = bool(there)
-        self._beside = there
         self._counted_beside = {
             position: counted
             for position, infos in there.items()
