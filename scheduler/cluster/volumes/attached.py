@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,9 @@ Column = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 UNLIMITED = -1
+
+_new_version = count(1).__next__
+"""One sequence for all tables: an answer kept by version is not taken for that of a frozen copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,6 @@ class AttachedVolumes:
         self._migrating: dict[str, Mask] = {}
         self._rows_of_volume: RowsByKey[Attachable] = RowsByKey()
         self._versions: Column = np.zeros(0, np.int64)
-        self._recounts = 0
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
@@ -147,7 +150,7 @@ class AttachedVolumes:
 
     @property
     def versions(self) -> Column:
-        """By row, a number that the row never had before whenever its account is another one."""
+        """By row, a number that no row of any table had before, whenever its account is another one."""
         return self._versions[: self._table.size]
 
     def on_row(self, row: int) -> AttachedOnNode:
@@ -187,8 +190,7 @@ class AttachedVolumes:
         if account == before:
             return
         self._rows[row] = account
-        self._recounts += 1
-        self._versions[row] = self._recounts
+        self._versions[row] = _new_version()
         for driver in before.limits.keys() - account.limits.keys():
             self._limits[driver][row] = UNLIMITED
             self._counts[driver][row] = 0

@@ -217,3 +217,12 @@ def test_whatever_happens_a_recount_gives_the_same(steps: list[tuple[str, Any, A
             case _:
                 cache.check()
     cache.check()
+
+
+def test_an_account_of_a_copy_is_never_taken_for_one_of_the_original() -> None:
+    cache = small_cluster()
+    copy = cache.volumes.copy(cache.table.copy())
+    first = int(cache.volumes.attached.versions[0])
+    assert int(copy.attached.versions[0]) != first
+    cache.remove_pod("pod-user")
+    assert int(cache.volumes.attached.versions[0]) not in (first, int(copy.attached.versions[0]))
