@@ -79,14 +79,14 @@ class Account(Protocol):
 
 class Tally:
     """``numbers``: int64, one a position, with all pods of the rows counted; ``bounds``: what they may be at the most.
-    ``shares``: int64, one line a position and one entry a place: what each pod adds. ``share_of``: the same of a
-    nominated pod.
+    ``shares``: int64, one line a position and one entry a place: what each pod adds. ``share_beside``: what pods
+    nominated to the row of a position add; None if that depends on the pods there.
 
     ``account``: makes the account of a position, which is used where shares do not add up: at the positions of
-    ``accounted``, and where pods are nominated that have a share. None: they add up everywhere.
+    ``accounted``, and where ``share_beside`` says so. None: they add up everywhere.
     """
 
-    __slots__ = ("_accounts", "_beside", "_bounds", "_make", "_numbers", "_pods", "_share_of", "_shares", "refusal")
+    __slots__ = ("_accounts", "_beside", "_bounds", "_make", "_numbers", "_pods", "_share_beside", "_shares", "refusal")
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Tally:
         numbers: Column,
         bounds: Column,
         shares: Matrix,
-        share_of: Callable[[PodInfo], int],
+        share_beside: Callable[[int, Sequence[PodInfo]], int | None],
         account: Callable[[int], Account] | None = None,
         accounted: Iterable[int] = (),
     ) -> None:
@@ -103,7 +103,7 @@ class Tally:
         self._pods = pods
         self._numbers = numbers.copy()
         self._bounds = bounds
-        self._share_of = share_of
+        self._share_beside = share_beside
         self._make = account
         self._accounts: dict[int, Account] = {}
         self._beside: tuple[Column, Mapping[int, Sequence[PodInfo]]] | None = None
@@ -115,7 +115,7 @@ class Tally:
     def always(cls, refusal: Refusal, pods: RowPods) -> Tally:
         """Refuses every row, whichever pods are there."""
         size = len(pods.rows)
-        return cls(refusal, pods, np.ones(size, np.int64), np.zeros(size, np.int64), no_shares(pods), lambda _: 0)
+        return cls(refusal, pods, np.ones(size, np.int64), np.zeros(size, np.int64), no_shares(pods), lambda _, __: 0)
 
     @property
     def is_refused(self) -> Mask:
@@ -158,13 +158,13 @@ class Tally:
         shares = np.zeros(len(self._numbers), np.int64)
         accounted = {}
         for position, infos in pods.items():
-            share = sum(map(self._share_of, infos))
-            if share and self._make is not None and position not in self._accounts:
-                self._open_account(position)
-            if position in self._accounts:
-                accounted[position] = infos
-            else:
+            share = None if position in self._accounts else self._share_beside(position, infos)
+            if share is not None:
                 shares[position] = share
+                continue
+            if position not in self._accounts:
+                self._open_account(position)
+            accounted[position] = infos
         if accounted or shares.any():
             self._beside = shares, accounted
 
@@ -178,6 +178,11 @@ class Tally:
             account = self._accounts[position]
             account.beside(infos, sign)
             self._numbers[position] = account.number
+
+
+def summed(share_of: Callable[[PodInfo], int]) -> Callable[[int, Sequence[PodInfo]], int]:
+    """A ``share_beside`` for pods that add the same whichever others are there."""
+    return lambda _, infos: sum(map(share_of, infos))
 
 
 def no_shares(pods: RowPods) -> Matrix:

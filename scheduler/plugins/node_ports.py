@@ -24,7 +24,7 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
 )
-from scheduler.framework.tallies import RowPods, Tally, shares_on
+from scheduler.framework.tallies import RowPods, Tally, shares_on, summed
 from scheduler.messages.status import SKIP, Refusal, Skip, unschedulable
 from scheduler.objects.ports import HostPort, any_port_conflicts, key_of
 
@@ -63,7 +63,7 @@ class WantedPorts(State):
                 shares.sum(axis=1),
                 np.zeros(len(pods.rows), np.int64),
                 shares,
-                share_of,
+                summed(share_of),
                 lambda position: _PortAccount(wanted, table.ports[int(pods.rows[position])] or ()),
                 [
                     position

@@ -124,7 +124,11 @@ def _full_copies(state: NewVolumes, view: View, rows: Rows) -> npt.NDArray[np.bo
     table = view.table
     return np.array(
         [
-            not attached.account(table.names[row], table.pods[row].values()).has_room_for(state.volumes)
+            not attached.account(
+                table.names[row],
+                table.pods[row].values(),
+                attached.on_row(int(view.live_rows[row])).by_pod if view.live_rows is not None else None,
+            ).has_room_for(state.volumes)
             for row in np.arange(table.size)[rows].tolist()
         ],
         np.bool_,
@@ -148,13 +152,25 @@ def _tally(
         needs_account |= np.isin(rows, list(own_rows))
     needs_account &= limits[rows] >= 0
     objects = pods.view.objects
+
+    def beside(position: int, infos: Sequence[PodInfo]) -> int | None:
+        """They add their volumes, unless one of these is there already, or is the new pod's, or is theirs twice."""
+        found = [
+            each for info in infos for each in dict.fromkeys(attached_volumes(info, objects)) if each.driver == driver
+        ]
+        account = attached.on_row(int(rows[position]))
+        is_shared = len(set(found)) < len(found) or any(
+            each in volumes or each in account.left_over or rows[position] in attached.rows_with(each) for each in found
+        )
+        return None if is_shared else len(found)
+
     return Tally(
         TOO_MANY,
         pods,
         attached.counts(driver)[rows],
         bounds,
         shares,
-        lambda info: any(each.driver == driver for each in attached_volumes(info, objects)),
+        beside,
         lambda position: _VolumeAccount(attached, driver, volumes, int(rows[position]), objects),
         np.flatnonzero(needs_account).tolist(),
     )

@@ -18,7 +18,7 @@ import numpy as np
 from scheduler.cluster.volumes.disks import Disk, any_conflict, disks_of
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, Rows, State, Verdicts
-from scheduler.framework.tallies import RowPods, Tally, shares_on
+from scheduler.framework.tallies import RowPods, Tally, shares_on, summed
 from scheduler.messages.status import SKIP, Refusal, Skip, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
 from scheduler.objects.storage import READ_WRITE_ONCE_POD
@@ -75,7 +75,7 @@ class WantedVolumes(State):
             np.full(size, self.conflicts, np.int64),
             np.zeros(size, np.int64),
             shares_on(users, pods, self._shared_by, _claims_of),
-            self._shared_by,
+            summed(self._shared_by),
         )
         return (_disk_tally(self.disks, pods), claims) if self.disks else (claims,)
 
@@ -140,7 +140,7 @@ def _disk_tally(disks: tuple[Disk, ...], pods: RowPods) -> Tally:
 
     shares = shares_on(pods.view.volumes.rows_with_disks(disks), pods, share_of, disks_of)
     size = len(pods.rows)
-    return Tally(DISK_TAKEN, pods, shares.sum(axis=1), np.zeros(size, np.int64), shares, share_of)
+    return Tally(DISK_TAKEN, pods, shares.sum(axis=1), np.zeros(size, np.int64), shares, summed(share_of))
 
 
 def _a_rival_left(pod: PodInfo, old: PodInfo | None, _new: PodInfo | None) -> Hint:

@@ -38,7 +38,7 @@ _NOTHING = 0
 class _Shape:
     """Entries: one for each place of each term of this shape, with the slot of the thing that it belongs to."""
 
-    __slots__ = ("_free", "_known", "_named", "_places", "_row_places", "_size", "_slots", "_where", "keys", "rest")
+    __slots__ = ("_free", "_known", "_named", "_places", "_row_places", "_size", "_slots", "keys", "rest")
 
     def __init__(self, keys: tuple[str, ...], rest: Term) -> None:
         self.keys = keys
