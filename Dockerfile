@@ -3,8 +3,11 @@
 # dependency is installed from a wheel, so nothing is compiled and no compiler is needed.
 #   docker build -t tandem-scheduler:0.1.0 .
 #   docker buildx build --platform linux/amd64,linux/arm64 -t tandem-scheduler:0.1.0 .
+# A release names the base by its digest, so that the same bytes are built on whatever the tag points at by then:
+#   docker build --build-arg BASE=python:3.11.14-slim-bookworm@sha256:… -t tandem-scheduler:0.1.0 .
+ARG BASE=python:3.11.14-slim-bookworm
 
-FROM python:3.11.14-slim-bookworm AS build
+FROM ${BASE} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /build
 RUN ["python", "-m", "venv", "/opt/tandem"]
@@ -20,19 +23,19 @@ RUN ["/opt/tandem/bin/python", "-m", "pip", "install", "--no-deps", "--no-index"
 RUN ["/opt/tandem/bin/python", "-m", "pip", "uninstall", "--yes", "setuptools", "pip"]
 RUN ["/opt/tandem/bin/python", "-m", "compileall", "-q", "/opt/tandem/lib"]
 
-FROM python:3.11.14-slim-bookworm
+FROM ${BASE}
 LABEL org.opencontainers.image.title="Tandem" \
       org.opencontainers.image.description="A second scheduler for Kubernetes that decides as kube-scheduler 1.36" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /opt/tandem /opt/tandem
-# Nothing may be written at run time: no bytecode, no home folder. Logs are not held back in a buffer.
+# Nothing may be written at run time: no home folder.
 ENV PATH=/opt/tandem/bin:/usr/local/bin:/usr/bin:/bin \
-    HOME=/nonexistent \
-    PYTHONDONTWRITEBYTECODE=1 \
-    PYTHONUNBUFFERED=1
-WORKDIR /
+    HOME=/nonexistent
+WORKDIR /opt/tandem
 # A number, so that Kubernetes can check runAsNonRoot; the user needs no entry in /etc/passwd.
 USER 65532:65532
 EXPOSE 10259
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["/opt/tandem/bin/python", "-m", "scheduler", "run"]
+# Isolated (-I): code comes from what is installed and from --plugin-folder, never from the working folder or PYTHON*
+# variables. -B writes no bytecode, -u holds no log line back.
+ENTRYPOINT ["/opt/tandem/bin/python", "-I", "-B", "-u", "-m", "scheduler", "run"]

@@ -37,19 +37,15 @@ REFERENCE_RULES: tuple[Rule, ...] = (
     _rule("resource.k8s.io", "deviceclasses resourceslices", _READ),
     _rule("resource.k8s.io", "resourceclaims resourceclaims/status", [*_READ, "patch", "update"]),
     _rule("coordination.k8s.io", "leases", ["create", "get", "list", "watch", "update"]),
-    _rule("scheduling.k8s.io", "priorityclasses", _READ),
     _rule("", "configmaps", _READ),
 )
 
 
 def shipped_rules() -> tuple[Rule, ...]:
-    """The rules of the ClusterRoles and Roles in our manifests; kube-scheduler's where the manifests hold none."""
-    folder = Path(__file__).parent.parent / "manifests"
-    documents = [
-        document for file in sorted(folder.rglob("*.yaml")) for document in yaml.safe_load_all(file.read_text())
-    ]
-    roles = [document for document in documents if document and document.get("kind") in ("ClusterRole", "Role")]
-    return tuple(rule for role in roles for rule in role["rules"]) or REFERENCE_RULES
+    """The rules of the scheduler's own ClusterRole and Roles in our manifests; those for people are not among them."""
+    file = Path(__file__).parent.parent / "manifests" / "base" / "roles.yaml"
+    roles = [one for one in yaml.safe_load_all(file.read_text()) if one["kind"] in ("ClusterRole", "Role")]
+    return tuple(rule for role in roles for rule in role["rules"])
 
 
 def without(rules: Sequence[Rule], verb: str, resource: str) -> tuple[Rule, ...]:

@@ -17,6 +17,8 @@ from e2e.tandem import Tandem, profile
 
 pytestmark = pytest.mark.tandem_only
 
+ROOT = Path(__file__).parents[1]
+"""These plugins are not installed: their package is in this folder."""
 PLUGINS = {name: f"e2e.sample_plugins:{name}" for name in ("Picky", "Licence")}
 
 
@@ -37,7 +39,7 @@ def configuration(folder: Path, plugins: dict[str, str]) -> Path:
 @pytest.fixture
 def tandem(new_tandem: Callable[..., Tandem], cluster: Cluster, tmp_path: Path) -> Iterator[Tandem]:
     # As the administrator: these plugins read ConfigMaps and label pods, which the shipped rules do not allow.
-    options = [f"--config={configuration(tmp_path, PLUGINS)}"]
+    options = [f"--config={configuration(tmp_path, PLUGINS)}", f"--plugin-folder={ROOT}"]
     with new_tandem(options=options, kubeconfig=cluster.kubeconfig) as tandem:
         yield tandem
 
@@ -96,7 +98,7 @@ def test_a_plugin_that_can_not_be_loaded_ends_the_start_with_one_line(
     new_tandem: Callable[..., Tandem], tmp_path: Path
 ) -> None:
     file = configuration(tmp_path, {"Mine": "e2e.sample_plugins:Nobody"})
-    tandem = new_tandem(options=[f"--config={file}"]).start()
+    tandem = new_tandem(options=[f"--config={file}", f"--plugin-folder={ROOT}"]).start()
     assert tandem.process.wait(20) == 1
     expected = 'plugins[0].path: Invalid value: "e2e.sample_plugins:Nobody": module e2e.sample_plugins has no Nobody'
     assert expected in tandem.log()

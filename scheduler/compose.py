@@ -20,15 +20,15 @@ from scheduler.messages.now import Now
 from scheduler.plugins.registry import registry
 from scheduler.plugins.resources.node_resources_fit import NodeResourcesFit
 from scheduler.queue.scheduling_queue import QueueSettings
-from scheduler.user_plugins.loading import load_user_plugins
+from scheduler.user_plugins.loading import PluginClasses, load_user_plugins
 
 
 def build_profiles(configuration: Configuration, plugins: Registry | None = None) -> dict[str, Profile]:
     """Every profile by its scheduler name. Raises ConfigurationError with the faults of all of them.
 
-    ``plugins`` None: the built-in ones and those from outside that the configuration or a profile names.
+    ``plugins`` None: the built-in ones and those of installed packages that the configuration or a profile names.
     """
-    known = all_plugins(configuration) if plugins is None else plugins
+    known = all_plugins(configuration, PluginClasses()) if plugins is None else plugins
     profiles: dict[str, Profile] = {}
     faults: list[Fault] = []
     ignored = ignored_by_scheduler(configuration.kube.extenders)
@@ -63,11 +63,11 @@ def leaving_out(profile: ProfileConfiguration, resources: tuple[str, ...]) -> Pr
     return msgspec.structs.replace(profile, plugin_config=tuple(configured.values()))
 
 
-def all_plugins(configuration: Configuration) -> Registry:
+def all_plugins(configuration: Configuration, classes: PluginClasses) -> Registry:
     """The built-in plugins and the user's. Raises ConfigurationError with every plugin that can't be loaded."""
-    built_in = registry()
+    built_in = registry(gates=configuration.gates)
     enabled = [profile.plugins for profile in configuration.kube.profiles]
-    return {**built_in, **load_user_plugins(configuration.tandem.plugins, enabled, built_in.keys())}
+    return {**built_in, **load_user_plugins(configuration.tandem.plugins, enabled, built_in.keys(), classes)}
 
 
 def build_engine(

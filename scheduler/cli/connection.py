@@ -1,40 +1,106 @@
-"""How the commands that ask a running scheduler reach its pages: over HTTPS as whoever the kubeconfig says."""
+"""How the commands that ask a running scheduler reach its pages, and what they show of who asks.
+
+The kubeconfig's credentials go to a scheduler only over TLS whose certificate was verified: by the system's
+authorities, by one that the user names, or by its fingerprint. Redirects are never followed.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import ssl
-import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
-from urllib.parse import urlsplit
 
+import aiohttp
+import msgspec
+from yarl import URL
+
+from scheduler.config.defaults import OWN_NAMESPACE
 from scheduler.controller.settings import ConnectionSettings
 from scheduler.controller.write.credentials import Credentials, CredentialSource
-from scheduler.errors import ConfigurationError
+from scheduler.errors import ConfigurationError, Fault, SchedulerError
 
 TIMEOUT_SECONDS: Final = 10.0
+MAX_PAGE_BYTES: Final = 256 * 1024 * 1024
+"""The page of a queue with 100,000 pods has a tenth of that."""
+_SHA256_BYTES: Final = 32
 
 
-def fetch(url: str) -> bytes:
-    """The page. Raises OSError, of which urllib's errors are children, and ValueError for what is no URL.
+class Unanswered(SchedulerError):
+    """The page could not be had; the text says why, and what to do about it."""
 
-    On the loopback the scheduler's certificate is not verified: it may have made it for itself. Elsewhere it is, and
-    neither token nor client certificate goes out without.
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who asks, and which scheduler. ``server`` "": the leader's pod, by way of the API server.
+
+    ``authority`` is a PEM file, ``fingerprint`` the SHA-256 of the server's certificate in hexadecimal digits.
     """
-    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
-    request = urllib.request.Request(url)
-    parts = urlsplit(url)
-    if parts.scheme == "https":
-        who = _credentials()
-        if who is not None and who.authorization:
-            request.add_header("Authorization", who.authorization)
-        handlers.append(urllib.request.HTTPSHandler(context=_context(who, is_loopback(parts.hostname or ""))))
+
+    kubeconfig: str = ""
+    context: str = ""
+    namespace: str = OWN_NAMESPACE
+    lease: str = "tandem-scheduler"
+    """The leader's Lease, where ``server`` is "". """
+    server: str = ""
+    authority: str = ""
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    """How a server is verified (None: it is not), and what it is shown. ``hint``: why nothing is shown."""
+
+    ssl: ssl.SSLContext | aiohttp.Fingerprint | bool
+    authorization: str = ""
+    hint: str = ""
+
+
+def fetch(path: str, access: Access, environment: Mapping[str, str] = os.environ) -> bytes:
+    """The page at a path of the scheduler. Raises Unanswered, and ConfigurationError for a wrong option."""
+    return asyncio.run(_fetch_from(path, access, environment))
+
+
+async def _fetch_from(path: str, access: Access, environment: Mapping[str, str]) -> bytes:
+    url = _server_url(access.server).joinpath(path.lstrip("/"), encoded=True)
+    proof = await _proof(url, access, environment)
+    return await get_page(url, proof.ssl, proof.authorization, proof.hint)
+
+
+async def get_page(
+    url: URL, verified_by: ssl.SSLContext | aiohttp.Fingerprint | bool, authorization: str, hint: str = ""
+) -> bytes:
+    """The body of a 200. Raises Unanswered for everything else, with the scheduler's own words where it has some.
+
+    ``verified_by``: as aiohttp's ``ssl``; a fingerprint is compared before a request is sent.
+    """
+    headers = {"Authorization": authorization} if authorization else {}
+    limit = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
     # Straight to it: a proxy for the outside world has no business between us and a scheduler's port.
-    with urllib.request.build_opener(*handlers).open(request, timeout=TIMEOUT_SECONDS) as answer:
-        body: bytes = answer.read()
-        return body
+    try:
+        async with (
+            aiohttp.ClientSession(trust_env=False, timeout=limit) as session,
+            session.get(url, headers=headers, ssl=verified_by, allow_redirects=False) as answer,
+        ):
+            body = await _limited(answer.content)
+    except TimeoutError:
+        raise Unanswered(f"{url} did not answer within {TIMEOUT_SECONDS:g} s") from None
+    except aiohttp.ServerFingerprintMismatch as error:
+        shown = error.got.hex()
+        raise Unanswered(f"{url} has another certificate than expected: its SHA-256 is {shown}") from None
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        text = f"{url} can't be asked: {str(error) or type(error).__name__}. Is the scheduler running?"
+        raise Unanswered(f"{text} See --server.") from error
+    if 300 <= answer.status < 400:
+        target = answer.headers.get("Location", "")
+        raise Unanswered(f"{url} answers with a redirect to {target!r}, which is not followed")
+    if answer.status != 200:
+        told = _told(body) or f"{url}: HTTP {answer.status}"
+        raise Unanswered(f"{told}. {hint}" if hint and answer.status in (401, 403) else told)
+    return body
 
 
 def is_loopback(address: str) -> bool:
@@ -44,17 +110,88 @@ def is_loopback(address: str) -> bool:
         return address == "localhost"
 
 
-def _credentials() -> Credentials | None:
-    """Those of the kubeconfig, None where there is none: the page may be open to everybody."""
+def _server_url(text: str) -> URL:
+    """Raises ConfigurationError for what is no URL of a server."""
     try:
-        return asyncio.run(CredentialSource(ConnectionSettings(), os.environ).load())
+        url = URL(text)
+    except ValueError as error:
+        raise ConfigurationError([Fault("--server", f'"{text}" is not a URL: {error}')]) from error
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ConfigurationError([Fault("--server", f'"{text}" must be http://HOST:PORT or https://HOST:PORT')])
+    return url
+
+
+async def _proof(url: URL, access: Access, environment: Mapping[str, str]) -> _Proof:
+    """Raises ConfigurationError for an authority, a fingerprint or a kubeconfig that can't be used."""
+    if url.scheme == "http":
+        return _Proof(False, hint="No token was sent, since it is plain HTTP.")
+    who = await _credentials(access, environment)
+    token = who.authorization if who is not None else ""
+    if access.fingerprint:
+        return _Proof(aiohttp.Fingerprint(_digest(access.fingerprint)), token)
+    if access.authority or not is_loopback(url.host or ""):
+        return _Proof(_verifying_context(access.authority, who), token)
+    hint = (
+        "No token was sent, since the server's certificate is not verified: name its authority with --server-ca or "
+        "its fingerprint with --server-fingerprint, or leave --server out."
+    )
+    return _Proof(False, hint=hint)
+
+
+async def _credentials(access: Access, environment: Mapping[str, str]) -> Credentials | None:
+    """Those of the kubeconfig; None where none is named and none is there: the pages may be open to everybody."""
+    settings = ConnectionSettings(kubeconfig=access.kubeconfig, context=access.context)
+    try:
+        return await CredentialSource(settings, environment).load()
     except ConfigurationError:
+        if access.kubeconfig or access.context:
+            raise
         return None
 
 
-def _context(who: Credentials | None, is_near: bool) -> ssl.SSLContext:
-    context = who.ssl_context if who is not None and who.ssl_context is not None else ssl.create_default_context()
-    if is_near:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
+def _verifying_context(authority: str, who: Credentials | None) -> ssl.SSLContext:
+    """Verifies by one authority alone, or "" by the system's; shows the kubeconfig's certificate, if it has one."""
+    try:
+        context = ssl.create_default_context(cafile=authority or None)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError([Fault("--server-ca", f"{authority} can't be used: {error}")]) from error
+    if who is not None and who.client_certificate is not None:
+        context.load_cert_chain(*who.client_certificate)
     return context
+
+
+def _digest(fingerprint: str) -> bytes:
+    try:
+        digest = bytes.fromhex(fingerprint.lower().removeprefix("sha256:").replace(":", ""))
+    except ValueError:
+        digest = b""
+    if len(digest) != _SHA256_BYTES:
+        text = f'"{fingerprint}" must be a SHA-256 in 64 hexadecimal digits'
+        raise ConfigurationError([Fault("--server-fingerprint", text)])
+    return digest
+
+
+async def _limited(content: aiohttp.StreamReader) -> bytes:
+    """All of it. Raises ValueError for more than a page has."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in content.iter_any():
+        size += len(part)
+        if size > MAX_PAGE_BYTES:
+            raise ValueError(f"the page has more than {MAX_PAGE_BYTES} bytes")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _told(body: bytes) -> str:
+    """The message of a Status or of an error page, "" if there is none."""
+    try:
+        page = msgspec.json.decode(body, type=_Refusal)
+    except (msgspec.DecodeError, RecursionError):
+        return ""
+    return page.error or page.message
+
+
+class _Refusal(msgspec.Struct):
+    error: str = ""
+    message: str = ""

@@ -207,6 +207,12 @@ FLAGS: Final[tuple[Flag, ...]] = (
         section=_OURS,
     ),
     Flag(
+        "plugin-folder",
+        Type.FILE,
+        "Folder with the modules of plugins that are not installed as packages; it can't hold the configuration file.",
+        section=_OURS,
+    ),
+    Flag(
         "shadow",
         Type.SWITCH,
         "Decide and record but write nothing (the Lease apart), and compare with where the other scheduler puts the "

@@ -14,7 +14,7 @@ from scheduler.engine.engine import Engine
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
-from scheduler.user_plugins.calls import plugin_calls
+from scheduler.user_plugins.calls import background_calls, plugin_calls
 
 AT_START_ONLY: Final[tuple[tuple[str, Callable[[Configuration], object]], ...]] = (
     ("leaderElection", lambda one: one.kube.leader_election),
@@ -56,5 +56,6 @@ def new_configuration(
         swap,
         configuration_document(configuration.kube, with_keys=False),
         plugin_calls(profiles, make_client),
+        background_calls(profiles, make_client),
         warnings + waiting,
     )

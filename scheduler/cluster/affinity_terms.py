@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.domains import count_domains
+from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.pod_info import NOT_WORKED_OUT, PodInfo
 from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.selector_index import ALL_NAMESPACES, Namespaces, SelectorIndex
@@ -115,15 +116,14 @@ def _term(written: PodAffinityTerm, namespace: str) -> AffinityTerm:
 class PlacedTerm:
     """A term that placed or nominated pods have. Read it; only AffinityTerms changes it."""
 
-    __slots__ = ("epoch", "holders", "id", "kind", "occurrences", "term", "total", "version", "weights")
+    __slots__ = ("holders", "id", "kind", "occurrences", "term", "total", "version", "weights")
 
-    def __init__(self, term_id: int, kind: TermKind, term: AffinityTerm, version: int, epoch: object) -> None:
+    def __init__(self, term_id: int, kind: TermKind, term: AffinityTerm, version: int) -> None:
         self.id = term_id
         self.kind = kind
         self.term = term
         self.version = version
         """Equal versions of one term promise equal numbers."""
-        self.epoch = epoch
         self.total = 0
         """How many placed pods have the term."""
         self.holders = 0
@@ -148,8 +148,8 @@ class PlacedTerm:
         if self.weights is not None:
             self.weights.add(row, sign * weight)
 
-    def copied(self, epoch: object) -> PlacedTerm:
-        other = PlacedTerm(self.id, self.kind, self.term, self.version, epoch)
+    def copied(self) -> PlacedTerm:
+        other = PlacedTerm(self.id, self.kind, self.term, self.version)
         other.total = self.total
         other.holders = self.holders
         other.occurrences = self.occurrences.copy()
@@ -168,12 +168,11 @@ class AffinityTerms:
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
-        self._ids: dict[_Key, int] = {}
-        self._terms: dict[int, PlacedTerm] = {}
+        self._ids: ForkableDict[_Key, int] = ForkableDict()
+        self._terms: ForkableDict[int, PlacedTerm] = ForkableDict()
         self._index = SelectorIndex()
         self._new_ids = count(1)
         self._clock = count(1)
-        self._epoch = object()
         self.version = 0
         """Grows with every change of any term."""
         self.terms_version = 0
@@ -246,18 +245,16 @@ class AffinityTerms:
         self.remove(known, row)
         self.add(info, row)
 
-    def copy(self) -> AffinityTerms:
-        """To be kept while this one goes on changing."""
-        other = AffinityTerms(self._table)
-        other._ids = dict(self._ids)
-        other._terms = dict(self._terms)
-        other._index = self._index.copy()
+    def fork(self, table: NodeTable) -> AffinityTerms:
+        """The same over a fork of the table; neither side sees what the other does from now on."""
+        other = AffinityTerms(table)
+        other._ids = self._ids.fork()
+        other._terms = self._terms.fork()
+        other._index = self._index.fork()
         other._new_ids = self._new_ids
         other._clock = self._clock
         other.version = self.version
         other.terms_version = self.terms_version
-        # What exists is shared from now on: both sides copy a term before they change it.
-        self._epoch = object()
         return other
 
     def check(self) -> None:
@@ -291,18 +288,15 @@ class AffinityTerms:
         return self.version
 
     def _writable(self, key: _Key) -> PlacedTerm:
-        """The term, its own and not shared with a copy; made if it is new."""
+        """The term, shared with no fork; made if it is new."""
         term_id = self._ids.get(key)
         if term_id is None:
             kind, term = key
             term_id = self._ids[key] = next(self._new_ids)
-            self._terms[term_id] = PlacedTerm(term_id, kind, term, 0, self._epoch)
+            self._terms[term_id] = PlacedTerm(term_id, kind, term, 0)
             self._index.put(term_id, _area(term), term.selector)
             self.terms_version = self._tick()
-        placed = self._terms[term_id]
-        if placed.epoch is not self._epoch:
-            placed = self._terms[term_id] = placed.copied(self._epoch)
-        return placed
+        return self._terms.writable(term_id, PlacedTerm.copied)
 
 
 def _area(term: AffinityTerm) -> Namespaces:

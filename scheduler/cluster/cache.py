@@ -13,7 +13,9 @@ from typing import Protocol, assert_never
 
 from scheduler.cluster.affinity_terms import AffinityTerms
 from scheduler.cluster.effects import Effect
+from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.image_index import ImageIndex
+from scheduler.cluster.nominator import Nominator, PodLookup
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_counts import PodCounts
 from scheduler.cluster.pod_info import PodInfo
@@ -53,8 +55,9 @@ class Confirmation(Enum):
 class ClusterCache:
     """All nodes and all placed pods, whoever placed them."""
 
-    def __init__(self, selector_limit: int = 1024) -> None:
-        """``selector_limit``: of how many selectors the matching pods are counted at most."""
+    def __init__(self, selector_limit: int = 1024, lookup: PodLookup | None = None) -> None:
+        """``selector_limit``: of how many selectors the matching pods are counted at most. ``lookup``: what the watch
+        last said of a pod, for the nominator."""
         self.table = NodeTable()
         self.objects = ObjectStore()
         self.images = ImageIndex()
@@ -62,10 +65,31 @@ class ClusterCache:
         self.pod_counts = PodCounts(self.table, selector_limit)
         self.affinity_terms = AffinityTerms(self.table)
         self.volumes = Volumes(self.table, self.objects)
-        self._tallies: tuple[Tally, ...] = (self.pod_counts, self.affinity_terms, self.volumes)
-        self._placed: dict[str, PodInfo] = {}
+        self.nominator = Nominator(lookup, self.affinity_terms)
+        self._placed: ForkableDict[str, PodInfo] = ForkableDict()
         self._assumed: dict[str, None] = {}
+        self._put_together()
+
+    def _put_together(self) -> None:
+        self._tallies: tuple[Tally, ...] = (self.pod_counts, self.affinity_terms, self.volumes)
         self.view = View(self.table, self.objects, self.images, self.pod_counts, self.affinity_terms, self.volumes)
+
+    def fork(self) -> ClusterCache:
+        """The whole cluster as it is now, to be changed, asked and forked without any effect here; nor does it see what
+        happens here from now on. The contract and the cost: docs/forks.md."""
+        other = ClusterCache.__new__(ClusterCache)
+        other.table = self.table.fork()
+        other.objects = self.objects.fork()
+        other.images = self.images.fork()
+        other.journal = self.journal.fork()
+        other.pod_counts = self.pod_counts.fork(other.table)
+        other.affinity_terms = self.affinity_terms.fork(other.table)
+        other.volumes = self.volumes.fork(other.table, other.objects)
+        other.nominator = self.nominator.fork(other.affinity_terms)
+        other._placed = self._placed.fork()
+        other._assumed = dict(self._assumed)
+        other._put_together()
+        return other
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 
@@ -246,8 +270,10 @@ class ClusterCache:
         for uid in self._assumed:
             if uid not in self._placed:
                 raise InvariantViolation(f"{uid} is assumed but not placed")
+        self.table.check()
         for tally in self._tallies:
             tally.check()
+        self.nominator.check()
 
     # --- one place for every change of what is on a row ---------------------------------------------------------------
 

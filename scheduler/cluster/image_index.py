@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.forkable import ForkableDict
 from scheduler.objects.node import Node
 
 
@@ -19,9 +20,10 @@ from scheduler.objects.node import Node
 class ImageState:
     size_bytes: int
     rows: set[int] = field(default_factory=set)
-    epoch: int = 0
-    """Since when only the index of this epoch holds the state; an older one is shared with a copy."""
     _array: npt.NDArray[np.int64] | None = None
+
+    def copied(self) -> ImageState:
+        return ImageState(self.size_bytes, set(self.rows))
 
     def row_array(self) -> npt.NDArray[np.int64]:
         """The rows that hold the image, int64, ascending."""
@@ -31,11 +33,10 @@ class ImageState:
 
 
 class ImageIndex:
-    __slots__ = ("_epoch", "_states", "version")
+    __slots__ = ("_states", "version")
 
     def __init__(self) -> None:
-        self._states: dict[str, ImageState] = {}
-        self._epoch = 0
+        self._states: ForkableDict[str, ImageState] = ForkableDict()
         self.version = 0
 
     def get(self, name: str) -> ImageState | None:
@@ -48,33 +49,23 @@ class ImageIndex:
             return
         self.version += 1
         for name in before:
-            state = self._own(name)
+            state = self._states.writable(name, ImageState.copied)
             state.rows.discard(row)
             state._array = None
             if not state.rows:
                 del self._states[name]
         for name, size in after.items():
             if name not in self._states:
-                self._states[name] = ImageState(size, epoch=self._epoch)
-            state = self._own(name)
+                self._states[name] = ImageState(size)
+            state = self._states.writable(name, ImageState.copied)
             state.rows.add(row)
             state._array = None
 
-    def copy(self) -> ImageIndex:
-        """To be kept, and only asked, while this one goes on changing."""
+    def fork(self) -> ImageIndex:
         other = ImageIndex()
-        other._states = dict(self._states)
+        other._states = self._states.fork()
         other.version = self.version
-        # What exists is shared from now on: it is copied before it is changed.
-        self._epoch += 1
         return other
-
-    def _own(self, name: str) -> ImageState:
-        """The state of an image, for changing it."""
-        state = self._states[name]
-        if state.epoch != self._epoch:
-            state = self._states[name] = ImageState(state.size_bytes, set(state.rows), self._epoch)
-        return state
 
 
 def _sizes(node: Node | None) -> dict[str, int]:

@@ -5,24 +5,26 @@ Answers for rows without a Node object mean nothing.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.interning import ABSENT, Interner, LabelValues
-from scheduler.cluster.table import NodeTable, TaintKey
-from scheduler.objects.node import Taint
+from scheduler.cluster.interning import ABSENT
+from scheduler.cluster.label_columns import LabelColumn
+from scheduler.cluster.table import NodeTable
+from scheduler.cluster.vocabulary import REPELLING_EFFECTS
+from scheduler.objects.node import Node
 from scheduler.objects.node_selectors import NODE_NAME_FIELD, NodeSelector, NodeSelectorTerm, RequiredNodeAffinity
 from scheduler.objects.pod import Toleration
 from scheduler.objects.requirements import Operator, Requirement
-from scheduler.objects.taints import NO_EXECUTE, NO_SCHEDULE, tolerated
 
 Mask = npt.NDArray[np.bool_]
 Rows = slice | npt.NDArray[np.int64]
 
-REPELLING_EFFECTS = (NO_SCHEDULE, NO_EXECUTE)
+_NEEDS_LABEL = (Operator.IN, Operator.EXISTS, Operator.GREATER, Operator.LESS)
+"""Operators that a node without the label does not meet."""
 
 
 # --- labels and names -------------------------------------------------------------------------------------------------
@@ -31,6 +33,8 @@ REPELLING_EFFECTS = (NO_SCHEDULE, NO_EXECUTE)
 def matches_required(table: NodeTable, required: RequiredNodeAffinity, rows: Rows) -> Mask:
     """Rows that the pod's ``nodeSelector`` and required node affinity accept: bool, one a row asked."""
     mask = np.ones(len(table.exists[rows]), np.bool_)
+    if any(table.narrow_rows(key) == () for key, _ in required.labels):
+        return np.zeros(len(mask), np.bool_)
     for key, value in required.labels:
         column = table.label(key)[rows]
         value_id = table.label_values(key).find(value)
@@ -45,9 +49,44 @@ def matches_required(table: NodeTable, required: RequiredNodeAffinity, rows: Row
 def matches_selector(table: NodeTable, selector: NodeSelector, rows: Rows) -> Mask:
     """Rows that one of the selector's terms accepts: bool, one a row asked. Terms with faults accept none."""
     mask = np.zeros(len(table.exists[rows]), np.bool_)
+    listed: list[int] = []
+    values: dict[str, list[str]] = {}
     for term in selector.terms:
-        mask |= matches_term(table, term, rows)
+        few = accepted_rows(table, term)
+        if few is not None:
+            listed += few
+        elif _is_one_of_values(term):
+            values.setdefault(term.expressions[0].key, []).extend(term.expressions[0].values)
+        else:
+            mask |= matches_term(table, term, rows)
+    for key, wanted in values.items():
+        mask |= _with_values(table, key, wanted, True).take(table.label(key)[rows])
+    if listed:
+        whole = np.zeros(table.size, np.bool_)
+        whole[listed] = True
+        mask |= whole[rows]
     return mask
+
+
+def accepted_rows(table: NodeTable, term: NodeSelectorTerm) -> Sequence[int] | None:
+    """The rows that a term accepts, where it requires a label that few nodes have; None where all must be looked at."""
+    if term.faults:
+        return ()
+    for requirement in term.expressions:
+        if requirement.operator in _NEEDS_LABEL:
+            rows = table.narrow_rows(requirement.key)
+            if rows is not None:
+                return [row for row in rows if _accepts(term, table.nodes[row])]
+    return None
+
+
+def _accepts(term: NodeSelectorTerm, node: Node | None) -> bool:
+    return node is not None and term.matches(node.metadata.labels, node.metadata.name)
+
+
+def _is_one_of_values(term: NodeSelectorTerm) -> bool:
+    """Whether the term asks for nothing but a value of a label: many such are asked at once."""
+    return len(term.expressions) == 1 and not term.fields and term.expressions[0].operator is Operator.IN
 
 
 def matches_term(table: NodeTable, term: NodeSelectorTerm, rows: Rows) -> Mask:
@@ -68,7 +107,7 @@ class Labelled(Protocol):
 
     def label(self, key: str) -> npt.NDArray[np.int32]: ...
 
-    def label_values(self, key: str) -> LabelValues: ...
+    def label_values(self, key: str) -> LabelColumn: ...
 
 
 def matches_requirement(table: Labelled, requirement: Requirement, rows: Rows) -> Mask:
@@ -78,28 +117,29 @@ def matches_requirement(table: Labelled, requirement: Requirement, rows: Rows) -
     if operator in (Operator.EXISTS, Operator.ABSENT):
         present: Mask = column != ABSENT
         return present if operator is Operator.EXISTS else ~present
-    values = table.label_values(requirement.key)
     if operator in (Operator.IN, Operator.NOT_IN):
-        wanted = operator is Operator.IN
-        accepts = np.full(len(values), not wanted)
-        for value in requirement.values:
-            value_id = values.find(value)
-            if value_id != ABSENT:
-                accepts[value_id] = wanted
-        return accepts.take(column)
-    return _in_order(values, requirement).take(column)
+        return _with_values(table, requirement.key, requirement.values, operator is Operator.IN).take(column)
+    return _in_order(table.label_values(requirement.key), requirement).take(column)
 
 
-def _in_order(values: LabelValues, requirement: Requirement) -> Mask:
+def _with_values(table: Labelled, key: str, wanted: Iterable[str], is_wanted: bool) -> Mask:
+    """By value id: whether it is one of these, or is not."""
+    values = table.label_values(key)
+    accepts = np.full(len(values), not is_wanted)
+    for value in wanted:
+        value_id = values.find(value)
+        if value_id != ABSENT:
+            accepts[value_id] = is_wanted
+    return accepts
+
+
+def _in_order(values: LabelColumn, requirement: Requirement) -> Mask:
     """Which values, by id, are numbers on the right side of the requirement's."""
     limit = Requirement.number(requirement.values[0])
-    accepts = np.zeros(len(values), np.bool_)
     if limit is None:
-        return accepts
-    greater = requirement.operator is Operator.GREATER
-    for value_id in range(1, len(values)):
-        number = values.number(value_id)
-        accepts[value_id] = number is not None and (number > limit if greater else number < limit)
+        return np.zeros(len(values), np.bool_)
+    numbers, are_numbers = values.numbers
+    accepts: Mask = are_numbers & (numbers > limit if requirement.operator is Operator.GREATER else numbers < limit)
     return accepts
 
 
@@ -120,44 +160,12 @@ def _matches_field(table: NodeTable, requirement: Requirement, rows: Rows) -> Ma
 
 
 def tolerated_taint_sets(
-    table: NodeTable, tolerations: tuple[Toleration, ...], effects: tuple[str, ...] = REPELLING_EFFECTS
+    table: NodeTable,
+    tolerations: tuple[Toleration, ...],
+    effects: tuple[str, ...] = REPELLING_EFFECTS,
+    *,
+    comparison_operators: bool = False,
 ) -> Mask:
     """Whether all taints with one of the effects are tolerated: bool by taint-set id, to be read through
-    ``table.taint_set``. Do not change it."""
-    return _taint_answers(table.vocabulary.taints, tolerations, effects).up_to_date()
-
-
-class _TaintAnswers:
-    """The answers for one list of tolerations, worked out once a taint set."""
-
-    __slots__ = ("_answers", "_effects", "_sets", "_tolerations")
-
-    def __init__(
-        self, sets: Interner[tuple[TaintKey, ...]], tolerations: tuple[Toleration, ...], effects: tuple[str, ...]
-    ) -> None:
-        self._sets = sets
-        self._tolerations = tolerations
-        self._effects = effects
-        self._answers: Mask = np.ones(1, np.bool_)
-
-    def up_to_date(self) -> Mask:
-        known = len(self._answers)
-        if known < len(self._sets):
-            more = [self._accepts(taints or ()) for taints in self._sets.values[known:]]
-            self._answers = np.append(self._answers, more)
-        return self._answers
-
-    def _accepts(self, taints: tuple[TaintKey, ...]) -> bool:
-        return all(
-            tolerated(Taint(key=key, value=value, effect=effect), self._tolerations)
-            for key, value, effect in taints
-            if effect in self._effects
-        )
-
-
-@lru_cache(maxsize=512)
-def _taint_answers(
-    sets: Interner[tuple[TaintKey, ...]], tolerations: tuple[Toleration, ...], effects: tuple[str, ...]
-) -> _TaintAnswers:
-    # Interned sets are never forgotten or changed, so remembering answers by id is safe.
-    return _TaintAnswers(sets, tolerations, effects)
+    ``table.taint_set``. Do not change it. ``comparison_operators``: as of ``objects.taints.tolerates``."""
+    return table.vocabulary.taint_answers(tolerations, effects, comparison_operators)

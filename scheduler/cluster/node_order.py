@@ -25,12 +25,14 @@ def zone_key(labels: Mapping[str, str]) -> tuple[str, str]:
 class NodeOrder:
     """Rows in kube-scheduler's order, made anew only when a node comes, goes or moves to another zone."""
 
-    __slots__ = ("_rows", "_zone_of", "_zones")
+    __slots__ = ("_is_shared", "_rows", "_zone_of", "_zones")
 
     def __init__(self) -> None:
         self._zones: dict[tuple[str, str], dict[int, None]] = {}
         self._zone_of: dict[int, tuple[str, str]] = {}
         self._rows: npt.NDArray[np.int64] | None = None
+        self._is_shared = False
+        """A fork has, or had, the same dicts: they are copied before they change."""
 
     def __len__(self) -> int:
         return len(self._zone_of)
@@ -40,15 +42,17 @@ class NodeOrder:
         key = zone_key(labels)
         if self._zone_of.get(row) == key:
             return
+        self._own()
         self.drop(row)
         self._zones.setdefault(key, {})[row] = None
         self._zone_of[row] = key
         self._rows = None
 
     def drop(self, row: int) -> None:
-        key = self._zone_of.pop(row, None)
-        if key is None:
+        if row not in self._zone_of:
             return
+        self._own()
+        key = self._zone_of.pop(row)
         del self._zones[key][row]
         if not self._zones[key]:
             del self._zones[key]
@@ -65,9 +69,14 @@ class NodeOrder:
             self._rows.flags.writeable = False
         return self._rows
 
-    def copy(self) -> NodeOrder:
+    def fork(self) -> NodeOrder:
         other = NodeOrder()
-        other._zones = {key: dict(rows) for key, rows in self._zones.items()}
-        other._zone_of = dict(self._zone_of)
-        other._rows = self._rows
+        other._zones, other._zone_of, other._rows = self._zones, self._zone_of, self._rows
+        self._is_shared = other._is_shared = True
         return other
+
+    def _own(self) -> None:
+        if self._is_shared:
+            self._zones = {key: dict(rows) for key, rows in self._zones.items()}
+            self._zone_of = dict(self._zone_of)
+            self._is_shared = False

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, KeysView
 from typing import Protocol
 
+from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.errors import InvariantViolation
 
@@ -32,16 +33,17 @@ class Nominator:
     """Nominations by UID, in the order in which they were made.
 
     ``lookup`` guards against ghosts: a pod that was deleted, replaced by another of its name, or bound while it was
-    being tried must not be nominated, since nothing would ever take that back.
+    being tried must not be nominated, since nothing would ever take that back. None, of forks, where nothing comes from
+    the watch: every pod without a node may be nominated.
     """
 
     __slots__ = ("_by_node", "_changed_nodes", "_first_change", "_foreign", "_lookup", "_node_of", "_terms")
 
-    def __init__(self, lookup: PodLookup, terms: TermHolder | None = None) -> None:
+    def __init__(self, lookup: PodLookup | None, terms: TermHolder | None = None) -> None:
         self._lookup = lookup
         self._terms = terms
-        self._node_of: dict[str, str] = {}
-        self._by_node: dict[str, dict[str, PodInfo]] = {}
+        self._node_of: ForkableDict[str, str] = ForkableDict()
+        self._by_node: ForkableDict[str, dict[str, PodInfo]] = ForkableDict()
         self._foreign: set[str] = set()
         self._changed_nodes: list[str] = []
         self._first_change = 0
@@ -81,7 +83,7 @@ class Nominator:
         if node is None:
             return
         self._foreign.discard(uid)
-        pods = self._by_node[node]
+        pods = self._by_node.writable(node, dict)
         known = pods.pop(uid)
         if self._terms is not None:
             self._terms.release(known)
@@ -139,6 +141,16 @@ class Nominator:
         """How many pods are nominated."""
         return len(self._node_of)
 
+    def fork(self, terms: TermHolder) -> Nominator:
+        """The same nominations over a fork of the terms; neither side sees what the other does from now on."""
+        other = Nominator(None, terms)
+        other._node_of = self._node_of.fork()
+        other._by_node = self._by_node.fork()
+        other._foreign = set(self._foreign)
+        other._changed_nodes = self._changed_nodes[:]
+        other._first_change = self._first_change
+        return other
+
     def check(self) -> None:
         """Raise InvariantViolation unless both directions agree."""
         listed = {uid: node for node, pods in self._by_node.items() for uid in pods}
@@ -148,6 +160,8 @@ class Nominator:
             raise InvariantViolation("a foreign pod is marked as nominated but is not")
 
     def _is_pending(self, info: PodInfo) -> bool:
+        if self._lookup is None:
+            return not info.node_name
         known = self._lookup(info.key)
         return known is not None and known.uid == info.uid and not known.node_name
 
@@ -155,7 +169,10 @@ class Nominator:
         if self._terms is not None:
             self._terms.hold(info)
         self._node_of[info.uid] = node
-        self._by_node.setdefault(node, {})[info.uid] = info
+        if node in self._by_node:
+            self._by_node.writable(node, dict)[info.uid] = info
+        else:
+            self._by_node[node] = {info.uid: info}
         self._changed(node)
 
     def _changed(self, node: str) -> None:

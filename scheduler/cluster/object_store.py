@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from scheduler.cluster.forkable import ForkableDict
 from scheduler.objects.kinds import Kind
 
 
@@ -14,7 +15,7 @@ class ObjectStore:
     __slots__ = ("_objects", "_versions", "changes")
 
     def __init__(self) -> None:
-        self._objects: dict[Kind, dict[str, Any]] = {kind: {} for kind in Kind}
+        self._objects: dict[Kind, ForkableDict[str, Any]] = {kind: ForkableDict() for kind in Kind}
         self._versions: dict[Kind, int] = dict.fromkeys(Kind, 0)
         self.changes = 0
         """Grows with each change of any kind."""
@@ -43,3 +44,11 @@ class ObjectStore:
 
     def version(self, kind: Kind) -> int:
         return self._versions[kind]
+
+    def fork(self) -> ObjectStore:
+        """The same objects; neither side sees what the other puts or drops from now on."""
+        other = ObjectStore.__new__(ObjectStore)
+        other._objects = {kind: objects.fork() for kind, objects in self._objects.items()}
+        other._versions = dict(self._versions)
+        other.changes = self.changes
+        return other

@@ -13,6 +13,7 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.selector_index import ALL_NAMESPACES, Namespaces, SelectorIndex
@@ -24,6 +25,11 @@ from scheduler.objects.selectors import Selector
 Counts = npt.NDArray[np.int64]
 Query = tuple[Namespaces, Selector]
 _Labels = frozenset[tuple[str, str]]
+_GroupKey = tuple[str, _Labels]
+"""A namespace, and the labels of pods there."""
+
+_ANY_LABEL = ("", "")
+"""In the place of a label: every group of the namespace."""
 
 __all__ = ["ALL_NAMESPACES", "Counts", "Namespaces", "PodCounts"]
 
@@ -31,20 +37,19 @@ __all__ = ["ALL_NAMESPACES", "Counts", "Namespaces", "PodCounts"]
 class _Group:
     """The pods of one namespace that have the same labels."""
 
-    __slots__ = ("counters", "epoch", "labels", "namespace", "rows", "terminating")
+    __slots__ = ("counters", "labels", "namespace", "rows", "terminating")
 
-    def __init__(self, namespace: str, labels: Mapping[str, str], epoch: object) -> None:
+    def __init__(self, namespace: str, labels: Mapping[str, str]) -> None:
         self.namespace = namespace
         self.labels = labels
-        self.epoch = epoch
         self.rows: dict[int, int] = {}
         """Pods on each row, terminating ones included."""
         self.terminating: dict[int, int] = {}
         self.counters: tuple[int, ...] = ()
         """Ids of the counters that these labels match."""
 
-    def copied(self, epoch: object) -> _Group:
-        other = _Group(self.namespace, self.labels, epoch)
+    def copied(self) -> _Group:
+        other = _Group(self.namespace, self.labels)
         other.rows = dict(self.rows)
         other.terminating = dict(self.terminating)
         other.counters = self.counters
@@ -54,17 +59,16 @@ class _Group:
 class _Counter:
     """The answers for one query. Each is made when it is first asked for: most queries need only one of them."""
 
-    __slots__ = ("all", "epoch", "live", "query", "version")
+    __slots__ = ("all", "live", "query", "version")
 
-    def __init__(self, query: Query, version: int, epoch: object) -> None:
+    def __init__(self, query: Query, version: int) -> None:
         self.query = query
         self.version = version
-        self.epoch = epoch
         self.all: RowCounts | None = None
         self.live: RowCounts | None = None
 
-    def copied(self, epoch: object) -> _Counter:
-        other = _Counter(self.query, self.version, epoch)
+    def copied(self) -> _Counter:
+        other = _Counter(self.query, self.version)
         other.all = None if self.all is None else self.all.copy()
         other.live = None if self.live is None else self.live.copy()
         return other
@@ -73,19 +77,20 @@ class _Counter:
 class PodCounts:
     """``limit``: how many queries are kept; the one that was not asked for longest goes first.
 
-    An id is valid until its query is evicted, and never used again: intern again to be sure. Copies share what neither
-    side has changed since.
+    An id is valid until its query is evicted, and never used again: intern again to be sure. Forks share what neither
+    side has changed since; ids and versions of one never mean anything else in another.
     """
 
     def __init__(self, table: NodeTable, limit: int = 1024) -> None:
         self._table = table
         self._limit = limit
-        self._frozen_size: int | None = None
-        self._groups: dict[str, dict[_Labels, _Group]] = {}
-        self._labelled: dict[tuple[str, str, str], dict[_Labels, None]] | None = {}
-        """(namespace, label key, value) → the groups with that label; None in a copy, which looks through all."""
+        self._groups: ForkableDict[_GroupKey, _Group] = ForkableDict()
+        self._labelled: dict[tuple[str, str, str], dict[_Labels, None]] = {}
+        """(namespace, label key, value) → the groups with that label; with _ANY_LABEL, all of the namespace. Of a fork:
+        nothing, it asks ``_below`` and looks at the groups that differ."""
+        self._below: PodCounts | None = None
         self._ids: dict[Query, int] = {}
-        self._counters: dict[int, _Counter] = {}
+        self._counters: ForkableDict[int, _Counter] = ForkableDict()
         self._index = SelectorIndex()
         self._new_ids = count(1)
         self._clock = count(1)
@@ -93,8 +98,6 @@ class PodCounts:
         """Grows whenever the version of any query is another one; once a query was evicted, with every pod."""
         self.evictions = 0
         """How many ids mean nothing any more."""
-        self._epoch = object()
-        """The mark of what may be changed in place: what bears another mark is shared with a copy."""
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
@@ -112,11 +115,11 @@ class PodCounts:
 
         It may go on changing with the cluster: use it at once. Raises KeyError for an evicted id.
         """
-        return self.tally(query_id).array(self._size)
+        return self.tally(query_id).array(self._table.size)
 
     def live_counts(self, query_id: int) -> Counts:
         """The same without pods that are being deleted."""
-        return self.live_tally(query_id).array(self._size)
+        return self.live_tally(query_id).array(self._table.size)
 
     def tally(self, query_id: int) -> RowCounts:
         """The same as ``counts`` for who adds up by domain. Read it only."""
@@ -144,18 +147,12 @@ class PodCounts:
     # --- the tally ----------------------------------------------------------------------------------------------------
 
     def add(self, info: PodInfo, row: int) -> None:
-        labels = frozenset(info.labels.items())
-        groups = self._groups.get(info.namespace)
-        if groups is None:
-            groups = self._groups[info.namespace] = {}
-        group = groups.get(labels)
-        if group is None:
-            group = groups[labels] = self._new_group(info)
-            if self._labelled is not None:
-                for key, value in labels:
-                    self._labelled.setdefault((info.namespace, key, value), {})[labels] = None
-        elif group.epoch is not self._epoch:
-            group = groups[labels] = group.copied(self._epoch)
+        key = info.namespace, frozenset(info.labels.items())
+        if key in self._groups:
+            group = self._groups.writable(key, _Group.copied)
+        else:
+            group = self._groups[key] = self._new_group(info)
+            self._file(*key)
         group.rows[row] = group.rows.get(row, 0) + 1
         if info.is_terminating:
             group.terminating[row] = group.terminating.get(row, 0) + 1
@@ -163,22 +160,17 @@ class PodCounts:
 
     def remove(self, info: PodInfo, row: int) -> None:
         """Raises InvariantViolation if no such pod was added on the row."""
-        labels = frozenset(info.labels.items())
-        groups = self._groups.get(info.namespace, {})
-        group = groups.get(labels)
-        if group is None or row not in group.rows:
+        key = info.namespace, frozenset(info.labels.items())
+        if key not in self._groups or row not in self._groups[key].rows:
             raise InvariantViolation(f"pod {info.key} is taken from row {row}, where no pod of its labels is counted")
-        if group.epoch is not self._epoch:
-            group = groups[labels] = group.copied(self._epoch)
+        group = self._groups.writable(key, _Group.copied)
         _decrease(group.rows, row)
         if info.is_terminating:
             _decrease(group.terminating, row)
         self._change(group, row, -1, info.is_terminating)
         if not group.rows:
-            del groups[labels]
-            self._unlabel(info.namespace, labels)
-            if not groups:
-                del self._groups[info.namespace]
+            del self._groups[key]
+            self._unfile(*key)
 
     def replace(self, known: PodInfo, info: PodInfo, row: int) -> None:
         """Another version of a pod on its row. Most changes are of the status and leave the versions alone."""
@@ -187,22 +179,19 @@ class PodCounts:
         self.remove(known, row)
         self.add(info, row)
 
-    def copy(self) -> PodCounts:
-        """To be kept, and asked, while this one goes on changing."""
-        other = PodCounts(self._table, self._limit)
-        other._frozen_size = self._size
-        other._groups = {namespace: dict(groups) for namespace, groups in self._groups.items()}
-        other._labelled = None
+    def fork(self, table: NodeTable) -> PodCounts:
+        """The same over a fork of the table; neither side sees what the other does from now on."""
+        other = PodCounts(table, self._limit)
+        other._groups = self._groups.fork()
+        other._below = self
         other._ids = dict(self._ids)
-        other._counters = dict(self._counters)
-        other._index = self._index.copy()
+        other._counters = self._counters.fork()
+        other._index = self._index.fork()
         # Shared, so that an id or a version never means one thing here and another there.
         other._new_ids = self._new_ids
         other._clock = self._clock
         other.changes = self.changes
         other.evictions = self.evictions
-        # All that exists is shared from now on: neither side may go on with its mark.
-        self._epoch = object()
         return other
 
     def check(self) -> None:
@@ -211,8 +200,7 @@ class PodCounts:
         for row, pods in enumerate(self._table.pods):
             for info in pods.values():
                 recount.add(info, row)
-        found = {(group.namespace, labels): group for labels, group in self._all_groups()}
-        expected = {(group.namespace, labels): group for labels, group in recount._all_groups()}
+        found, expected = dict(self._groups.items()), dict(recount._groups.items())
         if found.keys() != expected.keys():
             raise InvariantViolation("the groups of pods differ from a recount")
         for key, group in found.items():
@@ -228,29 +216,19 @@ class PodCounts:
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
-    @property
-    def _size(self) -> int:
-        return self._table.size if self._frozen_size is None else self._frozen_size
-
     def _change(self, group: _Group, row: int, sign: int, terminating: bool) -> None:
         if group.counters or self.evictions:
             self.changes += 1
         for query_id in group.counters:
-            counter = self._writable(query_id)
+            counter = self._counters.writable(query_id, _Counter.copied)
             counter.version = next(self._clock)
             if counter.all is not None:
                 counter.all.add(row, sign)
             if counter.live is not None and not terminating:
                 counter.live.add(row, sign)
 
-    def _writable(self, query_id: int) -> _Counter:
-        counter = self._counters[query_id]
-        if counter.epoch is not self._epoch:
-            counter = self._counters[query_id] = counter.copied(self._epoch)
-        return counter
-
     def _new_group(self, info: PodInfo) -> _Group:
-        group = _Group(info.namespace, info.labels, self._epoch)
+        group = _Group(info.namespace, info.labels)
         counters = self._counters
         group.counters = tuple(
             [
@@ -265,10 +243,10 @@ class PodCounts:
         while len(self._counters) >= self._limit:
             self._evict(next(iter(self._ids)))
         query_id = next(self._new_ids)
-        self._counters[query_id] = _Counter(query, next(self._clock), self._epoch)
+        self._counters[query_id] = _Counter(query, next(self._clock))
         self._index.put(query_id, *query)
-        for groups, labels in self._matching_groups(query):
-            group = self._own(groups, labels)
+        for key in self._matching_groups(query):
+            group = self._groups.writable(key, _Group.copied)
             group.counters = (*group.counters, query_id)
         return query_id
 
@@ -277,67 +255,70 @@ class PodCounts:
         self.evictions += 1
         self.changes += 1
         self._index.drop(query_id)
-        for groups, labels in self._matching_groups(query):
-            group = self._own(groups, labels)
+        for key in self._matching_groups(query):
+            group = self._groups.writable(key, _Group.copied)
             group.counters = tuple([other for other in group.counters if other != query_id])
         del self._counters[query_id]
 
-    def _own(self, groups: dict[_Labels, _Group], labels: _Labels) -> _Group:
-        group = groups[labels]
-        if group.epoch is not self._epoch:
-            group = groups[labels] = group.copied(self._epoch)
-        return group
-
-    def _matching_groups(self, query: Query) -> Iterator[tuple[dict[_Labels, _Group], _Labels]]:
+    def _matching_groups(self, query: Query) -> Iterator[_GroupKey]:
         namespaces, selector = query
         if selector.selects_nothing:
             return
-        areas = list(self._groups) if namespaces is None else sorted(namespaces)
-        for namespace in areas:
-            groups = self._groups.get(namespace, {})
-            for labels in [
-                labels
-                for labels in self._candidates(namespace, groups, selector)
-                if selector.matches(groups[labels].labels)
-            ]:
-                yield groups, labels
+        for key in self._candidates(namespaces, selector):
+            group = self._groups.get(key)
+            if group is not None and selector.matches(group.labels):
+                yield key
 
-    def _candidates(self, namespace: str, groups: dict[_Labels, _Group], selector: Selector) -> Iterable[_Labels]:
-        """Groups worth comparing with the selector, each once: those with the rarest label that it requires."""
-        best: Iterable[_Labels] = groups
-        least = len(groups)
+    def _candidates(self, namespaces: Namespaces, selector: Selector) -> list[_GroupKey]:
+        """Groups worth comparing with the selector, each once, some perhaps gone: all that match are among them."""
+        if self._below is not None:
+            touched = [key for key in self._groups.touched() if namespaces is None or key[0] in namespaces]
+            known = set(touched)
+            return [key for key in self._below._candidates(namespaces, selector) if key not in known] + touched
+        if namespaces is None:
+            return list(self._groups)
+        return [
+            (namespace, labels)
+            for namespace in sorted(namespaces)
+            for labels in self._candidates_in(namespace, selector)
+        ]
+
+    def _candidates_in(self, namespace: str, selector: Selector) -> Iterable[_Labels]:
+        """Those with the rarest label that the selector requires."""
         labelled = self._labelled
-        for requirement in selector.requirements if labelled is not None else ():
+        best: Iterable[_Labels] = labelled.get((namespace, *_ANY_LABEL), {})
+        least = len(labelled.get((namespace, *_ANY_LABEL), {}))
+        for requirement in selector.requirements:
             if requirement.operator is Operator.IN:
-                found = [(labelled or {}).get((namespace, requirement.key, value), {}) for value in requirement.values]
+                found = [labelled.get((namespace, requirement.key, value), {}) for value in requirement.values]
                 size = sum(map(len, found))
                 if size < least:
                     best, least = [labels for part in found for labels in part], size
         return best
 
-    def _unlabel(self, namespace: str, labels: _Labels) -> None:
-        if self._labelled is None:
-            return
-        for key, value in labels:
-            place = self._labelled[namespace, key, value]
-            del place[labels]
-            if not place:
-                del self._labelled[namespace, key, value]
+    def _file(self, namespace: str, labels: _Labels) -> None:
+        if self._below is None:
+            for key, value in (_ANY_LABEL, *labels):
+                self._labelled.setdefault((namespace, key, value), {})[labels] = None
+
+    def _unfile(self, namespace: str, labels: _Labels) -> None:
+        if self._below is None:
+            for key, value in (_ANY_LABEL, *labels):
+                place = self._labelled[namespace, key, value]
+                del place[labels]
+                if not place:
+                    del self._labelled[namespace, key, value]
 
     def _recount(self, query_id: int, *, live_only: bool) -> RowCounts:
         total = RowCounts()
-        for groups, labels in self._matching_groups(self._counters[query_id].query):
-            group = groups[labels]
+        for key in self._matching_groups(self._counters[query_id].query):
+            group = self._groups[key]
             for row, pods in group.rows.items():
                 total.add(row, pods)
             if live_only:
                 for row, pods in group.terminating.items():
                     total.add(row, -pods)
         return total
-
-    def _all_groups(self) -> Iterator[tuple[_Labels, _Group]]:
-        for groups in self._groups.values():
-            yield from groups.items()
 
 
 def _decrease(counts: dict[int, int], row: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from scheduler.objects.node_selectors import RequiredNodeAffinity, required_node_affinity
 from scheduler.objects.pod import Pod
 from scheduler.objects.ports import HostPort, host_ports
 from scheduler.objects.resources import (
@@ -40,6 +41,7 @@ class PodInfo:
         "_non_zero",
         "_ports",
         "_requests",
+        "_required_node_affinity",
         "_score_requests",
         "affinity_terms",
         "key",
@@ -64,6 +66,7 @@ class PodInfo:
         self.priority: int = pod.priority
         self.node_name: str = pod.spec.node_name if node_name is None else node_name
         self._requests: ResourceVector | None = None
+        self._required_node_affinity: RequiredNodeAffinity | None = None
         self._score_requests: ResourceVector | None = None
         self._charged: ResourceVector | None = None
         self._non_zero: tuple[int, int] | None = None
@@ -117,6 +120,7 @@ class PodInfo:
         other.node_name = self.node_name
         other.affinity_terms = self.affinity_terms
         other._requests = self._requests
+        other._required_node_affinity = self._required_node_affinity
         other._score_requests = self._score_requests
         other._charged = self._charged
         other._non_zero = self._non_zero
@@ -130,6 +134,13 @@ class PodInfo:
         if self._requests is None:
             self._requests = requests_of(self.pod)
         return self._requests
+
+    @property
+    def required_node_affinity(self) -> RequiredNodeAffinity:
+        """Its node selector and required node affinity."""
+        if self._required_node_affinity is None:
+            self._required_node_affinity = required_node_affinity(self.pod)
+        return self._required_node_affinity
 
     @property
     def score_requests(self) -> ResourceVector:

@@ -17,13 +17,15 @@ class RowCounts:
         self._sparse: dict[int, int] = {}
         self._dense: npt.NDArray[np.int64] | None = None
 
-    def add(self, row: int, amount: int) -> None:
+    def add(self, row: int, amount: int) -> int:
+        """Returns what the row has now."""
         dense = self._dense
         if dense is not None:
             if row >= len(dense):
                 dense = self._dense = _grown(dense, row + 1)
-            dense[row] += amount
-            return
+            total = dense.item(row) + amount
+            dense[row] = total
+            return total
         sparse = self._sparse
         total = sparse.get(row, 0) + amount
         if total:
@@ -36,6 +38,36 @@ class RowCounts:
                 dense[key] = value
             self._dense = dense
             self._sparse = {}
+        return total
+
+    def at(self, row: int) -> int:
+        dense = self._dense
+        if dense is None:
+            return self._sparse.get(row, 0)
+        return dense.item(row) if row < len(dense) else 0
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether no row has anything."""
+        return not self._sparse if self._dense is None else not self._dense.any()
+
+    @property
+    def is_dense(self) -> bool:
+        return self._dense is not None
+
+    def make_dense(self, size: int) -> int:
+        """Keep an array for at least ``size`` rows, however few have a number. Returns its bytes."""
+        if self._dense is None:
+            dense = np.zeros(1 << max(size - 1, max(self._sparse, default=0), 1).bit_length(), np.int64)
+            for row, number in self._sparse.items():
+                dense[row] = number
+            self._dense, self._sparse = dense, {}
+        return self._dense.nbytes
+
+    def make_sparse(self) -> None:
+        """Give the array back if few rows have a number."""
+        if self._dense is not None and np.count_nonzero(self._dense) <= _MOST_SPARSE:
+            self._sparse, self._dense = self.items(), None
 
     def by_value(
         self,

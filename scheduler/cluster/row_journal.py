@@ -108,5 +108,12 @@ class RowJournal:
         many = np.frombuffer(entries[start:], np.int64)
         return RowChanges(int(np.bitwise_or.reduce(many)) & _ALL_FLAGS, {}, many >> _FLAGS)
 
+    def fork(self) -> RowJournal:
+        """The same entries; readers of this one may go on reading from the fork where they stopped here."""
+        other = RowJournal(self.limit)
+        other._entries = self._entries[:]
+        other._first = self._first
+        return other
+
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return ((entry >> _FLAGS, entry & _ALL_FLAGS) for entry in self._entries)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from scheduler.cluster.forkable import ForkableDict
 from scheduler.errors import InvariantViolation
 from scheduler.objects.requirements import Operator
 from scheduler.objects.selectors import Selector
@@ -26,8 +27,8 @@ class SelectorIndex:
     __slots__ = ("_filed", "_places")
 
     def __init__(self) -> None:
-        self._places: dict[_Place, dict[int, None]] = {}
-        self._filed: dict[int, tuple[_Place, ...]] = {}
+        self._places: ForkableDict[_Place, dict[int, None]] = ForkableDict()
+        self._filed: ForkableDict[int, tuple[_Place, ...]] = ForkableDict()
         """Where each id is."""
 
     def put(self, entry: int, namespaces: Namespaces, selector: Selector) -> None:
@@ -36,13 +37,16 @@ class SelectorIndex:
             raise InvariantViolation(f"selector {entry} is filed already")
         places = self._emptiest_places(namespaces, selector)
         for place in places:
-            self._places.setdefault(place, {})[entry] = None
+            if place in self._places:
+                self._places.writable(place, dict)[entry] = None
+            else:
+                self._places[place] = {entry: None}
         self._filed[entry] = places
 
     def drop(self, entry: int) -> None:
         """Raises KeyError if the id is not there."""
         for place in self._filed.pop(entry):
-            entries = self._places[place]
+            entries = self._places.writable(place, dict)
             del entries[entry]
             if not entries:
                 del self._places[place]
@@ -61,10 +65,10 @@ class SelectorIndex:
                 if entries:
                     yield from entries
 
-    def copy(self) -> SelectorIndex:
+    def fork(self) -> SelectorIndex:
         other = SelectorIndex()
-        other._places = {place: dict(entries) for place, entries in self._places.items()}
-        other._filed = dict(self._filed)
+        other._places = self._places.fork()
+        other._filed = self._filed.fork()
         return other
 
     def _emptiest_places(self, namespaces: Namespaces, selector: Selector) -> tuple[_Place, ...]:

@@ -7,23 +7,27 @@ seen before their node, or left behind by it): then ``exists`` is False and nobo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.interning import ABSENT, Interner, LabelValues
+from scheduler.cluster.amounts import Amounts
+from scheduler.cluster.forkable import ForkableDict
+from scheduler.cluster.interning import ABSENT
+from scheduler.cluster.label_columns import LabelColumn, LabelColumns
 from scheduler.cluster.node_order import NodeOrder
+from scheduler.cluster.offer import Offer
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.rows_by_key import RowsByKey
+from scheduler.cluster.vocabulary import TableVocabulary
+from scheduler.errors import InvariantViolation
 from scheduler.objects.node import Node
 from scheduler.objects.ports import HostPort, PortKey, key_of
-from scheduler.objects.resources import allocatable_of
+from scheduler.objects.resources import ResourceVector, allocatable_of
 
 Int64Column = npt.NDArray[np.int64]
 Int32Column = npt.NDArray[np.int32]
-
-TaintKey = tuple[str, str, str]
-"""(key, value, effect): what a toleration looks at."""
 
 _INT64_COLUMNS = (
     "allocatable_cpu",  # milli-CPU
@@ -37,30 +41,6 @@ _INT64_COLUMNS = (
     "non_zero_memory",
     "pod_count",
 )
-
-
-class TableVocabulary:
-    """The ids that rows speak in; shared by a table and all that is copied from it."""
-
-    __slots__ = ("features", "labels", "taints")
-
-    def __init__(self) -> None:
-        self.taints: Interner[tuple[TaintKey, ...]] = Interner()
-        self.features: Interner[frozenset[str]] = Interner()
-        self.labels: dict[str, LabelValues] = {}
-
-
-class Offer:
-    """What dividing by the allocatable amounts of a resource needs to know of them."""
-
-    __slots__ = ("divisor", "is_everywhere", "largest", "node_version")
-
-    def __init__(self, allocatable: Int64Column, node_version: int) -> None:
-        self.node_version = node_version
-        self.divisor = np.maximum(allocatable, 1).astype(np.float64)
-        """One a row; 1 where a node offers nothing."""
-        self.is_everywhere = bool(allocatable.all())
-        self.largest = int(allocatable.max(initial=0))
 
 
 class NodeTable:
@@ -82,7 +62,7 @@ class NodeTable:
         self.ports: list[dict[HostPort, None] | None] = []
         self.rows_by_port: RowsByKey[PortKey] = RowsByKey()
         """By port, whatever the address, the pods that have it: where ``ports`` is worth a look."""
-        self._row_of: dict[str, int] = {}
+        self._row_of: ForkableDict[str, int] = ForkableDict()
         self._free: list[int] = []
         self._capacity = capacity
         self._arrays: dict[str, Int64Column] = {name: np.zeros(capacity, np.int64) for name in _INT64_COLUMNS}
@@ -90,12 +70,15 @@ class NodeTable:
         self._unschedulable: npt.NDArray[np.bool_] = np.zeros(capacity, np.bool_)
         self._taint_set: Int32Column = np.zeros(capacity, np.int32)
         self._feature_set: Int32Column = np.zeros(capacity, np.int32)
-        self._label_columns: dict[str, Int32Column] = {}
-        self._allocatable_scalars: dict[str, Int64Column] = {}
-        self._requested_scalars: dict[str, Int64Column] = {}
+        self._labels = LabelColumns()
+        self._allocatable = Amounts()
+        self._requested = Amounts()
         self._offers: dict[str, Offer] = {}
-        self._unique_labels: dict[str, tuple[int, bool]] = {}
-        """Label key → for which ``node_version``, and whether it is unique."""
+        self._forks: list[ref[NodeTable]] = []
+        self._parent: NodeTable | None = None
+        """Of a fork; it must live as long, since it shares what neither has changed."""
+        self._private_rows: set[int] | None = None
+        """Rows whose pods and ports no other side holds; None: all of them, since no fork lives."""
         self._cut()
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -120,14 +103,40 @@ class NodeTable:
         row = self._row_of.get(name)
         return row if row is not None and self._exists[row] else None
 
-    def allocatable_scalar(self, name: str) -> Int64Column:
-        """Allocatable amount of an extended or other scalar resource; 0 where the node has none."""
-        column = self._allocatable_scalars.get(name)
-        return self._zeros if column is None else column[: self.size]
+    def allocatable(self, resource: str) -> Int64Column:
+        """What the nodes offer of a resource, by its name: milli-CPU, bytes, pods, or units of any other; 0 where a
+        node has none."""
+        match resource:
+            case "cpu":
+                return self.allocatable_cpu
+            case "memory":
+                return self.allocatable_memory
+            case "ephemeral-storage":
+                return self.allocatable_storage
+            case "pods":
+                return self.allocatable_pods
+            case _:
+                return self._allocatable.column(resource, self.size)
 
-    def requested_scalar(self, name: str) -> Int64Column:
-        column = self._requested_scalars.get(name)
-        return self._zeros if column is None else column[: self.size]
+    def requested(self, resource: str) -> Int64Column:
+        """What the pods on the rows take of a resource, in the same units; of pods, how many they are."""
+        match resource:
+            case "cpu":
+                return self.requested_cpu
+            case "memory":
+                return self.requested_memory
+            case "ephemeral-storage":
+                return self.requested_storage
+            case "pods":
+                return self.pod_count
+            case _:
+                return self._requested.column(resource, self.size)
+
+    def is_nowhere(self, resource: str) -> bool:
+        """Whether no node offers any of a resource, and no pod takes any."""
+        if resource in ("cpu", "memory", "ephemeral-storage", "pods"):
+            return False
+        return resource not in self._allocatable and resource not in self._requested
 
     def offer(self, resource: str, allocatable: Int64Column) -> Offer:
         """What is worked out about the column of a resource, as long as no node changes."""
@@ -137,34 +146,21 @@ class NodeTable:
         return offer
 
     def label(self, key: str) -> Int32Column:
-        """Ids of the nodes' values of a label key (``label_values(key)``), ABSENT where a node lacks it.
+        """Ids of the nodes' values of a label key (``label_values(key)``), ABSENT where a node lacks it. They hold
+        until a node changes (``node_version``)."""
+        return self._labels.column(key, self._capacity).ids[: self.size]
 
-        The column is made when a key is first asked for and kept up to date from then on.
-        """
-        column = self._label_columns.get(key)
-        if column is None:
-            column = np.zeros(self._capacity, np.int32)
-            values = self.vocabulary.labels.setdefault(key, LabelValues())
-            for row, node in enumerate(self.nodes):
-                if node is not None:
-                    value = node.metadata.labels.get(key)
-                    column[row] = ABSENT if value is None else values.intern(value)
-            self._label_columns[key] = column
-        return column[: self.size]
+    def label_values(self, key: str) -> LabelColumn:
+        """The values of a key by id: those that a node here has, and no others."""
+        return self._labels.column(key, self._capacity)
 
-    def label_values(self, key: str) -> LabelValues:
-        """The vocabulary of a key's column: every value that a node here has is in it."""
-        self.label(key)
-        return self.vocabulary.labels[key]
+    def narrow_rows(self, key: str) -> tuple[int, ...] | None:
+        """The rows whose nodes have a label key, ascending, where these are few; None where they may be many."""
+        return self._labels.narrow_rows(key)
 
     def has_unique_labels(self, key: str) -> bool:
         """Whether no two nodes share a value of a label key."""
-        known = self._unique_labels.get(key)
-        if known is None or known[0] != self.node_version:
-            ids = self.label(key)
-            most = np.bincount(ids, minlength=1)[1:].max(initial=0)
-            known = self._unique_labels[key] = self.node_version, bool(most <= 1)
-        return known[1]
+        return self._labels.column(key, self._capacity).is_unique
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 
@@ -177,10 +173,11 @@ class NodeTable:
         if not self._exists[row]:
             self._exists[row] = True
             self.node_count += 1
-        self.nodes[row] = node
         self.node_version += 1
         self.order.put(row, node.metadata.labels)
         self._set_node_columns(row, node)
+        self.nodes[row] = node
+        self._give_back_ids()
         return row
 
     def refresh_node(self, node: Node) -> int:
@@ -197,9 +194,9 @@ class NodeTable:
         self._exists[row] = False
         self.node_count -= 1
         self.node_version += 1
-        self.nodes[row] = None
         self.order.drop(row)
         self._clear_node_columns(row)
+        self.nodes[row] = None
         self._release(row)
         return row
 
@@ -211,6 +208,8 @@ class NodeTable:
         row = self._row_of.get(node_name)
         if row is None:
             row = self._new_row(node_name)
+        if self._private_rows is not None:
+            self._own_row(row)
         self.pods[row][info.uid] = info
         self._charge(row, info, 1)
         if info.ports:
@@ -224,6 +223,8 @@ class NodeTable:
 
     def remove_pod(self, row: int, uid: str) -> PodInfo:
         """Take a pod off its row. Raises KeyError if it is not there."""
+        if self._private_rows is not None:
+            self._own_row(row)
         info = self.pods[row].pop(uid)
         self._charge(row, info, -1)
         for port in info.ports:
@@ -238,6 +239,8 @@ class NodeTable:
 
     def replace_pod(self, row: int, info: PodInfo) -> None:
         """Another version of a pod on its row that takes exactly as much of it."""
+        if self._private_rows is not None:
+            self._own_row(row)
         self.pods[row][info.uid] = info
 
     def _charge(self, row: int, info: PodInfo, sign: int) -> None:
@@ -253,9 +256,9 @@ class NodeTable:
         arrays["pod_count"][row] += sign
         if charged.scalars:
             for name, amount in charged.scalars.items():
-                self._scalar(self._requested_scalars, name)[row] += sign * amount
+                self._requested.add(name, row, sign * amount)
 
-    # --- copies -------------------------------------------------------------------------------------------------------
+    # --- parts and forks ----------------------------------------------------------------------------------------------
 
     def take(self, rows: Sequence[int]) -> NodeTable:
         """A table of these rows (then rows 0, 1, ...) that may be changed without touching this one."""
@@ -276,37 +279,65 @@ class NodeTable:
                 for port in [port for info in self.pods[row].values() for port in info.ports]:
                     other.rows_by_port.add(key_of(port), place)
             other._row_of[name] = place
-        other._take_arrays(self, np.array(rows, dtype=np.int64))
+        other._take_columns(self, np.array(rows, dtype=np.int64))
+        other._labels = self._labels.taken(rows)
+        other._allocatable = self._allocatable.taken(rows)
+        other._requested = self._requested.taken(rows)
+        other._cut()
         return other
 
-    def copy(self) -> NodeTable:
-        """The whole table, to be kept while this one goes on changing."""
+    def fork(self) -> NodeTable:
+        """The whole table; neither side sees what the other does from now on. Columns are copied, the pods of a row
+        when either side changes them."""
         other = NodeTable(self.vocabulary, capacity=self._capacity)
+        other._parent = self
         other.size = self.size
         other.node_count = self.node_count
         other.node_version = self.node_version
         other.names_version = self.names_version
-        other.order = self.order.copy()
-        other.names = list(self.names)
-        other.nodes = list(self.nodes)
-        other.pods = [dict(pods) for pods in self.pods]
-        other.ports = [dict(used) if used is not None else None for used in self.ports]
-        other.rows_by_port = self.rows_by_port.copy()
-        other._row_of = dict(self._row_of)
-        other._free = list(self._free)
-        other._take_arrays(self, slice(None))
+        other.order = self.order.fork()
+        other.names = self.names[:]
+        other.nodes = self.nodes[:]
+        other.pods = self.pods[:]
+        other.ports = self.ports[:]
+        other.rows_by_port = self.rows_by_port.fork()
+        other._row_of = self._row_of.fork()
+        other._free = self._free[:]
+        other._offers = dict(self._offers)
+        other._take_columns(self, slice(None))
+        other._labels = self._labels.fork()
+        other._allocatable = self._allocatable.fork()
+        other._requested = self._requested.fork()
+        other._cut()
+        self._forks.append(ref(other, self._forget_fork))
+        self._private_rows, other._private_rows = set(), set()
         return other
 
-    def _take_arrays(self, source: NodeTable, piece: slice | Int64Column) -> None:
+    def _forget_fork(self, gone: ref[NodeTable]) -> None:
+        self._forks.remove(gone)
+        if not self._forks and self._parent is None:
+            self._private_rows = None
+
+    def _own_row(self, row: int) -> None:
+        """The pods and ports of a row are about to change, and perhaps a fork or a parent has the same."""
+        assert self._private_rows is not None
+        if row not in self._private_rows:
+            self._private_rows.add(row)
+            self.pods[row] = dict(self.pods[row])
+            used = self.ports[row]
+            self.ports[row] = None if used is None else dict(used)
+
+    def _take_columns(self, source: NodeTable, piece: slice | Int64Column) -> None:
         self._arrays = {name: array[piece].copy() for name, array in source._arrays.items()}
         self._exists = source._exists[piece].copy()
         self._unschedulable = source._unschedulable[piece].copy()
         self._taint_set = source._taint_set[piece].copy()
         self._feature_set = source._feature_set[piece].copy()
-        self._label_columns = {key: column[piece].copy() for key, column in source._label_columns.items()}
-        self._allocatable_scalars = {name: column[piece].copy() for name, column in source._allocatable_scalars.items()}
-        self._requested_scalars = {name: column[piece].copy() for name, column in source._requested_scalars.items()}
-        self._cut()
+
+    def check(self) -> None:
+        """Raise InvariantViolation unless the columns of labels are what the nodes say."""
+        if not self._labels.check([None if node is None else node.metadata.labels for node in self.nodes]):
+            raise InvariantViolation("columns of labels differ from the nodes' labels")
 
     # --- rows and capacity --------------------------------------------------------------------------------------------
 
@@ -346,9 +377,8 @@ class NodeTable:
             grown[: len(array)] = array
             return grown
 
-        for columns in (self._arrays, self._label_columns, self._allocatable_scalars, self._requested_scalars):
-            for name in columns:
-                columns[name] = longer(columns[name])  # type: ignore[assignment]
+        for name, array in self._arrays.items():
+            self._arrays[name] = longer(array)  # type: ignore[assignment]
         for attribute in ("_exists", "_unschedulable", "_taint_set", "_feature_set"):
             setattr(self, attribute, longer(getattr(self, attribute)))
 
@@ -361,14 +391,24 @@ class NodeTable:
         self.unschedulable = self._unschedulable[:size]
         self.taint_set = self._taint_set[:size]
         self.feature_set = self._feature_set[:size]
-        self._zeros: Int64Column = np.zeros(size, np.int64)
-        self._zeros.flags.writeable = False
 
-    def _scalar(self, columns: dict[str, Int64Column], name: str) -> Int64Column:
-        column = columns.get(name)
-        if column is None:
-            column = columns[name] = np.zeros(self._capacity, np.int64)
-        return column
+    def _give_back_ids(self) -> None:
+        """Go over to another vocabulary where most of this one's values are of nodes that are gone."""
+        if self._private_rows is not None:
+            return
+        taints = self.vocabulary.taints.compacted(self._taint_set)
+        features = self.vocabulary.features.compacted(self._feature_set)
+        if taints is None and features is None:
+            return
+        if taints is not None:
+            self._taint_set = taints[1]
+        if features is not None:
+            self._feature_set = features[1]
+        self.vocabulary = TableVocabulary(
+            self.vocabulary.taints if taints is None else taints[0],
+            self.vocabulary.features if features is None else features[0],
+        )
+        self._cut()
 
     # --- columns of a Node object -------------------------------------------------------------------------------------
 
@@ -379,27 +419,26 @@ class NodeTable:
         arrays["allocatable_memory"][row] = offered.memory
         arrays["allocatable_storage"][row] = offered.ephemeral_storage
         arrays["allocatable_pods"][row] = offered.pods
-        for column in self._allocatable_scalars.values():
-            column[row] = 0
-        for name, amount in offered.scalars.items():
-            self._scalar(self._allocatable_scalars, name)[row] = amount
+        self._put_scalars(row, self.nodes[row], offered)
         self._unschedulable[row] = node.spec.unschedulable
         taints = tuple((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
         self._taint_set[row] = self.vocabulary.taints.intern(taints) if taints else ABSENT
         features = frozenset(node.status.declared_features)
         self._feature_set[row] = self.vocabulary.features.intern(features) if features else ABSENT
-        labels = node.metadata.labels
-        for key, ids in self._label_columns.items():
-            value = labels.get(key)
-            ids[row] = ABSENT if value is None else self.vocabulary.labels[key].intern(value)
+        self._labels.put(row, node.metadata.labels)
+
+    def _put_scalars(self, row: int, old: Node | None, offered: ResourceVector) -> None:
+        for name in allocatable_of(old).scalars if old is not None else ():
+            if name not in offered.scalars:
+                self._allocatable.put(name, row, 0)
+        for name, amount in offered.scalars.items():
+            self._allocatable.put(name, row, amount)
 
     def _clear_node_columns(self, row: int) -> None:
+        self._put_scalars(row, self.nodes[row], ResourceVector())
         for name in ("allocatable_cpu", "allocatable_memory", "allocatable_storage", "allocatable_pods"):
             self._arrays[name][row] = 0
-        for column in self._allocatable_scalars.values():
-            column[row] = 0
         self._unschedulable[row] = False
         self._taint_set[row] = ABSENT
         self._feature_set[row] = ABSENT
-        for ids in self._label_columns.values():
-            ids[row] = ABSENT
+        self._labels.drop(row)

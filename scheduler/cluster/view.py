@@ -1,4 +1,4 @@
-"""What a cycle sees of the cluster: live, frozen (a copy), or one row changed (a what-if)."""
+"""What a cycle sees of the cluster: all of it, live or of a fork, or some rows to try things on."""
 
 from __future__ import annotations
 
@@ -21,12 +21,21 @@ from scheduler.objects.kinds import Kind
 class View:
     """Everything a plugin may look at. Plugins only read it.
 
-    ``table`` is the live one in a normal cycle. A one-row view (``one_row``) has a table of its own with that node as
-    row 0, which preemption and nominated pods change freely; counters, terms and objects stay those of the cluster,
-    since what a plugin counted is in its State.
+    ``table`` is that of the cache in a normal cycle. Other views have a table of their own over the same counters,
+    terms and objects, since what a plugin counted is in its State: a one-row view (``one_row``) has that node as row 0,
+    which preemption and nominated pods change freely.
     """
 
-    __slots__ = ("affinity_terms", "images", "live_rows", "node_count", "objects", "pod_counts", "table", "volumes")
+    __slots__ = (
+        "affinity_terms",
+        "images",
+        "live_rows",
+        "node_count",
+        "objects",
+        "pod_counts",
+        "table",
+        "volumes",
+    )
 
     def __init__(
         self,
@@ -36,19 +45,25 @@ class View:
         pod_counts: PodCounts,
         affinity_terms: AffinityTerms,
         volumes: Volumes,
-        node_count: int | None = None,
-        live_rows: npt.NDArray[np.int64] | None = None,
     ) -> None:
+        """Only the cluster cache makes one; others are made from it by ``over``."""
         self.table = table
         self.objects = objects
         self.images = images
         self.pod_counts = pod_counts
         self.affinity_terms = affinity_terms
         self.volumes = volumes
-        self.node_count = node_count
+        self.node_count: int | None = None
         """Nodes of the whole cluster, where the table is only a part of it."""
-        self.live_rows = live_rows
+        self.live_rows: npt.NDArray[np.int64] | None = None
         """Where the table is a private copy: the rows that it is a copy of, in the table that counters are kept for."""
+
+    def over(self, table: NodeTable, live_rows: npt.NDArray[np.int64]) -> View:
+        """The same cluster with another table of some of its rows, which are ``live_rows`` where counters are kept."""
+        other = View(table, self.objects, self.images, self.pod_counts, self.affinity_terms, self.volumes)
+        other.node_count = self.total_nodes
+        other.live_rows = live_rows
+        return other
 
     @property
     def rows(self) -> slice:
@@ -91,31 +106,10 @@ class View:
     def take(self, rows: Sequence[int]) -> View:
         """A view whose table is a private copy of these rows (as rows 0, 1, ...)."""
         taken = np.array(rows, np.int64)
-        return View(
-            self.table.take(rows),
-            self.objects,
-            self.images,
-            self.pod_counts,
-            self.affinity_terms,
-            self.volumes,
-            self.total_nodes,
-            taken if self.live_rows is None else self.live_rows[taken],
-        )
+        return self.over(self.table.take(rows), taken if self.live_rows is None else self.live_rows[taken])
 
     def one_row(self, row: int) -> View:
         return self.take((row,))
-
-    def frozen(self) -> View:
-        """A copy that stays as it is while the live state goes on: for cycles that wait for an extender."""
-        table = self.table.copy()
-        return View(
-            table,
-            self.objects,
-            self.images.copy(),
-            self.pod_counts.copy(),
-            self.affinity_terms.copy(),
-            self.volumes.copy(table),
-        )
 
     def add_pod(self, info: PodInfo, row: int = 0) -> None:
         """Private copies only: as if the pod were on the node of that row."""

@@ -21,6 +21,7 @@ class Stated(msgspec.Struct, frozen=True):
     kube: StatedConfiguration
     tandem: TandemConfiguration
     faults: tuple[Fault, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def decode(text: str | bytes) -> Stated:
@@ -30,8 +31,13 @@ def decode(text: str | bytes) -> Stated:
     """
     kube, ours = StatedConfiguration(), TandemConfiguration()
     faults: list[Fault] = []
+    warnings: list[str] = []
     seen: set[str] = set()
-    for document in read_documents(text):
+    documents = read_documents(text)
+    if not documents:
+        # A file that was emptied is a mistake, as in kube-scheduler; who wants the defaults states no file.
+        faults.append(_kindless())
+    for document in documents:
         kind, kind_faults = _kind_of(document.content)
         faults.extend(kind_faults)
         if kind_faults:
@@ -44,10 +50,23 @@ def decode(text: str | bytes) -> Stated:
             decoded = decode_strictly(document.content, StatedConfiguration)
             kube = decoded.value or kube
         else:
-            decoded = decode_strictly(document.content, TandemConfiguration)
+            content, retired = _without_retired(document.content)
+            warnings.extend(retired)
+            decoded = decode_strictly(content, TandemConfiguration)
             ours = decoded.value or ours
         faults.extend(_decoding_faults(document, decoded))
-    return Stated(kube, ours, tuple(faults))
+    return Stated(kube, ours, tuple(faults), tuple(warnings))
+
+
+def _without_retired(content: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The document without settings that no longer exist, and a warning for each."""
+    warnings: list[str] = []
+    for (section, name), warning in tandem.RETIRED.items():
+        stated = content.get(section)
+        if isinstance(stated, dict) and name in stated:
+            warnings.append(warning)
+            content = {**content, section: {key: value for key, value in stated.items() if key != name}}
+    return content, warnings
 
 
 def _decoding_faults(document: Document, decoded: Decoded) -> list[Fault]:
@@ -57,11 +76,15 @@ def _decoding_faults(document: Document, decoded: Decoded) -> list[Fault]:
     return faults
 
 
+def _kindless() -> Fault:
+    return Fault("", "Object 'Kind' is missing")
+
+
 def _kind_of(content: dict[str, Any]) -> tuple[str, tuple[Fault, ...]]:
     """The kind of a document, or why it can't be read."""
     kind, version = content.get("kind"), content.get("apiVersion")
     if not kind:
-        return "", (Fault("", "Object 'Kind' is missing"),)
+        return "", (_kindless(),)
     if not version:
         return "", (Fault("", "Object 'apiVersion' is missing"),)
     if (version, kind) in ((API_VERSION, KIND), (tandem.API_VERSION, tandem.KIND)):

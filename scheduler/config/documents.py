@@ -1,6 +1,10 @@
 """A configuration file's text as plain values: YAML or JSON, several documents, duplicate keys found.
 
 Scalars follow Kubernetes' reader rather than PyYAML's: no timestamps and no base-60 numbers, so ``1:30`` stays text.
+
+Whoever may write the file is not trusted with the process: its size is bounded before it is parsed, and its depth and
+number of parts on the parser's flat stream of events, since the composer that comes next goes as deep as the text does,
+on the stack of the C library.
 """
 
 from __future__ import annotations
@@ -15,12 +19,19 @@ import yaml
 from scheduler.config.field_faults import child
 from scheduler.errors import ConfigurationError, Fault
 
-DEEPEST_NESTING: Final = 100
-MOST_VALUES: Final = 100_000
+MAX_BYTES: Final = 1024 * 1024
+"""What a ConfigMap can hold."""
+MAX_NESTING: Final = 100
+MAX_EVENTS: Final = 100_000
+"""Parts of a YAML file: two for a member of a mapping. A file at this limit takes 0.6 s to parse."""
+MAX_VALUES: Final = 100_000
 """How many values a file may hold once its aliases are resolved: a few lines of aliases could name billions."""
+MAX_NUMBER_LENGTH: Final = 64
+"""Characters of a number: no field takes a longer one, and Python refuses to show integers of some thousand digits."""
 
 _TAG: Final = "tag:yaml.org,2002:"
 _INTEGER: Final = re.compile(r"[-+]?(0b[01]+|0x[0-9a-fA-F]+|0o[0-7]+|[0-9]+)\Z")
+_BOOLEANS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -34,8 +45,11 @@ class Document(msgspec.Struct, frozen=True):
 def read_documents(text: str | bytes) -> tuple[Document, ...]:
     """The documents of a file, empty ones left out.
 
-    Raises ConfigurationError where the text is neither YAML nor JSON, or a document is not a mapping.
+    Raises ConfigurationError where the text is neither YAML nor JSON, where it is too large or too deep, or a document
+    is not a mapping; and nothing else, whatever the text is.
     """
+    if len(text) > MAX_BYTES:
+        raise ConfigurationError([Fault("", f"the configuration has more than {MAX_BYTES} bytes")])
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8")
@@ -84,31 +98,43 @@ def _json_documents(text: str) -> list[tuple[Any, list[str]]] | None:
     except (ValueError, RecursionError):
         return None
     duplicates: list[str] = []
-    return [(_from_json(raw, "", duplicates), duplicates)]
+    return [(_from_json(raw, "", duplicates, 0), duplicates)]
 
 
-def _from_json(value: object, path: str, duplicates: list[str]) -> Any:
+def _from_json(value: object, path: str, duplicates: list[str], depth: int) -> Any:
+    if depth > MAX_NESTING:
+        raise ConfigurationError([_too_deep()])
     if isinstance(value, _JsonObject):
         members: dict[str, Any] = {}
         for key, member in value:
             place = child(path, key)
             if key in members:
                 duplicates.append(place)
-            members[key] = _from_json(member, place, duplicates)
+            members[_text(key, path)] = _from_json(member, place, duplicates, depth + 1)
         return members
     if isinstance(value, list):
-        return [_from_json(item, f"{path}[{index}]", duplicates) for index, item in enumerate(value)]
-    return value
+        return [_from_json(item, f"{path}[{index}]", duplicates, depth + 1) for index, item in enumerate(value)]
+    if isinstance(value, int) and abs(value) >= 10**MAX_NUMBER_LENGTH:
+        raise ConfigurationError([_too_long(path)])
+    return _text(value, path) if isinstance(value, str) else value
+
+
+def _text(text: str, path: str) -> str:
+    """Raises ConfigurationError for half a surrogate pair, which JSON's escapes can spell and nothing can write."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError([Fault(path, "text that is not Unicode")]) from None
+    return text
 
 
 def _yaml_documents(text: str) -> list[tuple[Any, list[str]]]:
     try:
+        _check_extent(text)
         nodes = list(yaml.compose_all(text, Loader=_LOADER))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise ConfigurationError([Fault("", f"error converting YAML to JSON: yaml: {reason}")]) from None
-    except RecursionError:
-        raise ConfigurationError([_too_deep()]) from None
     documents: list[tuple[Any, list[str]]] = []
     for node in nodes:
         builder = _YamlBuilder()
@@ -116,8 +142,32 @@ def _yaml_documents(text: str) -> list[tuple[Any, list[str]]]:
     return documents
 
 
-def _too_deep() -> Fault:
-    return Fault("", f"the configuration is nested deeper than {DEEPEST_NESTING} levels")
+def _check_extent(text: str) -> None:
+    """Raises ConfigurationError for text that is too deep or has too many parts, before anything is built from it."""
+    depth = 0
+    for count, event in enumerate(yaml.parse(text, Loader=_LOADER)):
+        if count >= MAX_EVENTS:
+            raise ConfigurationError([Fault("", f"the configuration has more than {MAX_EVENTS} parts{_at(event)}")])
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_NESTING:
+                raise ConfigurationError([_too_deep(_at(event))])
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _at(part: yaml.Event | yaml.Node) -> str:
+    """Where it stands, for the end of a message."""
+    mark = part.start_mark
+    return f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
+
+
+def _too_deep(place: str = "") -> Fault:
+    return Fault("", f"the configuration is nested deeper than {MAX_NESTING} levels{place}")
+
+
+def _too_long(path: str, place: str = "") -> Fault:
+    return Fault(path, f"a number of more than {MAX_NUMBER_LENGTH} characters{place}")
 
 
 class _YamlBuilder:
@@ -128,11 +178,11 @@ class _YamlBuilder:
         self._built = 0
 
     def build(self, node: yaml.Node | None, path: str, depth: int) -> Any:
-        if depth > DEEPEST_NESTING:
-            raise ConfigurationError([_too_deep()])
+        if depth > MAX_NESTING:
+            raise ConfigurationError([_too_deep(_at(node) if node is not None else "")])
         self._built += 1
-        if self._built > MOST_VALUES:
-            raise ConfigurationError([Fault("", f"the configuration holds more than {MOST_VALUES} values")])
+        if self._built > MAX_VALUES:
+            raise ConfigurationError([Fault("", f"the configuration holds more than {MAX_VALUES} values")])
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path, depth)
         if isinstance(node, yaml.SequenceNode):
@@ -149,7 +199,7 @@ class _YamlBuilder:
                 merged |= self._merged(value_node, path, depth)
                 continue
             if not isinstance(key_node, yaml.ScalarNode):
-                raise ConfigurationError([Fault(path, "keys must be plain text")])
+                raise ConfigurationError([Fault(path, f"keys must be plain text{_at(key_node)}")])
             key = key_node.value
             place = child(path, key)
             if key in members:
@@ -164,30 +214,52 @@ class _YamlBuilder:
         for source in sources:
             members = self.build(source, path, depth + 1)
             if not isinstance(members, dict):
-                raise ConfigurationError([Fault(path, "map merge requires map or sequence of maps as the value")])
+                text = f"map merge requires map or sequence of maps as the value{_at(source)}"
+                raise ConfigurationError([Fault(path, text)])
             merged = members | merged
         return merged
 
 
 def _scalar(node: yaml.ScalarNode, path: str) -> Any:
     text: str = node.value
-    match node.tag.removeprefix(_TAG):
+    kind = node.tag.removeprefix(_TAG)
+    if kind in ("int", "float") and len(text) > MAX_NUMBER_LENGTH:
+        raise ConfigurationError([_too_long(path, _at(node))])
+    match kind:
         case "null":
             return None
-        case "bool":
-            return text.lower() in ("true", "yes", "on")
+        case "bool" if text.lower() in _BOOLEANS:
+            return _BOOLEANS[text.lower()]
         case "int":
-            digits = text.replace("_", "")
-            if not _INTEGER.match(digits):
-                return text
-            bare = digits.lstrip("+-")
-            legacy_octal = len(bare) > 1 and bare.isdigit() and bare[0] == "0"
-            return int(digits, 8 if legacy_octal else 0)
-        case "float":
-            digits = text.replace("_", "").replace(".inf", "inf").replace(".Inf", "inf").replace(".INF", "inf")
-            digits = digits.replace(".nan", "nan").replace(".NaN", "nan").replace(".NAN", "nan")
-            return text if ":" in digits else float(digits)
+            return _whole_number(text)
+        case "float" if ":" in text:
+            return text
+        case "float" if (number := _number(text)) is not None:
+            return number
         case "str" | "timestamp" | "value":
             return text
+        case "bool" | "float":
+            raise ConfigurationError([Fault(path, f'"{text[:MAX_NUMBER_LENGTH]}" is no !!{kind}{_at(node)}')])
         case _:
-            raise ConfigurationError([Fault(path, f"the YAML tag {node.tag} is not supported")])
+            raise ConfigurationError([Fault(path, f"the YAML tag {node.tag} is not supported{_at(node)}")])
+
+
+def _whole_number(text: str) -> int | str:
+    """What is no integer in Kubernetes' eyes stays text."""
+    digits = text.replace("_", "")
+    if not _INTEGER.match(digits):
+        return text
+    bare = digits.lstrip("+-")
+    is_legacy_octal = len(bare) > 1 and bare.isdigit() and bare[0] == "0"
+    try:
+        return int(digits, 8 if is_legacy_octal else 0)
+    except ValueError:
+        return text
+
+
+def _number(text: str) -> float | None:
+    digits = text.replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan")
+    try:
+        return float(digits)
+    except ValueError:
+        return None

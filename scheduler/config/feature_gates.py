@@ -1,86 +1,52 @@
-"""Feature gates: those of kube-scheduler 1.36 that change what a scheduler does, and the ``--feature-gates`` flag."""
+"""The ``--feature-gates`` flag, by the rules of kube-scheduler 1.36, and which gates mean something here."""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
+from scheduler.config.gate_table import GATES, Stage
 from scheduler.errors import ConfigurationError, Fault
 
+HONOURED: Final = frozenset({"NodeDeclaredFeatures", "SchedulerPopFromBackoffQ", "TaintTolerationComparisonOperators"})
+"""Those that can be switched here."""
 
-class Stage(enum.Enum):
-    """How far a feature has come."""
-
-    ALPHA = "ALPHA"
-    BETA = "BETA"
-    STABLE = "GA"
-
-
-class FeatureGate(msgspec.Struct, frozen=True):
-    """A gate as 1.36 ships it. A locked gate can only be set to its default."""
-
-    default: bool
-    stage: Stage
-    locked: bool = False
-
-
-_LOCKED: Final = FeatureGate(True, Stage.STABLE, locked=True)
-_STABLE: Final = FeatureGate(True, Stage.STABLE)
-_BETA: Final = FeatureGate(True, Stage.BETA)
-_BETA_OFF: Final = FeatureGate(False, Stage.BETA)
-_ALPHA: Final = FeatureGate(False, Stage.ALPHA)
-
-GATES: Final[Mapping[str, FeatureGate]] = MappingProxyType(
+DECIDING: Final = frozenset(
     {
-        "SchedulerQueueingHints": _LOCKED,
-        "SchedulerPopFromBackoffQ": _BETA,
-        "SchedulerAsyncPreemption": _BETA,
-        "SchedulerAsyncAPICalls": _BETA_OFF,
-        "NominatedNodeNameForExpectation": _BETA,
-        "OpportunisticBatching": _BETA,
-        "NodeDeclaredFeatures": _BETA,
-        "DynamicResourceAllocation": _LOCKED,
-        "DRAExtendedResource": _BETA,
-        "DRAPartitionableDevices": _BETA,
-        "DRAConsumableCapacity": _BETA,
-        "DRADeviceTaints": _BETA,
-        "DRADeviceBindingConditions": _BETA,
-        "DRAPrioritizedList": _STABLE,
-        "DRAAdminAccess": _LOCKED,
-        "DRASchedulerFilterTimeout": _BETA,
-        "DRAResourceClaimDeviceStatus": _BETA,
-        "DRADeviceTaintRules": _BETA_OFF,
-        "DRAListTypeAttributes": _ALPHA,
-        "DRANodeAllocatableResources": _ALPHA,
-        "DRAWorkloadResourceClaims": _ALPHA,
-        "PodLevelResources": _BETA,
-        "InPlacePodVerticalScaling": _LOCKED,
-        "InPlacePodLevelResourcesVerticalScaling": _BETA,
-        "MatchLabelKeysInPodTopologySpread": _BETA,
-        "NodeInclusionPolicyInPodTopologySpread": _LOCKED,
-        "MatchLabelKeysInPodAffinity": _STABLE,
-        "TaintTolerationComparisonOperators": _ALPHA,
-        "StorageCapacityScoring": _ALPHA,
-        "VolumeLimitScaling": _ALPHA,
-        "VolumeAttributesClass": _LOCKED,
-        "MutableCSINodeAllocatableCount": _LOCKED,
-        "GenericWorkload": _ALPHA,
-        "GangScheduling": _ALPHA,
-        "TopologyAwareWorkloadScheduling": _ALPHA,
-        "WorkloadAwarePreemption": _ALPHA,
-        "CoordinatedLeaderElection": _BETA_OFF,
-        "ComponentFlagz": _BETA,
-        "ComponentStatusz": _BETA,
+        "DRAConsumableCapacity",
+        "DRADeviceBindingConditions",
+        "DRADeviceTaintRules",
+        "DRADeviceTaints",
+        "DRAExtendedResource",
+        "DRAListTypeAttributes",
+        "DRANodeAllocatableResources",
+        "DRAPartitionableDevices",
+        "DRAPrioritizedList",
+        "DRAResourceClaimDeviceStatus",
+        "DRASchedulerFilterTimeout",
+        "DRAWorkloadResourceClaims",
+        "GangScheduling",
+        "GenericWorkload",
+        "MatchLabelKeysInPodTopologySpread",
+        "NominatedNodeNameForExpectation",
+        "PodLevelResources",
+        "StorageCapacityScoring",
+        "TopologyAwareWorkloadScheduling",
+        "VolumeLimitScaling",
+        "WorkloadAwarePreemption",
     }
 )
+"""Those that kube-scheduler reads and that change what it decides or writes, and that can't be switched here: decisions
+are as at their defaults, so that another value is refused. Whatever else kube-scheduler accepts is accepted.
 
-HONOURED: Final = frozenset({"NodeDeclaredFeatures", "SchedulerPopFromBackoffQ"})
-"""Those that can be switched here. What the others stand for is as in 1.36 by default, whatever is set."""
+InPlacePodLevelResourcesVerticalScaling is not among them: what it makes kube-scheduler count is a pod's
+``status.resources``, which only kubelets with the same gate write; NodeDeclaredFeatures can't be off while it is on.
+"""
 
+_COMPONENT: Final = "kube"
 _WHOLE_STAGES: Final = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 # The spellings that Go reads as a boolean.
 _BOOLEANS: Final = dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True) | dict.fromkeys(
@@ -96,57 +62,56 @@ class FeatureGates(msgspec.Struct, frozen=True):
 
     def enabled(self, gate: str) -> bool:
         """Whether a feature is on. Raises KeyError for a gate that 1.36 doesn't have."""
-        known = GATES[gate]
-        if gate in self.explicit:
-            return self.explicit[gate]
-        for name, stage in _WHOLE_STAGES.items():
-            if known.stage is stage and not known.locked and name in self.explicit:
-                return self.explicit[name]
-        return known.default
+        return _is_on(gate, self.explicit)
 
 
 def parse_feature_gates(flags: str | Iterable[str]) -> FeatureGates:
-    """Read ``--feature-gates`` values, each ``Name=true|false,…``; later ones win.
+    """Read ``--feature-gates`` values, each ``[kube:]Name=true|false,…``; later ones win.
 
-    Raises ConfigurationError with every fault, in kube-scheduler's words.
+    Raises ConfigurationError with every fault, in kube-scheduler's words where it has the same fault.
     """
     explicit: dict[str, bool] = {}
     faults: list[Fault] = []
+    prefixes: set[str] = set()
     for flag in [flags] if isinstance(flags, str) else flags:
         for setting in filter(None, (part.strip() for part in flag.split(","))):
-            name, equals, text = (part.strip() for part in setting.partition("="))
-            value = _BOOLEANS.get(text)
-            if not equals:
-                faults.append(Fault("", f"missing bool value for {name}"))
-            elif value is None:
-                reason = f'strconv.ParseBool: parsing "{text}": invalid syntax'
-                faults.append(Fault("", f"invalid value of {name}={text}, err: {reason}"))
-            elif (fault := _refusal(name, value)) is not None:
-                faults.append(fault)
-            else:
-                explicit[name] = value
+            component, colon, named = setting.partition(":")
+            prefixes.add(component.strip() if colon else "")
+            _read(named if colon else setting, explicit, faults)
+    for component in sorted(prefixes - {"", _COMPONENT}):
+        faults.append(Fault("", f"component not registered: {component}"))
+    if {"", _COMPONENT} <= prefixes:
+        text = "set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use"
+        faults.append(Fault("", text))
+    faults += list(_missing_requirements(explicit)) + list(_unsupported(explicit))
     if faults:
         raise ConfigurationError(faults)
-    warnings = tuple(
-        f"Setting GA feature gate {name}={str(value).lower()}. It will be removed in a future release."
-        for name, value in explicit.items()
-        if name in GATES and GATES[name].stage is Stage.STABLE
-    )
-    return FeatureGates(MappingProxyType(explicit), warnings + tuple(_without_effect(explicit)))
+    return FeatureGates(MappingProxyType(explicit), tuple(_warnings(explicit)))
 
 
-def _without_effect(explicit: Mapping[str, bool]) -> Iterator[str]:
-    """A line for each setting that asks for something else than what is done anyway."""
-    for name, value in explicit.items():
-        setting = f"feature gate {name}={str(value).lower()}"
-        if name in _WHOLE_STAGES:
-            honoured = sorted(gate for gate in HONOURED if GATES[gate].stage is _WHOLE_STAGES[name])
-            if honoured:
-                yield f"{setting} switches {' and '.join(honoured)} only: no other can be switched in Tandem"
-            else:
-                yield f"{setting} has no effect: none of them can be switched in Tandem"
-        elif name not in HONOURED and GATES[name].default is not value:
-            yield f"{setting} has no effect: it can't be switched in Tandem"
+def _is_on(name: str, explicit: Mapping[str, bool]) -> bool:
+    known = GATES[name]
+    if name in explicit:
+        return explicit[name]
+    for whole, stage in _WHOLE_STAGES.items():
+        if known.stage is stage and not known.locked and whole in explicit:
+            return explicit[whole]
+    return known.default
+
+
+def _read(setting: str, explicit: dict[str, bool], faults: list[Fault]) -> None:
+    """Add one ``Name=bool`` to ``explicit``, or what is wrong with it to ``faults``."""
+    name, equals, text = (part.strip() for part in setting.partition("="))
+    value = _BOOLEANS.get(text)
+    if not equals:
+        faults.append(Fault("", f"missing bool value for {name}"))
+    elif value is None:
+        reason = f'strconv.ParseBool: parsing "{text}": invalid syntax'
+        faults.append(Fault("", f"invalid value of {name}={text}, err: {reason}"))
+    elif (fault := _refusal(name, value)) is not None:
+        faults.append(fault)
+    else:
+        explicit[name] = value
 
 
 def _refusal(name: str, value: bool) -> Fault | None:
@@ -159,3 +124,38 @@ def _refusal(name: str, value: bool) -> Fault | None:
         wanted, locked = str(value).lower(), str(gate.default).lower()
         return Fault("", f"cannot set feature gate {name} to {wanted}, feature is locked to {locked}")
     return None
+
+
+def _missing_requirements(explicit: Mapping[str, bool]) -> Iterator[Fault]:
+    """Features that are on without what they need."""
+    for name, gate in GATES.items():
+        if gate.requires and _is_on(name, explicit):
+            missing = [other for other in gate.requires if not _is_on(other, explicit)]
+            if missing:
+                text = f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]"
+                yield Fault("", text)
+
+
+def _unsupported(explicit: Mapping[str, bool]) -> Iterator[Fault]:
+    """A fault for each deciding gate that is switched away from its default, by its name or with its stage."""
+    for name in sorted(DECIDING):
+        default = GATES[name].default
+        if _is_on(name, explicit) is not default:
+            setting, kept = f"{name}={str(not default).lower()}", f"{name}={str(default).lower()}"
+            yield Fault("", f"feature gate {setting} is not supported by Tandem, which decides as with {kept}")
+
+
+def _warnings(explicit: Mapping[str, bool]) -> Iterator[str]:
+    """For gates that will go, and for each setting that asks for something that is not done anyway."""
+    for name, value in explicit.items():
+        setting = f"feature gate {name}={str(value).lower()}"
+        if name in _WHOLE_STAGES:
+            switched = sorted(gate for gate in HONOURED if GATES[gate].stage is _WHOLE_STAGES[name])
+            yield f"{setting} switches {' and '.join(switched)} only: no other gate of that stage matters in Tandem"
+            continue
+        gate = GATES[name]
+        if gate.stage in (Stage.STABLE, Stage.DEPRECATED):
+            kind = gate.stage.value if gate.stage is Stage.STABLE else "deprecated"
+            yield f"Setting {kind} {setting}. It will be removed in a future release."
+        if name not in HONOURED and gate.default is not value:
+            yield f"{setting} has no effect: nothing that Tandem does depends on it"

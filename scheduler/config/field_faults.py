@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import Final
 
 from scheduler.config.durations import Duration
 from scheduler.errors import Fault
+
+MAX_SHOWN: Final = 1000
+"""Characters of a wrong value that a message repeats."""
 
 
 def invalid(path: str, value: object, detail: str) -> Fault:
@@ -39,7 +43,8 @@ def shown(value: object) -> str:
     """A value as Kubernetes shows it in an error: strings quoted, durations in Go's form, the rest as JSON."""
     if isinstance(value, Duration):
         return str(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
 def child(path: str, name: str) -> str:

@@ -44,7 +44,7 @@ def load(
     """
     gates = gates or FeatureGates()
     stated = Stated(StatedConfiguration(), TandemConfiguration(), ()) if text is None else decode(text)
-    configuration = Configuration(complete(stated.kube, own_namespace, gates), stated.tandem, gates=gates)
+    configuration = Configuration(complete(stated.kube, own_namespace, gates), stated.tandem, stated.warnings, gates)
     if adjust is not None:
         configuration = adjust(configuration)
     built_in = frozenset(default_plugin_names(gates))

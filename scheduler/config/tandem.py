@@ -92,8 +92,8 @@ class UserPlugin(msgspec.Struct, frozen=True, rename="camel"):
 class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How much of everything there may be at once; all are counts."""
 
-    binds_in_flight: Count = 128
-    """Bindings sent to the API server and not yet answered."""
+    requests_in_flight: Count = 128
+    """Writes sent to the API server and not yet answered: bindings, conditions, deletions, events."""
     queued_writes: Count = 256
     """Bindings that wait for their turn; beyond, scheduling pauses."""
     running_preemptions: Count = 1_000
@@ -118,9 +118,17 @@ class TandemConfiguration(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     pod_max_in_unschedulable_pods_duration: Duration = Duration(5 * MINUTE)
 
 
+RETIRED: Final = {
+    (
+        "limits",
+        "bindsInFlight",
+    ): "limits.bindsInFlight has no effect any more: limits.requestsInFlight bounds all writes"
+}
+"""Settings of the version before, by section and name: accepted with this warning."""
+
 # Lowest and highest of each limit.
 _LIMIT_RANGES: Final = {
-    "binds_in_flight": (1, 256),
+    "requests_in_flight": (24, 256),
     "queued_writes": (1, 100_000),
     "running_preemptions": (1, 100_000),
     "journal_entries": (0, 10_000_000),

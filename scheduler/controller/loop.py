@@ -1,4 +1,4 @@
-"""The one task that schedules: applies stimuli, decides in short slices, sleeps until there is more to do.
+"""The one task that schedules: applies what is in the inbox, decides in short slices, sleeps until there is more to do.
 
 Everything that touches the engine is in here and is synchronous; nothing else may call the engine. An exception of one
 pod or one stimulus is logged and counted and ends nothing.
@@ -14,8 +14,10 @@ from typing import Protocol
 
 import structlog
 
+from scheduler.controller.inbox import Inbox
 from scheduler.controller.step_watch import StepWatch
 from scheduler.engine.commands import Command
+from scheduler.framework.plugin import WaitingPod
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ShutdownRequested, Stimulus, Tick
 
@@ -38,6 +40,10 @@ class EnginePort(Protocol):
         """Take one pod and decide. None: there is nothing to take."""
         ...
 
+    def waiting_pods(self, plugin: str) -> Sequence[WaitingPod]:
+        """The pods that wait for this plugin in Permit."""
+        ...
+
     def next_deadline(self) -> float | None:
         """When a Tick is wanted, in monotonic seconds; None for never."""
         ...
@@ -58,7 +64,7 @@ class LoopCounts:
 
 
 class SchedulingLoop:
-    """``feed`` stimuli from anywhere on the event loop; ``run`` as a task.
+    """``run`` as a task. Stimuli come from ``inbox``.
 
     ``dispatch`` takes each command at once and must not raise or await. ``may_pop`` is asked before every pod: leader,
     synced, room in the writer. ``after_slice`` is called when a slice ends, to flush what is buffered.
@@ -67,53 +73,35 @@ class SchedulingLoop:
     def __init__(
         self,
         engine: EnginePort,
+        inbox: Inbox,
         dispatch: Callable[[Command], None],
         may_pop: Callable[[], bool],
         *,
         after_slice: Callable[[], None] = lambda: None,
         clock: Callable[[], Now] = read_clock,
-        slice_seconds: float = SLICE_SECONDS,
         steps: StepWatch | None = None,
     ) -> None:
         self.steps = steps or StepWatch()
         """Of these and of all other steps that it is shown."""
         self.counts = LoopCounts()
         self._engine = engine
+        self._inbox = inbox
         self._dispatch = dispatch
         self._may_pop = may_pop
         self._after_slice = after_slice
         self._clock = clock
-        self._slice_seconds = slice_seconds
-        self._wake = asyncio.Event()
         self._is_popping = True
-
-    def feed(self, stimuli: Sequence[Stimulus]) -> None:
-        """Apply at once, in order, and wake the loop."""
-        with self.steps.step("stimuli"):
-            now = self._clock()
-            for stimulus in stimuli:
-                self._apply(stimulus, now)
-        self._wake.set()
-
-    def feed_one(self, stimulus: Stimulus) -> None:
-        with self.steps.step(type(stimulus).__name__):
-            self._apply(stimulus, self._clock())
-        self._wake.set()
-
-    def wake(self) -> None:
-        """Something that ``may_pop`` looks at has changed."""
-        self._wake.set()
 
     def stop_popping(self) -> None:
         """No further pod is taken; what waits inside the engine is cancelled. Stimuli are still applied."""
         if self._is_popping:
             self._is_popping = False
-            self.feed_one(ShutdownRequested())
+            self._inbox.put(ShutdownRequested())
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            self._wake.clear()
+            self._inbox.noted()
             has_more = self._slice()
             with self.steps.step("after slice"):
                 self._after_slice()
@@ -121,12 +109,8 @@ class SchedulingLoop:
                 await self._let_watches_speak()
                 continue
             wait = self._seconds_to_sleep()
-            if wait > 0.0 and not self._wake.is_set():
-                timer = asyncio.get_running_loop().call_later(wait, self._wake.set)
-                try:
-                    await self._wake.wait()
-                finally:
-                    timer.cancel()
+            if wait > 0.0 and not self._inbox.has_news:
+                await self._inbox.news(wait)
             await self._let_watches_speak()
 
     async def _let_watches_speak(self) -> None:
@@ -141,18 +125,26 @@ class SchedulingLoop:
         counts.slices += 1
         now = self._clock()
         counts.beat = now.monotonic
-        end = now.monotonic + self._slice_seconds
+        now = self._apply_all(now)
+        end = now.monotonic + SLICE_SECONDS
         deadline = self._deadline()
         if deadline is not None and deadline <= now.monotonic:
-            with self.steps.step("Tick"):
-                self._apply(Tick(), now)
+            self._apply(Tick(), now)
+            now = self._after(now, "Tick")
         while self._is_popping and self._may_pop():
             if not self._step(now):
                 return False
-            now = self._clock()
+            now = self._after(now, "decision")
             if now.monotonic >= end:
                 return True
         return False
+
+    def _apply_all(self, now: Now) -> Now:
+        """Apply what is in the inbox; returns the time after it."""
+        while (stimulus := self._inbox.take()) is not None:
+            self._apply(stimulus, now)
+            now = self._after(now, type(stimulus).__name__)
+        return now
 
     def _step(self, now: Now) -> bool:
         """One decision; False: there was no pod to take."""
@@ -169,7 +161,6 @@ class SchedulingLoop:
         self.counts.steps += 1
         for command in commands:
             self._dispatch(command)
-        self.steps.took(self._clock().monotonic - now.monotonic, "decision")
         return True
 
     def _apply(self, stimulus: Stimulus, now: Now) -> None:
@@ -181,6 +172,12 @@ class SchedulingLoop:
             return
         for command in commands:
             self._dispatch(command)
+
+    def _after(self, began: Now, step: str) -> Now:
+        """The time after a step, which is reported where it took long."""
+        now = self._clock()
+        self.steps.took(now.monotonic - began.monotonic, step)
+        return now
 
     def _deadline(self) -> float | None:
         try:

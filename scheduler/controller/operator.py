@@ -1,4 +1,4 @@
-"""kopf around the scheduler: start-up and clean-up, the liveness endpoint, the ConfigMap reload, PriorityClasses.
+"""kopf around the scheduler: start-up and clean-up, the liveness endpoint, the ConfigMap reload.
 
 kopf runs in a thread and an event loop of its own. There it can do what it does when it stops, namely cancel every task
 that was born after it, and take the signal handlers only if it finds itself on the main thread, without touching the
@@ -40,12 +40,10 @@ log = structlog.get_logger()
 class OperatorCallbacks:
     """Called on the scheduler's event loop, never in kopf's thread.
 
-    ``on_configuration(data)``: the watched ConfigMap's data, None when it was deleted. ``on_priority_class(name,
-    value)``: None when it was deleted.
+    ``on_configuration(data)``: the watched ConfigMap's data, None when it was deleted.
     """
 
     on_configuration: Callable[[Mapping[str, str] | None], None] = lambda _: None
-    on_priority_class: Callable[[str, int | None], None] = lambda _name, _value: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +155,6 @@ class KopfOperator:
         @kopf.on.probe(id="beat", registry=registry)
         async def beat(**_: Any) -> float:
             return self._check_beat()
-
-        @kopf.on.event("scheduling.k8s.io", "v1", "priorityclasses", registry=registry)
-        async def priority_class(type: str | None, name: str | None, body: kopf.Body, **_: Any) -> None:
-            value = None if type == "DELETED" else int(body.get("value", 0))
-            self._hand_over(self._callbacks.on_priority_class, name or "", value)
 
         if self._options.config_map_name:
             wanted = (self._options.config_map_namespace, self._options.config_map_name)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from scheduler.controller.calls.background import BackgroundCalls
 from scheduler.controller.calls.extender_tls import ExtenderTLS
 from scheduler.controller.calls.plugin_calls import PluginCall
 from scheduler.controller.loop import EnginePort
@@ -24,13 +25,12 @@ class Parts:
     engine: EnginePort
     gauges: EngineGauges | None = None
     plugin_calls: Mapping[tuple[str, str, str], PluginCall] = field(default_factory=dict)
+    background: BackgroundCalls = field(default_factory=dict)
     extender_ssl: Mapping[int, ExtenderTLS] = field(default_factory=dict)
     kinds_sent_whole: frozenset[Kind] = frozenset()
     """The kinds of which extenders are sent objects as they are."""
     routes: tuple[web.RouteDef, ...] = ()
     observers: tuple[Callable[[Attempt], None], ...] = ()
-    on_slice: Callable[[], None] | None = None
-    """Called when a slice of work ends, many times a second."""
     callbacks: OperatorCallbacks = field(default_factory=OperatorCallbacks)
     prepare: Prepare | None = None
     """Checks a new configuration; None: the configuration stays as it is until the next start."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import structlog
 
+from scheduler.config.documents import MAX_BYTES
+from scheduler.controller.calls.background import BackgroundCalls
 from scheduler.controller.calls.plugin_calls import PluginCall
 from scheduler.controller.report.instruments import Counter
 from scheduler.controller.serve.tls import file_stamp
@@ -24,6 +26,8 @@ from scheduler.messages.now import Now
 POLL_SECONDS: Final = 5.0
 BUSY_SECONDS: Final = 0.05
 """While a cycle waits for an extender, nothing can change; asked again after so long."""
+MAX_ERROR: Final = 1000
+"""Characters of an unexpected error that are repeated."""
 APPLIED, REJECTED, UNCHANGED = "applied", "rejected", "unchanged"
 
 log = structlog.get_logger()
@@ -36,6 +40,7 @@ class NewConfiguration:
     swap: Callable[[Now], bool]
     component_config: Mapping[str, Any]
     plugin_calls: Mapping[tuple[str, str, str], PluginCall]
+    background: BackgroundCalls = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
 
@@ -85,7 +90,8 @@ class ConfigurationReloader:
             wanted = f"no key {key!r}" if key else f"{len(data)} keys where one is wanted"
             self._reject(ConfigurationError([Fault("", f"the ConfigMap has {wanted}")]), origin)
             return
-        self.offer(data[names[0]].encode(), origin)
+        # Half a surrogate pair passes JSON and is no UTF-8: the reader says so of the bytes.
+        self.offer(data[names[0]].encode(errors="surrogatepass"), origin)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -94,7 +100,7 @@ class ConfigurationReloader:
             self._wake.clear()
             offered, self._offered = self._offered, None
             if offered is not None:
-                await self._take(*offered)
+                await self._take_or_reject(*offered)
 
     async def watch(self, path: str, seconds: float = POLL_SECONDS) -> None:
         """Offer the file whenever it, or what a link to it points at, changes. Until cancelled."""
@@ -106,23 +112,30 @@ class ConfigurationReloader:
                 continue
             try:
                 # A few kilobytes on a mounted volume: not worth a thread.
-                text = Path(path).read_bytes()  # noqa: ASYNC240
+                with Path(path).open("rb") as file:  # noqa: ASYNC230
+                    text = file.read(MAX_BYTES + 1)
             except OSError as error:
                 log.warning("Configuration file can't be read, trying again", path=path, error=str(error))
                 continue
             seen = stamp
             self.offer(text, path)
 
+    async def _take_or_reject(self, text: bytes, origin: str) -> None:
+        """An exception while a text is taken is that text's fault: the next one has its turn all the same."""
+        try:
+            await self._take(text, origin)
+        except ConfigurationError as error:
+            self._reject(error, origin)
+        except Exception as error:
+            log.exception("New configuration could not be taken up", origin=origin)
+            self._reject(ConfigurationError([Fault("", f"{type(error).__name__}: {str(error)[:MAX_ERROR]}")]), origin)
+
     async def _take(self, text: bytes, origin: str) -> None:
         if text == self._in_force:
             self._counts[UNCHANGED].add()
             self.is_well = True
             return
-        try:
-            new = self._prepare(text)
-        except ConfigurationError as error:
-            self._reject(error, origin)
-            return
+        new = self._prepare(text)
         # A newer text need not wait for this one to be in force.
         while self._offered is None:
             if new.swap(self._clock()):

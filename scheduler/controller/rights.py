@@ -74,12 +74,9 @@ def rights_needed(settings: ShellSettings) -> list[Right]:
             name = "extension-apiserver-authentication"
             rights.append(Right("", "configmaps", "get", "kube-system", name, is_optional=True))
     options = settings.operator
-    if options.enabled:
-        entry = Kind.PRIORITY_CLASS.entry
-        rights += [Right(entry.group, entry.plural, verb, is_optional=True) for verb in ("list", "watch")]
-        if options.config_map_name:
-            namespace = options.config_map_namespace
-            rights += [Right("", "configmaps", verb, namespace, is_optional=True) for verb in ("list", "watch")]
+    if options.enabled and options.config_map_name:
+        namespace = options.config_map_namespace
+        rights += [Right("", "configmaps", verb, namespace, is_optional=True) for verb in ("list", "watch")]
     return rights
 
 

@@ -1,29 +1,35 @@
 """The scheduler's life: what starts after what, what ends it, and how it leaves (reference cycle.md §1).
 
-Start: credentials, engine, server (probes answer while a big cluster loads), signal handlers, writers, reflectors,
-Lease, loop, kopf. Pods are taken when all kinds are synced and the lease is ours.
-SIGTERM: stop taking pods, settle binds, release the Lease, stop kopf; exit code 0. Lease lost: exit code 1 at once.
+1. The parts are made, the inbox first and the scheduling loop last: ``Shell.__init__``.
+2. Credentials are loaded, the server starts (probes answer while a big cluster loads), signals are caught: ``run``.
+3. Loop, reflectors, the Lease and kopf start: ``_start``.
+4. When every kind is listed and applied, and the Lease is ours, pods are taken: ``_wait_for_sync``, ``_may_pop``.
+5. SIGTERM: no further pod is taken, writes are settled, the Lease is given back, kopf stops; exit code 0: ``_leave``.
+6. The Lease is lost, or a vital task ends: exit code 1 at once.
+7. In any case all parts are closed: ``_close``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import importlib
 import random
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
 import structlog
 
+from scheduler.controller import garbage
 from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
 from scheduler.controller.beside.shadow import ShadowWriter
+from scheduler.controller.calls.background import BackgroundParts, PluginInbox
 from scheduler.controller.calls.extender_calls import ExtenderCalls
 from scheduler.controller.calls.plugin_calls import PluginCalls
+from scheduler.controller.carrying_out import CommandCarrier, CommandSink
 from scheduler.controller.dispatch import Dispatcher
+from scheduler.controller.inbox import Inbox
 from scheduler.controller.lead.election import Election
 from scheduler.controller.lead.leadership import AlwaysHeld, LeaseToken
 from scheduler.controller.loop import SchedulingLoop, read_clock
@@ -31,9 +37,10 @@ from scheduler.controller.operator import KopfOperator, Proofs
 from scheduler.controller.parts import EngineFactory, Parts
 from scheduler.controller.reload import ConfigurationReloader, NewConfiguration, Prepare
 from scheduler.controller.report.journal import Journal
-from scheduler.controller.report.logs import AttemptLog, configure_logs
+from scheduler.controller.report.logs import configure_logs
 from scheduler.controller.report.metrics import SchedulerMetrics
-from scheduler.controller.report.shell_metrics import watch_shell
+from scheduler.controller.report.recorders import Recorder, attempt_log
+from scheduler.controller.report.shell_metrics import watch_serving, watch_shell
 from scheduler.controller.report.tracing import start_tracing
 from scheduler.controller.rights import report_missing_rights
 from scheduler.controller.serve.authorization import guards
@@ -44,25 +51,20 @@ from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.settings import ShellSettings
 from scheduler.controller.signals import StopSignals
 from scheduler.controller.tasks import Tasks
+from scheduler.controller.watch.feed import WatchFeed
 from scheduler.controller.watch.health import silent_kinds
+from scheduler.controller.watch.known import KnownObjects
 from scheduler.controller.watch.reconcile import Reconciler
-from scheduler.controller.watch.reflector import Reflector, Sink
-from scheduler.controller.write.client import ApiClient
+from scheduler.controller.watch.reflector import Reflector
+from scheduler.controller.write.client import client_of
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.controller.write.events import EventRecorder
-from scheduler.controller.write.request_limiter import RequestLimiter
+from scheduler.controller.write.outbox import Outbox
 from scheduler.controller.write.requests import WriteRequests
 from scheduler.controller.write.writer import Writer
-from scheduler.engine.attempt import SCHEDULED, Attempt
 from scheduler.errors import ConfigurationError
-from scheduler.messages.commands import WriteEvent
-from scheduler.messages.references import PodReference
-from scheduler.messages.stimuli import Stimulus, Synced
-from scheduler.objects.kinds import Kind
-from scheduler.objects.meta import ApiObject
-from scheduler.objects.node import Node
-from scheduler.objects.pod import Pod
-from scheduler.objects.timestamps import format_seconds
+from scheduler.messages.commands import ReportRepairs, TellBelieved, WriteEvent
+from scheduler.messages.stimuli import Synced
 
 EXIT_STOPPED = 0
 EXIT_FAILED = 1
@@ -70,10 +72,7 @@ LEASE_OVERDUE_SECONDS = 20.0
 SYNC_REPORT_SECONDS = 10.0
 EVENT_SETTLE_SECONDS = 2.0
 THREAD_STOP_SECONDS = 5.0
-YOUNG_OBJECTS = 20_000
-"""So many more containers than were freed, and the garbage collector looks at them: some two thousand placed pods."""
-EVENT_SOURCE = "tandem-scheduler"
-"""Who speaks in events that are about ourselves."""
+EVENT_SOURCE = "tandem-scheduler"  # of events that are about ourselves
 
 log = structlog.get_logger()
 
@@ -90,9 +89,7 @@ def run_blocking(settings: ShellSettings, factory: EngineFactory, environment: M
 async def run(settings: ShellSettings, factory: EngineFactory, environment: Mapping[str, str]) -> int:
     """Until stopped; returns the exit code. A wrong configuration is one line in the log and exit code 1."""
     configure_logs(settings.logs)
-    # What a pod leaves behind is kept or freed by its count of references; the collector finds nothing, and walking the
-    # young objects every few pods was a twentieth of what a pod costs. It stays for what plugins may tie into knots.
-    gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
+    garbage.collect_seldom()
     try:
         settings.leader_election.check()
         shell = Shell(settings, factory(), environment)
@@ -114,83 +111,61 @@ class Shell:
         self._failure = ""
         self._is_synced = False
         self._is_stopping = False
+        self.inbox = Inbox()
+        self.known = KnownObjects()
         self.token = LeaseToken() if settings.leader_election.leader_elect else None
         leadership = self.token or AlwaysHeld()
         self._leadership = leadership
-        connection = settings.connection
-        limiter = None
-        if connection.requests_per_second is not None:
-            limiter = RequestLimiter(connection.requests_per_second, connection.burst)
-        self.client = ApiClient(
-            CredentialSource(connection, environment),
-            limiter=limiter,
-            connections=256,
-            timeout_seconds=connection.timeout_seconds,
-        )
-        self.page_client = review_client(CredentialSource(connection, environment))
-        """For those who ask for pages: what they cause must not wait before bindings."""
+        self.client = client_of(settings.connection, environment)
+        # What those who ask for pages cause must not wait before bindings.
+        self.page_client = review_client(CredentialSource(settings.connection, environment))
         self.metrics = SchedulerMetrics()
         self.journal = Journal(settings.journal) if settings.journal is not None else None
-        self.writer = self._shadow_writer() if settings.is_shadow else self._writer()
-        if isinstance(writer := self.writer, Writer):
-            self.metrics.bind_seconds = lambda: writer.bind_seconds
+        self.outbox = Outbox(settings.writer.requests_in_flight)
         self.events = EventRecorder(
-            self.client,
-            leadership,
-            settings.hostname,
-            settings.writer,
-            on_room=lambda: self.loop.wake(),
-            gives_way=lambda: self.writer.is_pressed,
-            is_crowded=lambda: self.writer.is_crowded,
+            self.client, leadership, settings.hostname, settings.writer, self.outbox, read_clock
         )
-        self.extenders = ExtenderCalls(lambda answer: self.loop.feed_one(answer), parts.extender_ssl)
-        self.plugins = PluginCalls(lambda finished: self.loop.feed_one(finished), parts.plugin_calls)
+        self.extenders = ExtenderCalls(self.inbox.put, leadership, parts.extender_ssl)
+        self.plugins = PluginCalls(self.inbox.put, leadership, parts.plugin_calls)
+        plugin_inbox = PluginInbox(parts.engine.waiting_pods, self.inbox.put)
+        self.background = BackgroundParts(plugin_inbox, parts.background)
         self.refusals = KubeletRefusals(
             self.client,
-            lambda stimuli: self.loop.feed(stimuli),
-            self._node_named,
-            self._node_count,
+            self.inbox.put_all,
+            self.known.node_named,
+            self.known.node_count,
             self.metrics.kubelet_refusals,
         )
-        self.tracing = start_tracing(environment, self._creation_of) if settings.is_tracing else None
-        dispatcher = Dispatcher(
-            self.writer,
-            self.events,
-            self.extenders,
-            self.plugins,
-            self._recorders(),
-            lambda answer: self.reconciler.take(answer),
-        )
+        self.shadow = self._shadow() if settings.is_shadow else None
+        self.sink: CommandSink = self.shadow or self._carrier()
+        self.tracing = start_tracing(environment, self.known.creation_of) if settings.is_tracing else None
+        dispatcher = Dispatcher(self.sink, self._recorders(), self._reconcile)
         self.loop = SchedulingLoop(
-            parts.engine,
-            dispatcher.dispatch,
-            self._may_pop,
-            after_slice=self._after_slice,
+            parts.engine, self.inbox, dispatcher.dispatch, self._may_pop, after_slice=self._after_slice
         )
+        feed = WatchFeed(self.inbox, self.refusals, self.shadow)
         self.reflectors = [
             Reflector(
                 kind,
                 self.client,
-                self._sink_of(kind),
+                feed.sink_of(kind),
                 with_documents=kind in parts.kinds_sent_whole,
                 step=self.loop.steps.step,
             )
             for kind in settings.kinds
         ]
+        self.known.read_from(self.reflectors)
         self.reconciler = Reconciler(
             self.reflectors,
             self.client,
-            self.loop.feed_one,
+            self.inbox,
             self.metrics.repairs,
             dressed=self.refusals.dressed,
             step=self.loop.steps.step,
         )
-        for kind in settings.kinds:
-            # On the page from the start: a series that begins with its first repair has no increase.
-            self.metrics.repairs.child(kind.value)
         self.server = self._server()
         self.reloader = self._reloader(parts.prepare) if parts.prepare is not None else None
-        self._watch_serving()
+        watch_serving(self.metrics, self.server, self.journal)
         self._tasks = Tasks(self._end, self.metrics.task_failures)
         self._election: Election | None = None
         self._operator: KopfOperator | None = None
@@ -215,8 +190,7 @@ class Shell:
     # --- start -------------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self.writer.start()
-        self.events.start()
+        self.sink.start()
         self._tasks.start("scheduling loop", self.loop.run)
         self._tasks.start("rights", self._check_rights, is_vital=False)
         self._tasks.start("kubelets' refusals", self.refusals.run, is_vital=False)
@@ -240,7 +214,7 @@ class Shell:
         self._tasks.start("sync", self._wait_for_sync, is_vital=False)
 
     async def _wait_for_sync(self) -> None:
-        """Each first list has been applied when its reflector says that it is synced: nothing is left to wait for."""
+        """Each first list is in the inbox when its reflector says that it is synced."""
         for reflector in self.reflectors:
             while not reflector.synced.is_set():
                 try:
@@ -249,10 +223,11 @@ class Shell:
                 except TimeoutError:
                     waiting = {r.kind.value: r.health.value for r in self.reflectors if not r.synced.is_set()}
                     log.warning("Still waiting for the first lists; nothing is scheduled", kinds=waiting)
-        # What the first lists brought stays: the collector need not walk it again and again.
-        gc.freeze()
+        await self.inbox.emptied()
+        garbage.keep_what_is_there()
         self._is_synced = True
-        self.loop.feed_one(Synced())
+        self.inbox.put(Synced())
+        self._start_background()
         if self._settings.reconcile_seconds > 0:
             reconciling = partial(self.reconciler.run, self._settings.reconcile_seconds)
             self._tasks.start("reconciliation", reconciling, is_vital=False)
@@ -275,7 +250,14 @@ class Shell:
     def _on_won(self) -> None:
         if self._settings.delay_cache_until_active:
             self._start_reflectors()
-        self.loop.wake()
+        self.inbox.wake()
+        self._start_background()
+
+    def _start_background(self) -> None:
+        """The plugins' parts that run beside the decisions: only where, and once, this replica schedules."""
+        is_deciding = self._is_synced and self._leadership.is_held() and not self._is_stopping
+        if is_deciding and not self._settings.is_shadow:
+            self.background.start()
 
     def _start_operator(self) -> None:
         if not self._settings.operator.enabled:
@@ -316,8 +298,9 @@ class Shell:
         """In order: no more pods, binds settled, lease released, kopf stopped."""
         self._is_stopping = True
         self.loop.stop_popping()
-        if not await self.writer.settle(self._settings.settle_seconds):
-            log.warning("Writes still open are left to the API server", writes=self.writer.open_writes)
+        await self.background.stop()
+        if not await self.sink.settle(self._settings.settle_seconds):
+            log.warning("Writes still open are left to the API server", writes=self.sink.open_writes)
         await self.events.settle(EVENT_SETTLE_SECONDS)
         log.info("Binds settled")
         if self._election is not None:
@@ -332,9 +315,9 @@ class Shell:
         if self.token is not None:
             self.token.revoke()
         await self._tasks.close()
-        await self.writer.close()
-        await self.events.close()
+        await self.sink.close()
         await self.extenders.close()
+        await self.background.stop()
         await self.plugins.close()
         if self._election is not None:
             await self._election.stop(THREAD_STOP_SECONDS)
@@ -353,71 +336,27 @@ class Shell:
     def _after_slice(self) -> None:
         if self.journal is not None:
             self.journal.flush()
-        if self._parts.on_slice is not None:
-            self._parts.on_slice()
 
     def _may_pop(self) -> bool:
-        return self._is_synced and self.writer.has_room and self.events.has_room and self._leadership.is_held()
+        return self._is_synced and self.sink.has_room and self._leadership.is_held()
 
-    def _writer(self) -> Writer:
-        return Writer(
-            WriteRequests(self.client, self._settings.writer, lambda: format_seconds(time.time_ns())),
-            self._leadership,
-            lambda finished: self.loop.feed_one(finished),
-            self._settings.writer,
-            random.Random().random,
-        )
+    def _carrier(self) -> CommandCarrier:
+        settings = self._settings.writer
+        requests = WriteRequests(self.client, settings)
+        writer = Writer(requests, self._leadership, self.outbox, self.inbox.put, random.random, settings.binds_queued)
+        return CommandCarrier(self.inbox, self.outbox, writer, self.events, self.extenders, self.plugins)
 
-    def _shadow_writer(self) -> ShadowWriter:
-        def node_of(pod: PodReference) -> str | None:
-            found = self._known(Kind.POD, pod.key)
-            return found.spec.node_name if isinstance(found, Pod) and found.uid == pod.uid else None
+    def _shadow(self) -> ShadowWriter:
+        return ShadowWriter(self.inbox, self.extenders, self.known.node_of, self.metrics.shadow_decisions)
 
-        return ShadowWriter(lambda stimulus: self.loop.feed_one(stimulus), node_of, self.metrics.shadow_decisions)
+    def _reconcile(self, answer: TellBelieved | ReportRepairs) -> None:
+        self.reconciler.take(answer)
 
-    def _known(self, kind: Kind, key: str) -> ApiObject | None:
-        """As the API server has it, by the watch."""
-        for reflector in self.reflectors:
-            if reflector.kind is kind:
-                return reflector.known.get(key)
-        return None
-
-    def _node_named(self, name: str) -> Node | None:
-        found = self._known(Kind.NODE, name)
-        return found if isinstance(found, Node) else None
-
-    def _node_count(self) -> int:
-        return sum(len(reflector.known) for reflector in self.reflectors if reflector.kind is Kind.NODE)
-
-    def _creation_of(self, pod: str) -> str | None:
-        found = self._known(Kind.POD, pod)
-        return found.metadata.creation_timestamp if found is not None else None
-
-    def _sink_of(self, kind: Kind) -> Sink:
-        if kind is Kind.NODE:
-            return lambda stimuli: self.loop.feed(self.refusals.dress(stimuli))
-        if kind is not Kind.POD:
-            return self.loop.feed
-        shadow = self.writer
-        if not isinstance(shadow, ShadowWriter):
-            return lambda stimuli: self.loop.feed(self.refusals.dress_pods(stimuli))
-
-        def feed(stimuli: Sequence[Stimulus]) -> None:
-            self.loop.feed(stimuli)
-            shadow.see(stimuli)
-
-        return feed
-
-    def _recorders(self) -> tuple[Callable[[Attempt], None], ...]:
-        recorders: list[Callable[[Attempt], None]] = [
-            self.metrics.observe,
-        ]
-        attempts = AttemptLog(self._settings.logs.verbosity)
-        if self._settings.is_shadow:
-            # Nothing is bound: what comes of a placement is told by the shadow.
-            recorders.append(lambda attempt: attempts.write(attempt) if attempt.result != SCHEDULED else None)
-        else:
-            recorders += [attempts.write, self.refusals.placed]
+    def _recorders(self) -> tuple[Recorder, ...]:
+        is_shadow = self._settings.is_shadow
+        recorders = [self.metrics.observe, attempt_log(self._settings.logs.verbosity, is_shadow=is_shadow)]
+        if not is_shadow:
+            recorders.append(self.refusals.placed)
         if self.tracing is not None:
             recorders.append(self.tracing.observe)
         if self.journal is not None:
@@ -430,8 +369,8 @@ class Shell:
             return "failed election to renew leadership on lease" if is_overdue else ""
 
         routes = self._parts.routes
-        if isinstance(self.writer, ShadowWriter):
-            routes += (shadow_route(self.writer),)
+        if self.shadow is not None:
+            routes += (shadow_route(self.shadow),)
         return HealthServer(
             self._settings.serving,
             self.metrics.registry,
@@ -449,26 +388,12 @@ class Shell:
             guards=guards(self.page_client, self._settings.serving.access),
         )
 
-    def _watch_serving(self) -> None:
-        counts, journal = self.server.connections.counts, self.journal
-        text = "Connections to the pages that were cut or refused, so that others get through."
-        self.metrics.watch_number(
-            "tandem_page_connections_cut",
-            text,
-            lambda: counts.displaced + counts.refused + counts.overdue,
-            is_counter=True,
-        )
-        if journal is not None:
-            text = "Lines of the journal that the disk did not take in time."
-            self.metrics.watch_number(
-                "tandem_journal_lines_dropped", text, lambda: journal.dropped_lines, is_counter=True
-            )
-
     def _reloader(self, prepare: Prepare) -> ConfigurationReloader:
         def taken(new: NewConfiguration) -> None:
             self.plugins.add(new.plugin_calls)
+            self.background.replace(new.background)
             self.server.component_config = new.component_config
-            self.loop.wake()
+            self.inbox.wake()
 
         def refused(text: str) -> None:
             pod = self._settings.own_pod

@@ -100,36 +100,16 @@ class ServingSettings:
 
 @dataclass(frozen=True, slots=True)
 class WriterSettings:
-    """Limits of everything that is sent. Rates are requests a second, sizes are numbers of commands."""
+    """Limits of everything that is sent. What leaves when is decided by ``write/pacing.py``."""
 
-    binds_in_flight: int = 128
+    requests_in_flight: int = 128
+    """Writes sent and not answered: bindings, conditions, deletions, events."""
     binds_queued: int = 256
-    """When so many wait, no further pod is taken from the queue. Binds are never dropped."""
-    writes_in_flight: int = 24
-    reports_in_flight: int = 24
-    binds_that_press: int = 16
-    """Where so many bindings are open, or sent within a tenth of a second, what is only told (conditions, events) gives
-    way to them for a while."""
-    report_patience_seconds: float = 1.0
-    """How long a condition does."""
+    """Bindings that wait to be sent; beyond, no further pod is taken from the queue. None is ever dropped."""
     bind_timeout_seconds: float = 15.0
     write_timeout_seconds: float = 10.0
-    lookup_seconds: float = 600.0
-    """How long it is tried to see what became of a bind without an answer."""
-    events_in_flight: int = 24
-    event_patience_seconds: float = 2.5
-    """How long an event does."""
-    event_lag_seconds: float = 3.5
-    """When a ``Scheduled`` event has waited so long, no further pod is taken from the queue."""
     events_queued: int = 20_000
-    other_events_per_second: float = 100.0
-    other_events_burst: int = 500
-    writes_that_crowd: int = 50
-    """Where so many bindings, removals and the like were sent within a second, ..."""
-    crowded_events_per_second: float = 20.0
-    """... so many of the other events leave, ..."""
-    crowded_patience_seconds: float = 10.0
-    """... and those that have waited so long."""
+    """Events that wait to be sent, ``Scheduled`` and others each; beyond, the oldest are dropped."""
     event_series_kept: int = 20_000
 
 

@@ -74,6 +74,8 @@ class Attempt(msgspec.Struct, eq=False):
     extender_faults: tuple[ExtenderFault, ...] = ()
     durations: dict[str, float] = msgspec.field(default_factory=dict)
     """Extension point → seconds."""
+    bind_seconds: float | None = None
+    """What the last write of the Binding took; None where there was none."""
     plugin_times: PluginTimes | None = None
     """What the plugins' calls took, in one attempt of ten."""
     evaluated: frozenset[tuple[str, str]] = frozenset()

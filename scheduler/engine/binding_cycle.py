@@ -1,119 +1,74 @@
 """From a chosen node to a bound pod, as states of the engine: nothing is held up while a pod waits.
 
-    start ──► PERMIT_WAIT ──► PRE_BIND_WRITE ──► PRE_BIND_WAIT ──► BINDING ──► bound
-                  │                  │                 │              │
-                  └──────────────────┴─────────────────┴──────────────┴──► failed: unreserve, forget, requeue
+The states and their changes are the table of ``binding.py``. A state is left only by a stimulus: a plugin's or
+extender's answer, a write's outcome, a deadline, a deletion.
 
-A state is left only by a stimulus: a plugin's or extender's answer, a write's outcome, a deadline, a deletion. Each
-binding holds at most a handful of tickets, and an outcome whose ticket is no longer known is dropped.
+A bind whose outcome is unknown may have been committed, or may still be: the pod stays assumed, and the same bind is
+sent again until the answer is conclusive. A first one that arrives late can then only conflict, since the pod has a
+node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from enum import Enum
-from typing import Any
+from collections.abc import Sequence
 
-import msgspec
-
-from scheduler.cluster.pod_info import PodInfo
-from scheduler.engine.attempt import SCHEDULED, Attempt, ExtenderFault
-from scheduler.engine.commands import Command, RecordAttempt
-from scheduler.engine.deadlines import Deadlines
-from scheduler.engine.error_texts import cause_of, failed_at
+from scheduler.engine.attempt import Attempt, ExtenderFault
+from scheduler.engine.attempt_end import was_placed
+from scheduler.engine.binding import SENT, Binding, BindingState
+from scheduler.engine.deadlines import (
+    ANSWER_GRACE_SECONDS,
+    BindAgain,
+    Deadlines,
+    ExtenderDeadline,
+    PermitDeadline,
+    PreBindPoll,
+)
+from scheduler.engine.error_texts import failed_at, go_duration
+from scheduler.engine.internal import AttemptSettled, BindingFailed, NominationChanged, PodBound, Step
+from scheduler.engine.machine import Claims, Part, ReadsView
 from scheduler.engine.outcome import NotPlaced, Placed
-from scheduler.engine.reservation import state_of
+from scheduler.engine.pre_bind import ask_progress, pre_bind_failed, pre_flight
+from scheduler.engine.tickets import BindingTicket, Tickets
 from scheduler.extenders.answers import ExtenderError
 from scheduler.extenders.extender import Extender
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
-from scheduler.framework.plugin import PreBindPlugin, PreFlight, State
-from scheduler.framework.plugin_times import timed
 from scheduler.framework.profile import Profile
-from scheduler.messages.commands import BindPod, CallExtender, PatchPodStatus, RunPlugin, WriteEvent
+from scheduler.messages.commands import BindPod, CallExtender, RunPlugin, WriteEvent
 from scheduler.messages.now import Now
-from scheduler.messages.references import PodReference
-from scheduler.messages.status import Code, Refusal, Skip, unschedulable
+from scheduler.messages.status import Code, unschedulable
 from scheduler.messages.stimuli import ExtenderAnswered, PermitDecided, PluginFinished, WriteFinished
 from scheduler.queue.queued_pod import QueuedPod
-
-ANSWER_GRACE_SECONDS = 5.0
-"""So much later than its own time-out an extender call counts as failed, whatever became of it."""
 
 POLL_SECONDS = 1.0
 """How often a plugin is asked whether what it set going before the bind is done."""
 
-DEADLINE_EXCEEDED = "context deadline exceeded"
+BIND_AGAIN_FIRST_SECONDS = 1.0
+MAX_BIND_AGAIN_SECONDS = 16.0
+"""A bind whose outcome is unknown is sent again after the first, doubled each time up to the second."""
+
+DEFAULT_BINDER = "DefaultBinder"
 PREEMPTED = "preempted by DefaultPreemption"
 PREEMPTED_WAITING = "waiting on permit for pod: preempted"
-
-
-class BindingState(Enum):
-    PERMIT_WAIT = "PermitWait"
-    PRE_BIND_WRITE = "PreBindWrite"
-    PRE_BIND_WAIT = "PreBindWait"
-    BINDING = "Binding"
-
-
-class Binding(msgspec.Struct, eq=False):
-    """One pod on its way to its node."""
-
-    queued: QueuedPod
-    pod: PodInfo
-    profile: Profile
-    attempt: Attempt
-    states: dict[str, State | Skip]
-    state: BindingState = BindingState.BINDING
-    waits: dict[str, float] = msgspec.field(default_factory=dict)
-    """Permit plugins still to be heard → seconds they asked for."""
-    work: list[tuple[PreBindPlugin, PreFlight]] = msgspec.field(default_factory=list)
-    """PreBind plugins still to be run, in order."""
-    running: dict[str, tuple[PreBindPlugin, PreFlight]] = msgspec.field(default_factory=dict)
-    """PreBind plugins at work, by name."""
-    tickets: dict[int, str] = msgspec.field(default_factory=dict)
-    """Outstanding answers → plugin name ("" for the Binding itself)."""
-    binders: list[Extender | str] = msgspec.field(default_factory=list)
-    """Who is still to be asked to bind: extenders, then Bind plugins by name."""
-    asked: Extender | None = None
-    """The extender that is binding the pod."""
-    give_up_at: dict[str, float] = msgspec.field(default_factory=dict)
-    """PreBind plugin → monotonic second at which its wait ends."""
-
-    waits_since: float = 0.0
-    """Monotonic second at which the wait in Permit began."""
-
-    @property
-    def reference(self) -> PodReference:
-        return PodReference(self.pod.namespace, self.pod.name, self.pod.uid)
-
-
-Failed = Callable[[Binding, NotPlaced, Now], list[Command]]
-"""What the engine does when a binding fails: unreserve, forget, requeue, tell."""
 
 
 class BindingCycles:
     """All bindings under way."""
 
+    CLAIMS = Claims(
+        writes=frozenset({Part.BINDINGS}),
+        reads=frozenset({Part.CACHE}),
+        tickets=frozenset({BindingTicket}),
+        deadlines=frozenset({PermitDeadline, PreBindPoll, BindAgain}),
+    )
+
     def __init__(
-        self,
-        view: Callable[[], Any],
-        deadlines: Deadlines,
-        new_ticket: Callable[[], int],
-        queue_done: Callable[[str], None],
-        failed: Failed,
-        bound: Callable[[Binding, Now], list[Command]],
-        nominated: Callable[[str, str], None],
-        binders: Sequence[Extender] = (),
+        self, cache: ReadsView, tickets: Tickets, deadlines: Deadlines, binders: Sequence[Extender] = ()
     ) -> None:
-        self._view = view
+        self._cache = cache
+        self._tickets = tickets
         self._deadlines = deadlines
-        self._new_ticket = new_ticket
-        self._queue_done = queue_done
-        self._failed = failed
-        self._bound = bound
-        self._nominated = nominated
         self._binders = binders
         self._by_uid: dict[str, Binding] = {}
-        self._by_ticket: dict[int, Binding] = {}
 
     def __len__(self) -> int:
         return len(self._by_uid)
@@ -125,43 +80,35 @@ class BindingCycles:
     def under_way(self) -> tuple[Binding, ...]:
         return tuple(self._by_uid.values())
 
+    def waits_in_permit(self, uid: str) -> bool:
+        """Whether the pod waits for Permit plugins."""
+        binding = self._by_uid.get(uid)
+        return binding is not None and binding.state is BindingState.PERMIT_WAIT
+
+    def can_cancel(self, uid: str) -> bool:
+        """Whether the pod is on its way, and its bind has not been sent."""
+        binding = self._by_uid.get(uid)
+        return binding is not None and binding.state not in SENT
+
     # --- start --------------------------------------------------------------------------------------------------------
 
-    def start(self, queued: QueuedPod, profile: Profile, attempt: Attempt, placed: Placed, now: Now) -> list[Command]:
+    def start(self, queued: QueuedPod, profile: Profile, attempt: Attempt, placed: Placed, now: Now) -> list[Step]:
         binding = Binding(queued, placed.pod, profile, attempt, placed.states, waits=placed.waits)
         self._by_uid[placed.pod.uid] = binding
-        commands: list[Command] = []
-        problem = self._pre_flight(binding, placed.unconcerned)
+        steps: list[Step] = []
+        problem = pre_flight(binding, placed.unconcerned, self._cache.view)
         if problem is not None:
-            return self._fail(binding, problem, now)
+            return self._fail(binding, problem)
         if (binding.work or binding.waits) and self._nomination_differs(binding):
             # So that autoscalers and other schedulers see where the pod will be while it waits.
-            self._nominated(binding.pod.uid, binding.pod.node_name)
-            commands.append(PatchPodStatus(0, binding.reference, nominated_node_name=binding.pod.node_name))
+            steps.append(NominationChanged(binding.reference, binding.pod.node_name))
         if binding.waits:
-            binding.state = BindingState.PERMIT_WAIT
+            binding.become(BindingState.PERMIT_WAIT)
             binding.waits_since = now.monotonic
             for plugin, seconds in binding.waits.items():
-                self._deadlines.set(("permit", binding.pod.uid, plugin), now.monotonic + seconds)
-            return commands
-        return commands + self._after_permit(binding, now)
-
-    def _pre_flight(self, binding: Binding, unconcerned: frozenset[str]) -> NotPlaced | None:
-        states, pod, view = binding.states, binding.pod, self._view()
-        times = binding.attempt.plugin_times
-        for plugin in binding.profile.pre_bind_plugins:
-            if plugin.name in unconcerned:
-                continue
-            try:
-                ask = timed(times, plugin.pre_bind_pre_flight, plugin.name, "PreBindPreFlight")
-                answer = ask(state_of(states, plugin.name), pod, view, pod.node_name)
-            except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
-                return NotPlaced(failed_at("PreBindPreFlight", plugin.name, cause_of(error)), is_error=True)
-            if isinstance(answer, Refusal):
-                return NotPlaced(failed_at("PreBindPreFlight", plugin.name, answer.message), is_error=True)
-            if isinstance(answer, PreFlight):
-                binding.work.append((plugin, answer))
-        return None
+                self._deadlines.set(PermitDeadline(binding.pod.uid, plugin), now.monotonic + seconds)
+            return steps
+        return steps + self._after_permit(binding, now)
 
     @staticmethod
     def _nomination_differs(binding: Binding) -> bool:
@@ -169,7 +116,7 @@ class BindingCycles:
 
     # --- Permit -------------------------------------------------------------------------------------------------------
 
-    def permit_decided(self, decision: PermitDecided, now: Now) -> list[Command]:
+    def permit_decided(self, decision: PermitDecided, now: Now) -> list[Step]:
         """The first word of each plugin counts; a rejection ends the wait at once."""
         binding = self._by_uid.get(decision.uid)
         if binding is None or binding.state is not BindingState.PERMIT_WAIT or decision.plugin not in binding.waits:
@@ -177,13 +124,13 @@ class BindingCycles:
         if not decision.is_allowed:
             return self.reject_waiting(decision.uid, decision.plugin, decision.message, now)
         del binding.waits[decision.plugin]
-        self._deadlines.drop(("permit", decision.uid, decision.plugin))
+        self._deadlines.drop(PermitDeadline(decision.uid, decision.plugin))
         if binding.waits:
             return []
         _note_wait(binding, Code.SUCCESS, now)
         return self._after_permit(binding, now)
 
-    def reject_waiting(self, uid: str, plugin: str, message: str, now: Now) -> list[Command]:
+    def reject_waiting(self, uid: str, plugin: str, message: str, now: Now) -> list[Step]:
         """A pod that waits in Permit will not be bound: rejected by a plugin, or deleted meanwhile (``removed``)."""
         binding = self._by_uid.get(uid)
         if binding is None or binding.state is not BindingState.PERMIT_WAIT:
@@ -192,22 +139,21 @@ class BindingCycles:
         rejectors = frozenset({plugin}) if plugin else frozenset(binding.waits)
         text = fit_error_text(1, Diagnosis.of_rows({0: refusal}, 1))
         _note_wait(binding, Code.UNSCHEDULABLE, now)
-        return self._fail(binding, NotPlaced(text, unschedulable_plugins=rejectors), now)
+        return self._fail(binding, NotPlaced(text, unschedulable_plugins=rejectors))
 
-    def cancel(self, uid: str, now: Now) -> list[Command] | None:
-        """Preemption wants the room of a pod that is not bound yet: it goes back to the queue instead of being deleted.
-
-        None when it is too late (the Binding is under way) or the pod is not here.
-        """
+    def cancel(self, uid: str, now: Now) -> list[Step]:
+        """Preemption wants the room of a pod that is not bound yet (``can_cancel``): it goes back to the queue instead
+        of being deleted."""
         binding = self._by_uid.get(uid)
-        if binding is None or binding.state is BindingState.BINDING:
-            return None
+        if binding is None or binding.state in SENT:
+            return []
         if binding.state is not BindingState.PERMIT_WAIT:
-            return self._fail(binding, NotPlaced(PREEMPTED, is_error=True), now)
+            return self._fail(binding, NotPlaced(PREEMPTED, is_error=True))
         _note_wait(binding, Code.ERROR, now)
-        return self._fail(binding, NotPlaced(PREEMPTED_WAITING, is_error=True), now)
+        return self._fail(binding, NotPlaced(PREEMPTED_WAITING, is_error=True))
 
-    def permit_timed_out(self, uid: str, plugin: str, now: Now) -> list[Command]:
+    def permit_timed_out(self, deadline: PermitDeadline, now: Now) -> list[Step]:
+        uid, plugin = deadline.uid, deadline.plugin
         binding = self._by_uid.get(uid)
         if binding is None:
             return []
@@ -218,27 +164,26 @@ class BindingCycles:
 
     # --- PreBind ------------------------------------------------------------------------------------------------------
 
-    def _after_permit(self, binding: Binding, now: Now) -> list[Command]:
+    def _after_permit(self, binding: Binding, now: Now) -> list[Step]:
         # From here on a failure is an error and never "unschedulable": events need not be kept for the pod.
-        self._queue_done(binding.pod.uid)
-        return self._next_pre_bind(binding, now)
+        return [AttemptSettled(binding.pod.uid), *self._next_pre_bind(binding, now)]
 
-    def _next_pre_bind(self, binding: Binding, now: Now) -> list[Command]:
+    def _next_pre_bind(self, binding: Binding, now: Now) -> list[Step]:
         """Start the next plugin, or the next group of plugins that may run in parallel; after the last one, bind."""
         if not binding.work:
             return self._bind(binding, now)
         group = [binding.work.pop(0)]
         while group[0][1].is_parallel and binding.work and binding.work[0][1].is_parallel:
             group.append(binding.work.pop(0))
-        commands: list[Command] = []
-        binding.state = BindingState.PRE_BIND_WRITE
+        steps: list[Step] = []
+        binding.become(BindingState.PRE_BIND_WRITE)
         for plugin, flight in group:
             binding.running[plugin.name] = (plugin, flight)
             if flight.wait_seconds is not None:
                 binding.give_up_at[plugin.name] = now.monotonic + flight.wait_seconds
             if not flight.writes and flight.wait_seconds is None:
                 ticket = self._ticket(binding, plugin.name)
-                commands.append(
+                steps.append(
                     RunPlugin(
                         ticket,
                         "PreBind",
@@ -249,34 +194,23 @@ class BindingCycles:
                     )
                 )
             for write in flight.writes:
-                commands.append(write.with_ticket(self._ticket(binding, plugin.name)))
+                steps.append(write.with_ticket(self._ticket(binding, plugin.name)))
         if not binding.tickets:
             self._await_progress(binding, now)
-        return commands
+        return steps
 
     def _await_progress(self, binding: Binding, now: Now) -> None:
-        binding.state = BindingState.PRE_BIND_WAIT
-        self._deadlines.set(("pre-bind", binding.pod.uid), now.monotonic + POLL_SECONDS)
+        binding.become(BindingState.PRE_BIND_WAIT)
+        self._deadlines.set(PreBindPoll(binding.pod.uid), now.monotonic + POLL_SECONDS)
 
-    def poll(self, uid: str, now: Now) -> list[Command]:
+    def poll(self, deadline: PreBindPoll, now: Now) -> list[Step]:
         """A second has passed: ask the plugins whether what they set going is done."""
-        binding = self._by_uid.get(uid)
+        binding = self._by_uid.get(deadline.uid)
         if binding is None or binding.state is not BindingState.PRE_BIND_WAIT:
             return []
-        for name, (plugin, flight) in list(binding.running.items()):
-            try:
-                answer = plugin.pre_bind_progress(
-                    state_of(binding.states, name), binding.pod, self._view(), binding.pod.node_name
-                )
-            except Exception as error:  # noqa: BLE001
-                return self._fail(binding, _pre_bind_failed(name, cause_of(error)), now)
-            if isinstance(answer, Refusal):
-                return self._fail(binding, _pre_bind_failed(name, answer.message), now)
-            if answer:
-                del binding.running[name]
-            elif now.monotonic >= binding.give_up_at.get(name, now.monotonic):
-                text = f"{flight.doing}: {DEADLINE_EXCEEDED}" if flight.doing else DEADLINE_EXCEEDED
-                return self._fail(binding, _pre_bind_failed(name, text), now)
+        problem = ask_progress(binding, self._cache.view, now)
+        if problem is not None:
+            return self._fail(binding, problem)
         if binding.running:
             self._await_progress(binding, now)
             return []
@@ -284,16 +218,16 @@ class BindingCycles:
 
     # --- Bind ---------------------------------------------------------------------------------------------------------
 
-    def _bind(self, binding: Binding, now: Now) -> list[Command]:
-        binding.state = BindingState.BINDING
+    def _bind(self, binding: Binding, now: Now) -> list[Step]:
+        binding.become(BindingState.BINDING)
         binding.binders = [plugin.name for plugin in binding.profile.bind_plugins]
         if self._binders:
             binding.binders[:0] = [each for each in self._binders if each.is_interested(binding.pod.pod)]
         return self._next_binder(binding, now)
 
-    def _next_binder(self, binding: Binding, now: Now) -> list[Command]:
+    def _next_binder(self, binding: Binding, now: Now) -> list[Step]:
         if not binding.binders:
-            return self._fail(binding, NotPlaced("no bind plugin took the pod", is_error=True), now)
+            return self._fail(binding, NotPlaced("no bind plugin took the pod", is_error=True))
         binder = binding.binders.pop(0)
         binding.asked = None
         pod = binding.pod
@@ -303,49 +237,49 @@ class BindingCycles:
             body = binder.bind_body(pod.namespace, pod.name, pod.uid, pod.node_name)
             ticket = self._ticket(binding, binder.name)
             # The call ends by its own time-out; should that be lost too, the deadline ends it.
-            self._deadlines.set(("extender", ticket), now.monotonic + binder.timeout_seconds + ANSWER_GRACE_SECONDS)
+            self._deadlines.set(ExtenderDeadline(ticket), now.monotonic + binder.timeout_seconds + ANSWER_GRACE_SECONDS)
             binds = (binding.reference, pod.node_name)
             seconds = binder.timeout_seconds
             return [CallExtender(ticket, binder.number, verb, binder.url(verb), body, seconds, binds)]
         ticket = self._ticket(binding, binder)
-        if binder == "DefaultBinder":
+        if binder == DEFAULT_BINDER:
             return [BindPod(ticket, binding.reference, pod.node_name)]
         return [RunPlugin(ticket, "Bind", binding.profile.scheduler_name, binder, pod, pod.node_name)]
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
-    def knows(self, ticket: int) -> bool:
-        return ticket in self._by_ticket
-
-    def write_finished(self, outcome: WriteFinished, now: Now) -> list[Command]:
-        binding = self._by_ticket.pop(outcome.ticket, None)
+    def write_finished(self, owner: BindingTicket, outcome: WriteFinished, now: Now) -> list[Step]:
+        binding = self._answered(owner, outcome.ticket)
         if binding is None:
             return []
-        plugin = binding.tickets.pop(outcome.ticket)
         if binding.state is BindingState.BINDING:
+            binding.attempt.bind_seconds = outcome.seconds
+            if outcome.is_unknown:
+                return self._wait_to_bind_again(binding, now)
             if outcome.is_done:
                 return self._succeed(binding, now)
-            return self._fail(binding, NotPlaced(failed_at("Bind", plugin, outcome.message), is_error=True), now)
+            text = failed_at("Bind", owner.plugin, outcome.message)
+            return self._fail(binding, NotPlaced(text, is_error=True))
         if not outcome.is_done:
-            return self._fail(binding, _pre_bind_failed(plugin, outcome.message), now)
+            return self._fail(binding, pre_bind_failed(owner.plugin, outcome.message))
         if not binding.tickets:
             self._await_progress(binding, now)
         return []
 
-    def plugin_finished(self, outcome: PluginFinished, now: Now) -> list[Command]:
-        binding = self._by_ticket.pop(outcome.ticket, None)
+    def plugin_finished(self, owner: BindingTicket, outcome: PluginFinished, now: Now) -> list[Step]:
+        binding = self._answered(owner, outcome.ticket)
         if binding is None:
             return []
-        plugin = binding.tickets.pop(outcome.ticket)
+        plugin = owner.plugin
         if binding.state is BindingState.BINDING:
             if outcome.is_skip:
                 return self._next_binder(binding, now)
             if outcome.refusal is None:
                 return self._succeed(binding, now)
             failure = NotPlaced(failed_at("Bind", plugin, outcome.refusal.message), is_error=True)
-            return self._fail(binding, failure, now)
+            return self._fail(binding, failure)
         if outcome.refusal is not None:
-            return self._fail(binding, _pre_bind_failed(plugin, outcome.refusal.message), now)
+            return self._fail(binding, pre_bind_failed(plugin, outcome.refusal.message))
         binding.running.pop(plugin, None)
         if binding.tickets:
             return []
@@ -354,14 +288,12 @@ class BindingCycles:
             return []
         return self._next_pre_bind(binding, now)
 
-    def extender_answered(self, outcome: ExtenderAnswered, now: Now) -> list[Command]:
+    def extender_answered(self, owner: BindingTicket, outcome: ExtenderAnswered, now: Now) -> list[Step]:
         """The extender has bound the pod itself, or not; if its failures are ignored the next binder is asked."""
-        binding = self._by_ticket.pop(outcome.ticket, None)
-        if binding is None:
+        binding = self._answered(owner, outcome.ticket)
+        if binding is None or binding.asked is None:
             return []
-        del binding.tickets[outcome.ticket]
         extender = binding.asked
-        assert extender is not None
         try:
             if outcome.error:
                 raise ExtenderError(outcome.error)
@@ -371,19 +303,51 @@ class BindingCycles:
             binding.attempt.extender_faults += (fault,)
             if extender.is_ignorable:
                 return self._next_binder(binding, now)
-            return self._fail(binding, NotPlaced(f"binding by extender {extender.name}: {error}", is_error=True), now)
+            return self._fail(binding, NotPlaced(f"binding by extender {extender.name}: {error}", is_error=True))
         return self._succeed(binding, now)
+
+    def _answered(self, owner: BindingTicket, ticket: int) -> Binding | None:
+        binding = self._by_uid.get(owner.uid)
+        if binding is None or ticket not in binding.tickets:
+            return None
+        binding.tickets.discard(ticket)
+        return binding
+
+    # --- a bind whose outcome is unknown ------------------------------------------------------------------------------
+
+    def _wait_to_bind_again(self, binding: Binding, now: Now) -> list[Step]:
+        binding.become(BindingState.UNKNOWN)
+        doubled = BIND_AGAIN_FIRST_SECONDS * 2 ** min(binding.unknown_outcomes, 10)
+        binding.unknown_outcomes += 1
+        self._deadlines.set(BindAgain(binding.pod.uid), now.monotonic + min(doubled, MAX_BIND_AGAIN_SECONDS))
+        return []
+
+    def bind_again(self, deadline: BindAgain, now: Now) -> list[Step]:
+        """The back-off is over: the same bind, under another ticket."""
+        binding = self._by_uid.get(deadline.uid)
+        if binding is None or binding.state is not BindingState.UNKNOWN:
+            return []
+        binding.become(BindingState.BINDING)
+        return [BindPod(self._ticket(binding, DEFAULT_BINDER), binding.reference, binding.pod.node_name)]
+
+    def shown(self, uid: str, node: str, now: Now) -> list[Step]:
+        """The watch shows the pod on ``node``, or gone (""): conclusive where the outcome of its bind is unknown."""
+        binding = self._by_uid.get(uid)
+        if binding is None or binding.state is not BindingState.UNKNOWN:
+            return []
+        if node == binding.pod.node_name:
+            return self._succeed(binding, now)
+        key = binding.pod.key
+        text = f"pod {key} is already assigned to node {node!r}" if node else f"pod {key} is gone"
+        return self._fail(binding, NotPlaced(failed_at("Bind", DEFAULT_BINDER, text), is_error=True))
 
     # --- ends ---------------------------------------------------------------------------------------------------------
 
-    def _succeed(self, binding: Binding, now: Now) -> list[Command]:
-        self._drop(binding)
-        attempt = binding.attempt
-        attempt.result = SCHEDULED
-        attempt.finished_monotonic = now.monotonic
+    def _succeed(self, binding: Binding, now: Now) -> list[Step]:
+        self._drop(binding, BindingState.BOUND)
         pod = binding.pod
         name = binding.profile.scheduler_name
-        commands: list[Command] = [
+        steps: list[Step] = [
             WriteEvent(
                 regarding=binding.reference,
                 type="Normal",
@@ -392,57 +356,43 @@ class BindingCycles:
                 note=f"Successfully assigned {pod.key} to {pod.node_name}",
                 reporting_controller=name,
             ),
-            RecordAttempt(attempt),
+            was_placed(binding.attempt, now),
         ]
-        commands.extend(
+        steps.extend(
             RunPlugin(0, "PostBind", name, plugin.name, pod, pod.node_name)
             for plugin in binding.profile.post_bind_plugins
         )
-        return commands + self._bound(binding, now)
+        steps.append(PodBound(pod.uid))
+        return steps
 
-    def abandon(self, binding: Binding) -> None:
-        """Forget a binding without a word: the process is about to end, and nothing has been written."""
-        self._drop(binding)
+    def abandon_unsent(self) -> tuple[Binding, ...]:
+        """Forget the bindings of which nothing has been sent: the process is about to end. Returns them."""
+        abandoned = tuple(binding for binding in self.under_way if binding.state not in SENT)
+        for binding in abandoned:
+            self._drop(binding, BindingState.ABANDONED)
+        return abandoned
 
-    def _fail(self, binding: Binding, failure: NotPlaced, now: Now) -> list[Command]:
-        self._drop(binding)
-        return self._failed(binding, failure, now)
+    def _fail(self, binding: Binding, failure: NotPlaced) -> list[Step]:
+        self._drop(binding, BindingState.FAILED)
+        return [BindingFailed(binding, failure)]
 
-    def _drop(self, binding: Binding) -> None:
+    def _drop(self, binding: Binding, end: BindingState) -> None:
+        binding.become(end)
         uid = binding.pod.uid
         del self._by_uid[uid]
         for ticket in binding.tickets:
-            self._by_ticket.pop(ticket, None)
-            self._deadlines.drop(("extender", ticket))
+            self._tickets.drop(ticket)
+            self._deadlines.drop(ExtenderDeadline(ticket))
         for plugin in binding.profile.permit_plugins:
-            self._deadlines.drop(("permit", uid, plugin.name))
-        self._deadlines.drop(("pre-bind", uid))
+            self._deadlines.drop(PermitDeadline(uid, plugin.name))
+        self._deadlines.drop(PreBindPoll(uid))
+        self._deadlines.drop(BindAgain(uid))
 
     def _ticket(self, binding: Binding, plugin: str) -> int:
-        ticket = self._new_ticket()
-        binding.tickets[ticket] = plugin
-        self._by_ticket[ticket] = binding
+        ticket = self._tickets.issue(BindingTicket(binding.pod.uid, plugin))
+        binding.tickets.add(ticket)
         return ticket
 
 
 def _note_wait(binding: Binding, code: Code, now: Now) -> None:
     binding.attempt.permit_wait = (code.value, now.monotonic - binding.waits_since)
-
-
-def _pre_bind_failed(plugin: str, message: str) -> NotPlaced:
-    return NotPlaced(failed_at("PreBind", plugin, message), is_error=True)
-
-
-def go_duration(seconds: float) -> str:
-    """``10s``, ``1m0s``, ``15m0s``, ``1h0m0s``, as Go writes a duration."""
-    total = round(seconds * 1000)
-    whole, milliseconds = divmod(total, 1000)
-    minutes, rest = divmod(whole, 60)
-    hours, minutes = divmod(minutes, 60)
-    fraction = f".{milliseconds:03d}".rstrip("0") if milliseconds else ""
-    if not whole and milliseconds:
-        return f"{milliseconds}ms"
-    text = f"{rest}{fraction}s"
-    if minutes or hours:
-        text = f"{minutes}m{text}"
-    return f"{hours}h{text}" if hours else text

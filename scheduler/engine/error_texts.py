@@ -24,3 +24,18 @@ def failed_at(point: str, plugin: str, message: str) -> str:
     if point == "Score":
         return f'running Score plugins: plugin "{plugin}" failed with: {message}'
     return f'running {point} plugin "{plugin}": {message}'
+
+
+def go_duration(seconds: float) -> str:
+    """``10s``, ``1m0s``, ``15m0s``, ``1h0m0s``, as Go writes a duration."""
+    total = round(seconds * 1000)
+    whole, milliseconds = divmod(total, 1000)
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    fraction = f".{milliseconds:03d}".rstrip("0") if milliseconds else ""
+    if not whole and milliseconds:
+        return f"{milliseconds}ms"
+    text = f"{rest}{fraction}s"
+    if minutes or hours:
+        text = f"{minutes}m{text}"
+    return f"{hours}h{text}" if hours else text

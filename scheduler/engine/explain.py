@@ -13,9 +13,9 @@ import msgspec
 
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import MOST_CANDIDATES, MOST_NAMES, refused_nodes
+from scheduler.engine.cycle_context import Depth
 from scheduler.engine.engine import Engine
 from scheduler.engine.outcome import Placed
-from scheduler.engine.scheduling_cycle import Depth
 from scheduler.framework.events import Action
 from scheduler.messages.now import Now
 from scheduler.messages.status import Refusal

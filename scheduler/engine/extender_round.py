@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Sequence
 
 import msgspec
 import numpy as np
@@ -12,6 +11,8 @@ import numpy.typing as npt
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.engine.attempt import Attempt, ExtenderFault
+from scheduler.engine.feasible import Feasible
+from scheduler.engine.tickets import CycleTicket, Tickets
 from scheduler.extenders.answers import ExtenderError
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
@@ -19,9 +20,6 @@ from scheduler.messages.commands import CallExtender
 from scheduler.messages.status import unresolvable, unschedulable
 from scheduler.messages.stimuli import ExtenderAnswered
 from scheduler.objects.kinds import Kind
-
-if TYPE_CHECKING:
-    from scheduler.engine.scheduling_cycle import Feasible
 
 EXTENDER_REJECTOR = "Extender"
 """The name under which extenders that took nodes away count as having rejected the pod."""
@@ -35,12 +33,7 @@ class ExtenderRound:
     """The extenders that one pod concerns."""
 
     def __init__(
-        self,
-        extenders: Sequence[Extender],
-        pod: PodInfo,
-        attempt: Attempt,
-        new_ticket: Callable[[], int],
-        documents: Documents,
+        self, extenders: Sequence[Extender], pod: PodInfo, attempt: Attempt, tickets: Tickets, documents: Documents
     ) -> None:
         self.filters: Sequence[Extender] = ()
         self.scorers: Sequence[Extender] = ()
@@ -52,7 +45,7 @@ class ExtenderRound:
             self.preempters = [extender for extender in interested if extender.has_preempt]
         self._pod = pod
         self._attempt = attempt
-        self._new_ticket = new_ticket
+        self._tickets = tickets
         self.documents = documents
         self._raw_pod: msgspec.Raw | None = None
         self._raw_nodes: dict[str, msgspec.Raw] = {}
@@ -120,7 +113,7 @@ class ExtenderRound:
 
     def call(self, extender: Extender, verb: str, body: bytes) -> CallExtender:
         return CallExtender(
-            ticket=self._new_ticket(),
+            ticket=self._tickets.issue(CycleTicket()),
             extender=extender.number,
             verb=verb,
             url=extender.url(verb),

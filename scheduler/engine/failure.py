@@ -1,4 +1,4 @@
-"""What follows a failed attempt: the pod goes back to the queue, and its users are told why, once.
+"""What is written about a failed attempt: its users are told why, once.
 
 The order is kube-scheduler's (reference cycle.md §9): requeue, nominate, event, condition. Requeue and nomination
 happen in one step of the engine, before anything is written, so that the next attempt of any pod already sees them.
@@ -6,11 +6,14 @@ happen in one step of the engine, before anything is written, so that the next a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.engine.attempt import ERROR, UNSCHEDULABLE, Attempt
-from scheduler.engine.commands import Command, RecordAttempt
+from scheduler.engine.attempt import Attempt
+from scheduler.engine.attempt_end import was_not_placed
+from scheduler.engine.commands import Command
+from scheduler.engine.machine import Claims, Part
 from scheduler.engine.outcome import NotPlaced
 from scheduler.framework.post_filter import KEEP_NOMINATION, Nomination, NominationMode
 from scheduler.messages.commands import PatchPodStatus, WriteEvent
@@ -18,7 +21,7 @@ from scheduler.messages.now import Now
 from scheduler.messages.references import PodReference
 from scheduler.objects.meta import Condition
 from scheduler.objects.timestamps import format_seconds
-from scheduler.queue.handlers import EventHandlers, Fate
+from scheduler.queue.handlers import Fate
 from scheduler.queue.queued_pod import QueuedPod
 
 POD_SCHEDULED = "PodScheduled"
@@ -32,32 +35,44 @@ REPEAT_SECONDS = 300.0
 """The same event is written again only after so long: often enough to stay visible, seldom enough not to be a load."""
 
 
-class FailureHandling:
-    """Tells of failed attempts. Remembers per pod what was said last, for as long as the pod is pending."""
+UNSEEN_SECONDS = 10.0
+"""A report that the watch has not shown by then counts as lost, and the next attempt writes it again. Nothing waits for
+a report's outcome, so that the writer may fold it into a newer one, or drop it for the pod's bind."""
 
-    def __init__(self, handlers: EventHandlers, new_ticket: Callable[[], int]) -> None:
-        self._handlers = handlers
-        self._new_ticket = new_ticket
-        self._tickets: dict[int, str] = {}
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class _Written(Generic[Value]):
+    value: Value
+    at: float
+    """Monotonic second."""
+
+    def may_still_come(self, now: Now) -> bool:
+        return now.monotonic - self.at < UNSEEN_SECONDS
+
+
+class FailureReports:
+    """What is written about failed attempts. Remembers what was said last of each pod, while the pod is pending."""
+
+    CLAIMS = Claims(writes=frozenset({Part.REPORTS}))
+
+    def __init__(self) -> None:
         self._last_note: dict[str, tuple[str, float]] = {}
-        self._last_condition: dict[str, tuple[str, str]] = {}
+        self._last_condition: dict[str, _Written[tuple[str, str]]] = {}
         """Written, but not seen to have come back."""
-        self._last_nomination: dict[str, str] = {}
+        self._last_nomination: dict[str, _Written[str]] = {}
 
-    def attempt_failed(self, queued: QueuedPod, attempt: Attempt, failure: NotPlaced, now: Now) -> list[Command]:
-        """The scheduling cycle found no node, or broke off."""
-        queued.rejected_by(failure.unschedulable_plugins | failure.pending_plugins, failure.pending_plugins)
-        fate = self._handlers.requeue_failed(queued, failure.nomination, now)
-        return self._tell(queued, attempt, failure, fate, now)
-
-    def binding_failed(
-        self, queued: QueuedPod, assumed: PodInfo, attempt: Attempt, failure: NotPlaced, now: Now
+    def attempt_failed(
+        self, queued: QueuedPod, attempt: Attempt, failure: NotPlaced, fate: Fate, now: Now
     ) -> list[Command]:
-        """The binding cycle broke off after the pod was assumed; everything reserved is already unreserved."""
-        queued.rejected_by(failure.unschedulable_plugins | failure.pending_plugins, failure.pending_plugins)
-        fate = self._handlers.requeue_unbound(queued, assumed, not failure.is_error, now)
-        attempt.node = ""
-        return self._tell(queued, attempt, failure, fate, now)
+        """``fate``: what became of the pod, which has been put back into the queue if it is still there."""
+        commands: list[Command] = [was_not_placed(attempt, failure, now)]
+        if fate is not Fate.REQUEUED:
+            # Gone, bound or replaced: a word about the failed attempt would land on the wrong pod, or on a bound one.
+            self.forget(queued.uid)
+            return commands
+        return commands + self._told(queued.info, failure, now)
 
     def held_back(self, queued: QueuedPod, now: Now) -> list[Command]:
         """A PreEnqueue plugin answered with an error: the pod is not even tried, and its users are told why."""
@@ -71,23 +86,10 @@ class FailureHandling:
         self._last_condition.pop(uid, None)
         self._last_nomination.pop(uid, None)
 
-    def nomination_written(self, uid: str, node_name: str) -> None:
-        """A write of the pod's nominated node ("" for none) is on its way, by whichever part of the engine."""
-        self._last_nomination[uid] = node_name
-
-    def _tell(self, queued: QueuedPod, attempt: Attempt, failure: NotPlaced, fate: Fate, now: Now) -> list[Command]:
-        attempt.result = ERROR if failure.is_error else UNSCHEDULABLE
-        attempt.message = failure.message
-        attempt.rejectors = tuple(sorted(failure.unschedulable_plugins | failure.pending_plugins))
-        attempt.nomination_mode = failure.nomination.mode
-        attempt.nominated_node = failure.nomination.node_name
-        attempt.finished_monotonic = now.monotonic
-        commands: list[Command] = [RecordAttempt(attempt)]
-        if fate is not Fate.REQUEUED:
-            # Gone, bound or replaced: a word about the failed attempt would land on the wrong pod, or on a bound one.
-            self.forget(queued.uid)
-            return commands
-        return commands + self._told(queued.info, failure, now)
+    def nomination_changed(self, pod: PodReference, node: str, now: Now) -> list[Command]:
+        """Write the pod's nominated node, "" for none, on behalf of another machine."""
+        self._last_nomination[pod.uid] = _Written(node, now.monotonic)
+        return [PatchPodStatus(0, pod, nominated_node_name=node)]
 
     def _told(self, info: PodInfo, failure: NotPlaced, now: Now) -> list[Command]:
         commands: list[Command] = []
@@ -132,43 +134,47 @@ class FailureHandling:
         )
         said = (known.reason, known.message) if known is not None and known.status == "False" else None
         written = self._last_condition.get(info.uid)
-        if written == said:
-            # It has come back: from now on the pod itself tells what it says.
-            self._last_condition.pop(info.uid, None)
+        if written is not None and (written.value == said or not written.may_still_come(now)):
+            # It has come back, or never will: the pod itself tells what it says.
+            del self._last_condition[info.uid]
             written = None
-        if (reason, failure.message) == (said if written is None else written):
+        if (reason, failure.message) == (said if written is None else written.value):
             condition = None
         else:
-            self._last_condition[info.uid] = (reason, failure.message)
-        nominated = self._nomination_to_write(info, failure.nomination)
+            self._last_condition[info.uid] = _Written((reason, failure.message), now.monotonic)
+        nominated = self._nomination_to_write(info, failure.nomination, now)
         if condition is None and nominated is None:
             return None
-        ticket = self._new_ticket()
-        self._tickets[ticket] = info.uid
-        return PatchPodStatus(ticket, reference(info), condition, nominated)
+        return PatchPodStatus(0, reference(info), condition, nominated)
 
-    def _nomination_to_write(self, info: PodInfo, nomination: Nomination) -> str | None:
-        """None where the pod says so already, and nothing else is under way."""
+    def _nomination_to_write(self, info: PodInfo, nomination: Nomination, now: Now) -> str | None:
+        """None where the pod says so already, or will in a moment."""
         if nomination.mode is NominationMode.KEEP:
             return None
         wanted = nomination.node_name if nomination.mode is NominationMode.SET else ""
         present = info.pod.status.nominated_node_name
-        written = self._last_nomination.pop(info.uid, present)
-        if wanted == present == written:
+        written = self._last_nomination.pop(info.uid, None)
+        under_way = written.value if written is not None and written.may_still_come(now) else present
+        if wanted == present == under_way:
             return None
-        self._last_nomination[info.uid] = wanted
+        self._last_nomination[info.uid] = _Written(wanted, now.monotonic)
         return wanted
-
-    def status_written(self, ticket: int, is_done: bool) -> None:
-        """A status that did not arrive will be written again by the next attempt."""
-        uid = self._tickets.pop(ticket, "")
-        if not is_done:
-            self._last_condition.pop(uid, None)
-            self._last_nomination.pop(uid, None)
 
 
 def reference(info: PodInfo) -> PodReference:
     return PodReference(info.namespace, info.name, info.uid)
+
+
+def skipped(info: PodInfo) -> WriteEvent:
+    """The event of a pod that was deleted before its turn came."""
+    return WriteEvent(
+        regarding=reference(info),
+        type="Warning",
+        reason="FailedScheduling",
+        action="Scheduling",
+        note=f"skip schedule deleting pod: {info.key}",
+        reporting_controller=info.pod.spec.scheduler_name,
+    )
 
 
 def cut_note(message: str) -> str:

@@ -1,28 +1,45 @@
-"""What the engine tells PreEnqueue plugins (``EnqueueContext``)."""
+"""What the queue has of the profiles: gates and hints, and what the gates may ask (``EnqueueContext``)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
 
 from scheduler.cluster.cache import ClusterCache
-from scheduler.engine.making_room.removals import Removals
+from scheduler.engine.machine import ReadsRoom
+from scheduler.framework.profile import Profile
 from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
+from scheduler.queue.facts import QueueFacts
+from scheduler.queue.gates import Gates
+from scheduler.queue.hints import HintMap, registrations_of
 
 
 class GateFacts:
-    def __init__(self, cache: ClusterCache, removals: Callable[[], Removals]) -> None:
+    def __init__(self, cache: ClusterCache, room: ReadsRoom) -> None:
         self._cache = cache
-        self._removals = removals
+        self._room = room
 
-    def lookup(self, kind: Kind, key: str) -> Any:
+    def lookup(self, kind: Kind, key: str) -> ApiObject | None:
         """An object by kind and key, or None."""
-        return self._cache.objects.get(kind, key)
+        found: ApiObject | None = self._cache.objects.get(kind, key)
+        return found
 
     def is_removing_victims_for(self, uid: str) -> bool:
         """Whether a preemption for this pod is still running."""
-        return self._removals().is_removing_for(uid)
+        return self._room.is_removing_for(uid)
 
     def preemptors_held_back(self) -> Collection[str]:
         """UIDs of pods for which a preemption is still running, for sure."""
-        return self._removals().held_back
+        return self._room.held_back
+
+
+def gates_of(profiles: Mapping[str, Profile], cache: ClusterCache, room: ReadsRoom, facts: QueueFacts) -> Gates:
+    plugins = {name: profile.pre_enqueue_plugins for name, profile in profiles.items()}
+    return Gates(plugins, GateFacts(cache, room), facts)
+
+
+def hints_of(
+    profiles: Mapping[str, Profile], facts: QueueFacts, stopwatch: Callable[[], float], has_extenders: bool
+) -> HintMap:
+    registrations = {name: registrations_of(one.plugins, has_extenders) for name, one in profiles.items()}
+    return HintMap(registrations, facts, stopwatch)

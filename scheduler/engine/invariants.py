@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from scheduler.cluster.cache import ClusterCache
+from scheduler.engine.binding_cycle import BindingCycles
+from scheduler.engine.making_room.room import MakingRoom
 from scheduler.errors import InvariantViolation
+from scheduler.queue.known_pods import KnownPods
+from scheduler.queue.scheduling_queue import SchedulingQueue
 
-if TYPE_CHECKING:
-    from scheduler.engine.engine import Engine
 
-
-def check_engine(engine: Engine) -> None:
+def check_parts(
+    cache: ClusterCache, queue: SchedulingQueue, known_pods: KnownPods, bindings: BindingCycles, room: MakingRoom
+) -> None:
     """Raise InvariantViolation unless every part, and what the parts know of each other, is consistent."""
-    engine.cache.check()
-    engine.queue.check()
-    for uid in engine.removals.held_back:
-        if not engine.removals.is_removing_for(uid):
+    cache.check()
+    queue.check()
+    for uid in room.held_back:
+        if not room.is_removing_for(uid):
             raise InvariantViolation(f"{uid} counts as held back, but no removal holds it back")
-    for binding in engine.bindings.under_way:
+    for binding in bindings.under_way:
         uid, key = binding.pod.uid, binding.pod.key
-        if engine.queue.find(key) is binding.queued:
+        if queue.find(key) is binding.queued:
             raise InvariantViolation(f"pod {key} is being bound and waits in the queue")
-        known = engine.known_pods.by_uid(uid)
-        if engine.cache.placed(uid) is None and known is not None and not known.is_terminating:
+        known = known_pods.by_uid(uid)
+        if cache.placed(uid) is None and known is not None and not known.is_terminating:
             raise InvariantViolation(f"pod {key} is being bound but counts nowhere")

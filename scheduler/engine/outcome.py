@@ -6,8 +6,11 @@ import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.plugin import State
-from scheduler.framework.post_filter import CLEAR_NOMINATION, Nomination
+from scheduler.framework.post_filter import CLEAR_NOMINATION, Nomination, Room
 from scheduler.messages.status import Skip
+from scheduler.messages.stimuli import PermitDecided, PodsActivated
+
+PodRequest = PermitDecided | PodsActivated
 
 
 class Placed(msgspec.Struct, frozen=True):
@@ -20,6 +23,8 @@ class Placed(msgspec.Struct, frozen=True):
     """Plugins that have nothing to say about the pod."""
     waits: dict[str, float] = msgspec.field(default_factory=dict)
     """Permit plugins that said "not yet" → seconds to wait at most."""
+    requests: tuple[PodRequest, ...] = ()
+    """What plugins ask about other pods."""
 
 
 class NotPlaced(msgspec.Struct, frozen=True):
@@ -34,6 +39,10 @@ class NotPlaced(msgspec.Struct, frozen=True):
     unschedulable_plugins: frozenset[str] = frozenset()
     pending_plugins: frozenset[str] = frozenset()
     nomination: Nomination = CLEAR_NOMINATION
+    room: Room | None = None
+    """What is to be done so that the pod finds room."""
+    requests: tuple[PodRequest, ...] = ()
+    """What plugins ask about other pods."""
 
 
 CycleOutcome = Placed | NotPlaced

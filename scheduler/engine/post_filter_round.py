@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
 
-from scheduler.cluster.pod_info import PodInfo
-from scheduler.cluster.view import View
 from scheduler.engine.error_texts import text_of
 from scheduler.engine.extender_round import Answers, Calls, ExtenderRound
 from scheduler.engine.preempt_round import Preempting, ask_about_victims
 from scheduler.errors import PluginError
-from scheduler.framework.diagnosis import Diagnosis
-from scheduler.framework.plugin import PostFilterPlugin, State
 from scheduler.framework.plugin_times import PluginTimes
 from scheduler.framework.post_filter import (
     KEEP_NOMINATION,
@@ -21,13 +16,11 @@ from scheduler.framework.post_filter import (
     NominationMode,
     PostFilterAnswer,
     PostFilterContext,
+    PostFilterPlugin,
+    Remove,
+    Room,
 )
-from scheduler.framework.profile import Profile
-from scheduler.messages.now import Now
-from scheduler.messages.status import Code, Skip
-
-if TYPE_CHECKING:
-    from scheduler.engine.scheduling_cycle import CycleContext
+from scheduler.messages.status import Code
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,55 +29,45 @@ class RoundAnswer:
 
     message: str
     nomination: Nomination
-    evidence: Any = None
-    victims: tuple[str, ...] = ()
+    room: Room | None = None
+    evidence: object = None
+
+    @property
+    def victims(self) -> tuple[str, ...]:
+        """namespace/name of the pods to be removed, most important first."""
+        return tuple(victim.key for victim in self.room.victims) if isinstance(self.room, Remove) else ()
 
 
 def run_post_filters(
-    context: CycleContext,
-    profile: Profile,
-    pod: PodInfo,
-    view: View,
-    diagnosis: Diagnosis,
-    states: dict[str, State | Skip],
+    plugins: tuple[PostFilterPlugin, ...],
+    asked: PostFilterContext,
     extenders: ExtenderRound,
-    now: Now,
     times: PluginTimes | None,
-) -> Generator[Calls, Answers, RoundAnswer | None]:
-    """None where the profile has no PostFilter plugin: the nomination is then cleared."""
-    if not profile.post_filter_plugins:
-        return None
-    asked = PostFilterContext(
-        pod=pod,
-        view=view,
-        diagnosis=diagnosis,
-        states=states,
-        profile=profile,
-        rng=context.rng,
-        now_nanoseconds=now.wall,
-        nominated_pods=context.nominator.pods_for_node,
-    )
+) -> Generator[Calls, Answers, RoundAnswer]:
+    """A success ends the round, and so does all but UNSCHEDULABLE; what the others said is joined."""
     reasons: list[str] = []
-    nomination = KEEP_NOMINATION
-    evidence: Any = None
-    for plugin in profile.post_filter_plugins:
+    so_far = RoundAnswer("", KEEP_NOMINATION)
+    for plugin in plugins:
         try:
             answer = yield from _ask(plugin, asked, extenders, times)
-            victims = tuple(victim.key for victim in getattr(answer.evidence, "victims", ()))
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
-            return RoundAnswer(text_of(PluginError(plugin.name, "PostFilter", error)), KEEP_NOMINATION, evidence)
-        if answer.evidence is not None:
-            evidence = answer.evidence
+            text = text_of(PluginError(plugin.name, "PostFilter", error))
+            return replace(so_far, message=text, nomination=KEEP_NOMINATION, room=None)
+        evidence = so_far.evidence if answer.evidence is None else answer.evidence
         if answer.status is None:
-            return RoundAnswer("", answer.nomination, evidence, victims)
+            return RoundAnswer("", answer.nomination, answer.room, evidence)
         if not answer.status.code.is_rejection:
-            return RoundAnswer(answer.status.message, KEEP_NOMINATION, evidence)
+            return RoundAnswer(answer.status.message, KEEP_NOMINATION, None, evidence)
         if answer.status.code is not Code.UNSCHEDULABLE:
-            return RoundAnswer(answer.status.message, answer.nomination, evidence)
+            return RoundAnswer(answer.status.message, answer.nomination, answer.room, evidence)
         reasons.extend(answer.status.reasons)
-        if answer.nomination.mode is not NominationMode.KEEP:
-            nomination = answer.nomination
-    return RoundAnswer(", ".join(reasons), nomination, evidence)
+        so_far = RoundAnswer(
+            ", ".join(reasons),
+            so_far.nomination if answer.nomination.mode is NominationMode.KEEP else answer.nomination,
+            so_far.room if answer.room is None else answer.room,
+            evidence,
+        )
+    return so_far
 
 
 def _ask(
@@ -93,5 +76,7 @@ def _ask(
     if extenders.preempters and isinstance(plugin, Preempting):
         return (yield from ask_about_victims(plugin, asked, extenders))
     ask = plugin.post_filter if times is None else times.timing(plugin.post_filter, plugin.name, "PostFilter")
-    answer: PostFilterAnswer = ask(asked)
+    answer: object = ask(asked)
+    if not isinstance(answer, PostFilterAnswer):
+        raise TypeError(f"answered {type(answer).__name__}; a PostFilterAnswer is wanted")
     return answer

@@ -6,7 +6,8 @@ were missed go through the same handlers as any event, so that the queue hears o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
@@ -23,8 +24,12 @@ Repair = tuple[Kind, str]
 """What was wrong, in words."""
 
 
+class BindingsUnderWay(Protocol):
+    def get(self, uid: str) -> object | None: ...
+
+
 class Reconciliation:
-    """``is_busy``: whether a pod (by UID) is being tried, bound or assumed, so that it need not be in the queue."""
+    """Of the scheduler names in ``profile_names``, pods that wait must be in the queue, or on their way."""
 
     def __init__(
         self,
@@ -32,15 +37,15 @@ class Reconciliation:
         known_pods: KnownPods,
         handlers: EventHandlers,
         queue: SchedulingQueue,
-        is_busy: Callable[[str], bool],
-        is_ours: Callable[[Pod], bool],
+        bindings: BindingsUnderWay,
+        profile_names: Collection[str],
     ) -> None:
         self._cache = cache
         self._known_pods = known_pods
         self._handlers = handlers
         self._queue = queue
-        self._is_busy = is_busy
-        self._is_ours = is_ours
+        self._bindings = bindings
+        self._profile_names = profile_names
 
     def believed(self) -> tuple[Sequence[str], Sequence[str]]:
         """The names of all nodes, and the UIDs of all pods, that are believed to be there."""
@@ -80,12 +85,22 @@ class Reconciliation:
         repairs: list[Repair] = []
         for uid, pod in pods.items():
             known = self._known_pods.by_uid(uid)
-            if known is None or known.node_name or known.is_terminating or not self._is_ours(pod):
+            if (
+                known is None
+                or known.node_name
+                or known.is_terminating
+                or pod.spec.scheduler_name not in self._profile_names
+            ):
                 continue
             if self._queue.find(known.key) is None and not self._is_busy(uid):
                 self._queue.add(known, now)
                 repairs.append((Kind.POD, f"pod {known.key} waited in no queue"))
         return repairs
+
+    def _is_busy(self, uid: str) -> bool:
+        """The pod is being tried, bound or assumed, so that it need not be in the queue."""
+        is_on_its_way = self._bindings.get(uid) is not None or self._cache.is_assumed(uid)
+        return is_on_its_way or self._queue.is_in_flight(uid)
 
     def _info_of(self, pod: Pod) -> PodInfo:
         known = self._known_pods.by_uid(pod.uid)

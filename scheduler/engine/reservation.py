@@ -2,79 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
 
+import msgspec
+
+from scheduler.cluster.effects import Effect
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
+from scheduler.engine.cycle_context import Assumptions, CycleContext, Run
 from scheduler.engine.error_texts import cause_of, failed_at
-from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
+from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed, PodRequest
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
-from scheduler.framework.plugin import State, Wait
-from scheduler.framework.plugin_times import PluginTimes, timed
+from scheduler.framework.plugin import (
+    ActivatePods,
+    AllowWaiting,
+    Permitted,
+    PluginRequest,
+    RejectWaiting,
+    State,
+    Wait,
+)
+from scheduler.framework.plugin_times import timed
 from scheduler.framework.profile import Profile
 from scheduler.messages.status import Code, Refusal, Skip
-
-if TYPE_CHECKING:
-    from scheduler.engine.scheduling_cycle import CycleContext
+from scheduler.messages.stimuli import PermitDecided, PodsActivated
 
 MAX_PERMIT_WAIT_SECONDS = 15 * 60.0
 
-States = dict[str, State | Skip]
+States = Mapping[str, State | Skip]
 
 
-def assume_and_reserve(
-    context: CycleContext,
-    profile: Profile,
-    pod: PodInfo,
-    node: str,
-    states: States,
-    unconcerned: frozenset[str],
-    attempt: Attempt,
-    lap: Callable[[str], None],
-) -> CycleOutcome:
+def assume_and_reserve(run: Run, node: str) -> CycleOutcome:
     """The pod counts on its node and its plugins have set aside what it needs; or nothing of it has happened.
 
-    ``unconcerned`` plugins are not asked. ``lap`` is told when a point is through. Raises InvariantViolation if the pod
-    is placed already.
+    Plugins that the pod does not concern are not asked. Raises InvariantViolation if the pod is placed already.
     """
-    assumed = pod.on_node(node)
-    context.cache.assume(assumed)
-    context.nominator.delete(pod.uid)
+    assumed = run.pod.on_node(node)
+    assumptions = run.context.assumptions
+    assumptions.assume(assumed)
     waits: dict[str, float] = {}
-    times = attempt.plugin_times
-    failed = _reserve(context, profile, assumed, states, unconcerned, times)
-    lap("Reserve")
+    requests: list[PodRequest] = []
+    failed = _reserve(run, assumed, requests)
+    run.clock.lap("Reserve")
     if failed is None:
-        failed = _permit(context, profile, assumed, states, unconcerned, waits, times)
-        lap("Permit")
+        failed = _permit(run, assumed, waits, requests)
+        run.clock.lap("Permit")
     if failed is not None:
-        unreserve(context, profile, assumed, states, times)
-        context.cache.forget(pod.uid)
-        return failed
-    attempt.node = node
-    return Placed(assumed, states, unconcerned, waits)
+        requests += unreserve(run.context, _Reserved(assumed, run.profile, run.attempt, run.filters.states))
+        assumptions.release(assumed.uid)
+        return msgspec.structs.replace(failed, requests=tuple(requests)) if requests else failed
+    run.attempt.node = node
+    return Placed(assumed, run.filters.states, run.pod_class.unconcerned, waits, tuple(requests))
 
 
-def _reserve(
-    context: CycleContext,
-    profile: Profile,
-    assumed: PodInfo,
-    states: States,
-    unconcerned: frozenset[str],
-    times: PluginTimes | None,
-) -> NotPlaced | None:
-    view, node = context.cache.view, assumed.node_name
-    for plugin in profile.reserve_plugins:
+def _reserve(run: Run, assumed: PodInfo, requests: list[PodRequest]) -> NotPlaced | None:
+    view, node, unconcerned = run.context.cache.view, assumed.node_name, run.pod_class.unconcerned
+    for plugin in run.profile.reserve_plugins:
         if plugin.name in unconcerned:
             continue
         try:
-            answer = timed(times, plugin.reserve, plugin.name, "Reserve")(
-                state_of(states, plugin.name), assumed, view, node
-            )
+            ask = timed(run.attempt.plugin_times, plugin.reserve, plugin.name, "Reserve")
+            answer = ask(state_of(run.filters.states, plugin.name), assumed, view, node)
             if not isinstance(answer, Refusal):
                 if answer:
-                    context.apply_effects(answer)
+                    requests += _carry_out(answer, plugin.name, run.context.assumptions)
                 continue
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
             return NotPlaced(failed_at("Reserve", plugin.name, cause_of(error)), is_error=True)
@@ -82,43 +75,86 @@ def _reserve(
     return None
 
 
-def _permit(
-    context: CycleContext,
-    profile: Profile,
-    assumed: PodInfo,
-    states: States,
-    unconcerned: frozenset[str],
-    waits: dict[str, float],
-    times: PluginTimes | None,
-) -> NotPlaced | None:
-    for plugin in profile.permit_plugins:
+def _permit(run: Run, assumed: PodInfo, waits: dict[str, float], requests: list[PodRequest]) -> NotPlaced | None:
+    """``waits`` is filled with the plugins that say wait, and the seconds that they ask for."""
+    view, node, unconcerned = run.context.cache.view, assumed.node_name, run.pod_class.unconcerned
+    for plugin in run.profile.permit_plugins:
         if plugin.name in unconcerned:
             continue
         try:
-            ask = timed(times, plugin.permit, plugin.name, "Permit")
-            verdict = ask(state_of(states, plugin.name), assumed, context.cache.view, assumed.node_name)
+            ask = timed(run.attempt.plugin_times, plugin.permit, plugin.name, "Permit")
+            verdict = ask(state_of(run.filters.states, plugin.name), assumed, view, node)
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
             return NotPlaced(failed_at("Permit", plugin.name, cause_of(error)), is_error=True)
         if isinstance(verdict, Refusal):
             return _rejected(verdict, plugin.name, "Permit")
         if isinstance(verdict, Wait):
             waits[plugin.name] = min(verdict.timeout_seconds, MAX_PERMIT_WAIT_SECONDS)
+        if isinstance(verdict, Wait | Permitted):
+            requests += [_signed(request, plugin.name) for request in verdict.requests]
     return None
 
 
-def unreserve(
-    context: CycleContext, profile: Profile, assumed: PodInfo, states: States, times: PluginTimes | None
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Reserved:
+    pod: PodInfo
+    profile: Profile
+    attempt: Attempt
+    states: States
+
+
+class Reserved(Protocol):
+    """A pod for which something may have been set aside."""
+
+    @property
+    def pod(self) -> PodInfo:
+        """With ``node_name`` set."""
+        ...
+
+    @property
+    def profile(self) -> Profile: ...
+
+    @property
+    def attempt(self) -> Attempt: ...
+
+    @property
+    def states(self) -> States: ...
+
+
+def unreserve(context: CycleContext, reserved: Reserved) -> list[PodRequest]:
     """Ask every reserve plugin, in reverse order, to take back what it set aside; also those that never ran.
 
-    One that raises does not keep the others from it.
+    One that raises does not keep the others from it. Returns what they ask about other pods.
     """
-    for plugin in reversed(profile.reserve_plugins):
+    requests: list[PodRequest] = []
+    pod, view = reserved.pod, context.cache.view
+    for plugin in reversed(reserved.profile.reserve_plugins):
         try:
-            ask = timed(times, plugin.unreserve, plugin.name, "Unreserve")
-            context.apply_effects(ask(state_of(states, plugin.name), assumed, context.cache.view, assumed.node_name))
+            ask = timed(reserved.attempt.plugin_times, plugin.unreserve, plugin.name, "Unreserve")
+            answer = ask(state_of(reserved.states, plugin.name), pod, view, pod.node_name)
+            requests += _carry_out(answer, plugin.name, context.assumptions)
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
-            context.report(f"{assumed.key}: {failed_at('Unreserve', plugin.name, cause_of(error))}")
+            context.report(f"{pod.key}: {failed_at('Unreserve', plugin.name, cause_of(error))}")
+    return requests
+
+
+def _carry_out(answer: Iterable[Effect | PluginRequest], plugin: str, assumptions: Assumptions) -> list[PodRequest]:
+    """Apply the effects; the requests are for the engine, after this step."""
+    requests: list[PodRequest] = []
+    for each in answer:
+        if isinstance(each, AllowWaiting | RejectWaiting | ActivatePods):
+            requests.append(_signed(each, plugin))
+        else:
+            assumptions.apply((each,))
+    return requests
+
+
+def _signed(request: PluginRequest, plugin: str) -> PodRequest:
+    if isinstance(request, ActivatePods):
+        return PodsActivated(request.keys)
+    if isinstance(request, AllowWaiting):
+        return PermitDecided(request.uid, plugin, True)
+    return PermitDecided(request.uid, plugin, False, request.message)
 
 
 def state_of(states: States, name: str) -> State | None:

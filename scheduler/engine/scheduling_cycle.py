@@ -3,15 +3,15 @@
 1.  No nodes at all: there is nothing to ask.
 2.  PreFilter: each plugin looks at the pod once; it may refuse it as a whole, or name the only nodes worth a look.
 3.  The nominated node first: where room was made for the pod, and it fits there now, nothing else is looked at.
-4.  Filter: which nodes fit. Answers come from the pod's class and are brought up to date, not made anew. On nodes
-    that other pods are nominated to, the pod must fit beside them too.
+4.  Filter: which nodes fit. Answers come from the pod's class and are brought up to date. On nodes that other pods are
+    nominated to, the pod must fit beside them too.
 5.  Sampling, where it is configured: enough nodes are enough.
 6.  Filter extenders narrow the nodes down, one after the other.
 7.  Nothing fits: PostFilter may make room (preemption); the attempt fails with the sentence that users know.
 8.  One node fits: taken. Several: PreScore, Score, Normalize, the extenders' scores; the best total wins, a tie is
     broken by chance.
 9.  Assume: from here on the pod counts on its node, before the API server knows.
-10. Reserve sets aside what the pod needs besides; Permit may make it wait.
+10. Reserve sets aside what the pod needs besides; Permit may make it wait. Both in ``reservation.py``.
 
 The cycle is a generator only for the extenders' sake: where none is configured it never yields. From the first extender
 call on it looks at a frozen view, since the live state goes on while the answer is awaited.
@@ -19,87 +19,35 @@ call on it looks at a frozen view, since the live state goes on while the answer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
-from dataclasses import dataclass
-from enum import Enum
-from random import Random
+from collections.abc import Collection, Generator
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.cache import ClusterCache
-from scheduler.cluster.effects import Effect
-from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.cluster.row_journal import RowJournal
-from scheduler.cluster.view import View
 from scheduler.engine.attempt import Attempt
+from scheduler.engine.cycle_context import CycleContext, Depth, Laps, Run
 from scheduler.engine.error_texts import cause_of, failed_at, text_of
 from scheduler.engine.extender_round import Answers, Calls, ExtenderRound
+from scheduler.engine.feasible import Feasible
 from scheduler.engine.outcome import NO_NODES, CycleOutcome, NotPlaced, Placed
 from scheduler.engine.post_filter_round import run_post_filters
 from scheduler.engine.reservation import assume_and_reserve
 from scheduler.engine.sampling import nodes_to_find, take_sample
 from scheduler.errors import PluginError
-from scheduler.extenders.documents import Documents
-from scheduler.extenders.extender import Extender
-from scheduler.framework.classes.cache import ClassCache, PodClass
 from scheduler.framework.classes.filters import ClassFilters
 from scheduler.framework.classes.first_refusals import FITS, OUTSIDE
 from scheduler.framework.classes.nominated_overlay import NominatedOverlay
 from scheduler.framework.classes.run import ClassRun
-from scheduler.framework.classes.scores import ClassScores
 from scheduler.framework.diagnosis import NOT_LOOKED_AT, Diagnosis, fit_error_text, outside_node_set
 from scheduler.framework.node_filter import filter_with_nominated, rivals
+from scheduler.framework.post_filter import PostFilterContext
 from scheduler.framework.pre_score import run_pre_score_only
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
 from scheduler.messages.status import Code, Refusal
 
 Cycle = Generator[Calls, Answers, CycleOutcome]
-
-
-@dataclass(slots=True)
-class CycleContext:
-    """What a cycle works with; owned by the engine."""
-
-    cache: ClusterCache
-    nominator: Nominator
-    classes: ClassCache
-    extenders: Sequence[Extender]
-    rng: Random
-    stopwatch: Callable[[], float]
-    apply_effects: Callable[[Iterable[Effect]], None]
-    new_ticket: Callable[[], int]
-    report: Callable[[str], None]
-    """Takes what somebody should log."""
-    documents: Documents
-    percentage_of_nodes_to_score: int | None = None
-    next_start: int = 0
-    """Where sampling goes on, as a place in the order of nodes; shared by all profiles."""
-
-
-class Depth(Enum):
-    """How far a cycle goes and how much it keeps."""
-
-    DECIDE = "decide"
-    """The real thing: the pod is assumed on its node."""
-    PREVIEW = "preview"
-    """The same decision, but nothing is assumed."""
-    EXPLAIN = "explain"
-    """A preview that looks at every node and scores all that fit, also where the decision needs neither."""
-
-
-class Feasible(msgspec.Struct, eq=False):
-    """The rows that are left, and how they came to be so few."""
-
-    rows: npt.NDArray[np.int64]
-    is_whole_class: bool
-    """They are exactly the rows on which the class fits: its kept totals hold."""
-    refusals: dict[int, Refusal] = msgspec.field(default_factory=dict)
-    """Signed refusals of this pod alone, by row: nominated pods, extenders. They come before the class's."""
-    rejectors: frozenset[str] = frozenset()
 
 
 def scheduling_cycle(
@@ -112,7 +60,10 @@ def scheduling_cycle(
 ) -> Cycle:
     """One attempt at one pod. Fills in ``attempt`` on the way; a plugin that raises ends it as an error."""
     try:
-        return (yield from _cycle(context, profile, pod, attempt, now, depth))
+        attempt.total_nodes = context.cache.view.total_nodes
+        if attempt.total_nodes == 0:  # 1
+            return NotPlaced(NO_NODES)
+        return (yield from _cycle(_begin(context, profile, pod, attempt, now, depth)))
     except PluginError as error:
         return NotPlaced(text_of(error), is_error=True)
     except Exception as error:  # noqa: BLE001 - our own fault: this pod waits for its back-off, all others go on
@@ -120,76 +71,67 @@ def scheduling_cycle(
         return NotPlaced(cause_of(error), is_error=True)
 
 
-def _cycle(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now, depth: Depth) -> Cycle:
+def _begin(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now, depth: Depth) -> Run:
     view, journal = context.cache.view, context.cache.journal
-    attempt.total_nodes = total_nodes = view.total_nodes
-    if total_nodes == 0:
-        return NotPlaced(NO_NODES)
-
-    clock = _Laps(context.stopwatch, attempt)
-    extenders = ExtenderRound(context.extenders, pod, attempt, context.new_ticket, context.documents)
+    clock = Laps(context.stopwatch, attempt)
+    extenders = ExtenderRound(context.extenders, pod, attempt, context.tickets, context.documents)
     pod_class, fragments = context.classes.find(profile, pod, view)
     if extenders.is_needed:
         # Answers are awaited while the live state goes on: this cycle keeps to one picture, and to answers of its own.
-        view, journal, pod_class = view.frozen(), RowJournal(), PodClass(profile, pod_class.unconcerned)
+        fork = context.cache.fork()
+        view, journal, pod_class = fork.view, fork.journal, pod_class.copied(profile)
     attempt.was_class_known = pod_class.is_known
-    filters = pod_class.filters
-    run = ClassRun(pod, fragments, view, journal, attempt.plugin_times)
-    filters.refresh_pre_filters(run)
-    attempt.evaluated = filters.evaluated
-    clock.lap("PreFilter")
-    if filters.pre_refusal is not None:
-        if filters.pre_refusal.code not in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE):
-            return NotPlaced(
-                failed_at("PreFilter", filters.pre_refusal.plugin, filters.pre_refusal.message), is_error=True
-            )
-        diagnosis = _refused_as_a_whole(filters, view)
-        return (yield from _no_fit(context, profile, pod, view, diagnosis, filters, extenders, attempt, now, clock))
+    of_class = ClassRun(pod, fragments, view, journal, attempt.plugin_times)
+    return Run(
+        context, profile, pod, attempt, now, depth, view, pod_class, pod_class.filters, of_class, extenders, clock
+    )
 
+
+def _cycle(run: Run) -> Cycle:
+    attempt, filters = run.attempt, run.filters
+    filters.refresh_pre_filters(run.of_class)  # 2
+    attempt.evaluated = filters.evaluated
+    run.clock.lap("PreFilter")
+    if filters.pre_refusal is not None:
+        return (yield from _refused_as_a_whole(run, filters.pre_refusal))
     attempt.only_nodes = filters.only
+
     feasible = None
-    if depth is not Depth.EXPLAIN and pod.pod.status.nominated_node_name:
-        feasible = yield from _nominated_node(context, profile, pod, view, filters, extenders, attempt)
+    if run.pod.pod.status.nominated_node_name and run.depth is not Depth.SCORE_ALL:
+        feasible = yield from _nominated_node(run)  # 3
     if feasible is None:
-        filters.refresh_rows(run)
-        feasible = _fitting(context, profile, run, pod_class, attempt)
+        feasible = _fitting(run)  # 4
+        _sample(run, feasible)  # 5
         error = filters.error() or _error_among(feasible.refusals.values())
         if error is not None:
             return NotPlaced(failed_at("Filter", error.plugin, error.message), is_error=True)
-        clock.lap("Filter")
-        if extenders.filters and len(feasible.rows):
-            problem = yield from extenders.filter(view, feasible)
+        run.clock.lap("Filter")
+        if run.extenders.filters and len(feasible.rows):
+            problem = yield from run.extenders.filter(run.view, feasible)  # 6
             if problem is not None:
                 return NotPlaced(problem, is_error=True)
     attempt.feasible_nodes = len(feasible.rows)
 
     if not len(feasible.rows):
-        tried_first = _refused_where_nominated(context, profile, pod, view, filters)
-        diagnosis = _diagnose(filters, feasible, tried_first)
-        return (yield from _no_fit(context, profile, pod, view, diagnosis, filters, extenders, attempt, now, clock))
-    if depth is Depth.EXPLAIN:
-        attempt.diagnosis = _diagnose(filters, feasible)
-    if len(feasible.rows) == 1 and depth is not Depth.EXPLAIN:
+        diagnosis = _diagnose(filters, feasible, _refused_where_nominated(run))
+        return (yield from _no_fit(run, diagnosis))  # 7
+    if run.depth in (Depth.EXPLAIN, Depth.SCORE_ALL):
+        attempt.diagnosis = _explained(run, feasible)
+    if len(feasible.rows) == 1 and run.depth is not Depth.SCORE_ALL:  # 8
         row = int(feasible.rows[0])
     else:
-        _score(profile, run, pod_class, feasible, attempt)
-        if feasible.is_whole_class and not extenders.scorers and depth is not Depth.EXPLAIN:
-            row = _best_of_class(context, view, pod_class.scores, attempt)
-        else:
-            row = yield from _best_of_some(context, run, pod_class.scores, feasible.rows, extenders, attempt)
-        clock.lap("Score")
-    node = view.table.names[row]
-    if depth is not Depth.DECIDE:
+        row = yield from _best(run, feasible)
+    node = run.view.table.names[row]
+    if run.depth is not Depth.DECIDE:
         attempt.node = node
-        return Placed(pod.on_node(node), filters.states)
-    if context.cache.table.existing_row(node) is None:
+        return Placed(run.pod.on_node(node), filters.states)
+    if run.context.cache.table.existing_row(node) is None:
         return NotPlaced(f'node "{node}" was removed while extenders were asked', is_error=True)
-    unconcerned = pod_class.unconcerned
-    return assume_and_reserve(context, profile, pod, node, filters.states, unconcerned, attempt, clock.lap)
+    return assume_and_reserve(run, node)  # 9, 10
 
 
 def run_without_extenders(cycle: Cycle) -> CycleOutcome:
-    """Drive a cycle that has nobody to wait for."""
+    """Drive a cycle that has no answer to wait for."""
     try:
         next(cycle)
     except StopIteration as done:
@@ -198,112 +140,92 @@ def run_without_extenders(cycle: Cycle) -> CycleOutcome:
     raise AssertionError("a cycle without extenders yielded")
 
 
+# --- 2. PreFilter -----------------------------------------------------------------------------------------------------
+
+
+def _refused_as_a_whole(run: Run, refusal: Refusal) -> Generator[Calls, Answers, NotPlaced]:
+    if refusal.code not in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE):
+        return NotPlaced(failed_at("PreFilter", refusal.plugin, refusal.message), is_error=True)
+    diagnosis = Diagnosis(
+        codes=np.zeros(run.view.table.size, np.int32),
+        absent=refusal,
+        pre_filter=refusal,
+        unschedulable_plugins=frozenset(run.filters.pre_rejectors),
+    )
+    return (yield from _no_fit(run, diagnosis))
+
+
 # --- 3. the nominated node --------------------------------------------------------------------------------------------
 
 
-def _nominated_node(
-    context: CycleContext,
-    profile: Profile,
-    pod: PodInfo,
-    view: View,
-    filters: ClassFilters,
-    extenders: ExtenderRound,
-    attempt: Attempt,
-) -> Generator[Calls, Answers, Feasible | None]:
+def _nominated_node(run: Run) -> Generator[Calls, Answers, Feasible | None]:
     """The one row, if the pod fits where it is nominated; else None and the search goes over all nodes, which finds
     out what went wrong here, too. As in kube-scheduler the node sets of PreFilter plugins are not consulted for it.
     """
-    name = pod.pod.status.nominated_node_name
-    row = view.table.existing_row(name)
+    row = run.view.table.existing_row(run.pod.pod.status.nominated_node_name)
     if row is None:
         return None
-    beside = rivals(pod, context.nominator.pods_for_node(name))
     try:
-        refusal = filter_with_nominated(profile.filter_plugins, filters.states, pod, view, row, beside)
+        refusal = _refusal_where_nominated(run, row)
     except PluginError:
         return None
     if refusal is not None:
         return None
     feasible = Feasible(np.array([row], dtype=np.int64), is_whole_class=False)
-    if extenders.filters:
-        problem = yield from extenders.filter(view, feasible)
+    if run.extenders.filters:
+        problem = yield from run.extenders.filter(run.view, feasible)
         if problem is not None or not len(feasible.rows):
             return None
-    attempt.evaluated_nodes = 1
+    run.attempt.evaluated_nodes = 1
     return feasible
 
 
-def _refused_where_nominated(
-    context: CycleContext, profile: Profile, pod: PodInfo, view: View, filters: ClassFilters
-) -> tuple[int, Refusal] | None:
+def _refusal_where_nominated(run: Run, row: int) -> Refusal | None:
+    """Raises PluginError."""
+    beside = rivals(run.pod, run.context.nominator.pods_for_node(run.view.table.names[row]))
+    return filter_with_nominated(run.profile.filter_plugins, run.filters.states, run.pod, run.view, row, beside)
+
+
+def _refused_where_nominated(run: Run) -> tuple[int, Refusal] | None:
     """What the diagnosis of a narrowed search has from the nominated node: its row, and why the pod does not fit there.
 
     kube-scheduler 1.36 keeps the refusal of the first look even of a node that the search then leaves out, and names
     the plugin behind it among those that the nodes left out do not satisfy.
     """
-    name = pod.pod.status.nominated_node_name
-    row = view.table.existing_row(name) if name and filters.subset_plugins else None
+    name = run.pod.pod.status.nominated_node_name
+    row = run.view.table.existing_row(name) if name and run.filters.subset_plugins else None
     if row is None:
         return None
-    beside = rivals(pod, context.nominator.pods_for_node(name))
     try:
-        refusal = filter_with_nominated(profile.filter_plugins, filters.states, pod, view, row, beside)
+        refusal = _refusal_where_nominated(run, row)
     except PluginError:
         return None
     return None if refusal is None or refusal.code is Code.ERROR else (row, refusal)
 
 
-# --- 4. and 5. the rows that fit --------------------------------------------------------------------------------------
+# --- 4. Filter --------------------------------------------------------------------------------------------------------
 
 
-def _fitting(
-    context: CycleContext,
-    profile: Profile,
-    run: ClassRun,
-    pod_class: PodClass,
-    attempt: Attempt,
-) -> Feasible:
-    view = run.view
-    filters = pod_class.filters
+def _fitting(run: Run) -> Feasible:
+    filters = run.filters
+    filters.refresh_rows(run.of_class)
     feasible = Feasible(filters.feasible_rows, is_whole_class=True)
-    if len(context.nominator.nodes):
-        feasible.refusals = _refused_beside_nominated(context, profile, run, pod_class)
+    if len(run.context.nominator.nodes):
+        feasible.refusals = _refused_beside_nominated(run)
         refused = np.fromiter(feasible.refusals, np.int64, len(feasible.refusals))
         lost = refused[filters.codes[refused] == FITS]
         if len(lost):
             feasible.rows = np.setdiff1d(feasible.rows, lost, assume_unique=True)
             feasible.is_whole_class = False
-    percentage = profile.percentage_of_nodes_to_score
-    if percentage is None:
-        percentage = context.percentage_of_nodes_to_score
-    if percentage is None and context.extenders and any(extender.has_filter for extender in context.extenders):
-        percentage = 0
-    if percentage is None:
-        attempt.evaluated_nodes = attempt.total_nodes
-        return feasible
-    candidates = view.ordered_rows
-    if filters.only is not None:
-        candidates = candidates[filters.codes[candidates] != OUTSIDE]
-    wanted = nodes_to_find(len(candidates), percentage)
-    if not profile.score_plugins and not any(each.has_filter or each.has_prioritize for each in context.extenders):
-        wanted = min(wanted, 1)
-    sample, seen = take_sample(candidates, feasible.rows, context.next_start, wanted)
-    context.next_start = (context.next_start + seen) % view.total_nodes
-    attempt.evaluated_nodes = seen
-    if len(sample) < len(feasible.rows):
-        feasible.rows = sample
-        feasible.is_whole_class = False
     return feasible
 
 
-def _refused_beside_nominated(
-    context: CycleContext, profile: Profile, run: ClassRun, pod_class: PodClass
-) -> dict[int, Refusal]:
-    priority = run.pod.priority
-    overlay = pod_class.overlays.get(priority)
+def _refused_beside_nominated(run: Run) -> dict[int, Refusal]:
+    overlays = run.pod_class.overlays
+    overlay = overlays.get(run.pod.priority)
     if overlay is None:
-        overlay = pod_class.overlays[priority] = NominatedOverlay(profile.filter_plugins)
-    return overlay.refusals(run, pod_class.filters, context.nominator)
+        overlay = overlays[run.pod.priority] = NominatedOverlay(run.profile.filter_plugins)
+    return overlay.refusals(run.of_class, run.filters, run.context.nominator)
 
 
 def _error_among(refusals: Collection[Refusal]) -> Refusal | None:
@@ -318,18 +240,35 @@ def _distinct(refusals: Collection[Refusal]) -> dict[int, Refusal]:
     return dict(zip(map(id, refusals), refusals, strict=True))
 
 
+# --- 5. sampling ------------------------------------------------------------------------------------------------------
+
+
+def _sample(run: Run, feasible: Feasible) -> None:
+    """Leave no more rows than the configuration wants to be found."""
+    context, attempt, filters = run.context, run.attempt, run.filters
+    percentage = run.profile.percentage_of_nodes_to_score
+    if percentage is None:
+        percentage = context.percentage_of_nodes_to_score
+    if percentage is None and context.extenders and any(extender.has_filter for extender in context.extenders):
+        percentage = 0
+    if percentage is None:
+        attempt.evaluated_nodes = attempt.total_nodes
+        return
+    candidates = run.view.ordered_rows
+    if filters.only is not None:
+        candidates = candidates[filters.codes[candidates] != OUTSIDE]
+    wanted = nodes_to_find(len(candidates), percentage)
+    if not run.profile.score_plugins and not any(each.has_filter or each.has_prioritize for each in context.extenders):
+        wanted = min(wanted, 1)
+    sample, seen = take_sample(candidates, feasible.rows, context.next_start, wanted)
+    context.next_start = (context.next_start + seen) % run.view.total_nodes
+    attempt.evaluated_nodes = seen
+    if len(sample) < len(feasible.rows):
+        feasible.rows = sample
+        feasible.is_whole_class = False
+
+
 # --- 7. nothing fits --------------------------------------------------------------------------------------------------
-
-
-def _refused_as_a_whole(filters: ClassFilters, view: View) -> Diagnosis:
-    refusal = filters.pre_refusal
-    assert refusal is not None
-    return Diagnosis(
-        codes=np.zeros(view.table.size, np.int32),
-        absent=refusal,
-        pre_filter=refusal,
-        unschedulable_plugins=frozenset(filters.pre_rejectors),
-    )
 
 
 def _diagnose(filters: ClassFilters, feasible: Feasible, tried_first: tuple[int, Refusal] | None = None) -> Diagnosis:
@@ -370,102 +309,87 @@ def _numbered(found: Collection[Refusal], refusals: list[Refusal]) -> list[int]:
     return [known[identity] for identity in map(id, found)]
 
 
-def _no_fit(
-    context: CycleContext,
-    profile: Profile,
-    pod: PodInfo,
-    view: View,
-    diagnosis: Diagnosis,
-    filters: ClassFilters,
-    extenders: ExtenderRound,
-    attempt: Attempt,
-    now: Now,
-    clock: _Laps,
-) -> Generator[Calls, Answers, NotPlaced]:
-    total = attempt.total_nodes
+def _explained(run: Run, feasible: Feasible) -> Diagnosis | None:
+    """Why the other nodes were refused, of an attempt that found one; also where the nominated node was enough. None
+    where a plugin raises on nodes that the decision does not look at."""
+    try:
+        run.filters.refresh_rows(run.of_class)
+    except PluginError:
+        return None
+    return _diagnose(run.filters, feasible)
+
+
+def _no_fit(run: Run, diagnosis: Diagnosis) -> Generator[Calls, Answers, NotPlaced]:
+    attempt, context, plugins = run.attempt, run.context, run.profile.post_filter_plugins
     if attempt.evaluated_nodes == 0:
-        attempt.evaluated_nodes = total
-    if extenders.preempters and not extenders.is_needed:
-        view = view.frozen()
-    times = attempt.plugin_times
-    answer = yield from run_post_filters(context, profile, pod, view, diagnosis, filters.states, extenders, now, times)
-    clock.lap("PostFilter")
-    if answer is not None:
+        attempt.evaluated_nodes = attempt.total_nodes
+    nomination, room = NotPlaced("").nomination, None
+    if plugins:
+        extenders = run.extenders
+        asked = PostFilterContext(
+            pod=run.pod,
+            view=context.cache.fork().view if extenders.preempters and not extenders.is_needed else run.view,
+            diagnosis=diagnosis,
+            states=run.filters.states,
+            profile=run.profile,
+            rng=context.rng,
+            now_nanoseconds=run.now.wall,
+            nominated_pods=context.nominator.pods_for_node,
+            policy=context.policies.policy_of(run.pod, run.now),
+            kept=context.kept,
+        )
+        answer = yield from run_post_filters(plugins, asked, extenders, attempt.plugin_times)
         diagnosis = diagnosis.with_post_filter(answer.message)
         attempt.preemption = answer.evidence
         attempt.victims = answer.victims
+        nomination, room = answer.nomination, answer.room
+    run.clock.lap("PostFilter")
     attempt.diagnosis = diagnosis
     return NotPlaced(
-        fit_error_text(total, diagnosis),
+        fit_error_text(attempt.total_nodes, diagnosis),
         unschedulable_plugins=diagnosis.unschedulable_plugins,
         pending_plugins=diagnosis.pending_plugins,
-        nomination=answer.nomination if answer is not None else NotPlaced("").nomination,
+        nomination=nomination,
+        room=room,
     )
 
 
 # --- 8. the choice ----------------------------------------------------------------------------------------------------
 
 
-def _score(
-    profile: Profile,
-    run: ClassRun,
-    pod_class: PodClass,
-    feasible: Feasible,
-    attempt: Attempt,
-) -> None:
-    """Bring the class's scores up to date."""
-    scores = pod_class.scores
+def _best(run: Run, feasible: Feasible) -> Generator[Calls, Answers, int]:
+    """The row with the best total. Brings the class's scores up to date."""
+    attempt, scores = run.attempt, run.pod_class.scores
     only_pre_scored = None
-    if profile.pre_score_only_plugins and profile.score_plugins:
-        only_pre_scored = run_pre_score_only(profile.pre_score_only_plugins, run, feasible.rows)
-    scores.refresh(run, pod_class.filters.first)
+    if run.profile.pre_score_only_plugins and run.profile.score_plugins:
+        only_pre_scored = run_pre_score_only(run.profile.pre_score_only_plugins, run.of_class, feasible.rows)
+    scores.refresh(run.of_class, run.filters.first)
     attempt.evaluated_scores = scores.evaluated | only_pre_scored if only_pre_scored else scores.evaluated
-
-
-def _best_of_class(context: CycleContext, view: View, scores: ClassScores, attempt: Attempt) -> int:
-    """The row, where all rows that fit the class are left and nobody else scores them."""
-    best, leaders = scores.leaders()
-    row = leaders[0] if len(leaders) == 1 else leaders[int(context.rng.random() * len(leaders))]
-    attempt.shares = scores.shares_of(row)
-    attempt.total = {view.table.names[row]: best}
+    if feasible.is_whole_class and not run.extenders.scorers and run.depth in (Depth.DECIDE, Depth.PREVIEW):
+        row = _best_of_class(run)
+    else:
+        row = yield from _best_of_some(run, feasible.rows)
+    run.clock.lap("Score")
     return row
 
 
-def _best_of_some(
-    context: CycleContext,
-    run: ClassRun,
-    scores: ClassScores,
-    rows: npt.NDArray[np.int64],
-    extenders: ExtenderRound,
-    attempt: Attempt,
-) -> Generator[Calls, Answers, int]:
+def _best_of_class(run: Run) -> int:
+    """The row, where all rows that fit the class are left and no extender scores them."""
+    scores, attempt = run.pod_class.scores, run.attempt
+    best, leaders = scores.leaders()
+    row = leaders[0] if len(leaders) == 1 else leaders[int(run.context.rng.random() * len(leaders))]
+    attempt.shares = scores.shares_of(row)
+    attempt.total = {run.view.table.names[row]: best}
+    return row
+
+
+def _best_of_some(run: Run, rows: npt.NDArray[np.int64]) -> Generator[Calls, Answers, int]:
     """The row, among these; what each of them scores is kept."""
-    view = run.view
-    totals, shares = scores.rank(run, rows)
-    names = [view.table.names[row] for row in rows.tolist()]
-    attempt.scores = {plugin: dict(zip(names, share.tolist(), strict=True)) for plugin, share in shares.items()}
-    if extenders.scorers:
-        totals = totals + (yield from extenders.score(view, rows))
-    attempt.total = dict(zip(names, totals.tolist(), strict=True))
-    return int(rows[_one_of(np.flatnonzero(totals == totals.max()), context.rng)])
-
-
-def _one_of(rows: npt.NDArray[np.int64], rng: Random) -> int:
-    """One at random, as kube-scheduler documents it; the only draw is from the injected source."""
-    return int(rows[0] if len(rows) == 1 else rows[rng.randrange(len(rows))])
-
-
-class _Laps:
-    """Times the points; the durations go into the Attempt and nowhere else."""
-
-    __slots__ = ("_durations", "_last", "_stopwatch")
-
-    def __init__(self, stopwatch: Callable[[], float], attempt: Attempt) -> None:
-        self._stopwatch = stopwatch
-        self._durations = attempt.durations
-        self._last = stopwatch()
-
-    def lap(self, point: str) -> None:
-        now = self._stopwatch()
-        self._durations[point] = now - self._last
-        self._last = now
+    totals, shares = run.pod_class.scores.rank(run.of_class, rows)
+    names = [run.view.table.names[row] for row in rows.tolist()]
+    run.attempt.scores = {plugin: dict(zip(names, share.tolist(), strict=True)) for plugin, share in shares.items()}
+    if run.extenders.scorers:
+        totals = totals + (yield from run.extenders.score(run.view, rows))
+    run.attempt.total = dict(zip(names, totals.tolist(), strict=True))
+    best = np.flatnonzero(totals == totals.max())
+    return int(rows[best[0] if len(best) == 1 else best[run.context.rng.randrange(len(best))]])

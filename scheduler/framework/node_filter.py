@@ -7,17 +7,14 @@ them, since they may not (affinity).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.errors import PluginError
 from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, State
 from scheduler.messages.status import SKIP, Refusal, Skip
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
 
 States = Mapping[str, State | Skip]
 

@@ -19,17 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.framework.plugin import FilterPlugin, Rows, ScorePlugin, Scores, State, Verdicts
 from scheduler.messages.status import Refusal
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
-    from scheduler.objects.node import Node
+from scheduler.objects.node import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,35 +43,11 @@ class NodeView:
 
     def allocatable(self, resource: str) -> int:
         """Milli-CPU for ``cpu``, bytes for memory and storage, else whole units; 0 where the node has none."""
-        table = self.view.table
-        match resource:
-            case "cpu":
-                column = table.allocatable_cpu
-            case "memory":
-                column = table.allocatable_memory
-            case "ephemeral-storage":
-                column = table.allocatable_storage
-            case "pods":
-                column = table.allocatable_pods
-            case _:
-                column = table.allocatable_scalar(resource)
-        return int(column[self.row])
+        return self.view.table.allocatable(resource).item(self.row)
 
     def requested(self, resource: str) -> int:
         """What the node's pods request, in the same units."""
-        table = self.view.table
-        match resource:
-            case "cpu":
-                column = table.requested_cpu
-            case "memory":
-                column = table.requested_memory
-            case "ephemeral-storage":
-                column = table.requested_storage
-            case "pods":
-                column = table.pod_count
-            case _:
-                column = table.requested_scalar(resource)
-        return int(column[self.row])
+        return self.view.table.requested(resource).item(self.row)
 
 
 class PerNodeFilter(FilterPlugin):

@@ -14,20 +14,21 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, Flag, auto
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.effects import Effect
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.framework.events import DEFAULT_REGISTRATIONS, EventRegistration
+from scheduler.framework.tallies import RowPods, Tally
+from scheduler.messages.commands import UpdateObject
 from scheduler.messages.status import Refusal, Skip
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
-    from scheduler.framework.tallies import RowPods, Tally
+from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
 
 Rows = slice | npt.NDArray[np.int64]
 """The rows asked about: a slice for all, or an int64 array."""
@@ -210,13 +211,6 @@ class FilterPlugin(Plugin):
         return [self.filter_row(state, pod, view, row) for row in rows]
 
 
-class PostFilterPlugin(Plugin):
-    """Called when no node fits; may make room. See ``framework/post_filter.py`` for what it gets and answers."""
-
-    def post_filter(self, context: Any) -> Any:
-        raise NotImplementedError
-
-
 class PreScorePlugin(Plugin):
     def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip | Refusal:
         """``rows``: the feasible ones. SKIP: the plugin contributes nothing. A Refusal is an error here."""
@@ -243,12 +237,40 @@ class NormalizePlugin(ScorePlugin):
         raise NotImplementedError
 
 
+@dataclass(frozen=True, slots=True)
+class AllowWaiting:
+    """The pod of this UID, which waits for the plugin in Permit, may go on. Nothing happens to any other pod."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class RejectWaiting:
+    """The pod of this UID, which waits for the plugin in Permit, is rejected. Nothing happens to any other pod."""
+
+    uid: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ActivatePods:
+    """These pods (``namespace/name``) are tried at once, whatever their back-off; gates still apply."""
+
+    keys: tuple[str, ...]
+
+
+PluginRequest = AllowWaiting | RejectWaiting | ActivatePods
+"""What a plugin asks about other pods. The engine does it after the step in which it is asked."""
+
+
 class ReservePlugin(Plugin):
-    def reserve(self, state: State | None, pod: PodInfo, view: View, node: str) -> tuple[Effect, ...] | Refusal:
+    def reserve(
+        self, state: State | None, pod: PodInfo, view: View, node: str
+    ) -> tuple[Effect | PluginRequest, ...] | Refusal:
         """What is to be set aside for the pod on the node. The engine applies the effects."""
         raise NotImplementedError
 
-    def unreserve(self, state: State | None, pod: PodInfo, view: View, node: str) -> tuple[Effect, ...]:
+    def unreserve(self, state: State | None, pod: PodInfo, view: View, node: str) -> tuple[Effect | PluginRequest, ...]:
         """What takes it back. Called for every reserve plugin, also for those that never ran: must be idempotent."""
         raise NotImplementedError
 
@@ -258,10 +280,19 @@ class Wait:
     """Permit's "not yet": the pod waits, assumed on its node, at most ``timeout_seconds`` (15 minutes at the most)."""
 
     timeout_seconds: float
+    requests: tuple[PluginRequest, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Permitted:
+    """Permit's yes, with requests about other pods."""
+
+    requests: tuple[PluginRequest, ...] = ()
 
 
 class PermitPlugin(Plugin):
-    def permit(self, state: State | None, pod: PodInfo, view: View, node: str) -> Wait | Refusal | None:
+    def permit(self, state: State | None, pod: PodInfo, view: View, node: str) -> Wait | Permitted | Refusal | None:
+        """None is yes. See ``BackgroundPlugin`` for a decision that comes later."""
         raise NotImplementedError
 
 
@@ -275,7 +306,7 @@ class PreFlight:
 
     is_parallel: bool = False
     """May run beside its neighbours that say so too."""
-    writes: tuple[Any, ...] = ()
+    writes: tuple[UpdateObject, ...] = ()
     wait_seconds: float | None = None
     doing: str = ""
     """What the wait is for, in the message of one that took too long."""
@@ -309,13 +340,85 @@ class PostBindPlugin(Plugin):
         raise NotImplementedError
 
 
+class ApiAnswer(Protocol):
+    """The API server's answer to a request that it granted."""
+
+    @property
+    def status(self) -> int:
+        """200 to 299."""
+        ...
+
+    @property
+    def body(self) -> bytes: ...
+
+
+class ApiPort(Protocol):
+    """The API server, with the scheduler's credentials."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> ApiAnswer:
+        """Send one request. Raises ``scheduler.errors.ApiError`` for a refusal, and where there is no answer."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class BindContext:
     """What the plugins that run in the shell get: the pod, the chosen node, and the API server's port."""
 
     pod: PodInfo
     node: str
-    client: Any
+    client: ApiPort
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPod:
+    """A pod that waits for a plugin in Permit."""
+
+    pod: PodInfo
+    node: str
+
+
+class PluginHandle(Protocol):
+    """What a ``BackgroundPlugin`` may ask and do. Requests are carried out before the call returns."""
+
+    @property
+    def client(self) -> ApiPort: ...
+
+    def waiting_pods(self) -> Sequence[WaitingPod]:
+        """The pods that wait for this plugin in Permit, those that have waited longest first."""
+        ...
+
+    def allow(self, uid: str) -> None:
+        """The pod need not wait for this plugin any more."""
+        ...
+
+    def reject(self, uid: str, message: str = "") -> None:
+        """The pod is rejected, and goes back to the queue."""
+        ...
+
+    def activate(self, *keys: str) -> None:
+        """Try these pods (``namespace/name``) at once, whatever their back-off."""
+        ...
+
+
+class BackgroundPlugin(Plugin):
+    """A plugin with a part that runs beside the decisions, on the replica that schedules."""
+
+    async def run(self, handle: PluginHandle) -> None:
+        """Started when this replica begins to schedule, cancelled when it stops, and when a reload replaces the plugin.
+
+        Runs in the shell and may await; one that raises is named in the log, and started again after a while. One that
+        returns is done.
+        """
+        raise NotImplementedError
 
 
 class EnqueueContext(Protocol):
@@ -325,7 +428,4 @@ class EnqueueContext(Protocol):
 
     def preemptors_held_back(self) -> Collection[str]: ...
 
-    def lookup(self, kind: Any, key: str) -> Any: ...
-
-
-PluginArgs = Mapping[str, Any]
+    def lookup(self, kind: Kind, key: str) -> ApiObject | None: ...

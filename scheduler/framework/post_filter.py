@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol, TypeVar
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.framework.diagnosis import Diagnosis
-from scheduler.framework.plugin import FilterPlugin, State
+from scheduler.framework.plugin import FilterPlugin, Plugin, State
+from scheduler.framework.preemption_policy import UPSTREAM_POLICY, PreemptionPolicy
 from scheduler.messages.status import Refusal, Skip
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
 
 
 class NominationMode(Enum):
@@ -39,6 +38,31 @@ def nominate(node_name: str) -> Nomination:
     return Nomination(NominationMode.SET, node_name)
 
 
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Victims have to leave ``node``, to which the answer nominates the pod. Those that terminate already are left
+    alone, and waited for."""
+
+    node: str
+    victims: tuple[PodInfo, ...]
+    """Most important first."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForVictims:
+    """Victims on the nominated node are on their way out: until they are gone, other pods' victims do not concern the
+    pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutOff:
+    """As many removals are under way as may be: the pod is tried again when one has ended."""
+
+
+Room = Remove | WaitForVictims | PutOff
+"""What is done so that the pod finds room: what the engine acts on, besides the nomination."""
+
+
 class Chance(Protocol):
     """The injected source of chance; ``random.Random`` is one."""
 
@@ -54,6 +78,30 @@ class Filters(Protocol):
     def filter_plugins(self) -> Sequence[FilterPlugin]:
         """In the order in which they are asked; the first refusal wins."""
         ...
+
+
+KeptType = TypeVar("KeptType")
+
+
+class Kept:
+    """One object of each type, made when it is first asked for: the memory of one engine that PostFilter plugins, which
+    hold no state, may use. It is dropped with the profiles; what is kept must not change a decision."""
+
+    __slots__ = ("_by_type",)
+
+    def __init__(self) -> None:
+        self._by_type: dict[type[object], object] = {}
+
+    def of(self, kind: type[KeptType]) -> KeptType:
+        """The object of this class, whose constructor takes nothing."""
+        found = self._by_type.get(kind)
+        if found is None:
+            found = self._by_type[kind] = kind()
+        assert isinstance(found, kind)
+        return found
+
+    def clear(self) -> None:
+        self._by_type.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +121,10 @@ class PostFilterContext:
     """The pods nominated to a node, by its name."""
     may_others_name_victims: bool = False
     """Extenders are asked about the candidates, and may know victims where the plugins see nothing in the way."""
+    policy: PreemptionPolicy = UPSTREAM_POLICY
+    """What this pod's preemption may do."""
+    kept: Kept = field(default_factory=Kept)
+    """What plugins keep from one attempt to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,5 +134,14 @@ class PostFilterAnswer:
 
     status: Refusal | None
     nomination: Nomination = KEEP_NOMINATION
-    evidence: Any = None
-    """What was found on the way (candidates, victims, the criterion that decided), kept in the Attempt."""
+    room: Room | None = None
+    evidence: object = None
+    """What was found on the way (candidates, victims, the criterion that decided): kept in the Attempt for people, and
+    never read by the engine."""
+
+
+class PostFilterPlugin(Plugin):
+    """Called when no node fits; may make room."""
+
+    def post_filter(self, context: PostFilterContext) -> PostFilterAnswer:
+        raise NotImplementedError

@@ -17,7 +17,6 @@ from scheduler.framework.plugin import (
     PermitPlugin,
     Plugin,
     PostBindPlugin,
-    PostFilterPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
@@ -26,6 +25,7 @@ from scheduler.framework.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
+from scheduler.framework.post_filter import PostFilterPlugin
 from scheduler.framework.traits import traits_of
 
 POINT_TYPES: dict[Point, type[Plugin]] = {

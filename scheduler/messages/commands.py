@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import Condition
@@ -84,8 +85,7 @@ class RunPlugin(msgspec.Struct, frozen=True):
     point: str
     profile: str
     plugin: str
-    pod: Any
-    """PodInfo"""
+    pod: PodInfo
     node: str
 
 
@@ -115,6 +115,12 @@ class ReportRepairs(msgspec.Struct, frozen=True):
     repairs: tuple[tuple[Kind, str], ...]
 
 
+class ReportProblem(msgspec.Struct, frozen=True):
+    """Something that should not happen did, and one pod or plugin bears it: for the log."""
+
+    message: str
+
+
 BaseCommand = (
     BindPod
     | PatchPodStatus
@@ -126,4 +132,5 @@ BaseCommand = (
     | CallExtender
     | TellBelieved
     | ReportRepairs
+    | ReportProblem
 )

@@ -44,8 +44,13 @@ class Tick(msgspec.Struct, frozen=True):
 class WriteFinished(msgspec.Struct, frozen=True):
     """The outcome of a write command, by its ticket.
 
-    ``status`` is the HTTP status, 0 where there was no answer at all. A bind without an answer has been looked up by
-    the writer, so that ``is_done`` tells whether the pod *is* on the node that was asked for.
+    ``status`` is the HTTP status, 0 where there was no answer.
+
+    A BindPod is sent once, and again only where the writer knows that the first request never reached the server. A
+    201 is ``is_done``. After a 409 the writer GETs the pod at once, and ``is_done`` is whether the pod (of that UID) is
+    on the node of the command. Where the bind, or that GET, had no answer, the outcome is ``is_unknown``: the API
+    server may have committed the bind, or may still commit it. The writer then frees the place of the write; the
+    engine keeps the pod assumed and issues the same BindPod, with a new ticket, until an answer is conclusive.
     """
 
     ticket: int
@@ -53,6 +58,10 @@ class WriteFinished(msgspec.Struct, frozen=True):
     status: int = 0
     reason: str = ""
     message: str = ""
+    is_unknown: bool = False
+    """Of a BindPod only: nothing is known about the pod on the server. Never together with ``is_done``."""
+    seconds: float = 0.0
+    """From when the last try left its queue to the outcome."""
 
 
 class PluginFinished(msgspec.Struct, frozen=True):

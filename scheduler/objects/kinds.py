@@ -36,8 +36,8 @@ class Reader(Enum):
 
     DECISIONS = "decisions"
     """The scheduler itself: a reflector lists and watches them, and scheduling waits for the first list."""
-    OPERATOR = "operator"
-    """The operator around it; scheduling goes on without."""
+    ADMISSION = "admission"
+    """Only the admission of pods, which is the API server's, or the embedded one's: nothing here watches them."""
     ELECTION = "election"
     """Leader election reads and writes one object of its own."""
 
@@ -205,7 +205,7 @@ class Kind(StrEnum):
         ),
     )  # fmt: skip
     PRIORITY_CLASS = KindEntry(
-        PriorityClass, "priorityclasses", "scheduling.k8s.io", namespaced=False, reader=Reader.OPERATOR,
+        PriorityClass, "priorityclasses", "scheduling.k8s.io", namespaced=False, reader=Reader.ADMISSION,
         served=Served(short_names=("pc",), generations=True),
     )  # fmt: skip
     LEASE = KindEntry(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
 import msgspec
@@ -120,12 +120,16 @@ class RequiredNodeAffinity(msgspec.Struct, frozen=True, cache_hash=True, gc=Fals
 _Written = tuple[tuple[str, str, tuple[str, ...]], ...]
 _ANY_NODE = RequiredNodeAffinity()
 
+MAX_REMEMBERED_TERMS = 64
+"""Longer selectors are parsed each time: the memory of parsed ones is bounded by their number."""
+
 
 def parse_node_selector(written: NodeSelectorFields) -> NodeSelector:
     """Never raises: what is wrong with a term is kept in the term."""
-    return _parse_terms(
-        tuple([(_plain(t.match_expressions), _plain(t.match_fields)) for t in written.node_selector_terms])
-    )
+    terms = tuple([(_plain(t.match_expressions), _plain(t.match_fields)) for t in written.node_selector_terms])
+    if len(terms) > MAX_REMEMBERED_TERMS:
+        return _parse_terms.__wrapped__(terms, _parse_term.__wrapped__)
+    return _parse_terms(terms, _parse_term)
 
 
 def required_node_affinity(pod: Pod) -> RequiredNodeAffinity:
@@ -190,14 +194,16 @@ def _plain(expressions: tuple[SelectorExpression, ...]) -> _Written:
 
 
 @lru_cache(maxsize=4096)
-def _parse_terms(written: tuple[tuple[_Written, _Written], ...]) -> NodeSelector:
+def _parse_terms(
+    written: tuple[tuple[_Written, _Written], ...], parse: Callable[[_Written, _Written, str], NodeSelectorTerm]
+) -> NodeSelector:
     terms: list[NodeSelectorTerm] = []
     names: frozenset[str] | None = frozenset()
     for index, (expressions, fields) in enumerate(written):
         named = _named_nodes(fields)
         names = names | named if names is not None and named is not None else None
         if expressions or fields:
-            terms.append(_parse_term(expressions, fields, f"nodeSelectorTerms[{index}]"))
+            terms.append(parse(expressions, fields, f"nodeSelectorTerms[{index}]"))
     return NodeSelector(tuple(terms), names if written else None)
 
 

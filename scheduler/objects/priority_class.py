@@ -1,4 +1,4 @@
-"""PriorityClass: where a pod's priority comes from. Admission has resolved it; this is for explanations."""
+"""PriorityClass: where a pod's priority comes from. Admission resolves it; nothing in the scheduler reads it."""
 
 from __future__ import annotations
 

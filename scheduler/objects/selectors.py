@@ -109,23 +109,20 @@ def requirement_faults(key: str, operator: Operator, values: tuple[str, ...], pa
     """What is wrong with a requirement on labels, in kube-scheduler 1.36's words. `path` leads to the expression."""
     at = f"{path}." if path else ""
     faults = [f'{at}key: Invalid value: "{key}": {fault}' for fault in qualified_name_faults(key)]
-    shown = "[" + ",".join(f'"{value}"' for value in values) + "]" if values else "null"
     match operator:
         case Operator.IN | Operator.NOT_IN:
             if not values:
                 faults.append(
-                    f"{at}values: Invalid value: {shown}: for 'in', 'notin' operators, values set can't be empty"
+                    f"{at}values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"
                 )
         case Operator.EXISTS | Operator.ABSENT:
             if values:
-                faults.append(
-                    f"{at}values: Invalid value: {shown}: values set must be empty for exists and does not exist"
-                )
+                rule = "values set must be empty for exists and does not exist"
+                faults.append(f"{at}values: Invalid value: {_shown(values)}: {rule}")
         case Operator.GREATER | Operator.LESS:
             if len(values) != 1:
-                faults.append(
-                    f"{at}values: Invalid value: {shown}: for 'Gt', 'Lt' operators, exactly one value is required"
-                )
+                rule = "for 'Gt', 'Lt' operators, exactly one value is required"
+                faults.append(f"{at}values: Invalid value: {_shown(values)}: {rule}")
             rule = "for 'Gt', 'Lt' operators, the value must be an integer"
             faults += [
                 f'{at}values[{index}]: Invalid value: "{value}": {rule}'
@@ -137,6 +134,10 @@ def requirement_faults(key: str, operator: Operator, values: tuple[str, ...], pa
             f'{at}values[{index}][{key}]: Invalid value: "{value}": {fault}' for fault in label_value_faults(value)
         ]
     return faults
+
+
+def _shown(values: tuple[str, ...]) -> str:
+    return "[" + ",".join(f'"{value}"' for value in values) + "]" if values else "null"
 
 
 def joined(faults: list[str]) -> str:

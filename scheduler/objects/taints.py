@@ -47,6 +47,31 @@ def tolerated(taint: Taint, tolerations: Iterable[Toleration], *, comparison_ope
     return any(tolerates(toleration, taint, comparison_operators=comparison_operators) for toleration in tolerations)
 
 
+class TolerationIndex:
+    """Tolerations by the key that they are about, so that a taint is compared with those that may cover it."""
+
+    __slots__ = ("_by_key", "_comparison_operators", "_of_any_key")
+
+    def __init__(self, tolerations: Iterable[Toleration], *, comparison_operators: bool = False) -> None:
+        self._comparison_operators = comparison_operators
+        self._by_key: dict[tuple[str, str], dict[Toleration, None]] = {}
+        """By key, and by the value where that must be equal, "" where it need not."""
+        self._of_any_key: dict[Toleration, None] = {}
+        for toleration in tolerations:
+            if not toleration.key:
+                self._of_any_key[toleration] = None
+            else:
+                value = toleration.value if toleration.operator in ("", "Equal") else ""
+                self._by_key.setdefault((toleration.key, value), {})[toleration] = None
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether any of the tolerations covers the taint."""
+        found: list[Toleration] = [*self._of_any_key, *self._by_key.get((taint.key, taint.value), ())]
+        if taint.value:
+            found += self._by_key.get((taint.key, ""), ())
+        return tolerated(taint, found, comparison_operators=self._comparison_operators)
+
+
 def repels(taint: Taint) -> bool:
     """Whether the taint keeps pods away, rather than only making the node less attractive."""
     return taint.effect in (NO_SCHEDULE, NO_EXECUTE)

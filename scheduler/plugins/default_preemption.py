@@ -14,30 +14,25 @@ Arguments, the number of candidate nodes that ends the search:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import Any
 
 import msgspec
 
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.field_faults import invalid
 from scheduler.config.types import Int32
 from scheduler.config.validators import in_range
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
-from scheduler.framework.plugin import EnqueueContext, PostFilterPlugin, PreEnqueuePlugin
-from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext
+from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
+from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext, PostFilterPlugin
 from scheduler.messages.status import Refusal, unresolvable
 from scheduler.preemption.evaluation import Candidates, Extent, begin, conclude
 from scheduler.preemption.pod_columns import PodColumns
-from scheduler.preemption.policy import UPSTREAM_POLICY, PreemptionPolicy
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
 
 _MAX_INT32 = 2**31 - 1
 
 WAITS_FOR_REMOVAL = unresolvable("waiting for the preemption for this pod to be finished")
-
-PolicyOf = Callable[["PodInfo"], PreemptionPolicy]
 
 
 class DefaultPreemptionArgs(msgspec.Struct, frozen=True, rename="camel"):
@@ -46,7 +41,7 @@ class DefaultPreemptionArgs(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
-    """Reference preemption.md. ``policy_of`` says what is different for a preemptor; unless set, nothing is."""
+    """Reference preemption.md. What is different for a preemptor comes with the context."""
 
     name = "DefaultPreemption"
     Args = DefaultPreemptionArgs
@@ -55,8 +50,6 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         super().__init__(args or DefaultPreemptionArgs())
         stated: DefaultPreemptionArgs = self.args
         self._extent = Extent(stated.min_candidate_nodes_percentage, stated.min_candidate_nodes_absolute)
-        self._columns = PodColumns()
-        self.policy_of: PolicyOf = _as_upstream
 
     @classmethod
     def validate_args(cls, args: Any, path: str) -> tuple[tuple[str, str], ...]:
@@ -83,18 +76,14 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
 
     def begin(self, context: PostFilterContext) -> PostFilterAnswer | Candidates:
         """The first half: the candidates that extenders may have a say in, or the answer where there are none."""
-        return begin(context, self._extent, self.policy_of(context.pod), self._columns)
+        return begin(context, self._extent, context.policy, context.kept.of(PodColumns))
 
     def conclude(self, context: PostFilterContext, candidates: Candidates) -> PostFilterAnswer:
         """The second half: the choice among the candidates that are left."""
-        return conclude(context, candidates, self.policy_of(context.pod))
+        return conclude(context, candidates, context.policy)
 
     def events(self) -> tuple[EventRegistration, ...]:
         return _EVENTS
-
-
-def _as_upstream(pod: PodInfo) -> PreemptionPolicy:
-    return UPSTREAM_POLICY
 
 
 def _never_queue(_pod: Any, _old: Any, _new: Any) -> Hint:

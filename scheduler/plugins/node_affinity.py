@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from scheduler.cluster.node_matching import matches_required, matches_selector, matches_term
+from scheduler.cluster.node_matching import accepted_rows, matches_required, matches_selector, matches_term
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.plugin import (
     FilterPlugin,
@@ -40,7 +40,6 @@ from scheduler.objects.node_selectors import (
     parse_node_selector,
     parse_preferred_terms,
     preferred_score,
-    required_node_affinity,
 )
 from scheduler.objects.pod import NodeAffinity as NodeAffinityFields
 from scheduler.objects.selectors import SelectorError
@@ -101,12 +100,12 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
 
     def fragment(self, pod: PodInfo, view: View) -> Hashable:
         affinity = pod.pod.node_affinity
-        return required_node_affinity(pod.pod), affinity.preferred if affinity is not None else ()
+        return pod.required_node_affinity, affinity.preferred if affinity is not None else ()
 
     # --- filter -------------------------------------------------------------------------------------------------------
 
     def pre_filter(self, pod: PodInfo, view: View) -> State | Skip | Refusal:
-        required = required_node_affinity(pod.pod)
+        required = pod.required_node_affinity
         if required.is_everything and self._added_required is None:
             return SKIP
         state = Requirements(required)
@@ -149,9 +148,14 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
         assert isinstance(state, Preferences)
         table = view.table
         scores = np.zeros(len(table.exists[rows]), np.int64)
+        of_few = np.zeros(table.size, np.int64)
         for preferred in state.terms:
-            scores += matches_term(table, preferred.term, rows) * np.int64(preferred.weight)
-        return scores
+            few = accepted_rows(table, preferred.term)
+            if few is None:
+                scores += matches_term(table, preferred.term, rows) * np.int64(preferred.weight)
+            for row in few or ():
+                of_few[row] += preferred.weight
+        return scores + of_few[rows]
 
     def score_row(self, state: State, pod: PodInfo, view: View, row: int) -> int:
         assert isinstance(state, Preferences)
@@ -177,7 +181,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
             new.metadata.labels, new.metadata.name
         ):
             return Hint.SKIP
-        required = required_node_affinity(pod.pod)
+        required = pod.required_node_affinity
         try:
             if not required.evaluate(new.metadata.labels, new.metadata.name):
                 return Hint.SKIP

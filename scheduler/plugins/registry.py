@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from scheduler.config.feature_gates import FeatureGates
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.framework.plugin import Plugin
 from scheduler.plugins.affinity.inter_pod_affinity import InterPodAffinity
@@ -21,8 +22,8 @@ from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.plugins.resources.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler.plugins.resources.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.scheduling_gates import SchedulingGates
-from scheduler.plugins.spread.pod_topology_spread import PodTopologySpread
-from scheduler.plugins.taint_toleration import TaintToleration
+from scheduler.plugins.spread.pod_topology_spread import ComparingPodTopologySpread, PodTopologySpread
+from scheduler.plugins.taint_toleration import ComparingTaintToleration, TaintToleration
 from scheduler.plugins.volume_binding.volume_binding import VolumeBinding
 from scheduler.plugins.volume_restrictions import VolumeRestrictions
 from scheduler.plugins.volume_zone import VolumeZone
@@ -51,13 +52,23 @@ BUILT_IN: tuple[type[Plugin], ...] = (
 )
 
 
-def registry(added: Iterable[type[Plugin]] = ()) -> Mapping[str, type[Plugin]]:
-    """Plugin name → its class: the built-in ones in order, then those added.
+WITH_COMPARISON_OPERATORS: Mapping[type[Plugin], type[Plugin]] = {
+    TaintToleration: ComparingTaintToleration,
+    PodTopologySpread: ComparingPodTopologySpread,
+}
+"""What takes a plugin's place with the gate TaintTolerationComparisonOperators. NodeUnschedulable needs no such form:
+the taint that it asks about has an empty value, which no comparison matches."""
+
+
+def registry(added: Iterable[type[Plugin]] = (), gates: FeatureGates | None = None) -> Mapping[str, type[Plugin]]:
+    """Plugin name → its class: the built-in ones in order, in the form that the gates ask for, then those added.
 
     Raises ConfigurationError where two plugins have one name.
     """
+    compares = gates is not None and gates.enabled("TaintTolerationComparisonOperators")
+    built_in = [WITH_COMPARISON_OPERATORS.get(plugin, plugin) for plugin in BUILT_IN] if compares else BUILT_IN
     by_name: dict[str, type[Plugin]] = {}
-    for plugin in (*BUILT_IN, *added):
+    for plugin in (*built_in, *added):
         if plugin.name in by_name:
             raise ConfigurationError([Fault("", f"a plugin named {plugin.name} already exists")])
         by_name[plugin.name] = plugin

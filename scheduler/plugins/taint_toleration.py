@@ -2,18 +2,19 @@
 
 Filter: a taint with the effect NoSchedule or NoExecute keeps a pod away unless one of its ``spec.tolerations`` covers
 it. Refuses with ``node(s) had untolerated taint(s)``. Score: the fewer PreferNoSchedule taints of a node are not
-tolerated, the better; without such taints every node gets the full score. No arguments.
+tolerated, the better; without such taints every node gets the full score. The operators ``Gt`` and ``Lt`` of a
+toleration compare integers; they match nothing unless the gate TaintTolerationComparisonOperators is on. No arguments.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from scheduler.cluster.interning import ABSENT
-from scheduler.cluster.node_matching import tolerated_taint_sets
+from scheduler.cluster.node_matching import Mask, tolerated_taint_sets
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, only_itself
 from scheduler.framework.plugin import (
     FilterPlugin,
@@ -38,8 +39,8 @@ from scheduler.plugins.normalization import default_normalize
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.table import TaintKey
     from scheduler.cluster.view import View
+    from scheduler.cluster.vocabulary import TaintKey
     from scheduler.objects.node import Node
     from scheduler.objects.pod import Toleration
 
@@ -60,6 +61,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, NormalizePlugin):
     name = "TaintToleration"
     reads = Reads.NODE
     fragment_reads = FragmentReads.TEMPLATE
+    comparison_operators: ClassVar[bool] = False
 
     def fragment(self, pod: PodInfo, view: View) -> tuple[Toleration, ...]:
         return pod.pod.spec.tolerations
@@ -68,7 +70,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, NormalizePlugin):
 
     def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
         table = view.table
-        tolerated_sets = tolerated_taint_sets(table, pod.pod.spec.tolerations)
+        tolerated_sets = self._tolerated_sets(pod, view)
         if tolerated_sets.all():
             return None
         codes = (~tolerated_sets).astype(np.int16).take(table.taint_set[rows])
@@ -77,9 +79,13 @@ class TaintToleration(FilterPlugin, PreScorePlugin, NormalizePlugin):
     def filter_row(self, state: State, pod: PodInfo, view: View, row: int) -> Refusal | None:
         table = view.table
         taint_set = table.taint_set.item(row)
-        if taint_set == ABSENT or tolerated_taint_sets(table, pod.pod.spec.tolerations).item(taint_set):
+        if taint_set == ABSENT or self._tolerated_sets(pod, view).item(taint_set):
             return None
         return UNTOLERATED
+
+    def _tolerated_sets(self, pod: PodInfo, view: View) -> Mask:
+        tolerations = pod.pod.spec.tolerations
+        return tolerated_taint_sets(view.table, tolerations, comparison_operators=self.comparison_operators)
 
     # --- score --------------------------------------------------------------------------------------------------------
 
@@ -89,7 +95,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, NormalizePlugin):
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
         assert isinstance(state, PreferenceTolerations)
         table = view.table
-        by_set = [_intolerable(taints or (), state.tolerations) for taints in table.vocabulary.taints.values]
+        by_set = [self._intolerable(taints or (), state.tolerations) for taints in table.vocabulary.taints.values]
         taint_sets = table.taint_set[rows]
         if not any(by_set):
             return np.zeros(len(taint_sets), np.int64)
@@ -99,7 +105,17 @@ class TaintToleration(FilterPlugin, PreScorePlugin, NormalizePlugin):
         assert isinstance(state, PreferenceTolerations)
         table = view.table
         taint_set = table.taint_set.item(row)
-        return _intolerable(table.vocabulary.taints.values[taint_set] or (), state.tolerations) if taint_set else 0
+        taints = table.vocabulary.taints.values[taint_set] or ()
+        return self._intolerable(taints, state.tolerations) if taint_set else 0
+
+    def _intolerable(self, taints: tuple[TaintKey, ...], tolerations: tuple[Toleration, ...]) -> int:
+        """How many PreferNoSchedule taints of a set are not tolerated."""
+        preferences = [
+            Taint(key=key, value=value, effect=effect) for key, value, effect in taints if effect == PREFER_NO_SCHEDULE
+        ]
+        if not preferences:
+            return 0
+        return count_intolerable_preferences(preferences, tolerations, comparison_operators=self.comparison_operators)
 
     def normalize(self, state: State, scores: Scores, view: View, rows: Rows) -> Scores:
         return default_normalize(scores, reverse=True)
@@ -107,29 +123,32 @@ class TaintToleration(FilterPlugin, PreScorePlugin, NormalizePlugin):
     # --- events -------------------------------------------------------------------------------------------------------
 
     def events(self) -> tuple[EventRegistration, ...]:
-        return _EVENTS
+        return (
+            EventRegistration(
+                ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT), self._node_became_tolerable
+            ),
+            EventRegistration(
+                ClusterEvent(Resource.POD, Action.UPDATE_POD_TOLERATION), _own_tolerations_changed, only_itself
+            ),
+        )
+
+    def _node_became_tolerable(self, pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
+        was_refused = old is None or self._refuses(pod, old)
+        is_tolerated = new is not None and not self._refuses(pod, new)
+        return Hint.QUEUE if was_refused and is_tolerated else Hint.SKIP
+
+    def _refuses(self, pod: PodInfo, node: Node) -> bool:
+        untolerated = first_untolerated_taint(
+            node.spec.taints, pod.pod.spec.tolerations, comparison_operators=self.comparison_operators
+        )
+        return untolerated is not None
 
 
-def _intolerable(taints: tuple[TaintKey, ...], tolerations: tuple[Toleration, ...]) -> int:
-    """How many PreferNoSchedule taints of a set are not tolerated."""
-    preferences = [
-        Taint(key=key, value=value, effect=effect) for key, value, effect in taints if effect == PREFER_NO_SCHEDULE
-    ]
-    return count_intolerable_preferences(preferences, tolerations) if preferences else 0
+class ComparingTaintToleration(TaintToleration):
+    """With the gate TaintTolerationComparisonOperators."""
 
-
-def _node_became_tolerable(pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
-    tolerations = pod.pod.spec.tolerations
-    was_refused = old is None or first_untolerated_taint(old.spec.taints, tolerations) is not None
-    is_tolerated = new is not None and first_untolerated_taint(new.spec.taints, tolerations) is None
-    return Hint.QUEUE if was_refused and is_tolerated else Hint.SKIP
+    comparison_operators = True
 
 
 def _own_tolerations_changed(pod: PodInfo, _old: PodInfo | None, new: PodInfo | None) -> Hint:
     return Hint.QUEUE if new is not None and new.uid == pod.uid else Hint.SKIP
-
-
-_EVENTS = (
-    EventRegistration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT), _node_became_tolerable),
-    EventRegistration(ClusterEvent(Resource.POD, Action.UPDATE_POD_TOLERATION), _own_tolerations_changed, only_itself),
-)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from scheduler.preemption.budgets import Budgets
-    from scheduler.preemption.pod_columns import PodColumns
+from scheduler.preemption.budgets import Budgets
+from scheduler.preemption.pod_columns import PodColumns
 
 Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.objects.budget import PodDisruptionBudget
 from scheduler.objects.selectors import Selector, SelectorError, parse_selector
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.framework.post_filter import Chance, PostFilterContext
+from scheduler.framework.preemption_policy import VICTIMS_REMAINED, PreemptionPolicy
 from scheduler.messages.status import Code, Refusal, unresolvable
-from scheduler.preemption.policy import VICTIMS_REMAINED
-
-if TYPE_CHECKING:
-    from scheduler.framework.post_filter import Chance, PostFilterContext
-    from scheduler.preemption.policy import PreemptionPolicy
 
 
 def potential_rows(context: PostFilterContext) -> npt.NDArray[np.int64]:

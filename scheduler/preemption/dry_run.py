@@ -8,25 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.config.tandem import PDBPolicy
 from scheduler.errors import PluginError
 from scheduler.framework.node_filter import filter_with_nominated, rivals, with_pods
-from scheduler.messages.status import Refusal, failure, unresolvable, unschedulable
+from scheduler.framework.plugin import FilterPlugin, State
+from scheduler.framework.post_filter import PostFilterContext
+from scheduler.framework.preemption_policy import PreemptionPolicy
+from scheduler.messages.status import Refusal, Skip, failure, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
 from scheduler.preemption.budgets import Budgets, usable_budgets
 from scheduler.preemption.importance import LATER_THAN_ANY, most_important_first, start_time
-
-if TYPE_CHECKING:
-    from scheduler.cluster.view import View
-    from scheduler.framework.plugin import FilterPlugin, State
-    from scheduler.framework.post_filter import PostFilterContext
-    from scheduler.messages.status import Skip
-    from scheduler.preemption.policy import PreemptionPolicy
 
 _PRIORITY_SHIFT = 1 << 31
 

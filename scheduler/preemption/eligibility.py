@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.tandem import PDBPolicy
+from scheduler.framework.post_filter import PostFilterContext
+from scheduler.framework.preemption_policy import PreemptionPolicy
 from scheduler.messages.status import Code
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.framework.post_filter import PostFilterContext
-    from scheduler.preemption.policy import PreemptionPolicy
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 VICTIMS_STILL_DYING = "not eligible due to a terminating pod on the nominated node."

@@ -7,28 +7,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.diagnosis import DiagnosisBuilder, fit_error_text
-from scheduler.framework.post_filter import CLEAR_NOMINATION, KEEP_NOMINATION, PostFilterAnswer, nominate
+from scheduler.framework.post_filter import (
+    CLEAR_NOMINATION,
+    KEEP_NOMINATION,
+    PostFilterAnswer,
+    PostFilterContext,
+    PutOff,
+    Remove,
+    Room,
+    WaitForVictims,
+    nominate,
+)
+from scheduler.framework.preemption_policy import UPSTREAM_POLICY, PreemptionPolicy
 from scheduler.messages.status import Code, Refusal, failure, unresolvable, unschedulable
 from scheduler.preemption.candidates import candidates_wanted, potential_rows, walk, without_excluded
 from scheduler.preemption.dry_run import Candidate, dry_run_node, trial_of
 from scheduler.preemption.eligibility import TOO_MANY, VICTIMS_STILL_DYING, why_not_eligible
-from scheduler.preemption.policy import UPSTREAM_POLICY, PreemptionPolicy
+from scheduler.preemption.pod_columns import PodColumns
 from scheduler.preemption.ranking import Criterion, choose
 from scheduler.preemption.wavefront import answers_in_turn
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.framework.post_filter import PostFilterContext
-    from scheduler.preemption.pod_columns import PodColumns
 
 _PREFIX = "preemption: "
 NOT_HELPFUL = unresolvable("Preemption is not helpful for scheduling")
 NO_CANDIDATE_LEFT = "no candidate node for preemption"
+_WORTH_ANOTHER_TRY: Mapping[str, Room] = {TOO_MANY: PutOff(), VICTIMS_STILL_DYING: WaitForVictims()}
+"""Why a pod may not preempt now → what it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +64,6 @@ class PreemptionEvidence:
     eligible: bool
     message: str = ""
     """What preemption adds to the fit error, "" if it chose a node."""
-    is_put_off: bool = False
-    """Only because too many other preemptions run: the pod is worth another try once one of them has ended."""
-    is_waiting: bool = False
-    """Only because victims on the nominated node are still dying."""
     candidates: tuple[Candidate, ...] = ()
     refusals: tuple[tuple[Refusal, tuple[str, ...]], ...] = ()
     """Why not the other nodes that were tried: each refusal with the names of its nodes."""
@@ -103,13 +107,8 @@ def begin(
     reason = why_not_eligible(context, policy)
     if reason:
         message = _PREFIX + reason
-        evidence = PreemptionEvidence(
-            eligible=False,
-            message=message,
-            is_put_off=reason == TOO_MANY,
-            is_waiting=reason == VICTIMS_STILL_DYING,
-        )
-        return PostFilterAnswer(unschedulable(message), KEEP_NOMINATION, evidence)
+        evidence = PreemptionEvidence(eligible=False, message=message)
+        return PostFilterAnswer(unschedulable(message), KEEP_NOMINATION, _WORTH_ANOTHER_TRY.get(reason), evidence)
     candidates = dry_run_all(context, extent, policy, columns)
     return candidates if candidates.found else _nothing_found(context, candidates)
 
@@ -151,7 +150,7 @@ def conclude(context: PostFilterContext, candidates: Candidates, policy: Preempt
     if not candidates.found:
         message = _PREFIX + NO_CANDIDATE_LEFT
         evidence = PreemptionEvidence(eligible=True, message=message, refusals=refusals)
-        return PostFilterAnswer(unschedulable(message), KEEP_NOMINATION, evidence)
+        return PostFilterAnswer(unschedulable(message), KEEP_NOMINATION, evidence=evidence)
     choice = choose(candidates.found, context.now_nanoseconds, policy.prefer_other_than_daemon_sets)
     evidence = PreemptionEvidence(
         eligible=True,
@@ -162,7 +161,8 @@ def conclude(context: PostFilterContext, candidates: Candidates, policy: Preempt
         nominated_node=choice.candidate.node_name,
         victims=choice.candidate.victims,
     )
-    return PostFilterAnswer(None, nominate(choice.candidate.node_name), evidence)
+    node, victims = choice.candidate.node_name, choice.candidate.victims
+    return PostFilterAnswer(None, nominate(node), Remove(node, victims) if victims else None, evidence)
 
 
 def _nothing_found(context: PostFilterContext, candidates: Candidates) -> PostFilterAnswer:
@@ -172,14 +172,14 @@ def _nothing_found(context: PostFilterContext, candidates: Candidates) -> PostFi
     if errors:
         text = _PREFIX + (errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
         evidence = PreemptionEvidence(eligible=True, message=text, refusals=refusals)
-        return PostFilterAnswer(failure(text), KEEP_NOMINATION, evidence)
+        return PostFilterAnswer(failure(text), KEEP_NOMINATION, evidence=evidence)
     view = context.view
     builder = DiagnosisBuilder(view.table.size)
     for refusal, rows in _grouped(candidates.refused.items()).items():
         builder.refuse(np.array(rows, np.int64), refusal)
     message = _PREFIX + fit_error_text(view.total_nodes, builder.build(absent=NOT_HELPFUL))
     evidence = PreemptionEvidence(eligible=True, message=message, refusals=refusals)
-    return PostFilterAnswer(unschedulable(message), CLEAR_NOMINATION, evidence)
+    return PostFilterAnswer(unschedulable(message), CLEAR_NOMINATION, evidence=evidence)
 
 
 def _by_refusal(

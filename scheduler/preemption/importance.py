@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.objects.timestamps import parse_time
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
 
 LATER_THAN_ANY: Final = (1 << 63) - 1
 """In place of ``now`` where that is not known yet: pods without a start still come after all others."""

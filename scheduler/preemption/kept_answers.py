@@ -9,19 +9,15 @@ counts pods, or looks at other objects of the cluster.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Mapping, Sequence
 
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.pod_template import template_key
 from scheduler.framework.plugin import PreFilterPlugin
 from scheduler.framework.traits import traits_of
 from scheduler.messages.status import Refusal
 from scheduler.preemption.dry_run import Candidate, Trial
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.preemption.pod_columns import PodColumns
-    from scheduler.preemption.wave_filters import AskedFilter, WaveFilters
+from scheduler.preemption.wave_filters import AskedFilter, WaveFilters
 
 Answer = Candidate | Refusal
 
@@ -44,10 +40,9 @@ class RowAnswers:
         before, self._since = self._since, now
         return now >= before and len(shared) == len(self._shared) and all(map(_is, shared, self._shared))
 
-    def known(self, trial: Trial, rows: list[int], columns: PodColumns) -> dict[int, Answer]:
-        """Row → answer, where that is known. The columns are up to date."""
+    def known(self, trial: Trial, rows: list[int], versions: Sequence[int]) -> dict[int, Answer]:
+        """Row → answer, where that is known. ``versions``: of each row of the columns, which are up to date."""
         names, nominated, kept = trial.view.table.names, trial.context.nominated_pods, self._answers
-        versions = columns.versions
         found = {}
         for row in rows:
             entry = kept.get(row)
@@ -58,8 +53,8 @@ class RowAnswers:
             found.pop(own, None)
         return found
 
-    def keep(self, trial: Trial, answers: Mapping[int, Answer], columns: PodColumns) -> None:
-        names, nominated, versions = trial.view.table.names, trial.context.nominated_pods, columns.versions
+    def keep(self, trial: Trial, answers: Mapping[int, Answer], versions: Sequence[int]) -> None:
+        names, nominated = trial.view.table.names, trial.context.nominated_pods
         own = _own_row(trial)
         for row, answer in answers.items():
             if row != own:

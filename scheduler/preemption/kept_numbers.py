@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.pod_info import PodInfo
 
 Matrix = npt.NDArray[np.int64]
 Lines = npt.NDArray[np.int64]

@@ -10,21 +10,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from itertools import count
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.table import NodeTable
+from scheduler.objects.node import Node
 from scheduler.objects.timestamps import parse_time
 from scheduler.preemption.importance import LATER_THAN_ANY, most_important_first
 from scheduler.preemption.kept_answers import KeptAnswers
 from scheduler.preemption.kept_numbers import Facet, KeptFacet, KeptNumbers, Lines, Measure
 from scheduler.preemption.pod_profiles import PodProfiles
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.table import NodeTable
-    from scheduler.objects.node import Node
 
 NEVER_A_VICTIM = np.iinfo(np.int64).max
 """The priority of places without a pod."""

@@ -8,15 +8,13 @@ answer for each of them becomes an answer for each pod by indexing.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.preemption.budgets import Budgets
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.preemption.budgets import Budgets
 
 _encode = msgspec.msgpack.Encoder().encode
 

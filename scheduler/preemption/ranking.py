@@ -6,12 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from scheduler.objects.meta import controller_of
-
-if TYPE_CHECKING:
-    from scheduler.preemption.dry_run import Candidate
+from scheduler.preemption.dry_run import Candidate
 
 
 class Criterion(Enum):

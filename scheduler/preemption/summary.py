@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.messages.status import Refusal
-    from scheduler.preemption.evaluation import PreemptionEvidence
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.messages.status import Refusal
+from scheduler.preemption.evaluation import PreemptionEvidence
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.plugin import State, Verdicts
 from scheduler.framework.tallies import Tally
 from scheduler.messages.status import Refusal
+from scheduler.preemption.dry_run import Trial
 from scheduler.preemption.kept_numbers import Facet, Measure
-from scheduler.preemption.wave_filters import anybody_counts
+from scheduler.preemption.pod_columns import PodColumns
+from scheduler.preemption.wave_filters import AskedFilter, WaveFilters, anybody_counts
 from scheduler.preemption.what_if_table import Matrix, WhatIfTable, as_places
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.preemption.dry_run import Trial
-    from scheduler.preemption.pod_columns import PodColumns
-    from scheduler.preemption.wave_filters import AskedFilter, WaveFilters
 
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
-Beside = tuple["PodInfo", ...]
+Beside = tuple[PodInfo, ...]
 
 
 class Wave:
@@ -57,16 +53,7 @@ class Wave:
 
         live = trial.view
         self.table = WhatIfTable(live.table, rows, charged(columns.charges), charged(columns.scalars))
-        self.view = View(
-            self.table,
-            live.objects,
-            live.images,
-            live.pod_counts,
-            live.affinity_terms,
-            live.volumes,
-            live.total_nodes,
-            live_rows=rows,
-        )
+        self.view = live.over(self.table, rows)
         pods = PodsOfRows(live, rows, columns)
         self.tallies = {one.plugin.name: one.state.tallies(pods) for one in filters.asked if one.has_tallies}
         self._moving_tallies: list[Tally] = []

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.framework.node_filter import counts_pods
 from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, Reads, State
 from scheduler.messages.status import Skip
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
-    from scheduler.preemption.dry_run import Trial
+from scheduler.preemption.dry_run import Trial
 
 Ignores = Callable[["PodInfo"], bool]
 """``ignores`` of a State that counts pods promises that ``with_pod`` of this pod changes nothing, whatever the row. It

@@ -22,7 +22,6 @@ What was said of a row is kept for the next pod of the same template (``kept_ans
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -31,12 +30,10 @@ from scheduler.framework.node_filter import rivals
 from scheduler.messages.status import Refusal
 from scheduler.preemption.budget_ranks import exhausting
 from scheduler.preemption.dry_run import NO_VICTIMS, Candidate, Trial, dry_run_node, verdict
+from scheduler.preemption.kept_answers import RowAnswers
+from scheduler.preemption.pod_columns import PodColumns
 from scheduler.preemption.wave import Beside, Wave
 from scheduler.preemption.wave_filters import WaveFilters, anybody_counts, wave_filters
-
-if TYPE_CHECKING:
-    from scheduler.preemption.kept_answers import RowAnswers
-    from scheduler.preemption.pod_columns import PodColumns
 
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
@@ -73,11 +70,11 @@ def _known(
         return wave_answers(trial, rows, columns, filters)
     listed = rows.tolist()
     columns.refresh(trial.view.table, listed)
-    known = kept.known(trial, listed, columns)
+    known = kept.known(trial, listed, columns.versions)
     new = [row for row in listed if row not in known]
     if new:
         found = wave_answers(trial, np.array(new, np.int64), columns, filters)
-        kept.keep(trial, found, columns)
+        kept.keep(trial, found, columns.versions)
         known |= found
     return known
 

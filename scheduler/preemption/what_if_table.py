@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import Int64Column, NodeTable
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.objects.resources import ResourceVector
+from scheduler.objects.resources import ResourceVector
 
 Matrix = npt.NDArray[np.int64]
 
@@ -55,14 +53,14 @@ class WhatIfTable(NodeTable):
         self._unschedulable = source.unschedulable[rows]
         self._taint_set = source.taint_set[rows]
         self._feature_set = source.feature_set[rows]
-        self._label_columns = {key: source.label(key)[rows] for key in source._label_columns}
-        self._allocatable_scalars = {
-            name: source.allocatable_scalar(name)[rows] for name in source._allocatable_scalars
-        }
-        self._requested_scalars = {name: source.requested_scalar(name)[rows] for name in source._requested_scalars}
+        self._labels = source._labels.taken(listed)
+        self._allocatable = source._allocatable.taken(listed)
+        self._requested = source._requested.taken(listed)
+        self._changing: dict[str, Int64Column] = {}
+        """Resource → what is requested of it, of those that are not the same in every what-if."""
         self._cut()
         self._changed = [(self._arrays[name], matrix) for name, matrix in charges.items()]
-        self._changed += [(self._requested_scalars[name], matrix) for name, matrix in scalars.items()]
+        self._changed += [(self._changing_column(name), matrix) for name, matrix in scalars.items()]
         self._beside: list[tuple[Int64Column, Int64Column]] = []
 
     def row(self, name: str) -> int | None:
@@ -71,6 +69,19 @@ class WhatIfTable(NodeTable):
     def existing_row(self, name: str) -> int | None:
         row = self.row(name)
         return row if row is not None and self._exists[row] else None
+
+    def requested(self, resource: str) -> Int64Column:
+        changing = self._changing.get(resource)
+        return super().requested(resource) if changing is None else changing
+
+    def is_nowhere(self, resource: str) -> bool:
+        return resource not in self._changing and super().is_nowhere(resource)
+
+    def _changing_column(self, resource: str) -> Int64Column:
+        column = self._changing.get(resource)
+        if column is None:
+            column = self._changing[resource] = super().requested(resource).copy()
+        return column
 
     def take_away(self, is_gone: npt.NDArray[np.bool_]) -> None:
         """Take pods from every row. ``is_gone``: bool, one line a place and one entry a row, as in the charges."""
@@ -106,7 +117,7 @@ class WhatIfTable(NodeTable):
         add(self._arrays["requested_storage"], [vector.ephemeral_storage for vector in vectors])
         for name in sorted({name for vector in vectors for name in vector.scalars}):
             amounts = [vector.scalars.get(name, 0) for vector in vectors]
-            add(self._scalar(self._requested_scalars, name), amounts)
+            add(self._changing_column(name), amounts)
 
     def change_beside(self, sign: int) -> None:
         """Add (+1), or take (-1), the pods of ``set_beside``."""

@@ -6,11 +6,13 @@ known (reference cycle.md §2, §9; queue.md §6.6).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol
 
 from scheduler.cluster.cache import ClusterCache, Confirmation
+from scheduler.cluster.effects import Effect
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Action, ClusterEvent
 from scheduler.framework.post_filter import CLEAR_NOMINATION, Nomination, NominationMode
@@ -64,42 +66,59 @@ class Fate(Enum):
     """Another pod of its name exists: no event, no condition may be written for it on behalf of the old one."""
 
 
+class PermitWaits(Protocol):
+    def waits_in_permit(self, uid: str) -> bool:
+        """Whether the pod is assumed, and waits for Permit plugins."""
+        ...
+
+
+class VictimsEnd(Protocol):
+    def concerned_by(self, gone: PodInfo) -> Only | None:
+        """The pods that should hear that this one has left its node; None = all."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OurPods:
+    """Whose pods count: ``profile_names`` are the scheduler names that are ours; with ``counts_foreign_nominations``
+    the nominations of other schedulers' pods count too (``nominations: all``)."""
+
+    profile_names: frozenset[str]
+    counts_foreign_nominations: bool = False
+
+
 class EventHandlers:
-    """``profile_names``: the scheduler names that are ours. ``waits_for_permit``: whether a pod (by UID) waits there.
-    ``counts_foreign_nominations``: nominations of other schedulers' pods count too (``nominations: all``).
-    ``concerned_by``: which pods should hear that this one has left its node, None = all.
+    """The one writer of cache, queue, nominator and known pods.
+
     ``stopwatch`` (seconds) measures what the handling takes, and feeds no decision.
     """
 
     def __init__(
         self,
-        *,
         cache: ClusterCache,
         queue: SchedulingQueue,
         known_pods: KnownPods,
-        profile_names: Collection[str],
-        waits_for_permit: Callable[[str], bool],
-        counts_foreign_nominations: bool = False,
-        concerned_by: Callable[[PodInfo], Only | None] = lambda _: None,
+        bindings: PermitWaits,
+        room: VictimsEnd,
+        ours: OurPods,
         stopwatch: Callable[[], float] | None = None,
     ) -> None:
-        self._concerned_by = concerned_by
+        self._bindings = bindings
+        self._room = room
         self._stopwatch = stopwatch
         self._begun = 0.0
         self._cache = cache
         self._queue = queue
         self._nominator = queue.nominator
         self._known_pods = known_pods
-        self._profile_names = frozenset(profile_names)
-        self._waits_for_permit = waits_for_permit
-        self._counts_foreign_nominations = counts_foreign_nominations
+        self._ours = ours
 
-    def reconfigure(self, profile_names: Collection[str], counts_foreign_nominations: bool, now: Now) -> None:
+    def reconfigure(self, ours: OurPods, now: Now) -> None:
         """Other scheduler names are ours now: pods that wait under a new one are queued, those of a dropped one leave
         (an attempt under way ends by itself)."""
-        names_before, counted_before = self._profile_names, self._counts_foreign_nominations
-        self._profile_names = frozenset(profile_names)
-        self._counts_foreign_nominations = counts_foreign_nominations
+        names_before, counted_before = self._ours.profile_names, self._ours.counts_foreign_nominations
+        self._ours = ours
+        counts_foreign_nominations = ours.counts_foreign_nominations
         for info in list(self._known_pods):
             if info.node_name:
                 continue
@@ -233,7 +252,7 @@ class EventHandlers:
         return NOTHING
 
     def _foreign_pod_waits(self, old: PodInfo | None, new: PodInfo, now: Now) -> None:
-        if self._counts_foreign_nominations:
+        if self._ours.counts_foreign_nominations:
             self._nominator.observe_foreign(new)
             if old is not None:
                 self._announce_lost_nomination(old, new, now)
@@ -250,12 +269,12 @@ class EventHandlers:
             self._nominator.forget_foreign(info.uid)
         if info.node_name or placed is not None:
             gone = info if info.node_name else placed
-            only = self._concerned_by(gone) if gone is not None else None
+            only = self._room.concerned_by(gone) if gone is not None else None
             self._queue.move_all(ASSIGNED_POD_DELETE, gone, None, now, only)
             self._handled(ASSIGNED_POD_DELETE)
         elif is_assumed:
             return self._assumed_pod_deleted(info.uid, now)
-        elif self._is_ours(info) or self._counts_foreign_nominations:
+        elif self._is_ours(info) or self._ours.counts_foreign_nominations:
             self._announce_lost_nomination(info, None, now)
             self._handled(PENDING_POD_DELETE)
         return NOTHING
@@ -263,7 +282,7 @@ class EventHandlers:
     def _assumed_pod_deleted(self, uid: str, now: Now) -> Aftermath:
         """A pod that we hold assumed is being deleted: its room is free for others at once."""
         held = self._cache.placed(uid)
-        if self._waits_for_permit(uid):
+        if self._bindings.waits_in_permit(uid):
             aftermath = Aftermath(reject_waiting=uid)
         else:
             aftermath = Aftermath(forgotten=self._cache.forget(uid))
@@ -278,7 +297,24 @@ class EventHandlers:
             self._queue.move_all(ASSIGNED_POD_DELETE, old, None, now, _at_most(old.priority))
 
     def _is_ours(self, info: PodInfo) -> bool:
-        return info.pod.spec.scheduler_name in self._profile_names
+        return info.pod.spec.scheduler_name in self._ours.profile_names
+
+    # --- decisions ----------------------------------------------------------------------------------------------------
+
+    def assume(self, info: PodInfo) -> None:
+        """The pod counts on its node from now on, and is nominated nowhere. Raises InvariantViolation if it is placed
+        already."""
+        self._cache.assume(info)
+        self._nominator.delete(info.uid)
+
+    def release(self, uid: str) -> None:
+        """The pod is no longer assumed; nothing is said to the queue."""
+        self._cache.forget(uid)
+
+    def apply(self, effects: Iterable[Effect]) -> None:
+        """What Reserve and Unreserve ask for."""
+        for effect in effects:
+            self._cache.apply(effect)
 
     # --- failed attempts ----------------------------------------------------------------------------------------------
 

@@ -10,34 +10,14 @@ from collections.abc import Callable, Hashable, Iterator, KeysView
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.errors import InvariantViolation
+from scheduler.queue.pool_group import GroupKey, PoolGroup
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.rejector_index import RejectorIndex
 
 ClassKey = Callable[[PodInfo], Hashable | None]
 """Equal keys promise equal answers of all hints; None: like no other pod."""
 
-_GroupKey = tuple[str, frozenset[str], frozenset[str], str, Hashable]
-
-
 _NO_PLUGINS: dict[str, RejectorIndex] = {}
-
-
-class PoolGroup:
-    """Pods of one profile and class, with the same rejectors, held back by the same plugin (or by none)."""
-
-    __slots__ = ("gating_plugin", "key", "members", "profile", "rejectors")
-
-    def __init__(self, key: _GroupKey, record: QueuedPod) -> None:
-        self.key = key
-        self.profile = record.profile
-        self.rejectors = record.rejectors
-        self.gating_plugin = record.gating_plugin
-        self.members: dict[str, QueuedPod] = {}
-
-    @property
-    def representative(self) -> QueuedPod:
-        """Whoever came first: what a hint says of it, it says of all (but of an event about one of them)."""
-        return next(iter(self.members.values()))
 
 
 class UnschedulablePool:
@@ -49,7 +29,7 @@ class UnschedulablePool:
         self._class_key = class_key
         self._records: dict[str, QueuedPod] = {}
         self._group_of: dict[str, PoolGroup] = {}
-        self._groups: dict[_GroupKey, PoolGroup] = {}
+        self._groups: dict[GroupKey, PoolGroup] = {}
         self._by_rejector: dict[str, dict[str, RejectorIndex]] = {}
         self._gated = 0
 
@@ -142,7 +122,7 @@ class UnschedulablePool:
             if any(not index.groups or not index.groups.keys() <= self._groups.keys() for index in plugins.values()):
                 raise InvariantViolation("the pool's index holds groups that are gone")
 
-    def _group_key(self, record: QueuedPod) -> _GroupKey:
+    def _group_key(self, record: QueuedPod) -> GroupKey:
         if record.class_key is None:
             # A pod like no other is its own class; its UID cannot be mistaken for a template.
             record.class_key = self._class_key(record.info) or record.uid

@@ -9,10 +9,8 @@ the same look asks about the groups that have come since, and no others.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from scheduler.queue.pool import PoolGroup
+from scheduler.queue.pool_group import PoolGroup
 
 MOST_LOOKS = 2_048
 """Answers kept for one plugin of one profile; beyond it all are forgotten, and worked out again as they are needed."""

@@ -277,6 +277,24 @@ class SchedulingQueue:
                     self._in_flight.append(FORCE_ACTIVATE, None, trying.info)
         return moved
 
+    def wake(self, keys: Iterable[str], now: Now) -> int:
+        """The room that these pods (``namespace/name``) wait for may be free. Where the queue takes pods early from
+        the back-off they are tried at once; else as soon as their back-off is over, as by kube-scheduler's event of
+        the victim's deletion. Returns how many moved."""
+        if self._settings.pops_from_backoff:
+            return self.activate(keys, now)
+        time = self.clock.read(now)
+        moved = 0
+        for key in keys:
+            record = self._pool.remove(key)
+            if record is not None:
+                label = FORCE_ACTIVATE.label
+                place = self._put(record, Strategy.AFTER_BACKOFF, label, time, is_new_to_pool=False)
+                moved += place not in (Place.UNSCHEDULABLE, Place.GATED)
+            for trying in tuple(self._in_flight.named(key)) if record is None else ():
+                self._in_flight.append(FORCE_ACTIVATE, None, trying.info)
+        return moved
+
     @property
     def holds_in_error(self) -> bool:
         return bool(self._held)

@@ -12,7 +12,8 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import ClusterEvent
 from scheduler.queue.hints import HintMap, Listener, Strategy
 from scheduler.queue.in_flight import InFlight
-from scheduler.queue.pool import PoolGroup, UnschedulablePool
+from scheduler.queue.pool import UnschedulablePool
+from scheduler.queue.pool_group import PoolGroup
 from scheduler.queue.queued_pod import QueuedPod
 
 Only = Callable[[QueuedPod], bool]

@@ -107,27 +107,35 @@ async def _serve(console: Console, kubeconfig: Path, shipped: ShippedScheduler) 
 class ShippedScheduler:
     """``python -m scheduler run`` as a process, for the block that it is entered for."""
 
-    def __init__(self, kubeconfig: Path, log: Path) -> None:
+    def __init__(self, kubeconfig: Path, log: Path, *flags: str, scheme: str = "http", pod: str = "") -> None:
+        """``pod``: NAMESPACE/NAME of the pod that it takes itself for; "" for none."""
         self._kubeconfig = kubeconfig
         self._log = log
-        self.url = f"http://127.0.0.1:{_free_port()}"
+        self._flags = ("--serving-http", *flags) if scheme == "http" else flags
+        self._pod = pod
+        self.port = _free_port()
+        self.url = f"{scheme}://127.0.0.1:{self.port}"
 
     async def __aenter__(self) -> ShippedScheduler:
-        port = self.url.rpartition(":")[2]
         command = [sys.executable, "-m", "scheduler", "run", "--kubeconfig", str(self._kubeconfig)]
-        command += ["--bind-address=127.0.0.1", "--serving-http", f"--secure-port={port}", "--logging-format=text"]
+        command += ["--bind-address=127.0.0.1", f"--secure-port={self.port}", "--logging-format=text"]
+        command += self._flags
         root = str(Path(scheduler.__file__).parent.parent)
+        namespace, _, name = self._pod.partition("/")
+        own_pod = {"POD_NAMESPACE": namespace, "POD_NAME": name, "POD_UID": name} if name else {}
         path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         with self._log.open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *command,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "PYTHONPATH": path},
+                env={**os.environ, "PYTHONPATH": path, **own_pod},
                 # Ctrl-C is for the demo, which then stops it in its own time.
                 start_new_session=True,
             )
-        self._session = aiohttp.ClientSession(trust_env=False, timeout=aiohttp.ClientTimeout(total=5.0))
+        self._session = aiohttp.ClientSession(
+            trust_env=False, timeout=aiohttp.ClientTimeout(total=5.0), connector=aiohttp.TCPConnector(ssl=False)
+        )
         try:
             await self._wait_until_ready()
         except BaseException:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 
@@ -24,6 +23,7 @@ from scheduler.messages.commands import (
     DeletePod,
     EvictPod,
     PatchPodStatus,
+    ReportProblem,
     RunPlugin,
     UpdateObject,
     WriteEvent,
@@ -44,6 +44,7 @@ from scheduler.objects.meta import Condition
 from scheduler.objects.timestamps import format_seconds
 from scheduler.simulate.world_facts import Document, Facts, Refused, is_over
 from scheduler.simulate.world_invariants import check_engine, check_nodes
+from scheduler.simulate.world_trouble import CALM, NO_ANSWER, REFUSALS, Range, Trouble, WriteFate, outcome_of
 
 START_MONOTONIC = 1_000.0
 START_WALL = 1_800_000_000 * 10**9
@@ -53,36 +54,12 @@ DECISION_SECONDS = 0.001
 EngineFactory = Callable[[Now, int], Engine]
 """``factory(started, seed)``; its stopwatch must not look at a real clock."""
 
-Range = tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Delays in seconds, drawn between two bounds, and how often a write goes wrong (0 to 1)."""
-
-    write_seconds: Range = (0.002, 0.05)
-    watch_seconds: Range = (0.001, 0.05)
-    start_seconds: Range = (0.1, 2.0)
-    """From the binding until the kubelet says Running."""
-    stop_seconds: Range = (0.05, 3.0)
-    """From the deletion of a bound pod until it is gone."""
-    refused: float = 0.0
-    """Answered with a conflict or a server error; nothing is done."""
-    unanswered: float = 0.0
-    """No answer; half of these writes are done all the same. A bind is then looked up."""
-    timeout_seconds: float = 5.0
-    """After which an unanswered write comes back as a failure."""
-
-
-CALM = Trouble()
-ROUGH = Trouble(refused=0.05, unanswered=0.05)
-
 
 class World:
     """``create``, ``change`` and ``delete`` objects as users do, then ``run_for`` or ``run_until``; ``check`` whenever.
 
     ``trouble`` may be replaced at any time. ``journal`` has a line for each attempt that is over, ``events`` every
-    Event written.
+    Event written, ``problems`` what the engine reported for the log.
     """
 
     def __init__(self, seed: int, factory: EngineFactory, trouble: Trouble = CALM) -> None:
@@ -92,6 +69,7 @@ class World:
         self.facts = Facts(self._changed)
         self.journal: list[str] = []
         self.events: list[WriteEvent] = []
+        self.problems: list[str] = []
         self.monotonic = START_MONOTONIC
         self._factory = factory
         self.engine = factory(self.now, seed)
@@ -246,6 +224,8 @@ class World:
                     )
                 case WriteEvent():
                     self.events.append(command)
+                case ReportProblem(message):
+                    self.problems.append(message)
                 case CallExtender(ticket=ticket):
                     answer = ExtenderAnswered(ticket, error="connection refused")
                     self._later(self.trouble.write_seconds, partial(self._answer, answer, self._life))
@@ -264,37 +244,60 @@ class World:
         """A write: it arrives, is done or not, and is answered or not."""
         if isinstance(command, BindPod) and command.pod.uid in self._confirmed:
             raise InvariantViolation(f"pod {command.pod.key} is bound again, to {command.node}")
-        chance = self.random.random()
-        is_refused = chance < self.trouble.refused
-        is_unanswered = not is_refused and chance < self.trouble.refused + self.trouble.unanswered
-        is_dropped = is_unanswered and self.random.random() < 0.5
+        fate = self._fate_of(command)
         life = self._life
 
         def arrive() -> None:
             if self._life != life:
                 return
-            outcome = _TROUBLE[self.random.randrange(len(_TROUBLE))] if is_refused else None
-            if outcome is None and not is_dropped:
-                outcome = self._do(command)
-            if not is_unanswered:
-                answer(outcome)
-                return
-            # The writer looks a bind up; of other writes without an answer nothing is known.
-            is_known = isinstance(command, BindPod) and not is_dropped
-            lost = Refused(0, "", "no answer from the API server")
-            self._at(self.monotonic + self.trouble.timeout_seconds, lambda: answer(outcome if is_known else lost))
+            if fate is WriteFate.REFUSED:
+                self._finish(command, REFUSALS[self.random.randrange(len(REFUSALS))], life)
+            elif fate is WriteFate.ANSWERED:
+                self._finish(command, self._do(command), life)
+            else:
+                if fate is WriteFate.UNHEARD:
+                    self._do(command)
+                reported = self.monotonic + self.trouble.timeout_seconds
+                self._at(reported, lambda: self._finish(command, NO_ANSWER, life))
+                if fate is WriteFate.LATE:
+                    self._at(reported + self.random.uniform(*self.trouble.late_seconds), do_late)
 
-        def answer(outcome: Refused | None) -> None:
-            ticket = getattr(command, "ticket", 0)
-            if isinstance(command, BindPod) and outcome is None and self._life == life:
-                self._confirmed[command.pod.uid] = command.node
-            if ticket and outcome is None:
-                self._answer(WriteFinished(ticket, True, 200), life)
-            elif ticket and outcome is not None:
-                refusal = WriteFinished(ticket, False, outcome.status, outcome.reason, outcome.message)
-                self._answer(refusal, life)
+        def do_late() -> None:
+            if self._life == life:
+                self._do(command)
 
         self._later(self.trouble.write_seconds, arrive)
+
+    def _fate_of(self, command: Command) -> WriteFate:
+        chance = self.random.random()
+        if chance < self.trouble.refused:
+            return WriteFate.REFUSED
+        if chance >= self.trouble.refused + self.trouble.unanswered:
+            return WriteFate.ANSWERED
+        possible = (WriteFate.LOST, WriteFate.UNHEARD, WriteFate.LATE)
+        return possible[self.random.randrange(3 if isinstance(command, BindPod) else 2)]
+
+    def _finish(self, command: Command, refused: Refused | None, life: int) -> None:
+        """What the writer reports. After a conflict it looks whether the pod has the node that was asked for."""
+        if isinstance(command, BindPod):
+            if refused is not None and refused.status == 409 and self._is_bound_as(command):
+                refused = None
+            if refused is None and self._life == life:
+                self._confirmed[command.pod.uid] = command.node
+            self._answer(self.bind_outcome(command, refused), life)
+        elif isinstance(command, PatchPodStatus | DeletePod | EvictPod | UpdateObject) and command.ticket:
+            self._answer(outcome_of(command.ticket, refused), life)
+
+    def bind_outcome(self, command: BindPod, refused: Refused | None) -> WriteFinished:
+        """Of a bind without an answer nothing is known."""
+        if refused is NO_ANSWER:
+            return WriteFinished(command.ticket, False, 0, "", NO_ANSWER.message, is_unknown=True)
+        return outcome_of(command.ticket, refused)
+
+    def _is_bound_as(self, command: BindPod) -> bool:
+        pod = self.facts.get(Kind.POD, command.pod.key)
+        is_same = pod is not None and pod["metadata"]["uid"] == command.pod.uid
+        return is_same and pod is not None and pod["spec"].get("nodeName") == command.node
 
     def _do(self, command: Command) -> Refused | None:
         """What the API server does; the refusal, if it refuses."""
@@ -370,9 +373,3 @@ class World:
 def _stated(condition: Condition) -> Document:
     found: Document = msgspec.to_builtins(condition)
     return found
-
-
-_TROUBLE = (
-    Refused(409, "Conflict", "the object has been modified; please apply your changes to the latest version"),
-    Refused(500, "InternalError", "etcdserver: request timed out"),
-)

@@ -10,7 +10,10 @@ import numpy as np
 from scheduler.cluster.effects import Effect
 from scheduler.framework.events import EventRegistration
 from scheduler.framework.plugin import (
+    ActivatePods,
     NodeSubset,
+    Permitted,
+    PluginRequest,
     PreFlight,
     Rows,
     State,
@@ -104,8 +107,19 @@ def check_post_filter(answer: Any) -> None:
 
 def check_effects(answer: Any) -> None:
     """Of ``unreserve``, and of a ``reserve`` that does not refuse."""
-    if not isinstance(answer, tuple) or not all(isinstance(effect, Effect) for effect in answer):
-        raise TypeError(f"answered {_shown(answer)}; a tuple of Effects is wanted")
+    if not isinstance(answer, tuple) or not all(isinstance(one, Effect | PluginRequest) for one in answer):
+        raise TypeError(f"answered {_shown(answer)}; a tuple of Effects or requests is wanted")
+    check_requests(tuple(one for one in answer if isinstance(one, PluginRequest)))
+
+
+def check_requests(requests: Any) -> None:
+    """Of ``permit``, and among the effects of ``reserve`` and ``unreserve``."""
+    if not isinstance(requests, tuple) or not all(isinstance(one, PluginRequest) for one in requests):
+        raise TypeError(f"answered the requests {_shown(requests)}; a tuple of requests is wanted")
+    for one in requests:
+        names = one.keys if isinstance(one, ActivatePods) else (one.uid,)
+        if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+            raise TypeError(f"answered {_shown(one)}, which names no pod")
 
 
 def check_reserve(answer: Any) -> None:
@@ -120,8 +134,11 @@ def check_permit(answer: Any) -> None:
         seconds = answer.timeout_seconds
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
             raise ValueError(f"answered a Wait of {_shown(seconds)} seconds; a number above 0 is wanted")
+        check_requests(answer.requests)
+    elif isinstance(answer, Permitted):
+        check_requests(answer.requests)
     elif answer is not None:
-        check_refusal(answer, "None, a Wait or a Refusal")
+        check_refusal(answer, "None, Permitted, a Wait or a Refusal")
 
 
 def check_pre_flight(answer: Any) -> None:

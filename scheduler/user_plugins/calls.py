@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.controller.calls.background import BackgroundCall, PluginInbox
 from scheduler.controller.calls.plugin_calls import PluginCall
 from scheduler.controller.write.client import ApiClient
-from scheduler.framework.plugin import BindContext, BindPlugin, PostBindPlugin, PreBindPlugin
+from scheduler.framework.plugin import (
+    BackgroundPlugin,
+    BindContext,
+    BindPlugin,
+    PostBindPlugin,
+    PreBindPlugin,
+    WaitingPod,
+)
 from scheduler.framework.profile import Profile
 from scheduler.messages.status import Refusal, Skip
+from scheduler.messages.stimuli import PermitDecided, PodsActivated
 from scheduler.user_plugins.answers import check_call
 from scheduler.user_plugins.checked import is_checked
 from scheduler.user_plugins.shape import defines, time_limit_of
@@ -64,6 +74,52 @@ def plugin_calls(
     return calls
 
 
+class Handle:
+    """What one background part may ask and do (``PluginHandle``)."""
+
+    def __init__(self, plugin: str, client: ApiClient, inbox: PluginInbox) -> None:
+        self._plugin = plugin
+        self._client = client
+        self._inbox = inbox
+
+    @property
+    def client(self) -> ApiClient:
+        return self._client
+
+    def waiting_pods(self) -> Sequence[WaitingPod]:
+        return self._inbox.waiting(self._plugin)
+
+    def allow(self, uid: str) -> None:
+        self._inbox.feed(PermitDecided(uid, self._plugin, True))
+
+    def reject(self, uid: str, message: str = "") -> None:
+        self._inbox.feed(PermitDecided(uid, self._plugin, False, message))
+
+    def activate(self, *keys: str) -> None:
+        self._inbox.feed(PodsActivated(keys))
+
+
+def background_calls(
+    profiles: Mapping[str, Profile], make_client: Callable[[], ApiClient]
+) -> dict[tuple[str, str], BackgroundCall]:
+    """The background parts of user plugins, by profile and plugin."""
+    shared = SharedClient(make_client)
+    return {
+        (name, plugin.name): _background(plugin, shared)
+        for name, profile in profiles.items()
+        for plugin in profile.plugins
+        if isinstance(plugin, BackgroundPlugin) and is_checked(plugin)
+    }
+
+
+def _background(plugin: BackgroundPlugin, shared: SharedClient) -> BackgroundCall:
+    async def call(inbox: PluginInbox) -> None:
+        async with shared.borrowed() as client:
+            await _contained(plugin.run(Handle(plugin.name, client, inbox)))
+
+    return call
+
+
 def _call(
     method: Callable[[BindContext], Coroutine[Any, Any, Any]],
     plugin: PreBindPlugin | BindPlugin | PostBindPlugin,
@@ -73,7 +129,7 @@ def _call(
 ) -> PluginCall:
     seconds = time_limit_of(plugin)
 
-    async def call(pod: Any, node: str) -> Answer:
+    async def call(pod: PodInfo, node: str) -> Answer:
         async with shared.borrowed() as client:
             answer: Answer = await _within(seconds, _contained(method(BindContext(pod, node, client))))
         check_call(answer, may_skip)

@@ -19,7 +19,6 @@ from scheduler.framework.plugin import (
     NormalizePlugin,
     PermitPlugin,
     Plugin,
-    PostFilterPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
@@ -27,6 +26,7 @@ from scheduler.framework.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
+from scheduler.framework.post_filter import PostFilterPlugin
 from scheduler.messages.status import failure
 from scheduler.user_plugins import answers
 from scheduler.user_plugins.shape import defines

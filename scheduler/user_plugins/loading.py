@@ -3,6 +3,8 @@
 A package offers plugins under the entry-point group ``tandem.plugins``, one entry ``Name = "module:Class"`` for each.
 An entry is looked at only when a profile enables its name, so that a package nobody uses can't stop the scheduler. The
 configuration wins over an installed package; the name of a built-in plugin can't be taken by either.
+
+Modules are imported at the start alone: a configuration that comes later chooses among the classes that are there.
 """
 
 from __future__ import annotations
@@ -18,22 +20,44 @@ from scheduler.config.tandem import UserPlugin
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.framework.plugin import Plugin
 from scheduler.user_plugins.checked import checked
-from scheduler.user_plugins.shape import faults_of
+from scheduler.user_plugins.shape import Unloadable, faults_of
+from scheduler.user_plugins.sources import PluginSources
 
 ENTRY_POINT_GROUP: Final = "tandem.plugins"
 
 
-class Unloadable(Exception):
-    """What is wrong with a plugin's path or class, in words for the user."""
+class PluginClasses:
+    """The plugin classes by ``module:Class``: imported when first asked for, until ``seal`` ends that."""
+
+    def __init__(self, sources: PluginSources | None = None) -> None:
+        self._sources = sources or PluginSources()
+        self._loaded: dict[str, type[Plugin]] = {}
+        self._is_sealed = False
+
+    def seal(self) -> None:
+        """From now on only classes that are loaded are given out."""
+        self._is_sealed = True
+
+    def at(self, path: str) -> type[Plugin]:
+        """Raises Unloadable."""
+        known = self._loaded.get(path)
+        if known is not None:
+            return known
+        if self._is_sealed:
+            raise Unloadable("was not loaded at the start: a new plugin needs a restart")
+        self._sources.check(path.partition(":")[0])
+        loaded = self._loaded[path] = class_at(path)
+        return loaded
 
 
 def load_user_plugins(
     configured: Sequence[UserPlugin],
     enabled: Iterable[Plugins],
     built_in: Collection[str],
+    classes: PluginClasses,
     installed: Iterable[EntryPoint] | None = None,
 ) -> dict[str, type[Plugin]]:
-    """Plugin name → its class, wrapped so that every answer is checked (``checked.py``).
+    """Plugin name → its class of ``classes``, wrapped so that every answer is checked (``checked.py``).
 
     ``enabled`` are the plugin sets of all profiles. ``installed`` None: the entry points of this Python environment,
     which are read only if a profile enables a name that is still unknown. Raises ConfigurationError with every fault.
@@ -43,7 +67,7 @@ def load_user_plugins(
     for index, entry in enumerate(configured):
         path = f"plugins[{index}]"
         try:
-            found[entry.name] = checked(class_at(entry.path), entry.name, path)
+            found[entry.name] = checked(classes.at(entry.path), entry.name, path)
         except Unloadable as error:
             faults.append(invalid(f"{path}.path", entry.path, str(error)))
     named = (name for plugins in enabled for name in _names(plugins))
@@ -52,7 +76,7 @@ def load_user_plugins(
     )
     if missing:
         offers = entry_points(group=ENTRY_POINT_GROUP) if installed is None else installed
-        _load_installed(missing, tuple(offers), found, faults)
+        _load_installed(missing, tuple(offers), classes, found, faults)
     if faults:
         raise ConfigurationError(faults)
     return found
@@ -82,7 +106,11 @@ def class_at(path: str) -> type[Plugin]:
 
 
 def _load_installed(
-    names: Iterable[str], offers: Sequence[EntryPoint], found: dict[str, type[Plugin]], faults: list[Fault]
+    names: Iterable[str],
+    offers: Sequence[EntryPoint],
+    classes: PluginClasses,
+    found: dict[str, type[Plugin]],
+    faults: list[Fault],
 ) -> None:
     """A name that nobody offers is left out: building the profile says that it does not exist."""
     for name in names:
@@ -96,7 +124,7 @@ def _load_installed(
             continue
         offer = matching[0]
         try:
-            found[name] = checked(class_at(offer.value), name, path)
+            found[name] = checked(classes.at(offer.value), name, path)
         except Unloadable as error:
             faults.append(Fault(f"{path} of {_package(offer)}", f"{offer.value}: {error}"))
 

@@ -10,13 +10,13 @@ import msgspec
 
 from scheduler.framework.per_node import PerNodeFilter, PerNodeScore
 from scheduler.framework.plugin import (
+    BackgroundPlugin,
     BindPlugin,
     FilterPlugin,
     NormalizePlugin,
     PermitPlugin,
     Plugin,
     PostBindPlugin,
-    PostFilterPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
@@ -26,7 +26,13 @@ from scheduler.framework.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
+from scheduler.framework.post_filter import PostFilterPlugin
 from scheduler.framework.profile import POINT_TYPES
+
+
+class Unloadable(Exception):
+    """What is wrong with a plugin's path or class, in words for the user."""
+
 
 LONGEST_CALL_SECONDS: Final = 600.0
 CALL_SECONDS: Final = 60.0
@@ -48,10 +54,16 @@ WANTED: Final[tuple[tuple[type[Plugin], tuple[str, ...]], ...]] = (
     (PreBindPlugin, ("pre_bind_pre_flight",)),
     (BindPlugin, ("bind",)),
     (PostBindPlugin, ("post_bind",)),
+    (BackgroundPlugin, ("run",)),
 )
 """Base class → the methods that a plugin derived from it must define."""
 
-COROUTINES: Final = {"pre_bind": PreBindPlugin, "bind": BindPlugin, "post_bind": PostBindPlugin}
+COROUTINES: Final = {
+    "pre_bind": PreBindPlugin,
+    "bind": BindPlugin,
+    "post_bind": PostBindPlugin,
+    "run": BackgroundPlugin,
+}
 
 
 def faults_of(plugin_type: type[Plugin]) -> tuple[str, ...]:

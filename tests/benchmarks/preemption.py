@@ -7,14 +7,13 @@ import time
 from typing import Any
 
 from scheduler.engine.engine import Engine
-from scheduler.framework.plugin import PostFilterPlugin
-from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext
+from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext, PostFilterPlugin
+from scheduler.framework.preemption_policy import UPSTREAM_POLICY
 from scheduler.objects.kinds import Kind
 from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.preemption.evaluation import Candidates, Extent, conclude, dry_run_all
 from scheduler.preemption.kept_answers import KeptAnswers
 from scheduler.preemption.pod_columns import PodColumns
-from scheduler.preemption.policy import UPSTREAM_POLICY
 from tests.benchmarks.clusters import PROFILE, engine_with, now, pending, show
 from tests.builders import affinity_json, pod_term
 

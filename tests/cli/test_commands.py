@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from scheduler.cli.app import main
-from scheduler.cli.pages import MOST_ROWS, print_queue, print_why
+from scheduler.cli.queue import MAX_ROWS, print_queue
+from scheduler.cli.why import print_why
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.compose import build_engine
 from scheduler.config.loading import load
@@ -207,8 +208,8 @@ def test_the_page_of_the_queue_has_every_pod_that_waits() -> None:
 
 def test_of_very_many_pods_the_page_prints_some_and_counts_the_rest() -> None:
     page = explain.queue_page(tried_engine())
-    page["pods"] *= MOST_ROWS
-    assert f"and {2 * MOST_ROWS} more pods" in printed(print_queue, page)
+    page["pods"] *= MAX_ROWS
+    assert f"and {2 * MAX_ROWS} more pods" in printed(print_queue, page)
 
 
 def test_what_several_plugins_wait_for_is_told_once_a_kind() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.cli.flags import read_flags
-from scheduler.cli.run import Prepared, own_namespace, prepare
+from scheduler.cli.prepare import Prepared, own_namespace, prepare
 from scheduler.errors import ConfigurationError
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

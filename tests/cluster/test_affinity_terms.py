@@ -244,7 +244,7 @@ def test_terms_always_equal_a_recount_and_copies_stay_as_they_were(steps: list[t
             case "remove", index if there:
                 cluster.remove(there.pop(index % len(there)))
             case ("copy",):
-                copies.append((cluster.terms.copy(), _summary(cluster.terms)))
+                copies.append((cluster.terms.fork(cluster.table.fork()), _summary(cluster.terms)))
         cluster.terms.check()
     for frozen, then in copies:
         assert _summary(frozen) == then

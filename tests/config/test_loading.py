@@ -92,8 +92,7 @@ def test_without_a_file_everything_is_default() -> None:
     assert kube.profiles[0].plugins.multi_point.enabled[4] == PluginEntry("TaintToleration", 3)
 
 
-def test_an_empty_file_is_no_file() -> None:
-    assert load("# nothing\n") == load()
+def test_a_file_that_states_only_its_kind_is_no_file() -> None:
     assert load(HEADER) == load()
 
 

@@ -24,7 +24,7 @@ def test_a_file_without_our_settings_behaves_as_kube_scheduler() -> None:
     assert settings.preemption.pdb_policy is PDBPolicy.BEST_EFFORT
     assert settings.preemption.victim_scope is VictimScope.ALL
     assert settings.preemption.nomination_timeout == 0
-    assert settings.limits.binds_in_flight == 128
+    assert settings.limits.requests_in_flight == 128
     assert settings.pod_max_in_unschedulable_pods_duration == Duration.of_seconds(300)
 
 
@@ -42,7 +42,7 @@ preemption:
   preferOtherThanDaemonSets: true
 plugins:
 - {name: Mine, path: "my.plugins:Mine"}
-limits: {bindsInFlight: 32, queuedWrites: 5}
+limits: {requestsInFlight: 32, queuedWrites: 5}
 podMaxInUnschedulablePodsDuration: 30s
 """
     ).tandem
@@ -54,8 +54,16 @@ podMaxInUnschedulablePodsDuration: 30s
     assert (settings.preemption.breaker.rounds, str(settings.preemption.breaker.window)) == (3, "1h0m0s")
     assert settings.preemption.prefer_other_than_daemon_sets
     assert settings.plugins == (UserPlugin("Mine", "my.plugins:Mine"),)
-    assert (settings.limits.binds_in_flight, settings.limits.queued_writes) == (32, 5)
+    assert (settings.limits.requests_in_flight, settings.limits.queued_writes) == (32, 5)
     assert settings.pod_max_in_unschedulable_pods_duration == Duration.of_seconds(30)
+
+
+def test_a_setting_of_the_version_before_is_accepted_with_a_warning() -> None:
+    configuration = load(HEADER + "limits: {bindsInFlight: 32, queuedWrites: 5}")
+    assert configuration.tandem.limits.queued_writes == 5
+    assert configuration.warnings == (
+        "limits.bindsInFlight has no effect any more: limits.requestsInFlight bounds all writes",
+    )
 
 
 def test_no_nomination_timeout_may_be_written_as_a_bare_0() -> None:
@@ -75,7 +83,7 @@ plugins:
 - {name: Mine, path: nothing}
 - {name: Mine, path: "a.b:C.D"}
 - {}
-limits: {bindsInFlight: 0, queuedWrites: "5"}
+limits: {requestsInFlight: 0, queuedWrites: "5"}
 podMaxInUnschedulablePodsDuration: 0s
 """
     assert faults(text) == [
@@ -91,6 +99,6 @@ podMaxInUnschedulablePodsDuration: 0s
         'plugins[2].name: Duplicate value: "Mine"',
         "plugins[3].name: Required value",
         "plugins[3].path: Required value",
-        "limits.bindsInFlight: Invalid value: 0: not in valid range [1-256]",
+        "limits.requestsInFlight: Invalid value: 0: not in valid range [24-256]",
         "podMaxInUnschedulablePodsDuration: Invalid value: 0s: must be greater than zero",
     ]

@@ -11,9 +11,9 @@ import msgspec
 from scheduler.compose import build_engine, build_profiles
 from scheduler.config.loading import Configuration, load
 from scheduler.engine.attempt import Attempt
+from scheduler.engine.cycle_context import Depth
 from scheduler.engine.engine import Engine
 from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
-from scheduler.engine.scheduling_cycle import Depth
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
 from scheduler.messages.status import Refusal
@@ -79,7 +79,7 @@ def _answers(engine: Engine, pod: Pod) -> Answers:
     if waiting is not None and waiting.is_gated:
         answers.pre_enqueue = {"plugin": waiting.gating_plugin, "message": ", ".join(waiting.gating_reasons)}
         return answers
-    attempt, outcome = engine.preview(pod, NOW, Depth.EXPLAIN)
+    attempt, outcome = engine.preview(pod, NOW, Depth.SCORE_ALL)
     _read_filters(engine, attempt, answers)
     if isinstance(outcome, Placed):
         answers.scores = attempt.scores

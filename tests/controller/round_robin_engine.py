@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from scheduler.engine.attempt import SCHEDULED, UNSCHEDULABLE, Attempt
 from scheduler.engine.commands import Command, RecordAttempt
 from scheduler.engine.making_room.removal_times import RemovalTimes
+from scheduler.framework.plugin import WaitingPod
 from scheduler.messages.commands import BindPod, PatchPodStatus, WriteEvent
 from scheduler.messages.now import Now
 from scheduler.messages.references import PodReference
@@ -51,6 +52,9 @@ class RoundRobinEngine:
             self.is_shut_down = True
         elif isinstance(stimulus, WriteFinished):
             return self._take_outcome(stimulus)
+        return ()
+
+    def waiting_pods(self, plugin: str) -> Sequence[WaitingPod]:
         return ()
 
     def schedule_one(self, now: Now) -> Sequence[Command] | None:

@@ -6,7 +6,7 @@ import asyncio
 
 from prometheus_client.exposition import generate_latest
 
-from scheduler.compose import build_engine
+from scheduler.compose import build_engine, build_profiles
 from scheduler.config.loading import load
 from scheduler.controller.loop import read_clock
 from scheduler.controller.parts import Parts
@@ -20,6 +20,9 @@ from scheduler.controller.settings import (
     ShellSettings,
 )
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.credentials import CredentialSource
+from scheduler.engine.attempt import Attempt
+from scheduler.user_plugins.calls import background_calls
 from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
 
 CONFIGURATION = """
@@ -28,6 +31,57 @@ kind: KubeSchedulerConfiguration
 leaderElection: {resourceName: tandem-scheduler}
 profiles: [{schedulerName: tandem-scheduler}]
 """
+
+
+GUARDED = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: tandem-scheduler
+  plugins: {permit: {enabled: [{name: Doorkeeper}]}}
+---
+apiVersion: tandem.scheduling/v1alpha1
+kind: TandemConfiguration
+plugins: [{name: Doorkeeper, path: "tests.user_plugins.samples:Doorkeeper"}]
+"""
+
+
+async def test_a_permit_plugins_background_part_lets_waiting_pods_in_and_sends_others_back(
+    connection: ConnectionSettings, client: ApiClient
+) -> None:
+    configuration = load(GUARDED)
+    profiles = build_profiles(configuration)
+    engine = build_engine(configuration, started=read_clock(), seed=1, profiles=profiles)
+    messages: list[str] = []
+    calls = background_calls(profiles, lambda: ApiClient(CredentialSource(connection, {})))
+    settings = ShellSettings(
+        "host",
+        connection=connection,
+        leader_election=LeaderElectionSettings(leader_elect=False),
+        serving=ServingSettings(port=0),
+        operator=OperatorOptions(enabled=False),
+    )
+
+    def observe(attempt: Attempt) -> None:
+        messages.append(attempt.message)
+
+    parts = Parts(engine, gauges=GaugesOfEngine(engine), background=calls, observers=(observe,))
+    shell = Shell(settings, parts, {})
+    running = asyncio.create_task(shell.run())
+    try:
+        await create(client, "/api/v1/nodes", node_document("n1"))
+        for door in ("open", "shut", "ajar"):
+            document = pod_document(door)
+            document["metadata"]["labels"] = {"door": door}
+            await create(client, PODS, document)
+
+        await until(lambda: (found := engine.known_pods.get("default/open")) is not None and found.node_name == "n1")
+        await until(lambda: any("the door is shut" in message for message in messages))
+        assert "ajar" in [one.pod.name for one in engine.waiting_pods("Doorkeeper")]
+        assert "nodeName" not in (await read(client, f"{PODS}/ajar"))["spec"]
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_pods_get_nodes_conditions_and_events(connection: ConnectionSettings, client: ApiClient) -> None:
@@ -40,7 +94,7 @@ async def test_pods_get_nodes_conditions_and_events(connection: ConnectionSettin
         serving=ServingSettings(port=0),
         operator=OperatorOptions(enabled=False),
     )
-    shell = Shell(settings, Parts(engine, gauges=gauges, on_slice=gauges.log_problems), {})
+    shell = Shell(settings, Parts(engine, gauges=gauges), {})
     running = asyncio.create_task(shell.run())
     try:
         requests = {"resources": {"requests": {"cpu": "3"}}}
@@ -51,7 +105,7 @@ async def test_pods_get_nodes_conditions_and_events(connection: ConnectionSettin
         for name in ("a", "b", "c"):
             await create(client, PODS, pod_document(name, containers=[container]))
         await until(lambda: gauges.pending_counts()["unschedulable"] == 1 and gauges.cache_counts()["pods"] == 2)
-        await until(lambda: shell.writer.open_writes == 0 and shell.events.counts.written == 3)
+        await until(lambda: shell.sink.open_writes == 0 and shell.events.counts.written == 3)
         pods = {pod["metadata"]["name"]: pod for pod in (await read(client, PODS))["items"]}
         assert sorted(pod["spec"].get("nodeName", "") for pod in pods.values()) == ["", "n1", "n2"]
         (waiting,) = [pod for pod in pods.values() if "nodeName" not in pod["spec"]]

@@ -7,9 +7,12 @@ import itertools
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
-from scheduler.controller.loop import SchedulingLoop
+from scheduler.controller.inbox import Inbox
+from scheduler.controller.loop import SLICE_SECONDS, SchedulingLoop
 from scheduler.engine.commands import Command, RecordAttempt
+from scheduler.framework.plugin import WaitingPod
 from scheduler.messages.commands import BindPod
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectObserved, PodsActivated, Stimulus, Tick
@@ -35,29 +38,61 @@ def pods(count: int) -> list[Stimulus]:
 
 async def test_pods_that_are_fed_are_decided_in_order() -> None:
     commands: list[Command] = []
-    loop = SchedulingLoop(RoundRobinEngine(), commands.append, lambda: True)
-    loop.feed([ObjectObserved(Kind.NODE, node("n1")), *pods(3)])
+    inbox = Inbox()
+    loop = SchedulingLoop(RoundRobinEngine(), inbox, commands.append, lambda: True)
+    inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), *pods(3)])
     async with looping(loop):
         await until(lambda: loop.counts.steps == 3)
     assert [command.pod.name for command in commands if isinstance(command, BindPod)] == ["p0", "p1", "p2"]
+
+
+async def test_the_inbox_is_empty_when_everything_in_it_has_been_applied() -> None:
+    engine, inbox = RoundRobinEngine(), Inbox()
+    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda: False)
+    inbox.put_all(pods(2))
+    async with looping(loop):
+        assert len(inbox) == 2
+        async with asyncio.timeout(5):
+            await inbox.emptied()
+        assert (len(inbox), len(engine.pending)) == (0, 2)
+
+
+async def test_what_a_stimulus_brings_into_the_inbox_is_applied_after_what_was_there() -> None:
+    """A part may answer a command at once, in the middle of the engine's step (a shadow does)."""
+    inbox = Inbox()
+    answers = [ObjectObserved(Kind.POD, pod("answer", spec={"schedulerName": NAME}))]
+
+    class Answering(RoundRobinEngine):
+        def handle(self, stimulus: Stimulus, now: Now) -> Sequence[Command]:
+            if answers:
+                inbox.put(answers.pop())
+            return super().handle(stimulus, now)
+
+    engine = Answering()
+    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda: False)
+    inbox.put_all(pods(2))
+    async with looping(loop):
+        await until(lambda: len(engine.pending) == 3)
+    assert [one.name for one in engine.pending] == ["p0", "p1", "answer"]
 
 
 async def test_what_has_arrived_is_applied_before_a_pod_is_taken() -> None:
     here, there = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=here)
     commands: list[Command] = []
-    loop = SchedulingLoop(RoundRobinEngine(), commands.append, lambda: True)
+    inbox = Inbox()
+    loop = SchedulingLoop(RoundRobinEngine(), inbox, commands.append, lambda: True)
 
     async def watch_of_nodes() -> None:
         await reader.readline()
-        loop.feed([ObjectObserved(Kind.NODE, node("n1"))])
+        inbox.put_all([ObjectObserved(Kind.NODE, node("n1"))])
 
     watching = asyncio.create_task(watch_of_nodes())
     async with looping(loop):
         await until(lambda: loop.counts.slices >= 1)
         # The node's line is in its socket when the pod's has just been read from another one.
         there.send(b"a node\n")
-        loop.feed(pods(1))
+        inbox.put_all(pods(1))
         await until(lambda: loop.counts.steps == 1)
     await watching
     assert [command.node for command in commands if isinstance(command, BindPod)] == ["n1"]
@@ -67,23 +102,25 @@ async def test_what_has_arrived_is_applied_before_a_pod_is_taken() -> None:
 
 async def test_nothing_is_taken_before_it_is_allowed_and_a_wake_is_enough_to_begin() -> None:
     is_allowed = False
-    loop = SchedulingLoop(RoundRobinEngine(), lambda _: None, lambda: is_allowed)
+    inbox = Inbox()
+    loop = SchedulingLoop(RoundRobinEngine(), inbox, lambda _: None, lambda: is_allowed)
     async with looping(loop):
-        loop.feed([ObjectObserved(Kind.NODE, node("n1")), *pods(2)])
+        inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), *pods(2)])
         await until(lambda: loop.counts.slices >= 2)
         assert loop.counts.steps == 0
         is_allowed = True
-        loop.wake()
+        inbox.wake()
         await until(lambda: loop.counts.steps == 2)
 
 
 async def test_after_stop_popping_stimuli_are_applied_and_no_pod_is_taken() -> None:
     engine = RoundRobinEngine()
-    loop = SchedulingLoop(engine, lambda _: None, lambda: True)
+    inbox = Inbox()
+    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda: True)
     async with looping(loop):
         loop.stop_popping()
         loop.stop_popping()
-        loop.feed([ObjectObserved(Kind.NODE, node("n1")), *pods(2)])
+        inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), *pods(2)])
         before = loop.counts.slices
         await until(lambda: loop.counts.slices > before)
     assert engine.is_shut_down
@@ -93,6 +130,9 @@ async def test_after_stop_popping_stimuli_are_applied_and_no_pod_is_taken() -> N
 
 async def test_a_pod_that_breaks_the_engine_stops_neither_the_loop_nor_the_others() -> None:
     class Fragile(RoundRobinEngine):
+        def waiting_pods(self, plugin: str) -> Sequence[WaitingPod]:
+            return ()
+
         def schedule_one(self, now: Now) -> Sequence[Command] | None:
             if self.pending and self.pending[0].name == "p1":
                 self.pending.popleft()
@@ -104,9 +144,10 @@ async def test_a_pod_that_breaks_the_engine_stops_neither_the_loop_nor_the_other
                 raise RuntimeError("another bug")
             return super().handle(stimulus, now)
 
-    loop = SchedulingLoop(Fragile(), lambda _: None, lambda: True)
+    inbox = Inbox()
+    loop = SchedulingLoop(Fragile(), inbox, lambda _: None, lambda: True)
     async with looping(loop):
-        loop.feed([ObjectObserved(Kind.NODE, node("n1")), PodsActivated(["x"]), *pods(3)])
+        inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), PodsActivated(["x"]), *pods(3)])
         await until(lambda: loop.counts.steps == 2)
     assert loop.counts.errors == 2
 
@@ -115,11 +156,12 @@ async def test_work_is_cut_into_slices_so_that_others_have_their_turn() -> None:
     ticks = itertools.count()
 
     def clock() -> Now:
-        """Each look at the clock is a millisecond later."""
-        return Now(next(ticks) / 1000.0, 0)
+        """Each look at the clock is a ninth of a slice later."""
+        return Now(next(ticks) * SLICE_SECONDS / 9, 0)
 
-    loop = SchedulingLoop(RoundRobinEngine(), lambda _: None, lambda: True, clock=clock, slice_seconds=0.010)
-    loop.feed([ObjectObserved(Kind.NODE, node("n1")), *pods(50)])
+    inbox = Inbox()
+    loop = SchedulingLoop(RoundRobinEngine(), inbox, lambda _: None, lambda: True, clock=clock)
+    inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), *pods(50)])
     steps: list[int] = []
 
     async def somebody_else() -> None:
@@ -146,11 +188,12 @@ async def test_a_deadline_brings_a_tick() -> None:
             return super().handle(stimulus, now)
 
     engine = Waiting()
-    loop = SchedulingLoop(engine, lambda _: None, lambda: True)
+    inbox = Inbox()
+    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda: True)
     async with looping(loop):
         await until(lambda: loop.counts.slices >= 1)
         engine.deadline = deadline = asyncio.get_running_loop().time() + 0.02
-        loop.wake()
+        inbox.wake()
         await until(lambda: engine.ticked is not None)
     assert engine.ticked is not None
     assert engine.ticked >= deadline
@@ -159,11 +202,31 @@ async def test_a_deadline_brings_a_tick() -> None:
 async def test_buffers_are_flushed_when_a_slice_ends() -> None:
     commands: list[Command] = []
     flushed: list[int] = []
+    inbox = Inbox()
     loop = SchedulingLoop(
-        RoundRobinEngine(), commands.append, lambda: True, after_slice=lambda: flushed.append(len(commands))
+        RoundRobinEngine(), inbox, commands.append, lambda: True, after_slice=lambda: flushed.append(len(commands))
     )
-    loop.feed([ObjectObserved(Kind.NODE, node("n1")), *pods(1)])
+    inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), *pods(1)])
     async with looping(loop):
         await until(lambda: bool(flushed))
     assert flushed[0] == len(commands) == 2
     assert isinstance(commands[1], RecordAttempt)
+
+
+async def test_a_stimulus_that_takes_long_is_counted_and_named(log_lines: list[dict[str, Any]]) -> None:
+    seconds = 0.0
+
+    class Slow(RoundRobinEngine):
+        def handle(self, stimulus: Stimulus, now: Now) -> Sequence[Command]:
+            nonlocal seconds
+            seconds += 0.2 if isinstance(stimulus, PodsActivated) else 0.0
+            return super().handle(stimulus, now)
+
+    inbox = Inbox()
+    loop = SchedulingLoop(Slow(), inbox, lambda _: None, lambda: True, clock=lambda: Now(seconds, 0))
+    async with looping(loop):
+        inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), PodsActivated(["x"])])
+        await until(lambda: loop.steps.slow_steps == 1)
+    assert loop.steps.longest_seconds == 0.2
+    (line,) = [line for line in log_lines if line["event"].startswith("Step was slow")]
+    assert (line["step"], line["seconds"]) == ("PodsActivated", 0.2)

@@ -25,12 +25,11 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 class Heard:
     def __init__(self) -> None:
         self.configurations: list[Mapping[str, str] | None] = []
-        self.priorities: dict[str, int | None] = {}
         self.beat = time.monotonic()
 
     @property
     def callbacks(self) -> OperatorCallbacks:
-        return OperatorCallbacks(self.configurations.append, self.priorities.__setitem__)
+        return OperatorCallbacks(self.configurations.append)
 
 
 def free_port() -> int:
@@ -62,21 +61,12 @@ def config_map(name: str, text: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"config.yaml": text}}
 
 
-async def test_the_watched_config_map_and_priority_classes_are_handed_over(
-    connection: ConnectionSettings, client: ApiClient
-) -> None:
+async def test_the_watched_config_map_is_handed_over(connection: ConnectionSettings, client: ApiClient) -> None:
     options = OperatorOptions(config_map_namespace="default", config_map_name="tandem")
     await create(client, CONFIG_MAPS, config_map("tandem", "one"))
     await create(client, CONFIG_MAPS, config_map("another", "no"))
-    document = {
-        "metadata": {"name": "high"},
-        "value": 1000,
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-    }
-    await create(client, "/apis/scheduling.k8s.io/v1/priorityclasses", document)
     async with operating(connection, options) as (_, heard):
-        await until(lambda: bool(heard.configurations) and heard.priorities.get("high") == 1000)
+        await until(lambda: bool(heard.configurations))
         assert heard.configurations == [{"config.yaml": "one"}]
         await client.request("DELETE", f"{CONFIG_MAPS}/tandem")
         await until(lambda: heard.configurations[-1] is None)

@@ -94,7 +94,7 @@ class Running:
         return record is not None and record.is_gated
 
     async def settled(self) -> None:
-        await until(lambda: self.shell.writer.open_writes == 0)
+        await until(lambda: self.shell.sink.open_writes == 0)
 
 
 async def priority_classes(client: ApiClient) -> None:
@@ -156,13 +156,13 @@ async def test_a_preemptor_is_gated_while_its_victims_are_removed_and_placed_the
         cluster.faults.delay("DELETE", "/pods/low", 0.5, times=victims)
         await running.pod("high", "4", level="high")
         await until(lambda: running.is_tried("high"))
-        running.shell.loop.feed([PodsActivated(["default/high"])])
+        running.shell.inbox.put(PodsActivated(["default/high"]))
         await until(lambda: running.is_gated("high"))
         assert running.node_of("high") == ""
         await until(lambda: running.node_of("high") == "n")
         await running.settled()
         assert await running.names() == {"high"}
-        assert running.engine.removals.times["success"].count == 1
+        assert running.engine.room.times["success"].count == 1
 
 
 @pytest.mark.parametrize("kind", ["resources", "a filter of one's own"])
@@ -179,7 +179,7 @@ async def test_victims_get_their_condition_and_the_preemptor_its_nomination(star
         before = await running.pod("low", cpu, level="low", node="n", terminationGracePeriodSeconds=GRACE)
         await running.pod("high", cpu, level="high")
         await until(lambda: running.nominated("high") == "n")
-        await until(lambda: running.engine.removals.times["success"].count == 1)
+        await until(lambda: running.engine.room.times["success"].count == 1)
         await running.settled()
         low = await running.live("low")
         assert low["metadata"]["deletionTimestamp"]

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from scheduler.cli.flags import read_flags
-from scheduler.cli.run import parts_of, prepare
+from scheduler.cli.prepare import prepare
+from scheduler.cli.run import parts_of
 from scheduler.compose import build_engine
 from scheduler.controller.loop import read_clock
 from scheduler.controller.reload import ConfigurationReloader, NewConfiguration
@@ -39,6 +40,8 @@ class Target:
         self.counter = Counter("reloads", "", ("result",))
 
     def prepare(self, text: bytes) -> NewConfiguration:
+        if text.startswith(b"poison"):
+            raise RecursionError("maximum recursion depth exceeded")
         if not text.startswith(b"good"):
             raise ConfigurationError([Fault("profiles", "Required value")])
 
@@ -133,6 +136,25 @@ async def test_a_config_map_is_read_by_its_key_and_nothing_follows_from_its_dele
         reloader.offer_data({"a": "good", "b": "good"}, "", "ConfigMap x/y")
         assert target.refused == ["the ConfigMap has 2 keys where one is wanted"]
         assert target.in_force == "good only"
+
+
+async def test_a_text_on_which_the_loader_breaks_is_refused_and_the_next_one_is_taken() -> None:
+    target = Target()
+    async with reloading(target) as reloader:
+        reloader.offer(b"poison", "a file")
+        await until(lambda: target.refused == ["RecursionError: maximum recursion depth exceeded"])
+        assert not reloader.is_well
+        assert target.counts()["rejected"] == 1
+        reloader.offer(b"good", "a file")
+        await until(lambda: target.in_force == "good")
+        assert reloader.is_well
+
+
+async def test_a_config_map_with_half_a_surrogate_pair_is_refused_like_any_other() -> None:
+    target = Target()
+    async with reloading(target) as reloader:
+        reloader.offer_data({"only": "\ud800"}, "", "ConfigMap x/y")
+        await until(lambda: target.counts()["rejected"] == 1)
 
 
 # --- the shipped engine -----------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.compose import build_engine, build_profiles
+from scheduler.config.feature_gates import parse_feature_gates
 from scheduler.config.loading import load
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.commands import Command, RecordAttempt
@@ -24,6 +25,7 @@ from scheduler.messages.commands import (
     DeletePod,
     EvictPod,
     PatchPodStatus,
+    ReportProblem,
     RunPlugin,
     UpdateObject,
     WriteEvent,
@@ -58,7 +60,8 @@ Answerable = BindPod | PatchPodStatus | DeletePod | EvictPod | UpdateObject | Ru
 
 class Cluster:
     """``plugins`` are added to the default ones, after them. ``profile``, ``tandem``, ``configuration``: fields of the
-    configuration files. Pods terminate at once when deleted, unless they are in ``lingering``."""
+    configuration files; ``gates``: the flag of the feature gates. Pods terminate at once when deleted, unless they are
+    in ``lingering``."""
 
     def __init__(
         self,
@@ -68,6 +71,7 @@ class Cluster:
         tandem: Mapping[str, Any] | None = None,
         seed: int = 1,
         first: bool = False,
+        gates: str = "",
     ) -> None:
         self.time = START
         self.sent: list[Command] = []
@@ -95,7 +99,8 @@ class Cluster:
         ]
         if tandem is not None:
             documents.append({"apiVersion": "tandem.scheduling/v1alpha1", "kind": "TandemConfiguration", **tandem})
-        loaded = load("\n---\n".join(msgspec.json.encode(document).decode() for document in documents))
+        text = "\n---\n".join(msgspec.json.encode(document).decode() for document in documents)
+        loaded = load(text, gates=parse_feature_gates(gates)) if gates else load(text)
         self.profiles = build_profiles(loaded, registry(plugins))
         self.engine = build_engine(loaded, started=self.now, seed=seed, stopwatch=lambda: 0.0, profiles=self.profiles)
         self.feed(Synced())
@@ -299,6 +304,10 @@ class Cluster:
             if isinstance(command, WriteEvent) and command.regarding.name == name and command.reason == reason
         ]
 
+    def problems(self) -> list[str]:
+        """What the engine has reported for the log."""
+        return [command.message for command in self.sent if isinstance(command, ReportProblem)]
+
     def attempts(self, name: str) -> list[Attempt]:
         """All attempts that are over, in order."""
         return [
@@ -313,7 +322,7 @@ class Cluster:
 
     def ended_removals(self) -> dict[str, int]:
         """Result (``success``, ``error``) → removals of victims that ended so; without those that never happened."""
-        return {result: times.count for result, times in self.engine.removals.times.items() if times.count}
+        return {result: times.count for result, times in self.engine.room.times.items() if times.count}
 
     def place(self, name: str) -> str:
         """Where the queue has the pod; "" if it knows nothing of it."""
@@ -364,7 +373,7 @@ def _answerable(commands: Iterable[Command]) -> list[Answerable]:
     return [
         command
         for command in commands
-        if not isinstance(command, WriteEvent | RecordAttempt)
+        if not isinstance(command, WriteEvent | RecordAttempt | ReportProblem)
         and not (isinstance(command, RunPlugin) and command.point == "PostBind")
     ]
 

@@ -15,7 +15,6 @@ from scheduler.framework.plugin import (
     PermitPlugin,
     Plugin,
     PostBindPlugin,
-    PostFilterPlugin,
     PreBindPlugin,
     PreFilterPlugin,
     PreFlight,
@@ -23,6 +22,7 @@ from scheduler.framework.plugin import (
     Reads,
     ReservePlugin,
 )
+from scheduler.framework.post_filter import PostFilterPlugin
 
 Answer = Callable[..., Any]
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE
-from scheduler.engine.binding_cycle import go_duration
+from scheduler.engine.error_texts import go_duration
 from scheduler.framework.plugin import PreFlight, Wait
 from scheduler.messages.commands import BindPod, PatchPodStatus, RunPlugin
 from scheduler.messages.status import SKIP, failure, unschedulable

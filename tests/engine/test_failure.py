@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.engine.failure import MAX_NOTE_BYTES, cut_note
+from scheduler.engine.failure import MAX_NOTE_BYTES, UNSEEN_SECONDS, cut_note
 from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
 from scheduler.messages.commands import BindPod, PatchPodStatus
 from scheduler.messages.status import failure, unschedulable
@@ -91,12 +91,27 @@ def test_a_condition_that_is_still_under_way_is_not_written_twice() -> None:
     assert len(cluster.writes(PatchPodStatus, "a")) == 1
 
 
-def test_a_condition_that_could_not_be_written_is_written_with_the_next_attempt() -> None:
+def test_a_condition_that_the_watch_has_not_shown_after_a_while_is_written_with_the_next_attempt() -> None:
     cluster = full_cluster()
     cluster.schedule()
     cluster.fail(cluster.write(PatchPodStatus, "a"))
     retry(cluster)
+    assert cluster.writes(PatchPodStatus, "a") == []
+    cluster.advance(UNSEEN_SECONDS)
+    retry(cluster)
     assert cluster.write(PatchPodStatus, "a").condition is not None
+
+
+def test_no_answer_is_waited_for_to_a_failed_attempts_report_and_one_to_a_victims_is() -> None:
+    cluster = Cluster()
+    cluster.node("n", cpu="1")
+    cluster.pod("low", cpu="1", node="n", priority=1)
+    cluster.pod("high", cpu="1", priority=9)
+    cluster.schedule()
+    report = cluster.write(PatchPodStatus, "high")
+    assert report.condition is not None and report.nominated_node_name == "n"
+    assert report.ticket == 0
+    assert cluster.write(PatchPodStatus, "low").ticket != 0
 
 
 def test_a_message_that_changes_back_before_the_watch_shows_it_is_written_again() -> None:
@@ -162,15 +177,15 @@ def test_what_was_said_of_a_pod_is_forgotten_with_it() -> None:
     cluster.pod("b", cpu="2")
     cluster.pod("c", cpu="2")
     cluster.schedule_all()
-    failures = cluster.engine.failures
-    assert len(failures._last_note) == 3
+    reports = cluster.engine.reports
+    assert len(reports._last_note) == 3
     cluster.delete("a")
     cluster.pod("b", cpu="2", uid="pod-b2")
     cluster.pod("c", cpu="2", node="n")
     cluster.settle()
-    assert set(failures._last_note) == {"pod-b2"}
-    assert set(failures._last_condition) <= {"pod-b2"}
-    assert failures._tickets == {}
+    assert set(reports._last_note) == {"pod-b2"}
+    assert set(reports._last_condition) <= {"pod-b2"}
+    assert len(cluster.engine.tickets) == 0
 
 
 # --- nominations ------------------------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def test_a_post_filter_that_answers_nonsense_is_named_too() -> None:
     cluster.pod("a", cpu="2")
     attempt = cluster.schedule()
     assert attempt is not None
-    assert 'running PostFilter plugin "Bad": AttributeError' in attempt.message
+    assert 'running PostFilter plugin "Bad": TypeError: answered NoneType' in attempt.message
 
 
 def test_a_post_filter_that_succeeds_ends_the_round_and_nominates() -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from scheduler.engine.making_room.granted import BUDGET_SECONDS
 from scheduler.engine.making_room.policies import REFUSED_SECONDS
-from scheduler.engine.making_room.removals import BUDGET_SECONDS
 from scheduler.framework.post_filter import NominationMode
 from scheduler.messages.commands import DeletePod, EvictPod, PatchPodStatus
 from tests.builders import budget, owner_json
@@ -56,7 +56,7 @@ def test_a_refused_eviction_sends_the_preemptor_to_the_next_candidate_for_a_whil
     cluster.fail(cluster.write(EvictPod, "v-a"), 429, "Cannot evict pod", "TooManyRequests")
     assert try_high(cluster) == "b"
     assert cluster.write(EvictPod).pod.name == "v-b"
-    assert cluster.engine.policies.suspensions == {"eviction_refused": 1}
+    assert cluster.engine.room.suspensions == {"eviction_refused": 1}
 
 
 def test_a_node_whose_eviction_was_refused_is_tried_again_after_a_minute() -> None:
@@ -108,10 +108,10 @@ def test_a_victim_counts_against_the_budget_until_the_budget_itself_does_so() ->
     assert try_high(cluster) == "a"
     for kind in (PatchPodStatus, DeletePod):
         cluster.succeed(cluster.write(kind, "v-a"))
-    in_flight = cluster.engine.removals.victims_in_flight
-    assert [info.name for info in in_flight()] == ["v-a"], "gone, but the budget does not say so yet"
+    in_flight = cluster.engine.room.victims_in_flight
+    assert [info.name for info in in_flight(cluster.now)] == ["v-a"], "gone, but the budget does not say so yet"
     cluster.show(budget("guard", {"app": "web"}, allowed=1))
-    assert in_flight() == ()
+    assert in_flight(cluster.now) == ()
 
 
 def test_a_victim_without_a_change_of_a_budget_is_forgotten_in_the_end() -> None:
@@ -119,10 +119,10 @@ def test_a_victim_without_a_change_of_a_budget_is_forgotten_in_the_end() -> None
     assert try_high(cluster) == "a"
     for kind in (PatchPodStatus, DeletePod):
         cluster.succeed(cluster.write(kind, "v-a"))
-    assert cluster.engine.removals.victims_in_flight()
+    assert cluster.engine.room.victims_in_flight(cluster.now)
     cluster.time += BUDGET_SECONDS
     cluster.schedule()
-    assert cluster.engine.removals.victims_in_flight() == ()
+    assert cluster.engine.room.victims_in_flight(cluster.now) == ()
 
 
 # --- scope and preference ---------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def test_a_preemptor_waits_for_dying_victims_but_not_longer_than_the_timeout() -
     assert cluster.place("high") == "unschedulable"
     cluster.advance(1)
     assert try_high(cluster) == "b"
-    assert cluster.engine.policies.suspensions == {"victims_remained": 1}
+    assert cluster.engine.room.suspensions == {"victims_remained": 1}
 
 
 def test_with_no_other_node_the_nomination_is_given_up_and_renewed_later() -> None:
@@ -202,7 +202,7 @@ def test_a_preemptor_that_goes_leaves_no_deadline_behind() -> None:
     assert try_high(cluster) == "a"
     cluster.fail(cluster.write(EvictPod, "v-a"), 429, "Cannot evict pod", "TooManyRequests")
     cluster.delete("high")
-    waiting = set(cluster.engine.deadlines._due)
+    waiting = set(cluster.engine.deadlines.waiting)
     assert {key[0] for key in waiting if isinstance(key, tuple)} <= {"preemption-round"}
 
 
@@ -224,7 +224,7 @@ def test_a_node_that_others_fill_again_and_again_is_left_alone_after_some_rounds
         lose_the_room(cluster, "a", number)
     assert "1 Preemption is suspended on the node: others took the room again and again" in try_high(cluster)
     assert cluster.said("high")[-1].endswith("others took the room again and again.")
-    assert cluster.engine.policies.suspensions == {"taken_again": 1}
+    assert cluster.engine.room.suspensions == {"taken_again": 1}
     assert cluster.writes(PatchPodStatus, "v-a-2") == []
 
 
@@ -257,7 +257,7 @@ def test_preemptions_that_help_are_never_stopped() -> None:
         cluster.pod(f"high-{number}", cpu="1", priority=100, owner=owner)
     cluster.settle()
     assert {cluster.node_of(f"high-{number}") for number in range(6)} == {"a"}
-    assert cluster.engine.policies.suspensions == {}
+    assert cluster.engine.room.suspensions == {}
 
 
 def test_pods_of_one_controller_share_their_rounds_where_they_fail_on_the_node() -> None:

@@ -76,7 +76,7 @@ def test_a_victim_that_terminates_already_is_left_alone_and_nothing_is_waited_fo
     cluster.schedule()
     assert [patch.pod.name for patch in cluster.writes(PatchPodStatus)] == ["high"]
     assert cluster.nominated("high") == "n"
-    assert len(cluster.engine.removals) == 0
+    assert len(cluster.engine.room) == 0
     cluster.delete("low")
     cluster.settle()
     assert cluster.pods["default/high"].node_name == "n"
@@ -149,7 +149,7 @@ def test_after_one_failure_no_other_victim_is_deleted_any_more() -> None:
     cluster.fail(cluster.write(PatchPodStatus, "first"))
     cluster.succeed(cluster.write(PatchPodStatus, "second"))
     assert cluster.writes(DeletePod) == []
-    assert len(cluster.engine.removals) == 0
+    assert len(cluster.engine.room) == 0
 
 
 def test_when_the_preemptor_is_gone_the_victims_that_are_left_live() -> None:
@@ -158,7 +158,7 @@ def test_when_the_preemptor_is_gone_the_victims_that_are_left_live() -> None:
     cluster.delete("high")
     cluster.succeed(cluster.write(DeletePod, "first"))
     assert cluster.writes(PatchPodStatus, "last") == []
-    assert len(cluster.engine.removals) == 0
+    assert len(cluster.engine.room) == 0
     assert cluster.nominated("high") == ""
 
 
@@ -192,7 +192,7 @@ def test_a_victim_whose_deletion_was_granted_counts_as_terminating_before_the_wa
     cluster.advance(5)
     cluster.settle()
     assert cluster.pods["default/high"].node_name == "n"
-    assert cluster.engine.removals._leaving == {}
+    assert cluster.engine.room.leaving == 0
 
 
 def test_a_preemptor_is_tried_once_when_the_last_of_its_victims_has_ended_without_backing_off() -> None:

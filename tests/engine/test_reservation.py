@@ -47,7 +47,7 @@ def test_an_unreserve_that_fails_does_not_keep_the_others_from_it() -> None:
     cluster.schedule()
     assert calls_of(quiet) == ["reserve a n", "unreserve a n"]
     assert cluster.is_quiet()
-    assert cluster.engine.facts.take_problems() == ('default/a: running Unreserve plugin "Loud": RuntimeError: boom',)
+    assert cluster.problems() == ['default/a: running Unreserve plugin "Loud": RuntimeError: boom']
 
 
 def test_when_permit_refuses_the_pod_waits_for_events_of_that_plugin() -> None:

@@ -8,13 +8,13 @@ import time
 import pytest
 from prometheus_client.exposition import generate_latest
 
-from scheduler.cli.run import prepare
+from scheduler.cli.prepare import prepare
 from scheduler.compose import build_engine
 from scheduler.controller.parts import Parts
 from scheduler.controller.reload import NewConfiguration
 from scheduler.controller.report.engine_gauges import GaugesOfEngine
 from scheduler.controller.run import Shell
-from scheduler.engine.attempt import SCHEDULED, UNSCHEDULABLE, Attempt
+from scheduler.engine.attempt import SCHEDULED, UNSCHEDULABLE, Attempt, ExtenderFault
 from scheduler.errors import ConfigurationError
 from scheduler.messages.now import Now
 from tests.manifests.documents import deployed_flags
@@ -38,12 +38,13 @@ async def series() -> dict[str, frozenset[str]]:
     engine.facts.incoming[("active", "UnschedulablePodAdd")] = 2
     engine.facts.unschedulable_pods[("NodeResourcesFit", "tandem-scheduler")] = 1
     engine.facts.hint_took("NodeResourcesFit", "NodeAdd", "Queue", 0.00001)
-    engine.policies.suspensions["any"] = 1
+    engine.room.suspensions["any"] = 1
     parts = Parts(engine, GaugesOfEngine(engine), prepare=refuse)
     shell = Shell(prepared.settings, parts, {})
     for result in (SCHEDULED, UNSCHEDULABLE):
         attempt = Attempt("default/a", "1", "tandem-scheduler", 1, 1, result=result)
         attempt.durations.update({"Filter": 0.001, "PostFilter": 0.001})
+        attempt.extender_faults = (ExtenderFault("http://extender", "filter", "no answer", is_skipped=True),)
         shell.metrics.observe(attempt)
     # Series that begin with the first of what they count.
     for counter, label in (

@@ -24,9 +24,19 @@ def documents(folder: Path = BASE) -> list[Document]:
     return [document for file in files for document in yaml.safe_load_all(file.read_text()) if document]
 
 
+def for_users() -> list[Document]:
+    """The objects of ``reader.yaml``: for people who ask the scheduler, not for the scheduler."""
+    return list(yaml.safe_load_all((BASE / "reader.yaml").read_text()))
+
+
+def of_the_scheduler(folder: Path = BASE) -> list[Document]:
+    """All the others."""
+    return [document for document in documents(folder) if document not in for_users()]
+
+
 def the(kind: str, folder: Path = BASE) -> Document:
-    """The one object of this kind."""
-    (found,) = (document for document in documents(folder) if document["kind"] == kind)
+    """The one object of this kind that is of the scheduler itself."""
+    (found,) = (document for document in of_the_scheduler(folder) if document["kind"] == kind)
     return found
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from scheduler.cli.run import prepare
+from scheduler.cli.prepare import prepare
 from scheduler.controller.rights import Right, rights_needed
 from tests.manifests.documents import BASE, deployed_flags
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import tomllib
 
-from scheduler.cli.run import own_pod, prepare
+from scheduler.cli.prepare import prepare
+from scheduler.cli.shell_settings import own_pod
 from scheduler.config.loading import load
 from scheduler.config.tandem import Nominations
 from scheduler.controller.run import EVENT_SETTLE_SECONDS, LEASE_OVERDUE_SECONDS

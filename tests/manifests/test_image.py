@@ -32,8 +32,15 @@ def stages() -> list[list[Instruction]]:
     lines = [line for line in (ROOT / "Dockerfile").read_text().splitlines() if not line.lstrip().startswith("#")]
     joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))
     found: list[list[Instruction]] = []
+    arguments: dict[str, str] = {}
     for line in filter(None, map(str.strip, joined.splitlines())):
         name, _, words = line.partition(" ")
+        if not found and name.upper() == "ARG":
+            argument, _, default = words.strip().partition("=")
+            arguments[f"${{{argument}}}"] = default
+            continue
+        for argument, default in arguments.items():
+            words = words.replace(argument, default)
         instruction = Instruction(name.upper(), words.strip())
         if instruction.name == "FROM":
             found.append([])
@@ -86,7 +93,14 @@ def test_commands_need_no_shell() -> None:
             if instruction.name in ("RUN", "ENTRYPOINT", "CMD"):
                 assert instruction.exec_form
     program, *rest = last("ENTRYPOINT").exec_form
-    assert program.endswith("/bin/python") and rest == ["-m", "scheduler", "run"]
+    assert program.endswith("/bin/python") and rest[-3:] == ["-m", "scheduler", "run"]
+
+
+def test_python_is_isolated_from_the_working_folder_and_from_its_environment() -> None:
+    assert "-I" in last("ENTRYPOINT").exec_form
+    assert last("WORKDIR").words not in ("", "/")
+    environment = " ".join(instruction.words for instruction in stages()[-1] if instruction.name == "ENV")
+    assert "PYTHON" not in environment, "isolated mode reads none of these variables"
 
 
 def test_the_user_is_a_number_other_than_roots_and_the_deployments() -> None:
@@ -97,8 +111,7 @@ def test_the_user_is_a_number_other_than_roots_and_the_deployments() -> None:
 
 
 def test_nothing_is_written_at_run_time() -> None:
-    environment = " ".join(instruction.words for instruction in stages()[-1] if instruction.name == "ENV")
-    assert "PYTHONDONTWRITEBYTECODE=1" in environment
+    assert "-B" in last("ENTRYPOINT").exec_form
     assert any("compileall" in instruction.words for instruction in stages()[0] if instruction.name == "RUN")
 
 

@@ -83,6 +83,12 @@ def test_the_configuration_keeps_its_name_and_reaches_a_running_scheduler() -> N
     assert all("subPath" not in mount for mount in container["volumeMounts"])
 
 
+def test_no_other_key_of_the_config_map_becomes_a_file() -> None:
+    for volume in pod_spec()["volumes"]:
+        if "configMap" in volume:
+            assert volume["configMap"]["items"] == [{"key": "scheduler.yaml", "path": "scheduler.yaml"}]
+
+
 def test_ports_that_are_called_by_name_have_that_name() -> None:
     (container,) = pod_spec()["containers"]
     ports = {port["name"] for port in container["ports"]}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from scheduler.cli.leader import READER
 from scheduler.controller.rights import Right
-from tests.manifests.documents import ROOT, Document, documents, the
+from tests.manifests.documents import ROOT, Document, for_users, of_the_scheduler, the
 from tests.manifests.roles import FILE, deployed_rights, roles_text
 
 Atom = tuple[str, str, str, str, str]
@@ -15,7 +16,7 @@ def granted() -> set[Atom]:
     """(group, resource, verb, namespace, name) of every right in the roles."""
     return {
         (group, resource, verb, role["metadata"].get("namespace", ""), name)
-        for role in documents()
+        for role in of_the_scheduler()
         if role["kind"] in ("ClusterRole", "Role")
         for rule in role["rules"]
         for group in rule["apiGroups"]
@@ -41,12 +42,28 @@ def test_no_role_grants_by_a_star() -> None:
 def test_each_role_is_bound_to_the_service_account_and_to_nobody_else() -> None:
     account = the("ServiceAccount")["metadata"]
     subjects = [{"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}]
-    roles = {_place(document) for document in documents() if document["kind"] in ("ClusterRole", "Role")}
-    bindings = [document for document in documents() if document["kind"].endswith("RoleBinding")]
+    roles = {_place(document) for document in of_the_scheduler() if document["kind"] in ("ClusterRole", "Role")}
+    bindings = [document for document in of_the_scheduler() if document["kind"].endswith("RoleBinding")]
     for binding in bindings:
         assert binding["subjects"] == subjects
         assert binding["roleRef"]["kind"] == binding["kind"].removesuffix("Binding")
     assert {(b["roleRef"]["kind"], b["roleRef"]["name"], b["metadata"].get("namespace", "")) for b in bindings} == roles
+
+
+def test_people_may_ask_for_one_account_s_token_and_reach_the_leader_and_no_more() -> None:
+    by_kind = {document["kind"]: document for document in for_users()}
+    assert by_kind["ServiceAccount"]["metadata"] == {"name": READER, "namespace": "tandem-system"}
+    assert by_kind["ClusterRole"]["rules"] == [{"nonResourceURLs": ["/debug/*"], "verbs": ["get"]}]
+    assert by_kind["ClusterRoleBinding"]["subjects"] == [
+        {"kind": "ServiceAccount", "name": READER, "namespace": "tandem-system"}
+    ]
+    rules = {tuple(rule["resources"]): (rule.get("resourceNames"), rule["verbs"]) for rule in by_kind["Role"]["rules"]}
+    assert rules == {
+        ("leases",): (["tandem-scheduler"], ["get"]),
+        ("pods/portforward",): (None, ["create", "get"]),
+        ("serviceaccounts/token",): ([READER], ["create"]),
+    }
+    assert by_kind["Role"]["metadata"]["namespace"] == "tandem-system"
 
 
 def test_a_right_for_one_name_is_written_as_such() -> None:

@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler.objects.node import Taint
 from scheduler.objects.pod import Toleration
 from scheduler.objects.taints import (
+    TolerationIndex,
     count_intolerable_preferences,
     first_untolerated_taint,
     preference_tolerations,
+    tolerated,
     tolerates,
 )
 from tests import builders
@@ -84,3 +88,26 @@ def test_preferences_are_counted_against_the_tolerations_that_speak_of_them() ->
     assert speaking == (toleration("a"),)
     assert count_intolerable_preferences(taints, speaking) == 1
     assert count_intolerable_preferences(taints, ()) == 2
+
+
+TOLERATIONS = st.builds(
+    Toleration,
+    key=st.sampled_from(["", "a", "b"]),
+    operator=st.sampled_from(["", "Equal", "Exists", "Gt", "Lt", "Odd"]),
+    value=st.sampled_from(["", "1", "2"]),
+    effect=st.sampled_from(["", "NoSchedule", "NoExecute"]),
+)
+TAINTS = st.builds(
+    Taint,
+    key=st.sampled_from(["a", "b", "c"]),
+    value=st.sampled_from(["", "1", "2"]),
+    effect=st.sampled_from(["NoSchedule", "NoExecute"]),
+)
+
+
+@given(st.lists(TOLERATIONS, max_size=4), TAINTS, st.booleans())
+def test_an_index_of_tolerations_says_what_all_of_them_say(
+    tolerations: list[Toleration], taint: Taint, compares: bool
+) -> None:
+    index = TolerationIndex(tolerations, comparison_operators=compares)
+    assert index.tolerates(taint) == tolerated(taint, tolerations, comparison_operators=compares)

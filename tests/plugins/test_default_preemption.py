@@ -1,17 +1,16 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
-from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.args import decode_args
 from scheduler.framework.events import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.post_filter import PostFilterAnswer, nominate
+from scheduler.framework.preemption_policy import PreemptionPolicy
 from scheduler.messages.status import unresolvable
 from scheduler.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
-from scheduler.preemption.policy import PreemptionPolicy
 from tests.builders import node, pod
 from tests.plugins.clusters import info
 from tests.preemption.situations import Situation
@@ -66,19 +65,12 @@ def test_between_the_halves_candidates_may_be_dropped() -> None:
     assert plugin.conclude(context, begun).nomination == nominate("n1")
 
 
-def test_the_policy_is_asked_for_each_preemptor() -> None:
+def test_the_policy_comes_with_the_context() -> None:
     situation = Situation([node("n1")], [pod("a", cpu="4", priority=2, node="n1")])
-    plugin = DefaultPreemption()
-    asked: list[str] = []
-
-    def policy_of(preemptor: PodInfo) -> PreemptionPolicy:
-        asked.append(preemptor.name)
-        return PreemptionPolicy(excluded_nodes={"n1": "not here"})
-
-    plugin.policy_of = policy_of
-    answer = plugin.post_filter(situation.attempt(pod("mine", cpu="3", priority=9)))
-    assert answer.status is not None
-    assert set(asked) == {"mine"}
+    context = situation.attempt(pod("mine", cpu="3", priority=9))
+    assert DefaultPreemption().post_filter(context).status is None
+    policy = PreemptionPolicy(excluded_nodes={"n1": "not here"})
+    assert DefaultPreemption().post_filter(replace(context, policy=policy)).status is not None
 
 
 def test_unless_told_ten_percent_but_at_least_a_hundred_candidates_are_enough() -> None:

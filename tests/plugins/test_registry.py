@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.compose import build_profiles
 from scheduler.config.args import decode_args
 from scheduler.config.default_plugins import default_plugin_names
-from scheduler.config.feature_gates import FeatureGates
+from scheduler.config.feature_gates import FeatureGates, parse_feature_gates
+from scheduler.config.loading import load
 from scheduler.errors import ConfigurationError
 from scheduler.framework.plugin import Plugin
 from scheduler.plugins.registry import BUILT_IN, registry
@@ -30,3 +32,12 @@ def test_two_plugins_of_one_name_are_refused() -> None:
 
     with pytest.raises(ConfigurationError, match="a plugin named NodeName already exists"):
         registry([Impostor])
+
+
+def test_the_gate_of_comparison_operators_brings_the_plugins_that_compare_into_every_profile() -> None:
+    configuration = load(gates=parse_feature_gates("TaintTolerationComparisonOperators=true"))
+    (profile,) = build_profiles(configuration).values()
+    comparing = {plugin.name for plugin in profile.plugins if getattr(type(plugin), "comparison_operators", False)}
+    assert comparing == {"TaintToleration", "PodTopologySpread"}
+    (profile,) = build_profiles(load()).values()
+    assert not any(getattr(type(plugin), "comparison_operators", False) for plugin in profile.plugins)

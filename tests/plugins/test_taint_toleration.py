@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from scheduler.framework.events import Hint
 from scheduler.messages.status import Code
-from scheduler.plugins.taint_toleration import TaintToleration
+from scheduler.plugins.node_unschedulable import NodeUnschedulable
+from scheduler.plugins.taint_toleration import ComparingTaintToleration, TaintToleration
 from tests.builders import node
 from tests.plugins.clusters import cluster, info, normalized_scores, raw_scores, refusals
 
@@ -77,3 +80,48 @@ def test_a_new_toleration_wakes_its_own_pod_only() -> None:
     pod = info("a")
     assert hint(pod, pod, info("a", tolerations=["x"])) is Hint.QUEUE
     assert hint(info("b"), pod, info("a", tolerations=["x"])) is Hint.SKIP
+
+
+# --- Gt and Lt --------------------------------------------------------------------------------------------------------
+
+
+def comparing(operator: str, value: str, key: str = "level", **fields: Any) -> dict[str, Any]:
+    return {"key": key, "operator": operator, "value": value, **fields}
+
+
+def test_comparisons_of_tolerations_count_only_with_their_gate() -> None:
+    view = cluster([node("low", taints=["level=3:NoSchedule"]), node("high", taints=["level=7:NoSchedule"])])
+    above, below = info(tolerations=[comparing("Gt", "5")]), info(tolerations=[comparing("Lt", "5")])
+    assert set(refusals(TaintToleration(), above, view)) == {"low", "high"}
+    assert set(refusals(ComparingTaintToleration(), above, view)) == {"low"}
+    assert set(refusals(ComparingTaintToleration(), below, view)) == {"high"}
+
+
+def test_with_and_without_the_gate_two_schedulers_of_one_process_keep_their_answers_apart() -> None:
+    view = cluster([node("high", taints=["level=7:NoSchedule"])])
+    pod = info(tolerations=[comparing("Gt", "5")])
+    for _ in range(2):
+        assert not refusals(ComparingTaintToleration(), pod, view)
+        assert refusals(TaintToleration(), pod, view)
+
+
+def test_preferences_are_compared_too() -> None:
+    view = cluster(
+        [node("low", taints=["level=3:PreferNoSchedule"]), node("high", taints=["level=7:PreferNoSchedule"])]
+    )
+    pod = info(tolerations=[comparing("Gt", "5", effect="PreferNoSchedule")])
+    assert raw_scores(TaintToleration(), pod, view) == {"low": 1, "high": 1}
+    assert raw_scores(ComparingTaintToleration(), pod, view) == {"low": 1, "high": 0}
+
+
+def test_a_node_whose_taint_changes_to_a_tolerated_number_wakes_the_pod() -> None:
+    pod = info(tolerations=[comparing("Lt", "5")])
+    before, after = node("n", taints=["level=7:NoSchedule"]), node("n", taints=["level=3:NoSchedule"])
+    assert ComparingTaintToleration().events()[0].hint(pod, before, after) is Hint.QUEUE
+    assert TaintToleration().events()[0].hint(pod, before, after) is Hint.SKIP
+
+
+@pytest.mark.parametrize("operator", ["Gt", "Lt"])
+def test_no_comparison_tolerates_a_cordon_whose_taint_has_no_value(operator: str) -> None:
+    pod = info(tolerations=[comparing(operator, "0", key="node.kubernetes.io/unschedulable")])
+    assert refusals(NodeUnschedulable(), pod, cluster([node("n", unschedulable=True)]))

@@ -7,12 +7,12 @@ import pytest
 
 from scheduler.config.tandem import PDBPolicy
 from scheduler.framework.plugin import FilterPlugin, Rows, State, Verdicts
+from scheduler.framework.preemption_policy import UPSTREAM_POLICY, PreemptionPolicy
 from scheduler.messages.status import Code, Refusal
 from scheduler.objects.budget import PodDisruptionBudget
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.preemption.dry_run import Candidate, dry_run_node, trial_of
-from scheduler.preemption.policy import UPSTREAM_POLICY, PreemptionPolicy
 from tests.builders import affinity_json, budget, node, pod, pod_term, spread_json
 from tests.preemption.situations import Situation, names
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from scheduler.framework.preemption_policy import UPSTREAM_POLICY, PreemptionPolicy
 from scheduler.messages.status import Refusal, unresolvable, unschedulable
 from scheduler.preemption.eligibility import why_not_eligible
-from scheduler.preemption.policy import UPSTREAM_POLICY, PreemptionPolicy
 from tests.builders import node, pod
 from tests.preemption.situations import Situation
 

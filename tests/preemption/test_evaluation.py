@@ -7,11 +7,11 @@ import pytest
 
 from scheduler.framework.plugin import FilterPlugin, Rows, State, Verdicts
 from scheduler.framework.post_filter import CLEAR_NOMINATION, KEEP_NOMINATION, nominate
+from scheduler.framework.preemption_policy import TAKEN_AGAIN, UPSTREAM_POLICY, PreemptionPolicy
 from scheduler.messages.status import Code, Refusal, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.preemption.evaluation import Candidates, Extent, conclude, evaluate
 from scheduler.preemption.pod_columns import PodColumns
-from scheduler.preemption.policy import TAKEN_AGAIN, UPSTREAM_POLICY, PreemptionPolicy
 from scheduler.preemption.ranking import Criterion
 from tests.builders import budget, node, pod
 from tests.preemption.situations import Situation, victims_by_node

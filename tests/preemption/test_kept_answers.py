@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.plugin import FilterPlugin, Plugin, Reads, Rows, State, Verdicts
 from scheduler.framework.post_filter import PostFilterContext
+from scheduler.framework.preemption_policy import UPSTREAM_POLICY, PreemptionPolicy
 from scheduler.messages.status import unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.preemption.evaluation import Extent, evaluate
 from scheduler.preemption.pod_columns import PodColumns
-from scheduler.preemption.policy import UPSTREAM_POLICY, PreemptionPolicy
 from tests.builders import budget, node, pod
 from tests.preemption.situations import Situation
 

@@ -12,13 +12,13 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.tandem import PDBPolicy
 from scheduler.framework.plugin import FilterPlugin, Reads, Rows, State, Verdicts
 from scheduler.framework.post_filter import PostFilterContext
+from scheduler.framework.preemption_policy import UPSTREAM_POLICY, PreemptionPolicy
 from scheduler.messages.status import unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.preemption.candidates import potential_rows
 from scheduler.preemption.dry_run import Candidate, dry_run_node, trial_of
 from scheduler.preemption.evaluation import Extent, evaluate
 from scheduler.preemption.pod_columns import PodColumns
-from scheduler.preemption.policy import UPSTREAM_POLICY, PreemptionPolicy
 from scheduler.preemption.wave_filters import wave_filters
 from scheduler.preemption.wavefront import wave_answers
 from tests.builders import affinity_json, budget, node, pod, pod_term, spread_json

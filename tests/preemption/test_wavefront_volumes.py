@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.preemption_policy import UPSTREAM_POLICY
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.pod import Pod
 from scheduler.objects.storage import MIGRATED_PLUGINS_ANNOTATION
 from scheduler.preemption.candidates import potential_rows
 from scheduler.preemption.dry_run import Candidate, dry_run_node, trial_of
 from scheduler.preemption.pod_columns import PodColumns
-from scheduler.preemption.policy import UPSTREAM_POLICY
 from scheduler.preemption.wave_filters import wave_filters
 from scheduler.preemption.wavefront import wave_answers
 from tests import builders

@@ -242,6 +242,27 @@ class Comparison(RuleBasedStateMachine):
         fresh = self._answers(fresh_class, fresh_fragments, fresh_pod)
         assert kept == fresh
 
+    @rule(kind=KINDS, number=NODES)
+    def try_out_in_a_fork(self, kind: int, number: int) -> None:
+        """Answers are read from the live classes, brought up to date in the fork, and never seen by the live ones."""
+        live = self.cache, self.classes, self.nominator
+        self.serial += 1
+        self.cache, self.classes = self.cache.fork(), self.classes.fork(self.cache)
+        self.nominator = self.nominator.fork(self.cache.affinity_terms)
+        try:
+            for change in (
+                lambda: None,
+                lambda: self.cache.assume(pending(kind, f"f{self.serial}").on_node(f"n{number}")),
+                lambda: self.cache.observe_node(builders.node(f"n{number}", cpu="8", zone=ZONES[0])),
+            ):
+                change()
+                for profile in PROFILES:
+                    for asked in dict.fromkeys((0, 3, kind)):
+                        self.compare(profile, asked, f"a{asked}", 1)
+            self.cache.check()
+        finally:
+            self.cache, self.classes, self.nominator = live
+
     @rule()
     def much_happens(self) -> None:
         """More than is looked at row by row."""

@@ -8,10 +8,11 @@ from scheduler.framework.events import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.post_filter import CLEAR_NOMINATION, KEEP_NOMINATION, nominate
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
-from scheduler.queue.handlers import NOTHING, Aftermath, EventHandlers, Fate
+from scheduler.queue.handlers import NOTHING, Aftermath, EventHandlers, Fate, OurPods
 from scheduler.queue.queued_pod import QueuedPod
 from tests.builders import claim, node, pod, service, storage_class
 from tests.queue.fakes import NODE_ADD, POD_DELETE, PROFILE, Bench, on
+from tests.queue.outside import Outside
 
 EVERYTHING = (
     ClusterEvent(Resource.POD, Action.ALL),
@@ -25,19 +26,19 @@ class Cluster:
 
     def __init__(self, counts_foreign_nominations: bool = False) -> None:
         self.heard: list[tuple[Any, Any]] = []
-        self.waiting: set[str] = set()
+        self.outside = Outside()
+        self.waiting = self.outside.waiting
         self.bench = Bench({"Ear": tuple(on(event, self._hear) for event in EVERYTHING)})
         self.queue = self.bench.queue
         self.cache = ClusterCache()
-        self.handlers = EventHandlers(
-            cache=self.cache,
-            queue=self.queue,
-            known_pods=self.bench.known,
-            profile_names=[PROFILE],
-            waits_for_permit=self.waiting.__contains__,
-            counts_foreign_nominations=counts_foreign_nominations,
-        )
+        self.ours = OurPods(frozenset({PROFILE}), counts_foreign_nominations)
+        self.listen_with(self.bench)
         self._version = 0
+
+    def listen_with(self, bench: Bench) -> None:
+        """From now on this bench's queue hears of the events."""
+        self.bench, self.queue = bench, bench.queue
+        self.handlers = EventHandlers(self.cache, bench.queue, bench.known, self.outside, self.outside, self.ours)
 
     def see(self, kind: Kind, obj: ApiObject) -> Aftermath:
         return self.handlers.on_observed(kind, obj, self.bench.now)
@@ -89,14 +90,7 @@ def test_the_cache_knows_a_node_before_the_queue_hears_of_it_and_loses_it_after(
         known.append(cluster.cache.table.existing_row("n") is not None)
         return Hint.SKIP
 
-    cluster.bench = Bench({"Ear": (on(ClusterEvent(Resource.NODE, Action.ALL), look),)})
-    cluster.handlers = EventHandlers(
-        cache=cluster.cache,
-        queue=cluster.bench.queue,
-        known_pods=cluster.bench.known,
-        profile_names=[PROFILE],
-        waits_for_permit=lambda _uid: False,
-    )
+    cluster.listen_with(Bench({"Ear": (on(ClusterEvent(Resource.NODE, Action.ALL), look),)}))
     cluster.bench.rejected("a", "Ear")
     cluster.see(Kind.NODE, node("n"))
     cluster.gone(Kind.NODE, node("n"))
@@ -316,15 +310,7 @@ def test_after_a_binding_error_everybody_hears_of_the_room_before_the_pod_comes_
 
 def test_a_pod_rejected_in_permit_is_not_woken_by_its_own_failure() -> None:
     cluster = Cluster()
-    cluster.bench = Bench({"Fit": (on(NODE_ADD), on(POD_DELETE))})
-    cluster.handlers = EventHandlers(
-        cache=cluster.cache,
-        queue=cluster.bench.queue,
-        known_pods=cluster.bench.known,
-        profile_names=[PROFILE],
-        waits_for_permit=lambda _uid: False,
-    )
-    cluster.queue = cluster.bench.queue
+    cluster.listen_with(Bench({"Fit": (on(NODE_ADD), on(POD_DELETE))}))
     record = cluster.popped("a")
     assumed = cluster.assume(record, "n")
     record.rejected_by(["Fit"])

@@ -26,7 +26,7 @@ from scheduler.objects.kinds import Kind, decode
 from scheduler.queue.cluster_events import pod_events
 from scheduler.queue.facts import QueueFacts
 from scheduler.queue.gates import Gates
-from scheduler.queue.handlers import EventHandlers
+from scheduler.queue.handlers import EventHandlers, OurPods
 from scheduler.queue.hints import HintMap, registrations_of
 from scheduler.queue.in_flight import KeptEvent
 from scheduler.queue.known_pods import KnownPods
@@ -34,6 +34,7 @@ from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
 from scheduler.queue.story import Place
 from scheduler.queue.waking import Only
+from tests.queue.outside import Outside
 
 DATA = Path(__file__).parent.parent / "conformance" / "data" / "queue.jsonl.gz"
 PROFILE = "default-scheduler"
@@ -145,13 +146,9 @@ class ScriptedCluster:
                 maximum_in_pool=config.get("maxInUnschedulablePodsSeconds", 300),
             ),
         )
-        self.handlers = EventHandlers(
-            cache=self.cache,
-            queue=self.queue,
-            known_pods=self.known_pods,
-            profile_names=[PROFILE],
-            waits_for_permit=lambda uid: False,
-        )
+        outside = Outside()
+        ours = OurPods(frozenset({PROFILE}))
+        self.handlers = EventHandlers(self.cache, self.queue, self.known_pods, outside, outside, ours)
         self._binding: dict[str, tuple[QueuedPod, PodInfo]] = {}
         self._fill(scenario["objects"])
 

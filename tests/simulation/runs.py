@@ -7,7 +7,8 @@ from scheduler.config.loading import Configuration, load
 from scheduler.engine.engine import Engine
 from scheduler.messages.now import Now
 from scheduler.simulate.workload import RandomWorkload
-from scheduler.simulate.world import CALM, ROUGH, EngineFactory, Trouble, World
+from scheduler.simulate.world import EngineFactory, World
+from scheduler.simulate.world_trouble import CALM, ROUGH, Trouble
 
 SETTLE_SECONDS = 700.0
 """Twice the longest time that a pod waits in the pool before it is tried again without any event."""

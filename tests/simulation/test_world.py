@@ -1,15 +1,18 @@
 """The simulated world itself: what it does to commands, and that it notices what must not be."""
 
+import msgspec
 import pytest
 
 from scheduler.errors import InvariantViolation
 from scheduler.messages.commands import BindPod
 from scheduler.messages.references import PodReference
+from scheduler.messages.stimuli import WriteFinished
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.workload import node_document, pod_document
-from scheduler.simulate.world import Trouble, World
+from scheduler.simulate.world import World
 from scheduler.simulate.world_facts import Document, Refused
-from tests.simulation.runs import world
+from scheduler.simulate.world_trouble import Trouble
+from tests.simulation.runs import engines, world
 
 
 def with_node(made: World, name: str = "n1", cpu: int = 4) -> World:
@@ -145,3 +148,47 @@ def test_an_eviction_spends_its_budget_and_is_refused_when_nothing_is_left() -> 
     with pytest.raises(Refused, match="disruption budget") as caught:
         made.facts.evict_pod(keys[1], uid_of(made, keys[1]), made.time)
     assert caught.value.status == 429
+
+
+# --- binds that the API server commits after their time-out -----------------------------------------------------------
+
+LATE = Trouble(unanswered=0.5, late_seconds=(0.0, 5.0))
+
+
+class TimeOutIsFailure(World):
+    """The same world under a writer that calls a bind without an answer failed, as it was before."""
+
+    def bind_outcome(self, command: BindPod, refused: Refused | None) -> WriteFinished:
+        outcome = super().bind_outcome(command, refused)
+        return msgspec.structs.replace(outcome, is_unknown=False)
+
+
+def crowded(made: World) -> None:
+    """More pods than fit, and many binds without an answer: room that is given away too early is taken twice."""
+    for number in range(4):
+        made.create(Kind.NODE, node_document(f"n{number}", cpu=2))
+    for number in range(24):
+        made.create(Kind.POD, pod_document(f"p{number:02}", cpu="1"))
+    for _ in range(120):
+        made.run_for(0.5)
+        made.check()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_room_is_given_away_while_the_outcome_of_a_bind_is_unknown(seed: int) -> None:
+    made = world(seed, LATE)
+    crowded(made)
+    assert len(made.bound()) == 8
+    made.trouble = Trouble()
+    made.run_for(60)
+    made.check()
+    assert not made.engine.cache.assumed_count
+
+
+def test_calling_such_a_bind_failed_commits_a_node_twice_over() -> None:
+    def some() -> None:
+        for seed in range(5):
+            crowded(TimeOutIsFailure(seed, engines(), LATE))
+
+    with pytest.raises(InvariantViolation, match=r"node n\d has 2000 cpu, pods take 3000"):
+        some()

@@ -11,14 +11,15 @@ import numpy as np
 
 from scheduler.framework.per_node import NodeView, PerNodeFilter, PerNodeScore
 from scheduler.framework.plugin import (
+    BackgroundPlugin,
     BindContext,
     BindPlugin,
     FilterPlugin,
     NormalizePlugin,
     PermitPlugin,
     Plugin,
+    PluginHandle,
     PostBindPlugin,
-    PostFilterPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
@@ -29,7 +30,9 @@ from scheduler.framework.plugin import (
     ScorePlugin,
     Scores,
     State,
+    Wait,
 )
+from scheduler.framework.post_filter import PostFilterPlugin
 from scheduler.messages.status import SKIP, Refusal, Skip, unschedulable
 from scheduler.objects.node import Node
 
@@ -241,3 +244,22 @@ class Tickets(PreBindPlugin, BindPlugin, PostBindPlugin):
 
 
 UNKNOWN_EFFECTS: Any = ("unheard of",)
+
+
+class Doorkeeper(PermitPlugin, BackgroundPlugin):
+    """Pods labelled ``door`` wait; those whose door is open are let in, those whose door is shut are sent back."""
+
+    name = "Doorkeeper"
+
+    def permit(self, state: State | None, pod: Any, view: Any, node: str) -> Wait | None:
+        return Wait(600) if "door" in pod.labels else None
+
+    async def run(self, handle: PluginHandle) -> None:
+        while True:
+            for waiting in handle.waiting_pods():
+                door = waiting.pod.labels["door"]
+                if door == "open":
+                    handle.allow(waiting.pod.uid)
+                elif door == "shut":
+                    handle.reject(waiting.pod.uid, "the door is shut")
+            await asyncio.sleep(0.02)

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.compose import build_profiles
+from scheduler.compose import all_plugins, build_profiles
 from scheduler.config.loading import load
 from scheduler.controller.calls.plugin_calls import PluginCalls
+from scheduler.controller.lead.leadership import AlwaysHeld
 from scheduler.controller.write.client import ApiClient
 from scheduler.messages.commands import RunPlugin
 from scheduler.messages.status import Code
@@ -17,7 +18,7 @@ from scheduler.messages.stimuli import PluginFinished
 from scheduler.user_plugins.calls import SharedClient, plugin_calls
 from tests.builders import pod
 from tests.controller.conftest import until
-from tests.user_plugins.test_loading import SAMPLES, configuration
+from tests.user_plugins.test_loading import SAMPLES, configuration, sample_classes
 
 
 class Client(ApiClient):
@@ -35,12 +36,13 @@ class Client(ApiClient):
 
 def calls() -> dict[tuple[str, str, str], Any]:
     text = configuration(f'[{{name: Mine, path: "{SAMPLES}:Tickets"}}]', "[{name: Mine}]")
-    return plugin_calls(build_profiles(load(text)), Client)
+    loaded = load(text)
+    return plugin_calls(build_profiles(loaded, all_plugins(loaded, sample_classes())), Client)
 
 
 async def outcome(point: str, does: str) -> PluginFinished:
     finished: list[PluginFinished] = []
-    running = PluginCalls(finished.append, calls())
+    running = PluginCalls(finished.append, AlwaysHeld(), calls())
     info = PodInfo(pod("p", labels={"does": does}))
     running.submit(RunPlugin(7, point, "tandem-scheduler", "Mine", info, "a"))
     await until(lambda: bool(finished))

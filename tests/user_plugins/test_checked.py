@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduler.compose import build_engine
+from scheduler.compose import all_plugins, build_engine, build_profiles
 from scheduler.config.loading import load
 from scheduler.engine.commands import Command
 from scheduler.engine.engine import Engine
 from scheduler.framework.events import ClusterEvent
 from scheduler.framework.plugin import NodeSubset, Plugin, Verdicts, Wait
-from scheduler.messages.commands import BindPod, PatchPodStatus, WriteEvent
+from scheduler.messages.commands import BindPod, PatchPodStatus, ReportProblem, WriteEvent
 from scheduler.messages.now import Now
 from scheduler.messages.status import Code, Refusal, unschedulable
 from scheduler.messages.stimuli import ObjectObserved, Synced, Tick
@@ -24,7 +24,7 @@ from scheduler.user_plugins.checked import checked, is_checked
 from tests.builders import node, pod
 from tests.user_plugins import samples
 from tests.user_plugins.samples import Answering
-from tests.user_plugins.test_loading import SAMPLES, configuration
+from tests.user_plugins.test_loading import SAMPLES, configuration, sample_classes
 
 NOW = Now(1000.0, 1_800_000_000 * 10**9)
 
@@ -37,7 +37,9 @@ def _usual_answers() -> Iterator[None]:
 
 def engine_with(class_name: str, name: str = "Mine") -> Engine:
     text = configuration(f'[{{name: {name}, path: "{SAMPLES}:{class_name}"}}]', f"[{{name: {name}}}]")
-    engine = build_engine(load(text), started=NOW, seed=1, stopwatch=lambda: 0.0)
+    loaded = load(text)
+    profiles = build_profiles(loaded, all_plugins(loaded, sample_classes()))
+    engine = build_engine(loaded, started=NOW, seed=1, stopwatch=lambda: 0.0, profiles=profiles)
     for thing in (node("a"), node("b")):
         engine.handle(ObjectObserved(kind_of(thing), thing), NOW)
     engine.handle(Synced(), NOW)
@@ -155,10 +157,10 @@ def test_a_score_that_is_no_number_is_told_in_the_plugin_s_name() -> None:
         ("pre_filter", NodeSubset(["a"]), "a frozenset of names is wanted"),  # type: ignore[arg-type]
         ("pre_filter", SystemExit(3), "SystemExit: 3"),
         ("pre_score", False, "answered False; a State, SKIP or a Refusal is wanted"),
-        ("reserve", None, "answered None; a tuple of Effects is wanted"),
+        ("reserve", None, "answered None; a tuple of Effects or requests is wanted"),
         ("reserve", KeyError("oops"), "KeyError: 'oops'"),
         ("permit", Wait(-1), "answered a Wait of -1 seconds"),
-        ("permit", "later", "answered 'later'; None, a Wait or a Refusal is wanted"),
+        ("permit", "later", "answered 'later'; None, Permitted, a Wait or a Refusal is wanted"),
         ("permit", KeyError("oops"), "KeyError: 'oops'"),
         ("pre_bind_pre_flight", None, "answered None; a PreFlight, SKIP or a Refusal is wanted"),
     ],
@@ -188,8 +190,9 @@ def test_an_unreserve_that_raises_does_not_keep_the_pod_from_its_back_off() -> N
 def test_a_pre_enqueue_plugin_that_answers_nonsense_holds_back_its_pod_only() -> None:
     Answering.answers = {"pre_enqueue": True}
     engine = engine_with("Answering")
-    assert {type(command) for command in commands_for(engine, pod("p"))} == {WriteEvent, PatchPodStatus}, "it is told"
-    assert any("Mine" in problem for problem in engine.facts.take_problems())
+    commands = commands_for(engine, pod("p"))
+    assert {type(command) for command in commands} == {WriteEvent, PatchPodStatus, ReportProblem}, "it is told"
+    assert any(isinstance(command, ReportProblem) and "Mine" in command.message for command in commands)
 
 
 def test_events_that_are_none_are_a_fault_of_the_configuration() -> None:
@@ -203,7 +206,8 @@ def test_events_that_are_none_are_a_fault_of_the_configuration() -> None:
 
 def test_an_effect_that_is_none_is_reported_in_the_plugin_s_name() -> None:
     note = event_of(reserve=samples.UNKNOWN_EFFECTS)
-    assert note == "running Reserve plugin \"Mine\": TypeError: answered ('unheard of',); a tuple of Effects is wanted"
+    text = "answered ('unheard of',); a tuple of Effects or requests is wanted"
+    assert note == f'running Reserve plugin "Mine": TypeError: {text}'
 
 
 def test_scores_that_are_the_table_s_own_column_are_copied() -> None:

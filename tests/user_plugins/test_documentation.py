@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from scheduler.compose import build_profiles
+from scheduler.compose import all_plugins, build_profiles
 from scheduler.config.loading import load
 from scheduler.framework.plugin import Plugin
 from scheduler.testing import check_contract
-from scheduler.user_plugins.loading import ENTRY_POINT_GROUP, class_at
+from scheduler.user_plugins.loading import ENTRY_POINT_GROUP, PluginClasses, class_at
 from scheduler.user_plugins.shape import CALL_SECONDS, LONGEST_CALL_SECONDS
+from scheduler.user_plugins.sources import PluginSources
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "plugins.md").read_text()
@@ -42,7 +43,7 @@ def test_every_plugin_on_the_page_keeps_the_contract_and_every_test_on_it_passes
         for thing in shown.values()
         if isinstance(thing, type) and issubclass(thing, Plugin) and not thing.__module__.startswith("scheduler.")
     ]
-    named = {"Rack", "Labelled", "QuietNodes", "OneOfEachApp", "OneOfEachAppOrNone", "Warm", "Licence"}
+    named = {"Rack", "Labelled", "QuietNodes", "OneOfEachApp", "OneOfEachAppOrNone", "Warm", "Licence", "Release"}
     assert {plugin.name for plugin in own} == named
     for plugin in own:
         check_contract(plugin(), changes=30)
@@ -54,7 +55,8 @@ def test_every_plugin_on_the_page_keeps_the_contract_and_every_test_on_it_passes
 
 def test_the_configuration_on_the_page_and_the_example_s_own_enable_its_plugins(example_on_path: None) -> None:
     (shown,) = blocks("yaml")
-    profile = build_profiles(load(shown))["tandem-scheduler"]
+    classes = PluginClasses(PluginSources(EXAMPLE / "src"))
+    profile = build_profiles(load(shown), all_plugins(load(shown), classes))["tandem-scheduler"]
     assert {plugin.name: weight for plugin, weight in profile.score_plugins}["CheapestNode"] == 5
     assert "PlannedMaintenance" in [plugin.name for plugin in profile.filter_plugins]
     stated = load((EXAMPLE / "config.yaml").read_text()).kube.profiles[0]

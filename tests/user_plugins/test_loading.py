@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +12,23 @@ from scheduler.config.loading import load
 from scheduler.config.points import PluginEntry, Plugins, PluginSet
 from scheduler.config.tandem import UserPlugin
 from scheduler.errors import ConfigurationError
-from scheduler.user_plugins.loading import ENTRY_POINT_GROUP, load_user_plugins
+from scheduler.framework.profile import Profile
+from scheduler.user_plugins.loading import ENTRY_POINT_GROUP, PluginClasses, load_user_plugins
+from scheduler.user_plugins.sources import PluginSources
 
 SAMPLES = "tests.user_plugins.samples"
 BUILT_IN = ("NodeName",)
+ROOT = Path(__file__).parents[2]
+
+
+def sample_classes() -> PluginClasses:
+    """With the samples beside this file, which are not installed."""
+    return PluginClasses(PluginSources(ROOT))
+
+
+def profiles_of(text: str) -> dict[str, Profile]:
+    loaded = load(text)
+    return build_profiles(loaded, all_plugins(loaded, sample_classes()))
 
 
 def configuration(plugins: str, enabled: str = "[]", plugin_config: str = "[]") -> str:
@@ -35,7 +49,7 @@ plugins: {plugins}
 
 def faults(text: str) -> list[str]:
     with pytest.raises(ConfigurationError) as caught:
-        build_profiles(load(text))
+        profiles_of(text)
     return [str(fault) for fault in caught.value.faults]
 
 
@@ -54,13 +68,14 @@ def enabling(*names: str) -> list[Plugins]:
 
 def test_a_plugin_named_by_its_path_runs_at_its_points_under_the_configured_name() -> None:
     text = configuration(f'[{{name: Mine, path: "{SAMPLES}:Rack"}}]', "[{name: Mine}]")
-    profile = build_profiles(load(text))["tandem-scheduler"]
+    profile = profiles_of(text)["tandem-scheduler"]
     assert "Mine" in [plugin.name for plugin in profile.filter_plugins]
     assert "Mine" not in [plugin.name for plugin, _ in profile.score_plugins]
 
 
 def test_a_plugin_that_no_profile_enables_is_loaded_and_left_alone() -> None:
-    assert "Mine" in all_plugins(load(configuration(f'[{{name: Mine, path: "{SAMPLES}:Unmakable"}}]')))
+    loaded = load(configuration(f'[{{name: Mine, path: "{SAMPLES}:Unmakable"}}]'))
+    assert "Mine" in all_plugins(loaded, sample_classes())
 
 
 def test_one_class_can_be_two_plugins_with_arguments_of_their_own() -> None:
@@ -69,7 +84,7 @@ def test_one_class_can_be_two_plugins_with_arguments_of_their_own() -> None:
         "[{name: A}, {name: B}]",
         "[{name: B, args: {label: row}}]",
     )
-    plugins = {plugin.name: plugin for plugin in build_profiles(load(text))["tandem-scheduler"].filter_plugins}
+    plugins = {plugin.name: plugin for plugin in profiles_of(text)["tandem-scheduler"].filter_plugins}
     assert (plugins["A"].args.label, plugins["B"].args.label) == ("rack", "row")
 
 
@@ -133,29 +148,33 @@ def test_a_validation_that_raises_is_a_fault_of_the_arguments() -> None:
 
 
 def test_an_installed_plugin_is_found_when_a_profile_enables_it() -> None:
-    found = load_user_plugins((), enabling("NodeName", "Rack"), BUILT_IN, [offered("Rack", "Rack")])
+    found = load_user_plugins((), enabling("NodeName", "Rack"), BUILT_IN, sample_classes(), [offered("Rack", "Rack")])
     assert list(found) == ["Rack"]
 
 
 def test_an_installed_plugin_that_nobody_enables_can_not_fail() -> None:
-    assert load_user_plugins((), enabling("NodeName"), BUILT_IN, [offered("Other", "Nobody")]) == {}
+    assert load_user_plugins((), enabling("NodeName"), BUILT_IN, sample_classes(), [offered("Other", "Nobody")]) == {}
 
 
 def test_an_installed_plugin_that_can_not_be_loaded_is_told_with_its_entry_point() -> None:
     with pytest.raises(ConfigurationError, match=r"entry point tandem\.plugins Rack .*has no Nobody"):
-        load_user_plugins((), enabling("Rack"), BUILT_IN, [offered("Rack", "Nobody")])
+        load_user_plugins((), enabling("Rack"), BUILT_IN, sample_classes(), [offered("Rack", "Nobody")])
 
 
 def test_two_packages_that_offer_one_name_are_a_clash() -> None:
     offers = [offered("Rack", "Rack"), offered("Rack", "Broken")]
     with pytest.raises(ConfigurationError, match="name one of them under plugins"):
-        load_user_plugins((), enabling("Rack"), BUILT_IN, offers)
+        load_user_plugins((), enabling("Rack"), BUILT_IN, sample_classes(), offers)
 
 
 def test_the_configuration_wins_over_an_installed_package_and_built_in_plugins_over_both() -> None:
     configured = (UserPlugin("Rack", f"{SAMPLES}:Broken"),)
     found = load_user_plugins(
-        configured, enabling("Rack", "NodeName"), BUILT_IN, [offered("Rack", "Rack"), offered("NodeName", "Rack")]
+        configured,
+        enabling("Rack", "NodeName"),
+        BUILT_IN,
+        sample_classes(),
+        [offered("Rack", "Rack"), offered("NodeName", "Rack")],
     )
     assert [found["Rack"].__name__, *found] == ["Broken", "Rack"]
 

@@ -25,7 +25,7 @@ Mask = npt.NDArray[np.bool_]
 UNLIMITED = -1
 
 _new_version = count(1).__next__
-"""One sequence for all tables: an answer kept by version is not taken for that of a frozen copy."""
+"""One sequence for all tables: an answer kept by version is not taken for that of a fork."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +225,23 @@ class AttachedVolumes:
                 longer[: len(column)] = column
             column = self._migrating[plugin] = longer
         return column
+
+    def fork(self, table: NodeTable, objects: ObjectStore, index: StorageIndex) -> AttachedVolumes:
+        """The same over forks of what it stands on."""
+        other = AttachedVolumes(table, objects, index)
+        other._rows = self._rows[:]
+        other._names = self._names[:]
+        other._names_version = self._names_version
+        other._stale = set(self._stale)
+        other._stale_pods = set(self._stale_pods)
+        other._is_all_stale = self._is_all_stale
+        other._rows_of_claim = self._rows_of_claim.fork()
+        other._counts = {driver: column.copy() for driver, column in self._counts.items()}
+        other._limits = {driver: column.copy() for driver, column in self._limits.items()}
+        other._migrating = {plugin: column.copy() for plugin, column in self._migrating.items()}
+        other._rows_of_volume = self._rows_of_volume.fork()
+        other._versions = self._versions.copy()
+        return other
 
     def account(
         self, node: str, pods: Iterable[PodInfo], known: Mapping[str, tuple[Attachable, ...]] | None = None

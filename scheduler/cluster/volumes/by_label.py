@@ -35,6 +35,14 @@ class ByLabel:
     def __len__(self) -> int:
         return len(self._known)
 
+    def copied(self) -> ByLabel:
+        other = ByLabel()
+        other._anywhere = list(self._anywhere)
+        other._at = {place: list(listed) for place, listed in self._at.items()}
+        other._keys = self._keys.copy()
+        other._known = dict(self._known)
+        return other
+
     def put(self, name: str, rank: int, places: tuple[Place, ...] | None) -> None:
         """``places`` None: from everywhere."""
         self.drop(name)

@@ -73,6 +73,11 @@ class DiskUsers:
         """Rows where some pod has a disk that may be one of these."""
         return self._rows.having([disk.key for disk in disks])
 
+    def fork(self) -> DiskUsers:
+        other = DiskUsers()
+        other._rows = self._rows.fork()
+        return other
+
     def items(self) -> Iterator[tuple[Hashable, Mapping[int, int]]]:
         """Key → row → pods' disks there; for comparing with a recount."""
         return self._rows.items()

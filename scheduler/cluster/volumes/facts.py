@@ -253,18 +253,18 @@ class Volumes:
         for provision in reservation.provisions:
             self._assumed_claims.restore(provision.claim)
 
-    # --- copies and invariants ----------------------------------------------------------------------------------------
+    # --- forks and invariants ----------------------------------------------------------------------------------------
 
-    def copy(self, table: NodeTable) -> Volumes:
-        """The same for a copy of the table, to be kept while this goes on changing; the objects stay shared."""
-        other = Volumes(
-            table, self._objects, self._assumed_volumes.fork(self._objects), self._assumed_claims.fork(self._objects)
-        )
-        for row, pods in enumerate(table.pods):
-            for info in pods.values():
-                other.add(info, row)
-        other._reservations = dict(self._reservations)
+    def fork(self, table: NodeTable, objects: ObjectStore) -> Volumes:
+        """The same over forks of the table and the objects; neither side sees what the other does from now on."""
+        other = Volumes(table, objects, self._assumed_volumes.fork(objects), self._assumed_claims.fork(objects))
+        other._users = self._users.fork()
         other.version = self.version
+        other._seen = dict(self._seen)
+        other._reservations = dict(self._reservations)
+        other._index = self._index.fork(objects, other._assumed_volumes)
+        other._attached = self._attached.fork(table, objects, other._index)
+        other._disks = self._disks.fork()
         return other
 
     def check(self) -> None:
@@ -273,7 +273,7 @@ class Volumes:
         for row, pods in enumerate(self._table.pods):
             for info in pods.values():
                 recount.add(info, row)
-        if recount._users != self._users:
+        if dict(recount._users.items()) != dict(self._users.items()):
             raise InvariantViolation("users of claims differ from a recount")
         if dict(recount._disks.items()) != dict(self._disks.items()):
             raise InvariantViolation("users of disks differ from a recount")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Generic, TypeVar
 
 from scheduler.cluster.assumed import AssumedObjects
+from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.volumes.pools import CapacityPool, VolumePool
 from scheduler.objects.kinds import Kind
@@ -29,21 +30,30 @@ class Groups(Generic[Entry]):
     __slots__ = ("_groups",)
 
     def __init__(self) -> None:
-        self._groups: dict[str, dict[str, Entry]] = {}
+        self._groups: ForkableDict[str, dict[str, Entry]] = ForkableDict()
 
     def put(self, group: str, name: str, entry: Entry) -> None:
-        self._groups.setdefault(group, {})[name] = entry
+        if group in self._groups:
+            self._groups.writable(group, dict)[name] = entry
+        else:
+            self._groups[group] = {name: entry}
 
     def drop(self, group: str, name: str) -> None:
-        entries = self._groups.get(group)
-        if entries is not None:
+        if group in self._groups:
+            entries = self._groups.writable(group, dict)
             entries.pop(name, None)
             if not entries:
                 del self._groups[group]
 
     def of(self, group: str) -> dict[str, Entry]:
         """Do not change it."""
-        return self._groups.get(group, {})
+        found: dict[str, Entry] | None = self._groups.get(group)
+        return {} if found is None else found
+
+    def fork(self) -> Groups[Entry]:
+        other: Groups[Entry] = Groups()
+        other._groups = self._groups.fork()
+        return other
 
 
 class StorageIndex:
@@ -52,8 +62,8 @@ class StorageIndex:
     def __init__(self, objects: ObjectStore, volumes: AssumedObjects[PersistentVolume]) -> None:
         self._objects = objects
         self._assumed = volumes
-        self._pools: dict[str, VolumePool] = {}
-        self._capacities: dict[str, CapacityPool] = {}
+        self._pools: ForkableDict[str, VolumePool] = ForkableDict()
+        self._capacities: ForkableDict[str, CapacityPool] = ForkableDict()
         self.claims_by_volume: Groups[None] = Groups()
         """Name of a volume → keys of the claims that name it."""
         self.attachments_by_node: Groups[VolumeAttachment] = Groups()
@@ -61,17 +71,21 @@ class StorageIndex:
 
     def pool(self, storage_class: str) -> VolumePool:
         """The volumes of a class. The class is the API object's, the volumes are as assumed."""
-        return self._pools.get(storage_class, _NO_POOL)
+        found: VolumePool = self._pools.get(storage_class, _NO_POOL)
+        return found
 
     def capacity(self, storage_class: str) -> CapacityPool:
-        return self._capacities.get(storage_class, _NO_CAPACITY)
+        found: CapacityPool = self._capacities.get(storage_class, _NO_CAPACITY)
+        return found
 
     def refresh_volume(self, name: str) -> None:
         """A volume was assumed or is no longer."""
         stored: PersistentVolume | None = self._objects.get(Kind.PERSISTENT_VOLUME, name)
         current = self._assumed.get(name)
         if stored is not None and current is not None:
-            self._pools.setdefault(stored.storage_class, VolumePool()).put(current)
+            if stored.storage_class not in self._pools:
+                self._pools[stored.storage_class] = VolumePool()
+            self._pools.writable(stored.storage_class, VolumePool.copied).put(current)
 
     def change(self, kind: Kind, old: Any, new: Any) -> None:
         match kind:
@@ -84,14 +98,24 @@ class StorageIndex:
             case Kind.VOLUME_ATTACHMENT:
                 self._change_attachment(old, new)
 
+    def fork(self, objects: ObjectStore, volumes: AssumedObjects[PersistentVolume]) -> StorageIndex:
+        """The same over forks of what it stands on. Whichever side changes a class's volumes first copies them."""
+        other = StorageIndex(objects, volumes)
+        other._pools = self._pools.fork()
+        other._capacities = self._capacities.fork()
+        other.claims_by_volume = self.claims_by_volume.fork()
+        other.attachments_by_node = self.attachments_by_node.fork()
+        other.attachments_by_volume = self.attachments_by_volume.fork()
+        return other
+
     def rebuild(self, kind: Kind) -> None:
         match kind:
             case Kind.PERSISTENT_VOLUME:
-                self._pools = {}
+                self._pools = ForkableDict()
             case Kind.PERSISTENT_VOLUME_CLAIM:
                 self.claims_by_volume = Groups()
             case Kind.CSI_STORAGE_CAPACITY:
-                self._capacities = {}
+                self._capacities = ForkableDict()
             case Kind.VOLUME_ATTACHMENT:
                 self.attachments_by_node = Groups()
                 self.attachments_by_volume = Groups()
@@ -101,12 +125,12 @@ class StorageIndex:
     # --- one kind each ------------------------------------------------------------------------------------------------
 
     def _change_volume(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
-        if old is not None and (new is None or new.storage_class != old.storage_class):
-            pool = self._pools.get(old.storage_class)
-            if pool is not None:
-                pool.drop(old.metadata.name)
-                if not len(pool):
-                    del self._pools[old.storage_class]
+        has_left = old is not None and (new is None or new.storage_class != old.storage_class)
+        if old is not None and has_left and old.storage_class in self._pools:
+            pool = self._pools.writable(old.storage_class, VolumePool.copied)
+            pool.drop(old.metadata.name)
+            if not len(pool):
+                del self._pools[old.storage_class]
         if new is not None:
             self.refresh_volume(new.metadata.name)
 
@@ -118,9 +142,11 @@ class StorageIndex:
 
     def _change_capacity(self, old: CSIStorageCapacity | None, new: CSIStorageCapacity | None) -> None:
         if old is not None:
-            self._capacities[old.storage_class_name].drop(old.key)
+            self._capacities.writable(old.storage_class_name, CapacityPool.copied).drop(old.key)
         if new is not None:
-            self._capacities.setdefault(new.storage_class_name, CapacityPool()).put(new)
+            if new.storage_class_name not in self._capacities:
+                self._capacities[new.storage_class_name] = CapacityPool()
+            self._capacities.writable(new.storage_class_name, CapacityPool.copied).put(new)
 
     def _change_attachment(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
         if old is not None:

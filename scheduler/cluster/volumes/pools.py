@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +54,17 @@ class VolumePool:
 
     def __len__(self) -> int:
         return len(self._volumes)
+
+    def copied(self) -> VolumePool:
+        other = VolumePool()
+        other._volumes = dict(self._volumes)
+        other._selectors = dict(self._selectors)
+        other._free = self._free.copied()
+        other._claimed = {key: list(names) for key, names in self._claimed.items()}
+        other._ranked = self._ranked.copied()
+        other._labels = self._labels.copied()
+        other._kinds = self._kinds.copied()
+        return other
 
     def put(self, volume: PersistentVolume) -> None:
         name = volume.metadata.name
@@ -150,6 +162,13 @@ class VolumeKinds:
             self._kinds = np.append(self._kinds, np.zeros(slot, np.int32))
         self._kinds[slot] = number
 
+    def copied(self) -> VolumeKinds:
+        other = VolumeKinds()
+        other._numbers = dict(self._numbers)
+        other._examples = list(self._examples)
+        other._kinds = self._kinds.copy()
+        return other
+
     def accepted(self, slots: Column, accepts: Accepts) -> Mask:
         """Which of the slots have a volume that will do: bool, one each."""
         return np.array([accepts(example) for example in self._examples], np.bool_)[self._kinds[slots]]
@@ -172,6 +191,13 @@ class CapacityPool:
         self._ranked = RankedThings()
         self._answers: OrderedDict[int, tuple[tuple[object, ...], Mask]] = OrderedDict()
 
+    def copied(self) -> CapacityPool:
+        other = CapacityPool()
+        other._by_label = self._by_label.copied()
+        other._selectors = dict(self._selectors)
+        other._ranked = self._ranked.copied()
+        return other
+
     def put(self, capacity: CSIStorageCapacity) -> None:
         """Objects that no node can use (no topology, an invalid one, no size) are left out."""
         self.drop(capacity.key)
@@ -193,7 +219,7 @@ class CapacityPool:
 
     def rows_with(self, table: NodeTable, size: int) -> Mask:
         """Rows of the table that a volume of ``size`` (nano-bytes) can be made for: bool. Do not change it."""
-        now = (table, table.node_version, table.size, self._ranked.version)
+        now = (ref(table), table.node_version, table.size, self._ranked.version)
         known = self._answers.get(size)
         if known is None or known[0] != now:
             best = least(self._ranked.firsts(table, self._ranked.ranks(size), 1), (), table.size)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.interning import ABSENT, LabelValues
+from scheduler.cluster.label_columns import LabelColumn, LabelColumns
 from scheduler.cluster.node_matching import matches_requirement
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.volumes.reach import NO_RANK, Column, Reach, Term
@@ -35,11 +35,22 @@ class RankedThings:
         """Name → size and slot."""
         self._order: list[tuple[int, str]] = []
         self._slots_in_order: Column | None = None
-        """By rank; None until somebody asks."""
+        """By rank; None until somebody asks. Another array after each change, so copies share it."""
         self._reach = Reach()
 
     def __len__(self) -> int:
         return len(self._slots)
+
+    def copied(self) -> RankedThings:
+        other = RankedThings()
+        other.names = list(self.names)
+        other.version = self.version
+        other._free = list(self._free)
+        other._slots = dict(self._slots)
+        other._order = list(self._order)
+        other._slots_in_order = self._slots_in_order
+        other._reach = self._reach.copied()
+        return other
 
     def put(self, name: str, size: int, terms: Iterable[Term]) -> int:
         """Returns the slot. ``terms``: what the labels of the rows that reach it meet one of. The name must be new."""
@@ -107,36 +118,30 @@ def least(columns: Sequence[Column], taken: Sequence[Column], size: int) -> Colu
 
 
 class SlotLabels:
-    """The labels of things by slot; a column for each key that a selector asked for."""
+    """The labels of things by slot."""
 
-    __slots__ = ("_columns", "_labels", "_values")
+    __slots__ = ("_columns", "_size")
 
     def __init__(self) -> None:
-        self._labels: list[Mapping[str, str]] = [{}]
-        self._columns: dict[str, npt.NDArray[np.int32]] = {}
-        self._values: dict[str, LabelValues] = {}
+        self._columns = LabelColumns()
+        self._size = 1
 
     def put(self, slot: int, labels: Mapping[str, str]) -> None:
-        while slot >= len(self._labels):
-            self._labels.append({})
-        self._labels[slot] = labels
-        for key, column in self._columns.items():
-            if slot >= len(column):
-                column = self._columns[key] = np.append(column, np.zeros(slot, np.int32))
-            column[slot] = self._id(key, labels)
+        self._columns.put(slot, labels)
+        self._size = max(self._size, slot + 1)
+
+    def copied(self) -> SlotLabels:
+        other = SlotLabels()
+        other._columns = self._columns.copied()
+        other._size = self._size
+        return other
 
     def label(self, key: str) -> npt.NDArray[np.int32]:
         """Ids of the values of a label, ABSENT where there is none."""
-        column = self._columns.get(key)
-        if column is None:
-            self._values[key] = LabelValues()
-            ids = [self._id(key, labels) for labels in self._labels]
-            column = self._columns[key] = np.array(ids, np.int32)
-        return column
+        return self.label_values(key).ids
 
-    def label_values(self, key: str) -> LabelValues:
-        self.label(key)
-        return self._values[key]
+    def label_values(self, key: str) -> LabelColumn:
+        return self._columns.column(key, self._size)
 
     def matching(self, selector: Selector, slots: Column) -> Mask:
         """Which of the slots a selector accepts."""
@@ -146,7 +151,3 @@ class SlotLabels:
         for requirement in selector.requirements:
             mask &= matches_requirement(self, requirement, slots)
         return mask
-
-    def _id(self, key: str, labels: Mapping[str, str]) -> int:
-        value = labels.get(key)
-        return ABSENT if value is None else self._values[key].intern(value)

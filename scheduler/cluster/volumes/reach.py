@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import product
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -51,7 +52,19 @@ class _Shape:
         self._free: list[int] = []
         self._known: tuple[object, ...] = ()
         self._row_places: Column = np.zeros(0, np.int64)
-        """By row, the id of the place that it is at; 0 if no entry names it, or the rest is not met."""
+        """By row, the id of the place that it is at; 0 if no entry names it, or the rest is not met. Another array
+        each time, so copies share it."""
+
+    def copied(self) -> _Shape:
+        other = _Shape(self.keys, self.rest)
+        other._places = self._places.copied()
+        other._slots = self._slots.copy()
+        other._named = self._named.copy()
+        other._size = self._size
+        other._free = list(self._free)
+        other._known = self._known
+        other._row_places = self._row_places
+        return other
 
     def add(self, slot: int, place: tuple[str, ...]) -> int:
         """Returns the entry."""
@@ -100,7 +113,8 @@ class _Shape:
                 found = np.where(found == best[named], NO_RANK, found)
 
     def _places_of_rows(self, table: NodeTable) -> Column:
-        now = (table, table.node_version, table.size, len(self._places))
+        # No more than a weak reference: a fork and its parent share this until one of them changes it.
+        now = (ref(table), table.node_version, table.size, len(self._places))
         if now != self._known:
             rows = slice(0, table.size)
             here = self._named_places(table)
@@ -130,41 +144,57 @@ class _Shape:
         return place_of[at]
 
 
+_ShapeKey = tuple[tuple[str, ...], Term]
+_Entry = tuple[_ShapeKey, int]
+
+
 class Reach:
     """What slots (numbers from 1 on, which the caller gives out) reach which rows."""
 
     __slots__ = ("_entries", "_shapes")
 
     def __init__(self) -> None:
-        self._shapes: dict[tuple[tuple[str, ...], Term], _Shape] = {}
-        self._entries: dict[int, list[tuple[_Shape, int]]] = {}
+        self._shapes: dict[_ShapeKey, _Shape] = {}
+        self._entries: dict[int, tuple[_Entry, ...]] = {}
+        """By slot."""
+
+    def copied(self) -> Reach:
+        other = Reach()
+        other._shapes = {key: shape.copied() for key, shape in self._shapes.items()}
+        other._entries = dict(self._entries)
+        return other
 
     def put(self, slot: int, terms: Iterable[Term]) -> None:
         """A slot that is not in use reaches the rows that meet one of the terms."""
-        entries = self._entries[slot] = []
+        entries: list[_Entry] = []
         for term in terms:
             keys, places, rest = _shape_of(term)
-            shape = self._shapes.get((keys, rest))
+            key = keys, rest
+            shape = self._shapes.get(key)
             if shape is None:
-                shape = self._shapes[keys, rest] = _Shape(keys, rest)
-            entries += [(shape, shape.add(slot, place)) for place in places]
+                shape = self._shapes[key] = _Shape(keys, rest)
+            entries += [(key, shape.add(slot, place)) for place in places]
+        self._entries[slot] = tuple(entries)
 
     def drop(self, slot: int) -> None:
         entries = self._entries.pop(slot)
-        for shape, entry in entries:
-            shape.drop(entry)
-        for shape in dict.fromkeys([shape for shape, _ in entries]):
+        for key, entry in entries:
+            self._shapes[key].drop(entry)
+        for key in dict.fromkeys([key for key, _ in entries]):
+            shape = self._shapes[key]
             if shape.is_empty:
-                del self._shapes[shape.keys, shape.rest]
+                del self._shapes[key]
             elif shape.is_mostly_dead:
-                self._make_again(shape)
+                self._make_again(key, shape)
 
-    def _make_again(self, old: _Shape) -> None:
-        new = _Shape(old.keys, old.rest)
+    def _make_again(self, key: _ShapeKey, old: _Shape) -> None:
+        new = self._shapes[key] = _Shape(old.keys, old.rest)
+        named: dict[int, list[tuple[str, ...]]] = {}
         for slot, place in old.entries():
-            kept = [(shape, entry) for shape, entry in self._entries[slot] if shape is not old]
-            self._entries[slot] = [*kept, (new, new.add(slot, place))]
-        self._shapes[old.keys, old.rest] = new
+            named.setdefault(slot, []).append(place)
+        for slot, places in named.items():
+            kept = [entry for entry in self._entries[slot] if entry[0] != key]
+            self._entries[slot] = (*kept, *[(key, new.add(slot, place)) for place in places])
 
     def firsts(self, table: NodeTable, ranks: Column, count: int) -> list[Column]:
         """Columns of ranks, one entry a row, of which the ``count`` smallest of a row are those of the first ``count``

@@ -17,9 +17,20 @@ from typing import Final
 
 import structlog
 
+from scheduler.controller.calls.extender_calls import ExtenderCalls
+from scheduler.controller.carrying_out import OutgoingCommand
+from scheduler.controller.inbox import Inbox
 from scheduler.controller.report.instruments import Counter
 from scheduler.controller.write.writer import WriteCommand, WriterCounts
-from scheduler.messages.commands import BindPod, CallExtender, DeletePod, EvictPod, RunPlugin, UpdateObject
+from scheduler.messages.commands import (
+    BindPod,
+    CallExtender,
+    DeletePod,
+    EvictPod,
+    RunPlugin,
+    UpdateObject,
+    WriteEvent,
+)
 from scheduler.messages.references import PodReference
 from scheduler.messages.status import failure
 from scheduler.messages.stimuli import (
@@ -36,7 +47,7 @@ PATIENCE_SECONDS: Final = 60.0
 """How long the other scheduler may take to place a pod that we have found a node for."""
 SWEEP_SECONDS: Final = 1.0
 MOST_WAITING: Final = 10_000
-"""With so many decisions not yet compared, no further pod is tried."""
+"""With as many decisions not yet compared, no further pod is tried."""
 COMPARISONS_KEPT: Final = 1_000
 AGREES, DIFFERS, UNSEEN = "true", "false", "unknown"
 
@@ -65,13 +76,16 @@ class Comparison:
 
 
 class ShadowWriter:
-    """Takes commands as Writer, PluginCalls and ExtenderCalls do. ``see`` what the watch of pods tells, after the
-    engine has heard of it. ``node_of`` says where a pod is now by the watch: "" for nowhere, None for no such pod.
+    """A ``CommandSink`` that writes nothing; extenders are asked, but for those that would bind.
+
+    ``see`` what the watch of pods tells, after the inbox has it. ``node_of`` says where a pod is now by the watch: ""
+    for nowhere, None for no such pod.
     """
 
     def __init__(
         self,
-        feed: Callable[[Stimulus], None],
+        inbox: Inbox,
+        extenders: ExtenderCalls,
         node_of: Callable[[PodReference], str | None],
         counter: Counter,
         *,
@@ -79,10 +93,12 @@ class ShadowWriter:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.counts = WriterCounts()
-        self.binds_in_flight = 0
+        self.binds_under_way = 0
+        self.merged = 0
         self.comparisons: deque[Comparison] = deque(maxlen=COMPARISONS_KEPT)
         """The newest, in the order in which the others decided."""
-        self._feed = feed
+        self._inbox = inbox
+        self._extenders = extenders
         self._node_of = node_of
         self._counter = counter
         self._patience_seconds = patience_seconds
@@ -104,16 +120,6 @@ class ShadowWriter:
         return len(self._waiting) < MOST_WAITING
 
     @property
-    def is_pressed(self) -> bool:
-        """No binding is sent that an event could be in the way of."""
-        return False
-
-    @property
-    def is_crowded(self) -> bool:
-        """Nothing is written."""
-        return False
-
-    @property
     def open_writes(self) -> int:
         return len(self._waiting)
 
@@ -123,7 +129,18 @@ class ShadowWriter:
 
     # --- commands -----------------------------------------------------------------------------------------------------
 
-    def submit(self, command: WriteCommand) -> None:
+    def submit(self, command: OutgoingCommand) -> None:
+        match command:
+            case WriteEvent():
+                pass
+            case CallExtender():
+                self._call(command)
+            case RunPlugin():
+                self._run_plugin(command)
+            case _:
+                self._write(command)
+
+    def _write(self, command: WriteCommand) -> None:
         ticket = command.ticket
 
         def end(problem: str) -> Stimulus:
@@ -134,9 +151,16 @@ class ShadowWriter:
         elif isinstance(command, DeletePod | EvictPod):
             self._await(command.pod, "", end)
         elif isinstance(command, UpdateObject) or ticket:
-            self._answer(end(""))
+            self._inbox.put(end(""))
 
-    def run_plugin(self, command: RunPlugin) -> None:
+    def _call(self, command: CallExtender) -> None:
+        if command.binds is None:
+            self._extenders.submit(command)
+            return
+        pod, node = command.binds
+        self._await(pod, node, lambda problem: ExtenderAnswered(command.ticket, b"{}", problem))
+
+    def _run_plugin(self, command: RunPlugin) -> None:
         """A user plugin's PreBind and PostBind write what we must not; its Bind is waited for like our own."""
         ticket = command.ticket
 
@@ -147,23 +171,13 @@ class ShadowWriter:
             pod = command.pod
             self._await(PodReference(pod.namespace, pod.name, pod.uid), command.node, end)
         elif ticket:
-            self._answer(end(""))
-
-    def call_binder(self, command: CallExtender) -> None:
-        """An extender that would bind. ``command.binds`` is there."""
-        if command.binds is None:
-            raise ValueError("this call does not bind")
-        pod, node = command.binds
-        self._await(pod, node, lambda problem: ExtenderAnswered(command.ticket, b"{}", problem))
+            self._inbox.put(end(""))
 
     def _await(self, pod: PodReference, node: str, end: Callable[[str], Stimulus]) -> None:
         key = (pod.uid, not node)
         self._waiting[key] = _Waiting(pod, node, self._clock() + self._patience_seconds, end)
-        # The watch may have been quicker than the decision. Not from within: the engine is in the middle of a step.
-        asyncio.get_running_loop().call_soon(self._look, key)
-
-    def _answer(self, stimulus: Stimulus) -> None:
-        asyncio.get_running_loop().call_soon(self._feed, stimulus)
+        # The watch may have been quicker than the decision.
+        self._look(key)
 
     # --- what became of it --------------------------------------------------------------------------------------------
 
@@ -203,7 +217,7 @@ class ShadowWriter:
             self._end(key, "")
 
     def _end(self, key: tuple[str, bool], problem: str) -> None:
-        self._feed(self._waiting.pop(key).end(problem))
+        self._inbox.put(self._waiting.pop(key).end(problem))
 
     def _tell(self, waiting: _Waiting, agrees: str, theirs: str) -> None:
         self._counter.child(agrees).add()

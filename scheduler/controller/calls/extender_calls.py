@@ -1,4 +1,4 @@
-"""Sends the engine's extender calls over HTTP; each answer returns as a stimulus."""
+"""Sends the engine's extender calls over HTTP; each answer returns as a stimulus. A call that binds is a write."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import aiohttp
 import structlog
 
 from scheduler.controller.calls.extender_tls import ExtenderTLS
+from scheduler.controller.lead.fence import Departure, FencedRequest, fenced
+from scheduler.controller.lead.leadership import Leadership, LeadershipLost
 from scheduler.extenders.answers import shortened
 from scheduler.messages.commands import CallExtender
 from scheduler.messages.stimuli import ExtenderAnswered
@@ -28,17 +30,36 @@ class ExtenderCalls:
     """One session for all extenders. ``tls`` by the extender's number; none: the system's authorities."""
 
     def __init__(
-        self, on_answer: Callable[[ExtenderAnswered], None], tls: Mapping[int, ExtenderTLS] | None = None
+        self,
+        on_answer: Callable[[ExtenderAnswered], None],
+        leadership: Leadership,
+        tls: Mapping[int, ExtenderTLS] | None = None,
     ) -> None:
         self._on_answer = on_answer
+        self._leadership = leadership
         self._tls = tls or {}
         self._session: aiohttp.ClientSession | None = None
         self._calls: set[asyncio.Task[None]] = set()
+        self._binding: set[asyncio.Task[None]] = set()
+        """The calls that bind."""
 
     def submit(self, command: CallExtender) -> None:
         call = asyncio.create_task(self._call(command), name=f"extender {command.extender} {command.verb}")
         self._calls.add(call)
         call.add_done_callback(self._calls.discard)
+        if command.binds is not None:
+            self._binding.add(call)
+            call.add_done_callback(self._binding.discard)
+
+    @property
+    def open_writes(self) -> int:
+        """Calls under way that bind."""
+        return len(self._binding)
+
+    async def settle(self, seconds: float) -> None:
+        """Wait for the calls that bind, for ``seconds`` at most."""
+        if self._binding:
+            await asyncio.wait(set(self._binding), timeout=seconds)
 
     async def close(self) -> None:
         for call in list(self._calls):
@@ -49,9 +70,13 @@ class ExtenderCalls:
             await session.close()
 
     async def _call(self, command: CallExtender) -> None:
+        departure = Departure(self._leadership) if command.binds is not None else None
         try:
             async with asyncio.timeout(command.timeout_seconds):
-                answer = await self._ask(command)
+                with fenced(departure):
+                    answer = await self._ask(command)
+        except LeadershipLost as error:
+            answer = ExtenderAnswered(command.ticket, error=str(error))
         except TimeoutError:
             answer = ExtenderAnswered(command.ticket, error=f"no answer within {command.timeout_seconds:g}s")
         except (aiohttp.ClientError, OSError) as error:
@@ -67,6 +92,7 @@ class ExtenderCalls:
         if self._session is None:
             # What a few compressed bytes unfold to has no limit: answers are asked for, and taken, as they are.
             self._session = aiohttp.ClientSession(
+                request_class=FencedRequest,
                 trust_env=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,

@@ -1,18 +1,24 @@
-"""Runs user plugins' PreBind, Bind and PostBind: the only plugin code that may await."""
+"""Runs user plugins' PreBind, Bind and PostBind: the only plugin code that may await, and that may write.
+
+None of them begins without the right to write, and what they send through the client that they are given is fenced.
+What they send in another way is not.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 import structlog
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.controller.lead.fence import Departure, fenced
+from scheduler.controller.lead.leadership import Leadership, LeadershipLost
 from scheduler.messages.commands import RunPlugin
 from scheduler.messages.status import SKIP, Refusal, Skip, failure
 from scheduler.messages.stimuli import PluginFinished
 
-PluginCall = Callable[[Any, str], Awaitable[Refusal | Skip | None]]
+PluginCall = Callable[[PodInfo, str], Awaitable[Refusal | Skip | None]]
 """``call(pod, node)``: None is success, SKIP leaves it to the next Bind plugin."""
 
 log = structlog.get_logger()
@@ -22,9 +28,13 @@ class PluginCalls:
     """``calls`` by (profile, extension point, plugin). A plugin that raises is named in its pod's failure."""
 
     def __init__(
-        self, on_finished: Callable[[PluginFinished], None], calls: Mapping[tuple[str, str, str], PluginCall]
+        self,
+        on_finished: Callable[[PluginFinished], None],
+        leadership: Leadership,
+        calls: Mapping[tuple[str, str, str], PluginCall],
     ) -> None:
         self._on_finished = on_finished
+        self._leadership = leadership
         self._calls = calls
         self._running: set[asyncio.Task[None]] = set()
 
@@ -36,6 +46,16 @@ class PluginCalls:
         task = asyncio.create_task(self._run(command), name=f"{command.plugin} {command.point}")
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+
+    @property
+    def open_writes(self) -> int:
+        """Calls under way."""
+        return len(self._running)
+
+    async def settle(self, seconds: float) -> None:
+        """Wait for the calls under way, for ``seconds`` at most."""
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=seconds)
 
     async def close(self) -> None:
         for task in list(self._running):
@@ -49,7 +69,12 @@ class PluginCalls:
             if call is None:
                 answer = failure(f"plugin {command.plugin} has no {command.point} to run")
             else:
-                answer = await call(command.pod, command.node)
+                departure = Departure(self._leadership)
+                departure.leave()
+                with fenced(departure):
+                    answer = await call(command.pod, command.node)
+        except LeadershipLost as error:
+            answer = failure(str(error))
         except Exception as error:
             log.exception("Plugin failed", plugin=command.plugin, point=command.point, node=command.node)
             answer = failure(f"{type(error).__name__}: {error}")

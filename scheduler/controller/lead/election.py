@@ -7,6 +7,7 @@ import contextlib
 import uuid
 from collections.abc import Callable, Mapping
 
+from scheduler.controller.lead.announcement import announced
 from scheduler.controller.lead.leadership import LeaseToken
 from scheduler.controller.lead.lease import LeaseElector
 from scheduler.controller.settings import ShellSettings
@@ -55,7 +56,14 @@ class Election:
         )
         try:
             won = self._on_won
-            await LeaseElector(client, settings, self._identity, self._token, on_won=lambda: self._tell(won)).run()
+            await LeaseElector(
+                client,
+                settings,
+                self._identity,
+                self._token,
+                on_won=lambda: self._tell(won),
+                annotations=lambda: announced(self._settings),
+            ).run()
         finally:
             await client.close()
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from scheduler.controller.lead.announcement import ANNOTATION
 from scheduler.controller.lead.leadership import LeaseToken
 from scheduler.controller.settings import LeaderElectionSettings
 from scheduler.controller.write.client import ApiClient
@@ -43,6 +44,7 @@ class LeaseElector:
         *,
         on_won: Callable[[], None],
         on_new_leader: Callable[[str], None] = lambda _: None,
+        annotations: Callable[[], dict[str, str]] = dict,
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], int] = time.time_ns,
         rng: random.Random | None = None,
@@ -55,6 +57,7 @@ class LeaseElector:
         self._token = token
         self._on_won = on_won
         self._on_new_leader = on_new_leader
+        self._annotations = annotations
         self._monotonic = monotonic
         self._wall = wall
         self._rng = rng or random.Random()
@@ -144,7 +147,11 @@ class LeaseElector:
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": self._settings.resource_name, "namespace": self._settings.resource_namespace},
+            "metadata": {
+                "name": self._settings.resource_name,
+                "namespace": self._settings.resource_namespace,
+                "annotations": self._annotations(),
+            },
             "spec": spec,
         }
         return await self._send("POST", self._collection, body)
@@ -162,6 +169,9 @@ class LeaseElector:
     async def _put(self, lease: Lease, spec: dict[str, Any]) -> bool:
         """With the resourceVersion that was read: who comes second gets a conflict and has lost."""
         metadata: dict[str, Any] = msgspec.to_builtins(lease.metadata)
+        # What an earlier leader said of itself goes with it.
+        kept = {name: text for name, text in lease.metadata.annotations.items() if name != ANNOTATION}
+        metadata["annotations"] = kept | self._annotations()
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
         return await self._send("PUT", self._path, body)
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import structlog
-
 from scheduler.engine.engine import Engine
 from scheduler.engine.making_room.policies import Suspension
 from scheduler.engine.making_room.removal_times import RemovalTimes
 from scheduler.queue.facts import Durations
 
-log = structlog.get_logger()
-
 
 class GaugesOfEngine:
-    """Reads; never changes anything but the list of problems, which is emptied when they are logged."""
+    """Reads; never changes anything."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -44,14 +40,8 @@ class GaugesOfEngine:
         return self._engine.facts.event_durations
 
     def removal_times(self) -> Mapping[str, RemovalTimes]:
-        return self._engine.removals.times
+        return self._engine.room.times
 
     def suspension_counts(self) -> Mapping[str, int]:
-        counts = self._engine.policies.suspensions
+        counts = self._engine.room.suspensions
         return {reason.value: counts[reason.value] for reason in Suspension}
-
-    def log_problems(self) -> None:
-        """What the queue found odd since the last time."""
-        if self._engine.facts.problems:
-            for problem in self._engine.facts.take_problems():
-                log.warning("Queue found something odd", problem=problem)

@@ -161,8 +161,6 @@ class SchedulerMetrics:
         self._extender_faults = made.counter("tandem_extender_faults", text, ("extender", "verb", "skipped"))
         text = "Tasks that an exception has ended and that were started again, by the task."
         self.task_failures = made.counter("tandem_task_failures", text, ("task",))
-        self.bind_seconds: Callable[[], float | None] = lambda: None
-        """How long the binding took with which the attempt ends that is being observed."""
         self._by_profile: dict[tuple[str, str], _ProfileChildren] = {}
         self._point_children: dict[tuple[str, str, str], HistogramChild] = {}
         self.registry.register(made)
@@ -186,9 +184,8 @@ class SchedulerMetrics:
             if point in ALGORITHM_POINTS:
                 algorithm += seconds
             self._observe_point(point, result, profile, seconds)
-        bind_seconds = self.bind_seconds()
-        if bind_seconds is not None:
-            self._observe_point("Bind", result, profile, bind_seconds)
+        if attempt.bind_seconds is not None:
+            self._observe_point("Bind", result, profile, attempt.bind_seconds)
         children.duration.observe(spent)
         self._evaluations.note(profile, attempt.evaluated)
         self._evaluations.note(profile, attempt.evaluated_scores)

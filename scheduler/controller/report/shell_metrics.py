@@ -6,20 +6,21 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
-from scheduler.controller.beside.shadow import ShadowWriter
+from scheduler.controller.carrying_out import CommandSink
 from scheduler.controller.loop import SchedulingLoop
 from scheduler.controller.parts import Parts
+from scheduler.controller.report.journal import Journal
 from scheduler.controller.report.metrics import SchedulerMetrics
+from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.watch.reflector import Reflector
 from scheduler.controller.write.events import EventRecorder
-from scheduler.controller.write.writer import Writer
 
 
 class ShellNumbers(Protocol):
     """The parts that have something to count."""
 
     @property
-    def writer(self) -> Writer | ShadowWriter: ...
+    def sink(self) -> CommandSink: ...
 
     @property
     def events(self) -> EventRecorder: ...
@@ -38,19 +39,20 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
     """Add them to the page; each is read when the page is."""
     if parts is not None and parts.gauges is not None:
         metrics.watch_engine(parts.gauges)
-    writer, events, loop, refusals = shell.writer, shell.events, shell.loop, shell.refusals
+    writer, events, loop, refusals = shell.sink, shell.events, shell.loop, shell.refusals
     metrics.watch_numbers(
         "scheduler_goroutines",
         "Number of running operations split by the work they do such as binding.",
         "operation",
-        lambda: {"binding": writer.binds_in_flight},
+        lambda: {"binding": writer.binds_under_way},
     )
     count, gauge = True, False
     for name, text, read, is_counter in (
         ("tandem_open_writes", "Writes queued or in flight.", lambda: writer.open_writes, gauge),
         ("tandem_failed_writes", "Writes that failed for good.", lambda: writer.counts.failed, count),
-        ("tandem_merged_writes", "Status patches folded into a later one.", lambda: writer.counts.merged, count),
-        ("tandem_bind_lookups", "Binds looked up for want of an answer.", lambda: writer.counts.looked_up, count),
+        ("tandem_merged_writes", "Status patches folded into a later write.", lambda: writer.merged, count),
+        ("tandem_bind_lookups", "Binds that were refused and looked up.", lambda: writer.counts.looked_up, count),
+        ("tandem_unknown_binds", "Binds without an answer.", lambda: writer.counts.unknown, count),
         (
             "tandem_writes_without_lease",
             "Writes that lost leadership stopped.",
@@ -103,3 +105,18 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
     metrics.watch_numbers(
         "tandem_relists", "Lists after the first.", "kind", lambda: {r.kind.value: r.relists for r in reflectors}
     )
+
+
+def watch_serving(metrics: SchedulerMetrics, server: HealthServer, journal: Journal | None) -> None:
+    """What clients of the pages, and a slow disk, were not given."""
+    counts = server.connections.counts
+    text = "Connections to the pages that were cut or refused, so that others get through."
+    metrics.watch_number(
+        "tandem_page_connections_cut",
+        text,
+        lambda: counts.displaced + counts.refused + counts.overdue,
+        is_counter=True,
+    )
+    if journal is not None:
+        text = "Lines of the journal that the disk did not take in time."
+        metrics.watch_number("tandem_journal_lines_dropped", text, lambda: journal.dropped_lines, is_counter=True)

@@ -97,6 +97,8 @@ class ServingCertificate:
         """When a self-made certificate does."""
         self._today = today or datetime.datetime.now(datetime.UTC)
         self.context = self._new_context()
+        self.fingerprint = ""
+        """Of the certificate that is served: its SHA-256, in hexadecimal digits."""
         self._fill()
         self._stamps = self._read_stamps()
 
@@ -124,12 +126,12 @@ class ServingCertificate:
     def _begin_again(self) -> None:
         """A new context, so that what is not stated any more is not trusted any more. The old one stays where a file
         can't be used: ConfigurationError."""
-        old = self.context
+        old, fingerprint = self.context, self.fingerprint
         self.context = self._new_context()
         try:
             self._fill()
         except ConfigurationError:
-            self.context = old
+            self.context, self.fingerprint = old, fingerprint
             raise
 
     def _fill(self) -> None:
@@ -137,7 +139,7 @@ class ServingCertificate:
         if pair is None:
             self._load_self_made()
         else:
-            _load_pair(self.context, *pair)
+            self._serve(*pair)
         if self._settings.client_authority_file:
             self._trust_clients_of(self._settings.client_authority_file)
         if self._cluster_authority:
@@ -213,8 +215,13 @@ class ServingCertificate:
         with tempfile.TemporaryDirectory(prefix="tandem-") as folder:
             certificate, key = Path(folder) / "tls.crt", Path(folder) / "tls.key"
             _write_pair(certificate, key, *self_made_pair(self._hostname, self._today))
-            _load_pair(self.context, str(certificate), str(key))
+            self._serve(str(certificate), str(key))
         self._ends = self._today + datetime.timedelta(days=SELF_MADE_DAYS)
+
+    def _serve(self, certificate: str, key: str) -> None:
+        _load_pair(self.context, certificate, key)
+        served = x509.load_pem_x509_certificate(Path(certificate).read_bytes())
+        self.fingerprint = served.fingerprint(hashes.SHA256()).hex()
 
     def _read_stamps(self) -> tuple[object, ...]:
         settings = self._settings

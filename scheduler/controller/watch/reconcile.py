@@ -14,6 +14,7 @@ from typing import Final
 
 import structlog
 
+from scheduler.controller.inbox import Inbox
 from scheduler.controller.report.instruments import Counter
 from scheduler.controller.step_watch import Step, unwatched
 from scheduler.controller.watch.health import Health
@@ -21,7 +22,7 @@ from scheduler.controller.watch.reflector import LIST_TIMEOUT_SECONDS, PAGE_SIZE
 from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.commands import ReportRepairs, TellBelieved
-from scheduler.messages.stimuli import Reconciled, ReconciliationStarted, Stimulus
+from scheduler.messages.stimuli import Reconciled, ReconciliationStarted
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
@@ -39,15 +40,16 @@ log = structlog.get_logger()
 
 
 class Reconciler:
-    """``run`` as a task, once everything is synced. ``feed`` takes stimuli for the engine; ``dressed`` is a node as the
-    engine is shown it. ``step`` watches how long each part takes.
+    """``run`` as a task, once everything is synced.
+
+    ``dressed`` is a node as the engine is shown it. ``step`` watches how long each part takes.
     """
 
     def __init__(
         self,
         reflectors: Sequence[Reflector],
         client: ApiClient,
-        feed: Callable[[Stimulus], None],
+        inbox: Inbox,
         counter: Counter,
         *,
         page_size: int = PAGE_SIZE,
@@ -55,9 +57,12 @@ class Reconciler:
         dressed: Callable[[Node], Node] = lambda node: node,
         step: Step = unwatched,
     ) -> None:
+        for reflector in reflectors:
+            # On the page from the start: a series that begins with its first repair has no increase.
+            counter.child(reflector.kind.value)
         self._reflectors = reflectors
         self._client = client
-        self._feed = feed
+        self._inbox = inbox
         self._counter = counter
         self._page_size = page_size
         self._catch_up_seconds = catch_up_seconds
@@ -150,7 +155,7 @@ class Reconciler:
 
     async def _compare_engine(self) -> None:
         """Part by part, each as it is known at that moment; in between, watches and decisions go on."""
-        believed = self._ask()
+        believed = await self._ask()
         if believed is None:
             return
         nodes = [one for one in self._reflectors if one.kind is Kind.NODE]
@@ -158,8 +163,8 @@ class Reconciler:
         for part in _parts([key for one in nodes for key in one.known]):
             with self._step("reconciliation of nodes"):
                 found = [node for key in part for one in nodes if isinstance(node := one.known.get(key), Node)]
-                self._feed(Reconciled({node.name: self._dressed(node) for node in found}, {}))
-            await asyncio.sleep(0)
+                self._inbox.put(Reconciled({node.name: self._dressed(node) for node in found}, {}))
+            await self._inbox.emptied()
         seen: set[str] = set()
         for part in _parts([key for one in pods for key in one.known]):
             with self._step("reconciliation of pods"):
@@ -170,8 +175,8 @@ class Reconciler:
                     if isinstance(pod := one.known.get(key), Pod) and not pod.is_finished
                 }
                 seen.update(there)
-                self._feed(Reconciled({}, there))
-            await asyncio.sleep(0)
+                self._inbox.put(Reconciled({}, there))
+            await self._inbox.emptied()
         lost_nodes = [name for name in believed.nodes if all(name not in one.known for one in nodes)]
         suspects: list[str] = []
         for part in _parts(believed.pods):
@@ -189,11 +194,13 @@ class Reconciler:
                 }
                 absent = [uid for uid in suspects if uid not in known]
                 gone = [name for name in lost_nodes if all(name not in one.known for one in nodes)]
-                self._feed(Reconciled({}, {}, gone, absent))
+                self._inbox.put(Reconciled({}, {}, gone, absent))
+            await self._inbox.emptied()
 
-    def _ask(self) -> TellBelieved | None:
+    async def _ask(self) -> TellBelieved | None:
         """What the engine believes; None if it does not say."""
-        self._feed(ReconciliationStarted())
+        self._inbox.put(ReconciliationStarted())
+        await self._inbox.emptied()
         answer, self._believed = self._believed, None
         return answer
 

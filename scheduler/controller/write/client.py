@@ -15,6 +15,8 @@ from urllib.parse import quote, urlencode
 import aiohttp
 from yarl import URL
 
+from scheduler.controller.lead.fence import Departure, FencedRequest, fenced
+from scheduler.controller.settings import ConnectionSettings
 from scheduler.controller.write.credentials import Credentials, CredentialSource
 from scheduler.controller.write.request_limiter import RequestLimiter
 from scheduler.errors import ApiError, ConfigurationError
@@ -24,6 +26,8 @@ JSON = "application/json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 CONNECT_SECONDS = 10.0
+SCHEDULER_CONNECTIONS = 256
+"""More than all writes under way and all watches together."""
 MAX_RETRY_AFTER_SECONDS = 60.0
 """A longer wait that a server asks for is taken for this one."""
 
@@ -85,13 +89,18 @@ class ApiClient:
         body: bytes | None = None,
         content_type: str = JSON,
         timeout_seconds: float | None = None,
+        departure: Departure | None = None,
     ) -> Answer:
-        """Raises ApiError for any answer of 300 or more and for none at all."""
+        """Raises ApiError for any answer of 300 or more and for none at all.
+
+        A write has a ``departure``, and is fenced: LeadershipLost where the right to write is gone before it leaves.
+        """
         if self._limiter is not None:
             await self._limiter.admit()
         limits = self._timeout if timeout_seconds is None else self._timeout_of(timeout_seconds)
         try:
-            response = await self._send(method, path, query, body, content_type, limits)
+            with fenced(departure):
+                response = await self._send(method, path, query, body, content_type, limits)
             try:
                 content = await response.read()
             finally:
@@ -192,6 +201,7 @@ class ApiClient:
         )
         return aiohttp.ClientSession(
             connector=connector,
+            request_class=FencedRequest,
             trust_env=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": user_agent(), "Accept": JSON},
@@ -203,6 +213,19 @@ class ApiClient:
         if timeout is None:
             timeout = self._timeouts[seconds] = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
         return timeout
+
+
+def client_of(connection: ConnectionSettings, environment: Mapping[str, str]) -> ApiClient:
+    """The scheduler's own client, with the rate limit that the settings ask for."""
+    limiter = None
+    if connection.requests_per_second is not None:
+        limiter = RequestLimiter(connection.requests_per_second, connection.burst)
+    return ApiClient(
+        CredentialSource(connection, environment),
+        limiter=limiter,
+        connections=SCHEDULER_CONNECTIONS,
+        timeout_seconds=connection.timeout_seconds,
+    )
 
 
 def keep_alive_socket(address: Any) -> socket.socket:

@@ -41,6 +41,8 @@ class Credentials:
     ssl_context: ssl.SSLContext | None = None
     server_hostname: str | None = None
     proxy: str | None = None
+    client_certificate: tuple[str, str] | None = None
+    """The files of the certificate and its key, which ``ssl_context`` has loaded."""
 
 
 class CredentialSource:
@@ -139,6 +141,11 @@ class CredentialSource:
             ssl_context=self._ssl_context(configuration) if server.startswith("https") else None,
             server_hostname=configuration.tls_server_name or None,
             proxy=configuration.proxy or proxy_for(server, self._environment),
+            client_certificate=(
+                (configuration.cert_file, configuration.key_file or configuration.cert_file)
+                if configuration.cert_file
+                else None
+            ),
         )
 
     def _ssl_context(self, configuration: Any) -> ssl.SSLContext:

@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from scheduler.controller.lead.fence import Departure
 from scheduler.controller.settings import WriterSettings
-from scheduler.controller.write.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
+from scheduler.controller.write.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
 from scheduler.errors import ApiError
 from scheduler.messages.commands import BindPod, DeletePod, EvictPod, PatchPodStatus, UpdateObject
 from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import decode_as
 from scheduler.objects.meta import Condition
 from scheduler.objects.pod import Pod
+from scheduler.objects.timestamps import format_seconds
 
 _encode = msgspec.json.Encoder().encode
 
+_Form = tuple[str, str, dict[str, Any], str]
+"""Method, path, body, content type."""
+
+
+def wall_time_in_seconds() -> str:
+    """Now, as RFC 3339 with whole seconds."""
+    return format_seconds(time.time_ns())
+
 
 class WriteRequests:
-    """Sends one request per call, without retries. ``wall_time`` answers an RFC 3339 text with whole seconds."""
+    """Sends one request per call, without retries. Writes are fenced by their ``departure``.
 
-    def __init__(self, client: ApiClient, settings: WriterSettings, wall_time: Callable[[], str]) -> None:
+    ``wall_time`` returns an RFC 3339 text with whole seconds.
+    """
+
+    def __init__(
+        self, client: ApiClient, settings: WriterSettings, wall_time: Callable[[], str] = wall_time_in_seconds
+    ) -> None:
         self._client = client
         self._bind_seconds = settings.bind_timeout_seconds
         self._write_seconds = settings.write_timeout_seconds
         self._wall_time = wall_time
 
-    async def bind(self, command: BindPod) -> None:
-        """Raises ApiError; 409 also where the pod of that name has another UID."""
+    async def bind(self, command: BindPod, departure: Departure) -> None:
+        """Raises ApiError (409 also where the pod of that name has another UID) and LeadershipLost."""
         await self._client.request(
             "POST",
             f"{pod_path(command.pod)}/binding",
@@ -42,6 +58,7 @@ class WriteRequests:
                 }
             ),
             timeout_seconds=self._bind_seconds,
+            departure=departure,
         )
 
     async def node_of(self, pod: PodReference) -> str:
@@ -52,27 +69,40 @@ class WriteRequests:
             raise ApiError(404, "NotFound", f"pod {pod.key} is another one now")
         return found.spec.node_name
 
-    async def send(self, command: PatchPodStatus | DeletePod | EvictPod | UpdateObject) -> int:
-        """The HTTP status of the success. Raises ApiError."""
-        if isinstance(command, PatchPodStatus):
-            return await self._patch_status(command)
-        if isinstance(command, DeletePod):
-            return await self._delete(command.pod)
-        if isinstance(command, EvictPod):
-            return await self._evict(command.pod)
-        namespace, _, name = command.key.rpartition("/")
-        path = command.kind.entry.object_path(name, namespace)
-        return await self._send("PATCH", path, command.changes, MERGE_PATCH)
+    async def send(self, command: PatchPodStatus | DeletePod | EvictPod | UpdateObject, departure: Departure) -> int:
+        """The HTTP status of the success. Raises ApiError and LeadershipLost."""
+        method, path, body, content_type = self._form_of(command)
+        answer = await self._client.request(
+            method,
+            path,
+            body=_encode(body),
+            content_type=content_type,
+            timeout_seconds=self._write_seconds,
+            departure=departure,
+        )
+        return answer.status
 
-    async def _patch_status(self, command: PatchPodStatus) -> int:
+    def _form_of(self, command: PatchPodStatus | DeletePod | EvictPod | UpdateObject) -> _Form:
+        match command:
+            case PatchPodStatus(pod=pod):
+                return "PATCH", f"{pod_path(pod)}/status", self._status(command), STRATEGIC_MERGE_PATCH
+            case DeletePod(pod=pod):
+                options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid}}
+                return "DELETE", pod_path(pod), options, JSON
+            case EvictPod(pod=pod):
+                return "POST", f"{pod_path(pod)}/eviction", _eviction(pod), JSON
+            case UpdateObject(kind=kind, key=key, changes=changes):
+                namespace, _, name = key.rpartition("/")
+                return "PATCH", kind.entry.object_path(name, namespace), changes, MERGE_PATCH
+
+    def _status(self, command: PatchPodStatus) -> dict[str, Any]:
         """Only what changes: never the spec, never the rest of the status."""
         status: dict[str, Any] = {}
         if command.condition is not None:
             status["conditions"] = [self._condition(command.condition)]
         if command.nominated_node_name is not None:
             status["nominatedNodeName"] = command.nominated_node_name or None
-        body = {"metadata": {"uid": command.pod.uid}, "status": status}
-        return await self._send("PATCH", f"{pod_path(command.pod)}/status", body, STRATEGIC_MERGE_PATCH)
+        return {"metadata": {"uid": command.pod.uid}, "status": status}
 
     def _condition(self, condition: Condition) -> dict[str, Any]:
         """As the engine wants it; the time of the change is now unless the engine knows an older one."""
@@ -83,29 +113,18 @@ class WriteRequests:
         body["message"] = condition.message or None
         return body
 
-    async def _delete(self, pod: PodReference) -> int:
-        """With the pod's own grace period."""
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid}}
-        return await self._send("DELETE", pod_path(pod), options)
-
-    async def _evict(self, pod: PodReference) -> int:
-        body = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"namespace": pod.namespace, "name": pod.name},
-            "deleteOptions": {"preconditions": {"uid": pod.uid}},
-        }
-        return await self._send("POST", f"{pod_path(pod)}/eviction", body)
-
-    async def _send(self, method: str, path: str, body: dict[str, Any], content_type: str = "application/json") -> int:
-        answer = await self._client.request(
-            method, path, body=_encode(body), content_type=content_type, timeout_seconds=self._write_seconds
-        )
-        return answer.status
-
 
 def pod_path(pod: PodReference) -> str:
     return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+
+
+def _eviction(pod: PodReference) -> dict[str, Any]:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"namespace": pod.namespace, "name": pod.name},
+        "deleteOptions": {"preconditions": {"uid": pod.uid}},
+    }
 
 
 def _identity(pod: PodReference) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Pods that wait for victims to be gone.
+"""Pods that wait for victims to be gone: the removals that are in the state DYING, found by their victims.
 
 Tried any earlier, such a pod finds its room still taken, and all it does is to say so to the API server. So where its
 removal has ended well, it is tried in the moment in which the last of its victims is gone; and until then it does not
@@ -11,50 +11,55 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.engine.machine import ReadsNominations
+from scheduler.engine.making_room.removal import Removal, RemovalState
 from scheduler.preemption.eligibility import is_dying_victim
 from scheduler.queue.queued_pod import QueuedPod
 
 
 class AwaitedVictims:
-    """``nominated_node``: of a pod, by UID; "" for none."""
-
-    def __init__(self, nominated_node: Callable[[str], str]) -> None:
-        self._nominated_node = nominated_node
-        self._left: dict[str, tuple[str, set[str]]] = {}
-        """UID of a preemptor whose removal has ended → the node, and the UIDs of its victims that are still there."""
-        self._preemptors: dict[str, set[str]] = {}
-        """The other way round."""
+    def __init__(self, nominator: ReadsNominations) -> None:
+        self._nominator = nominator
+        self._left: dict[str, tuple[Removal, set[str]]] = {}
+        """UID of the preemptor of a removal that is DYING → the UIDs of its victims that are still there."""
+        self._preemptors: dict[str, dict[str, None]] = {}
+        """The other way round, in the order in which they began to wait."""
         self._waiting: set[str] = set()
         """UIDs of pods whose room is on their nominated node, once victims there are gone."""
 
     # --- until all are gone -------------------------------------------------------------------------------------------
 
-    def await_end(self, preemptor_uid: str, node: str, victims: Iterable[str]) -> None:
+    def await_end(self, removal: Removal, victims: Iterable[str]) -> None:
         """``victims``: UIDs of pods that terminate; at least one."""
-        self._stop_awaiting(preemptor_uid)
+        uid = removal.preemptor.uid
+        self._stop_awaiting(uid)
+        removal.become(RemovalState.DYING)
         left = set(victims)
-        self._left[preemptor_uid] = node, left
-        for uid in left:
-            self._preemptors.setdefault(uid, set()).add(preemptor_uid)
+        self._left[uid] = removal, left
+        for victim in left:
+            self._preemptors.setdefault(victim, {})[uid] = None
 
-    def gone(self, uid: str) -> set[str]:
-        """A pod is gone. The nodes on which preemptors wait for nobody any more."""
+    def gone(self, uid: str) -> list[str]:
+        """A pod is gone. The nodes whose removals are over by that."""
         self.forget(uid)
-        ready = set()
+        ready = []
         for preemptor_uid in self._preemptors.pop(uid, ()):
-            node, left = self._left[preemptor_uid]
+            removal, left = self._left[preemptor_uid]
             left.discard(uid)
             if not left:
                 del self._left[preemptor_uid]
-                ready.add(node)
-        return ready
+                removal.become(RemovalState.OVER)
+                ready.append(removal.node)
+        return list(dict.fromkeys(ready))
 
-    def take_all(self) -> set[str]:
+    def take_all(self) -> list[str]:
         """The nodes on which preemptors wait for their victims; none does afterwards."""
-        nodes = {node for node, _ in self._left.values()}
+        removals = [removal for removal, _ in self._left.values()]
         self._left.clear()
         self._preemptors.clear()
-        return nodes
+        for removal in removals:
+            removal.become(RemovalState.OVER)
+        return list(dict.fromkeys(removal.node for removal in removals))
 
     def forget(self, preemptor_uid: str) -> None:
         """The pod is gone, or removes others."""
@@ -62,10 +67,14 @@ class AwaitedVictims:
         self._stop_awaiting(preemptor_uid)
 
     def _stop_awaiting(self, preemptor_uid: str) -> None:
-        _, left = self._left.pop(preemptor_uid, (None, ()))
+        found = self._left.pop(preemptor_uid, None)
+        if found is None:
+            return
+        removal, left = found
+        removal.become(RemovalState.OVER)
         for uid in left:
             preemptors = self._preemptors[uid]
-            preemptors.discard(preemptor_uid)
+            preemptors.pop(preemptor_uid, None)
             if not preemptors:
                 del self._preemptors[uid]
 
@@ -75,13 +84,13 @@ class AwaitedVictims:
         """The pod's last attempt has ended so."""
         self._waiting.add(uid)
 
-    def is_tried(self, uid: str) -> None:
-        """The next attempt says anew what the pod waits for."""
+    def waits_no_more(self, uid: str) -> None:
+        """An attempt of the pod has ended, which says what it waits for from now on."""
         self._waiting.discard(uid)
 
     def concerned_by(self, gone: PodInfo, was_evicted: bool) -> Callable[[QueuedPod], bool] | None:
-        """Who should hear that this pod has left its node; None = anybody. ``was_evicted``: victims leave so."""
+        """The pods that should hear that this one has left its node; None = all. ``was_evicted``: victims leave so."""
         if not self._waiting or not is_dying_victim(gone, was_evicted):
             return None
-        waiting, nominated_node, its_own = self._waiting, self._nominated_node, ("", gone.node_name)
+        waiting, nominated_node, its_own = self._waiting, self._nominator.nominated_node, ("", gone.node_name)
         return lambda record: (uid := record.info.uid) not in waiting or nominated_node(uid) in its_own

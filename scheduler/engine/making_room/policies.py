@@ -1,6 +1,6 @@
 """What a pod's preemption may do: the configuration, and what became of its preemptions so far.
 
-Three kinds of preemption end without a placement, and each would repeat itself for ever if nobody remembered:
+Three kinds of preemption end without a placement, and each would repeat itself for ever if it were not remembered:
 
 - others take the room as soon as it is free, since they know nothing of the nomination (a second scheduler whose
   ReplicaSet fills the node again): after some rounds within a while the node is left out for this preemptor;
@@ -15,33 +15,27 @@ one place after the other from a node is not stopped.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 from itertools import count
-from typing import Protocol, runtime_checkable
 
-from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.tandem import PreemptionSettings, VictimScope
-from scheduler.engine.deadlines import Deadlines
-from scheduler.framework.post_filter import Nomination, NominationMode
-from scheduler.framework.profile import Profile
+from scheduler.engine.deadlines import Deadlines, NominationDeadline, RoundEnd, SuspensionEnd
+from scheduler.engine.internal import Step
+from scheduler.engine.machine import ReadsNominations
+from scheduler.framework.post_filter import Nomination, NominationMode, Remove
+from scheduler.framework.preemption_policy import EVICTION_REFUSED, TAKEN_AGAIN, VICTIMS_REMAINED, PreemptionPolicy
+from scheduler.messages.commands import ReportProblem
 from scheduler.messages.now import Now
+from scheduler.messages.stimuli import PodsActivated
 from scheduler.objects.meta import controller_of
-from scheduler.preemption.policy import EVICTION_REFUSED, TAKEN_AGAIN, VICTIMS_REMAINED, PreemptionPolicy
 
 REFUSED_SECONDS = 60.0
 """How long a node is left out after an eviction was refused there."""
 
-_MOST_ROUNDS = 10_000
-
-
-@runtime_checkable
-class TakesPolicy(Protocol):
-    """A PostFilter plugin that asks what is different for a preemptor."""
-
-    policy_of: Callable[[PodInfo], PreemptionPolicy]
+MAX_ROUNDS = 10_000
 
 
 class Suspension(Enum):
@@ -70,37 +64,24 @@ class _Round:
     is_in_vain: bool = False
 
 
-class PreemptionPolicies:
-    """One a scheduler. ``own``: the scheduler names of our profiles.
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How things stand with all preemptions, for the policy of one."""
 
-    ``has_budgets`` tells whether there is any disruption budget; ``is_clearing`` whether a preemption is running on a
-    node; ``is_full`` whether no further one may run.
-    ``activate`` has a pod tried at once.
-    """
+    victims_in_flight: tuple[PodInfo, ...]
+    is_nominated_node_being_cleared: bool
+    is_full: bool
+
+
+class PreemptionPolicies:
+    """The part of making room that remembers. ``own``: the scheduler names of our profiles."""
 
     def __init__(
-        self,
-        settings: PreemptionSettings,
-        *,
-        own: Collection[str],
-        nominator: Nominator,
-        deadlines: Deadlines,
-        has_budgets: Callable[[], bool],
-        victims_in_flight: Callable[[], tuple[PodInfo, ...]],
-        is_clearing: Callable[[str], bool],
-        is_full: Callable[[], bool],
-        activate: Callable[[PodInfo, Now], None],
-        report: Callable[[str], None],
+        self, settings: PreemptionSettings, own: Collection[str], deadlines: Deadlines, nominator: ReadsNominations
     ) -> None:
         self.configure(settings, own)
-        self._nominator = nominator
         self._deadlines = deadlines
-        self._has_budgets = has_budgets
-        self._victims_in_flight = victims_in_flight
-        self._is_clearing = is_clearing
-        self._is_full = is_full
-        self._activate = activate
-        self._report = report
+        self._nominator = nominator
         self._serials = count()
         self._rounds: dict[int, _Round] = {}
         self._by_group: dict[str, list[_Round]] = {}
@@ -117,15 +98,8 @@ class PreemptionPolicies:
         self._settings = settings
         self._victim_schedulers = frozenset(own) if settings.victim_scope is VictimScope.OWN else None
 
-    def govern(self, profiles: Iterable[Profile]) -> None:
-        """Plugins that ask for a policy ask here."""
-        for profile in profiles:
-            for plugin in profile.post_filter_plugins:
-                if isinstance(plugin, TakesPolicy):
-                    plugin.policy_of = self.policy_of
-
-    def policy_of(self, pod: PodInfo) -> PreemptionPolicy:
-        """What holds for an attempt that begins now."""
+    def policy_of(self, pod: PodInfo, standing: Standing) -> PreemptionPolicy:
+        """What holds for an attempt that is made now."""
         settings = self._settings
         suspended = self._suspended.get(pod.uid, {})
         excluded = {node: _TEXTS[why] for node, (why, _) in suspended.items()}
@@ -138,35 +112,38 @@ class PreemptionPolicies:
             prefer_other_than_daemon_sets=settings.prefer_other_than_daemon_sets,
             excluded_nodes=excluded,
             given_up_node=nominated if nominated in suspended else "",
-            victims_in_flight=self._victims_in_flight() if self._has_budgets() else (),
-            is_nominated_node_being_cleared=bool(nominated) and self._is_clearing(nominated),
-            is_full=self._is_full(),
+            victims_in_flight=standing.victims_in_flight,
+            is_nominated_node_being_cleared=standing.is_nominated_node_being_cleared,
+            is_full=standing.is_full,
         )
 
     # --- what happens -------------------------------------------------------------------------------------------------
 
-    def started(self, preemptor: PodInfo, node: str, victims: Iterable[PodInfo], now: Now) -> None:
-        """Victims are about to be removed from ``node``. What was done for this pod before, was in vain."""
-        breaker = self._settings.breaker
-        if not breaker.rounds or all(victim.is_terminating for victim in victims):
-            return
+    def started(self, preemptor: PodInfo, room: Remove, now: Now) -> list[Step]:
+        """Victims are about to be removed. What was done for this pod before, was in vain."""
+        breaker, node = self._settings.breaker, room.node
+        if not breaker.rounds or all(victim.is_terminating for victim in room.victims):
+            return []
         for earlier in self._by_preemptor.get(preemptor.uid, ()):
             if not earlier.is_over:
                 earlier.is_over = earlier.is_in_vain = True
-        if len(self._rounds) >= _MOST_ROUNDS:
+        if len(self._rounds) >= MAX_ROUNDS:
             self._forget_round(next(iter(self._rounds)))
         serial = next(self._serials)
         self._rounds[serial] = latest = _Round(preemptor, _group_of(preemptor), node)
         rounds = self._by_group.setdefault(latest.group, [])
         for kept in (rounds, self._by_preemptor.setdefault(preemptor.uid, [])):
             kept.append(latest)
-        self._deadlines.set(("preemption-round", serial), now.monotonic + breaker.window.seconds)
-        if sum(each.is_in_vain for each in rounds if each.node == node) == breaker.rounds - 1:
-            self.suspensions[Suspension.TAKEN_AGAIN.value] += 1
-            self._report(
+        self._deadlines.set(RoundEnd(serial), now.monotonic + breaker.window.seconds)
+        if sum(each.is_in_vain for each in rounds if each.node == node) != breaker.rounds - 1:
+            return []
+        self.suspensions[Suspension.TAKEN_AGAIN.value] += 1
+        return [
+            ReportProblem(
                 f"{preemptor.key}: preemption on node {node} stops after {breaker.rounds} rounds within "
                 f"{breaker.window.seconds:g} s, as others took the room each time"
             )
+        ]
 
     def attempt_failed(self, pod: PodInfo, nomination: Nomination, now: Now) -> None:
         """The pod goes back to the queue; if it has a nomination, its victims have a time in which to end."""
@@ -180,7 +157,7 @@ class PreemptionPolicies:
         awaited = self._awaited.get(pod.uid)
         if awaited is None or awaited[0] != node:
             self._awaited[pod.uid] = node, pod
-            self._deadlines.set(("nomination", pod.uid), now.monotonic + timeout)
+            self._deadlines.set(NominationDeadline(pod.uid), now.monotonic + timeout)
 
     def refused(self, preemptor: PodInfo, node: str, now: Now) -> None:
         """A victim could not be evicted from ``node``."""
@@ -201,42 +178,38 @@ class PreemptionPolicies:
         """The pod waits no more."""
         self._stop_awaiting(uid)
         for node in self._suspended.pop(uid, ()):
-            self._deadlines.drop(("suspension", uid, node))
+            self._deadlines.drop(SuspensionEnd(uid, node))
 
     # --- what is due --------------------------------------------------------------------------------------------------
 
-    def due(self, key: Hashable, now: Now) -> None:
-        """One of the deadlines set here has come."""
-        match key:
-            case ("nomination", str(uid)):
-                self._nomination_timed_out(uid, now)
-            case ("suspension", str(uid), str(node)):
-                self._suspension_over(uid, node, now)
-            case ("preemption-round", int(serial)):
-                self._round_is_old(serial, now)
+    def due(self, deadline: NominationDeadline | SuspensionEnd | RoundEnd, now: Now) -> list[Step]:
+        if isinstance(deadline, NominationDeadline):
+            return self._nomination_timed_out(deadline.uid, now)
+        if isinstance(deadline, SuspensionEnd):
+            return self._suspension_over(deadline.uid, deadline.node)
+        return self._round_is_old(deadline.serial)
 
-    def _nomination_timed_out(self, uid: str, now: Now) -> None:
+    def _nomination_timed_out(self, uid: str, now: Now) -> list[Step]:
         node, pod = self._awaited.pop(uid)
         if self._nominator.nominated_node(uid) != node:
-            return
+            return []
         self._suspend(pod, node, Suspension.VICTIMS_REMAINED, now.monotonic + self._settings.nomination_timeout.seconds)
-        self._report(f"{pod.key}: gave up node {node}, whose victims did not end in time")
-        self._activate(pod, now)
+        text = f"{pod.key}: gave up node {node}, whose victims did not end in time"
+        return [ReportProblem(text), PodsActivated((pod.key,))]
 
-    def _suspension_over(self, uid: str, node: str, now: Now) -> None:
+    def _suspension_over(self, uid: str, node: str) -> list[Step]:
         nodes = self._suspended[uid]
         _, pod = nodes.pop(node)
         if not nodes:
             del self._suspended[uid]
-        self._activate(pod, now)
+        return [PodsActivated((pod.key,))]
 
-    def _round_is_old(self, serial: int, now: Now) -> None:
+    def _round_is_old(self, serial: int) -> list[Step]:
         """So long ago that it counts no more; its pod may try the node again."""
         pod = self._rounds[serial].preemptor
         was_stopped = bool(self._taken_again(pod))
         self._forget_round(serial)
-        if was_stopped:
-            self._activate(pod, now)
+        return [PodsActivated((pod.key,))] if was_stopped else []
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -252,16 +225,16 @@ class PreemptionPolicies:
 
     def _suspend(self, pod: PodInfo, node: str, why: Suspension, until: float) -> None:
         self._suspended.setdefault(pod.uid, {})[node] = why, pod
-        self._deadlines.set(("suspension", pod.uid, node), until)
+        self._deadlines.set(SuspensionEnd(pod.uid, node), until)
         self.suspensions[why.value] += 1
 
     def _stop_awaiting(self, uid: str) -> None:
         if self._awaited.pop(uid, None) is not None:
-            self._deadlines.drop(("nomination", uid))
+            self._deadlines.drop(NominationDeadline(uid))
 
     def _forget_round(self, serial: int) -> None:
         forgotten = self._rounds.pop(serial)
-        self._deadlines.drop(("preemption-round", serial))
+        self._deadlines.drop(RoundEnd(serial))
         for index, key in ((self._by_group, forgotten.group), (self._by_preemptor, forgotten.preemptor.uid)):
             index[key].remove(forgotten)
             if not index[key]:

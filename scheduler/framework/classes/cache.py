@@ -17,8 +17,9 @@ The cache is bounded in bytes; the class used longest ago leaves first.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
+from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.classes.filters import ClassFilters
@@ -50,6 +51,14 @@ class PodClass:
         """Of the columns, when they were weighed last."""
         self._weighed = -1
 
+    def copied(self, profile: Profile) -> PodClass:
+        """The same answers, to be brought up to date elsewhere: with a fork of the cluster that they are about."""
+        other = PodClass(profile, self.unconcerned)
+        other.filters.take_from(self.filters)
+        other.scores.take_from(self.scores)
+        other.is_known = self.is_known
+        return other
+
     def weigh(self) -> int:
         """By how many bytes the columns have grown since the last call."""
         columns_made = self.filters.columns_made + self.scores.columns_made
@@ -58,6 +67,10 @@ class PodClass:
         self._weighed = columns_made
         before, self.nbytes = self.nbytes, self.filters.nbytes + self.scores.nbytes
         return self.nbytes - before
+
+
+def _nothing() -> ClassCache | None:
+    return None
 
 
 class ClassCache:
@@ -73,6 +86,8 @@ class ClassCache:
         self._bytes = 0
         self._latest: PodClass | None = None
         """The class found last: it has been filled since, and is weighed when the next one is asked for."""
+        self._below: Callable[[], ClassCache | None] = _nothing
+        """Of a fork: where answers are read that it does not have."""
 
     def __len__(self) -> int:
         return len(self._classes)
@@ -83,12 +98,37 @@ class ClassCache:
         self._weigh_latest()
         found = self._classes.get(template.key)
         if found is None:
-            found = self._classes[template.key] = PodClass(profile, template.unconcerned)
+            known = self._peek(template.key)
+            found = PodClass(profile, template.unconcerned) if known is None else known.copied(profile)
+            found.is_known = known is not None
+            self._classes[template.key] = found
         else:
             found.is_known = True
             self._classes.move_to_end(template.key)
         self._latest = found
         return found, template.fragments
+
+    def fork(self, cluster: ClusterCache) -> ClassCache:
+        """For a fork of ``cluster``, which this cache is about, made at the same time. What is known here is read for
+        as long as nothing changes in ``cluster``; what comes out in the fork stays in the fork."""
+        view, journal = cluster.view, cluster.journal
+        epoch, position = view.epoch, journal.position
+
+        def below() -> ClassCache | None:
+            return self if journal.position == position and view.epoch == epoch else None
+
+        def templates_below() -> Templates | None:
+            return self._templates if below() is not None else None
+
+        other = ClassCache(self.limit_bytes, self.limit_classes)
+        other._templates = self._templates.fork(templates_below)
+        other._below = below
+        return other
+
+    def _peek(self, key: Hashable) -> PodClass | None:
+        found = self._classes.get(key)
+        below = self._below() if found is None else None
+        return found if below is None else below._peek(key)
 
     def clear(self) -> None:
         """Forget every answer (a profile changed)."""

@@ -45,6 +45,10 @@ class FilterSlot:
         self.state: State | Skip | None = None
         self.codes: npt.NDArray[np.int16] | None = None
 
+    def take_from(self, other: FilterSlot) -> None:
+        self.stamp, self.is_stale, self.state = other.stamp, other.is_stale, other.state
+        self.codes = None if other.codes is None else other.codes.copy()
+
     def holds_for(self, state: State | Skip) -> bool:
         """Whether the answers for rows that have not changed are still the plugin's, with this state."""
         return self.state is state and self.is_declared and not self.is_stale
@@ -74,6 +78,9 @@ class PreFilterSlot:
         self.has_stamp = traits.has_stamp
         self.stamp: Hashable = None if is_concerned else ()
         self.answer: State | Skip | Refusal | None = None if is_concerned else SKIP
+
+    def take_from(self, other: PreFilterSlot) -> None:
+        self.stamp, self.answer = other.stamp, other.answer
 
     def refresh(self, run: ClassRun) -> bool:
         """Ask the plugin unless its answer still holds; whether the answer has changed. Raises PluginError."""

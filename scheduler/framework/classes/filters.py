@@ -89,6 +89,21 @@ class ClassFilters:
     def nbytes(self) -> int:
         return self.codes.nbytes + sum(slot.codes.nbytes for slot in self._slots if slot.codes is not None)
 
+    def take_from(self, other: ClassFilters) -> None:
+        """Begin with the answers for the same class elsewhere, where all that was asked about is the same."""
+        for slot, theirs in zip(self._slots, other._slots, strict=True):
+            slot.take_from(theirs)
+        for pre_slot, their in zip(self._pre_slots, other._pre_slots, strict=True):
+            pre_slot.take_from(their)
+        self._asked_slots = [self._slots[slot.index] for slot in other._asked_slots]
+        self.evaluated, self.states, self.only = other.evaluated, other.states, other.only
+        self.pre_refusal, self.pre_rejectors = other.pre_refusal, other.pre_rejectors
+        self.subset_plugins, self.stamps_version = other.subset_plugins, other.stamps_version
+        self.first, self._table = other.first.copied(), other._table.copied()
+        self._is_pre_filtered, self._epoch = other._is_pre_filtered, other._epoch
+        self._position, self._node_version = other._position, other._node_version
+        self.columns_made += 1
+
     def error(self) -> Refusal | None:
         """A filter's ERROR on some row: it ends the attempt."""
         for code in self._table.error_codes:

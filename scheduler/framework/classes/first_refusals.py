@@ -44,6 +44,14 @@ class FirstRefusals:
             self._rows_version = self.version
         return self._rows
 
+    def copied(self) -> FirstRefusals:
+        other = FirstRefusals()
+        other.codes = self.codes.copy()
+        other.feasible_count, other.version = self.feasible_count, self.version
+        other._changed, other._changed_from = self._changed[:], self._changed_from
+        other._rows, other._rows_version = self._rows, self._rows_version
+        return other
+
     def changed_since(self, version: int) -> Sequence[int] | None:
         """Rows that began or ceased to fit since that version, possibly repeated; None where any row may have."""
         if version < self._changed_from:

@@ -36,6 +36,13 @@ class Ranks:
     def nbytes(self) -> int:
         return self.totals.nbytes + sum(len(rows) * rows.itemsize for rows in self._levels.values())
 
+    def copied(self) -> Ranks:
+        other = Ranks.__new__(Ranks)
+        other._dtype, other._best = self._dtype, self._best
+        other.totals = self.totals.copy()
+        other._levels = {total: rows[:] for total, rows in self._levels.items()}
+        return other
+
     def add_up(self, constant: int, columns: Sequence[npt.NDArray[np.integer]], first: FirstRefusals) -> None:
         """Work out all totals: the constant plus the columns, INFEASIBLE where a row does not fit."""
         size = len(first.codes)

@@ -34,6 +34,12 @@ class RefusalTable:
         """Codes of refusals that end the attempt as an error."""
         return self._error_codes
 
+    def copied(self) -> RefusalTable:
+        other = RefusalTable()
+        other.refusals = self.refusals[:]
+        other._codes, other._error_codes = dict(self._codes), self._error_codes[:]
+        return other
+
     def code_of(self, index: int, plugin: FilterPlugin, refusal: Refusal) -> int:
         """The code of a refusal by the filter plugin number ``index``."""
         found = self._codes.get((index, refusal))

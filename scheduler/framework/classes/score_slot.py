@@ -51,6 +51,12 @@ class ScoreSlot:
         """A number where all rows have the same. Only where ``answer_is_kept``."""
         self.contribution: npt.NDArray[np.integer] | int | None = None
 
+    def take_from(self, other: ScoreSlot) -> None:
+        self.stamp, self.state = other.stamp, other.state
+        self.raw = other.raw.copy() if isinstance(other.raw, np.ndarray) else other.raw
+        share = other.contribution
+        self.contribution = share.copy() if isinstance(share, np.ndarray) else share
+
     def stamp_now(self, run: ClassRun) -> Hashable:
         return self.plugin.stamp(run.fragments[self.name], run.view) if self.has_stamp else ()
 

@@ -79,6 +79,16 @@ class ClassScores:
         kept = [slot.raw for slot in self._slots] + [slot.contribution for slot in self._slots]
         return self._ranks.nbytes + sum(column.nbytes for column in kept if isinstance(column, np.ndarray))
 
+    def take_from(self, other: ClassScores) -> None:
+        """Begin with the answers for the same class elsewhere, where all that was asked about is the same."""
+        for slot, theirs in zip(self._slots, other._slots, strict=True):
+            slot.take_from(theirs)
+        self.evaluated, self._skips_changed = other.evaluated, other._skips_changed
+        self._position, self._feasible_version = other._position, other._feasible_version
+        self._epoch = other._epoch
+        self._ranks = other._ranks.copied()
+        self.columns_made += 1
+
     @property
     def totals(self) -> npt.NDArray[np.integer]:
         """The total of each row, INFEASIBLE where the class does not fit."""

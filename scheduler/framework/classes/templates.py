@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from itertools import count
 
 from scheduler.cluster.pod_info import Arithmetic, PodInfo
 from scheduler.cluster.pod_template import encoded_bytes, template_key
@@ -47,7 +48,9 @@ class Templates:
         """Profile and fragments → number, so that long fragments are hashed once a template."""
         self._number_bytes = 0
         self._bytes = 0
-        self._last_number = 0
+        self._new_number = count(1).__next__
+        self._below: Callable[[], Templates | None] = _nothing
+        """Of a fork: where templates and numbers are found that it does not have."""
 
     def __len__(self) -> int:
         return len(self._templates)
@@ -58,13 +61,35 @@ class Templates:
         self._numbers.clear()
         self._number_bytes = self._bytes = 0
 
+    def fork(self, below: Callable[[], Templates | None]) -> Templates:
+        """An own layer over these. ``below``: these, as long as they may be read. Numbers mean the same in all."""
+        other = Templates(self._limit_bytes)
+        other._new_number = self._new_number
+        other._below = below
+        return other
+
+    def peek(self, key: tuple[str, Hashable]) -> Template | None:
+        """What is known here or below."""
+        found = self._templates.get(key)
+        below = self._below() if found is None else None
+        return found if below is None else below.peek(key)
+
+    def number(self, combination: Hashable) -> int | None:
+        """What is known here or below."""
+        found = self._numbers.get(combination)
+        below = self._below() if found is None else None
+        return found if below is None else below.number(combination)
+
     def find(self, profile: Profile, pod: PodInfo, view: View) -> Template:
         """The pod's template, brought up to date with the cluster. The pod takes over its arithmetic.
 
         Raises PluginError.
         """
         key = template_key(pod)
-        kept = self._templates.get((profile.scheduler_name, key)) if key is not None else None
+        kept = self.peek((profile.scheduler_name, key)) if key is not None else None
+        if kept is not None and (profile.scheduler_name, key) not in self._templates:
+            kept = replace(kept)
+            self._keep((profile.scheduler_name, key), kept)
         epoch = view.epoch
         if kept is not None:
             pod.take_arithmetic(kept.arithmetic)
@@ -120,10 +145,16 @@ class Templates:
             culprit = next((name for name, fragment in fragments.items() if not _is_hashable(fragment)), "")
             raise PluginError(culprit, "Fragment", error) from error
         if found is None:
-            self._last_number += 1
-            found = self._numbers[combination] = self._last_number
+            below = self._below()
+            found = below.number(combination) if below is not None else None
+        if found is None:
+            found = self._numbers[combination] = self._new_number()
             self._number_bytes += nbytes
         return found
+
+
+def _nothing() -> Templates | None:
+    return None
 
 
 def _fragment(plugin: Plugin, pod: PodInfo, view: View) -> Hashable:

@@ -26,7 +26,6 @@ from scheduler.framework.plugin import (
     FilterPlugin,
     FragmentReads,
     NormalizePlugin,
-    PostFilterPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
@@ -39,7 +38,7 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
 )
-from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext
+from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext, PostFilterPlugin
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
 from scheduler.plugins.normalization import default_normalize
@@ -123,13 +122,13 @@ class DynamicResources(
         table = view.table
         codes = np.zeros(len(table.pod_count[rows]), np.int16)
         for number, name in enumerate(state.names, start=1):
-            codes[(codes == 0) & (table.allocatable_scalar(name)[rows] == 0)] = number
+            codes[(codes == 0) & (table.allocatable(name)[rows] == 0)] = number
         return Verdicts(codes, tuple(_needs_devices(name) for name in state.names))
 
     def filter_row(self, state: State, pod: PodInfo, view: View, row: int) -> Refusal | None:
         assert isinstance(state, DelegatedResources)
         for name in state.names:
-            if not view.table.allocatable_scalar(name).item(row):
+            if not view.table.allocatable(name).item(row):
                 return _needs_devices(name)
         return None
 

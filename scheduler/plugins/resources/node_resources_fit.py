@@ -55,7 +55,6 @@ from scheduler.plugins.resources.scoring import (
     ResourceTerm,
     ResourceTerms,
     Strategy,
-    requested_columns,
 )
 
 if TYPE_CHECKING:
@@ -67,8 +66,10 @@ if TYPE_CHECKING:
 
 TOO_MANY_PODS = "Too many pods"
 
-_MOST_COMBINED = 12
-"""Up to so many resources that run short, a table of all combinations is small."""
+_MAX_BITS = 13
+"""Resources that some rows are short of, and one: up to here a table of all combinations is small."""
+_MAX_KNOWN_REASONS = 16
+"""Refusals with more reasons are not remembered: they are as large as the pod wants."""
 
 
 class _Need(NamedTuple):
@@ -146,10 +147,15 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         assert isinstance(state, Needs)
         table = view.table
         is_full = table.pod_count[rows] >= table.allocatable_pods[rows]
-        shortages = [(TOO_MANY_PODS, is_full)] if is_full.any() else []
+        shortages: list[_Shortage] = [(TOO_MANY_PODS, is_full)] if is_full.any() else []
         hopeless: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         for need in state.needs:
-            allocatable, requested = requested_columns(table, need.resource)
+            if table.is_nowhere(need.resource):
+                # The same for all rows, however many such resources the pod asks for.
+                if not need.is_delegated:
+                    shortages.append((need.reason, None))
+                continue
+            allocatable, requested = table.allocatable(need.resource), table.requested(need.resource)
             offered = allocatable[rows]
             is_short = (offered - requested[rows]) < need.amount
             if need.is_delegated:
@@ -160,19 +166,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
                 hopeless = hopeless | too_small if len(hopeless) else too_small
         if not shortages:
             return None
-        if len(shortages) > _MOST_COMBINED:
-            return self._one_by_one(state, pod, view, rows)
-        return _combined(shortages, hopeless)
-
-    def _one_by_one(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts:
-        listed = range(*rows.indices(view.table.size)) if isinstance(rows, slice) else rows.tolist()
-        numbers: dict[Refusal, int] = {}
-        codes = np.zeros(len(listed), np.int16)
-        for place, row in enumerate(listed):
-            refusal = self.filter_row(state, pod, view, row)
-            if refusal is not None:
-                codes[place] = numbers.setdefault(refusal, len(numbers) + 1)
-        return Verdicts(codes, tuple(numbers))
+        return _combined(shortages, hopeless, len(is_full))
 
     def filter_row(self, state: State, pod: PodInfo, view: View, row: int) -> Refusal | None:
         assert isinstance(state, Needs)
@@ -182,7 +176,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if table.pod_count.item(row) >= table.allocatable_pods.item(row):
             reasons = (TOO_MANY_PODS,)
         for need in state.needs:
-            allocatable, requested = requested_columns(table, need.resource)
+            allocatable, requested = table.allocatable(need.resource), table.requested(need.resource)
             offered = allocatable.item(row)
             if need.amount > offered - requested.item(row) and (offered or not need.is_delegated):
                 reasons = (*reasons, need.reason)
@@ -239,7 +233,7 @@ def _fit_all(needs: tuple[_Need, ...], table: NodeTable, rows: Sequence[int]) ->
         if pod_count.item(row) >= allocatable_pods.item(row):
             return False
     for need in needs:
-        allocatable, requested = requested_columns(table, need.resource)
+        allocatable, requested = table.allocatable(need.resource), table.requested(need.resource)
         amount = need.amount
         for row in rows:
             if amount > allocatable.item(row) - requested.item(row):
@@ -247,30 +241,53 @@ def _fit_all(needs: tuple[_Need, ...], table: NodeTable, rows: Sequence[int]) ->
     return True
 
 
-@lru_cache(maxsize=1024)
 def _refusal(reasons: tuple[str, ...], is_hopeless: bool) -> Refusal:
+    return _known_refusal(reasons, is_hopeless) if len(reasons) <= _MAX_KNOWN_REASONS else _new(reasons, is_hopeless)
+
+
+@lru_cache(maxsize=1024)
+def _known_refusal(reasons: tuple[str, ...], is_hopeless: bool) -> Refusal:
+    return _new(reasons, is_hopeless)
+
+
+def _new(reasons: tuple[str, ...], is_hopeless: bool) -> Refusal:
     return Refusal(Code.UNRESOLVABLE if is_hopeless else Code.UNSCHEDULABLE, reasons)
 
 
-def _combined(shortages: list[tuple[str, npt.NDArray[np.bool_]]], hopeless: npt.NDArray[np.bool_]) -> Verdicts:
-    """Group rows by which resources run short there, one bit each, and by whether eviction can't help (bit 0)."""
+_Shortage = tuple[str, npt.NDArray[np.bool_] | None]
+"""A reason, and the rows that it holds on; None = all."""
+
+
+def _combined(shortages: list[_Shortage], hopeless: npt.NDArray[np.bool_], length: int) -> Verdicts:
+    """Group rows by which resources run short there, and by whether eviction can't help."""
+    if any(is_short is None for _, is_short in shortages):
+        hopeless = np.ones(length, np.bool_)
     if len(shortages) == 1:
-        reason, is_short = shortages[0]
-        single = is_short.astype(np.int16)
+        reason, only = shortages[0]
+        single = np.ones(length, np.int16) if only is None else only.astype(np.int16)
         if len(hopeless):
             single += hopeless
         return Verdicts(single, (_refusal((reason,), False), _refusal((reason,), True)))
-    marks = np.zeros(len(shortages[0][1]), np.int16)
-    if len(hopeless):
-        marks += hopeless
-    for bit, (_, is_short) in enumerate(shortages, start=1):
-        marks += is_short * np.int16(1 << bit)
-    present = np.flatnonzero(np.bincount(marks)).tolist()
-    codes = np.zeros(present[-1] + 1, np.int16)
+    bits = [hopeless if len(hopeless) else np.zeros(length, np.bool_)]
+    bits += [is_short for _, is_short in shortages if is_short is not None]
+    if len(bits) <= _MAX_BITS:
+        marks = np.zeros(length, np.int16)
+        for place, has in enumerate(bits):
+            marks += has * np.int16(1 << place)
+        found = np.flatnonzero(np.bincount(marks)).tolist()
+        patterns = [[bool(mark >> place & 1) for place in range(len(bits))] for mark in found]
+        place_of = np.zeros(found[-1] + 1, np.int64)
+        place_of[found] = np.arange(len(found))
+        places = place_of[marks]
+    else:
+        packed, places = np.unique(np.packbits(np.array(bits), axis=0), axis=1, return_inverse=True)
+        patterns = np.unpackbits(packed, axis=0, count=len(bits)).astype(np.bool_).T.tolist()
     refusals: list[Refusal] = []
-    for mark in present:
-        if mark:
-            reasons = tuple([reason for bit, (reason, _) in enumerate(shortages, start=1) if mark >> bit & 1])
-            refusals.append(_refusal(reasons, bool(mark & 1)))
-            codes[mark] = len(refusals)
-    return Verdicts(codes[marks], tuple(refusals))
+    code_of = np.zeros(len(patterns), np.int16)
+    for number, (is_hopeless, *pattern) in enumerate(patterns):
+        short_here = iter(pattern)
+        reasons = tuple([reason for reason, is_short in shortages if is_short is None or next(short_here)])
+        if reasons:
+            refusals.append(_refusal(reasons, is_hopeless))
+            code_of[number] = len(refusals)
+    return Verdicts(code_of[places.reshape(-1)], tuple(refusals))

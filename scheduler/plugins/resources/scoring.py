@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.framework.plugin import MAX_NODE_SCORE, Rows, Scores, State
-from scheduler.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY
+from scheduler.objects.resources import CPU, MEMORY, PODS
 
 if TYPE_CHECKING:
-    from scheduler.cluster.table import NodeTable, Offer
+    from scheduler.cluster.offer import Offer
+from scheduler.cluster.table import NodeTable
 
 Column = npt.NDArray[np.int64]
 
@@ -158,14 +159,11 @@ def scored_columns(table: NodeTable, name: str) -> tuple[Column, Column]:
 
 
 def requested_columns(table: NodeTable, name: str) -> tuple[Column, Column]:
-    """(allocatable, requested) of a resource."""
-    if name == CPU:
-        return table.allocatable_cpu, table.requested_cpu
-    if name == MEMORY:
-        return table.allocatable_memory, table.requested_memory
-    if name == EPHEMERAL_STORAGE:
-        return table.allocatable_storage, table.requested_storage
-    return table.allocatable_scalar(name), table.requested_scalar(name)
+    """(allocatable, requested) of a resource. Pods are no resource that is scored: 0, as in kube-scheduler 1.36."""
+    if name == PODS:
+        nothing = np.zeros(table.size, np.int64)
+        return nothing, nothing
+    return table.allocatable(name), table.requested(name)
 
 
 def _rounded(mean: float) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from scheduler.cluster.interning import ABSENT
 from scheduler.cluster.node_matching import Mask, matches_required, tolerated_taint_sets
-from scheduler.objects.node_selectors import RequiredNodeAffinity, required_node_affinity
+from scheduler.objects.node_selectors import RequiredNodeAffinity
 from scheduler.objects.pod import Toleration, TopologySpreadConstraint
 from scheduler.objects.selectors import Selector, combined, equality_selector, parse_selector
 from scheduler.plugins.spread.args import HOSTNAME_KEY
@@ -57,6 +57,8 @@ class Eligibility(msgspec.Struct, frozen=True, gc=False):
 
     required: RequiredNodeAffinity
     tolerations: tuple[Toleration, ...]
+    comparison_operators: bool
+    """Whether the operators Gt and Lt of tolerations count."""
 
     def mask(self, constraint: Constraint, table: NodeTable) -> Mask | None:
         """Rows that count for the constraint: bool, one a row; None = all."""
@@ -64,7 +66,7 @@ class Eligibility(msgspec.Struct, frozen=True, gc=False):
         if constraint.honors_affinity and not self.required.is_everything:
             mask = matches_required(table, self.required, slice(0, table.size))
         if constraint.honors_taints:
-            accepts = tolerated_taint_sets(table, self.tolerations)
+            accepts = self._tolerated_sets(table)
             if not accepts.all():
                 tolerable = accepts.take(table.taint_set)
                 mask = tolerable if mask is None else mask & tolerable
@@ -77,11 +79,14 @@ class Eligibility(msgspec.Struct, frozen=True, gc=False):
             return False
         if constraint.honors_affinity and not self.required.matches(node.metadata.labels, node.metadata.name):
             return False
-        return not constraint.honors_taints or bool(tolerated_taint_sets(table, self.tolerations)[table.taint_set[row]])
+        return not constraint.honors_taints or bool(self._tolerated_sets(table)[table.taint_set[row]])
+
+    def _tolerated_sets(self, table: NodeTable) -> Mask:
+        return tolerated_taint_sets(table, self.tolerations, comparison_operators=self.comparison_operators)
 
 
-def eligibility_of(pod: PodInfo) -> Eligibility:
-    return Eligibility(required_node_affinity(pod.pod), pod.pod.spec.tolerations)
+def eligibility_of(pod: PodInfo, comparison_operators: bool) -> Eligibility:
+    return Eligibility(pod.required_node_affinity, pod.pod.spec.tolerations, comparison_operators)
 
 
 def own_constraints(pod: PodInfo, action: str) -> tuple[Constraint, ...]:

@@ -11,7 +11,7 @@ Arguments: ``defaultingType``: ``System`` (the default: over nodes and zones, as
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -90,6 +90,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, Normalize
     Args = PodTopologySpreadArgs
     reads = Reads.NODE | Reads.FEASIBLE
     fragment_reads = FragmentReads.CLUSTER
+    comparison_operators: ClassVar[bool] = False
 
     def __init__(self, args: PodTopologySpreadArgs | None = None) -> None:
         super().__init__(args or PodTopologySpreadArgs())
@@ -144,7 +145,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, Normalize
                 for one in constraints
             ]
         )
-        eligibility = eligibility_of(pod)
+        eligibility = eligibility_of(pod, self.comparison_operators)
         is_own = bool(pod.pod.spec.topology_spread_constraints)
         return _Fragment(
             tuple([intern(namespace, one.selector) for one in constraints]),
@@ -177,7 +178,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, Normalize
             return failure(f"obtaining pod's hard topology spread constraints: {error}")
         if not constraints:
             return SKIP
-        eligibility = eligibility_of(pod)
+        eligibility = eligibility_of(pod, self.comparison_operators)
         with_keys = rows_with_all_keys(constraints, view.table)
         return SpreadFilterState(
             pod.namespace,
@@ -205,7 +206,8 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, Normalize
         if not constraints:
             return SKIP
         requires_all_keys = bool(pod.pod.spec.topology_spread_constraints) or not self._is_system_defaulted
-        return score_state(constraints, eligibility_of(pod), requires_all_keys, pod, view, rows)
+        eligibility = eligibility_of(pod, self.comparison_operators)
+        return score_state(constraints, eligibility, requires_all_keys, pod, view, rows)
 
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
         assert isinstance(state, SpreadScoreState)
@@ -223,3 +225,9 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, Normalize
         if ignored is not None:
             normal[ignored] = 0
         return normal
+
+
+class ComparingPodTopologySpread(PodTopologySpread):
+    """With the gate TaintTolerationComparisonOperators: tolerations count with their operators Gt and Lt."""
+
+    comparison_operators = True

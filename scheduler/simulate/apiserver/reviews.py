@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from scheduler.simulate.apiserver.connecting import claims_of
 from scheduler.simulate.apiserver.kinds import TOKEN_REVIEWS, Kind
 
 Object = dict[str, Any]
@@ -14,7 +15,13 @@ def answer(kind: Kind, review: Object, token: str | None) -> Object:
     status: Object = {"allowed": True}
     if kind is TOKEN_REVIEWS:
         sent = (review.get("spec") or {}).get("token")
-        if sent and token in (None, sent):
+        claims = claims_of(sent) if sent else None
+        if claims is not None:
+            asked = set((review.get("spec") or {}).get("audiences") or ["https://kubernetes.default.svc"])
+            shared = sorted(asked & set(claims["aud"]))
+            user = {"username": claims["sub"], "groups": ["system:serviceaccounts", "system:authenticated"]}
+            status = {"authenticated": True, "user": user, "audiences": shared} if shared else {"user": {}}
+        elif sent and token in (None, sent):
             user = {"username": "admin", "uid": "admin", "groups": ["system:masters", "system:authenticated"]}
             status = {"authenticated": True, "user": user, "audiences": ["https://kubernetes.default.svc"]}
         else:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from scheduler.simulate.apiserver import discovery, failures
+from scheduler.simulate.apiserver import connecting, discovery, failures
 from scheduler.simulate.apiserver.faults import Fault, Faults
 from scheduler.simulate.apiserver.listing import Listings
 from scheduler.simulate.apiserver.registry import Clock, Registry, utc_now
@@ -56,6 +56,8 @@ class ApiServer:
         self.absent: set[str] = set()
         """Resources (``deviceclasses.resource.k8s.io``) that this server neither serves nor lists in its discovery."""
         self.served: deque[Served] = deque(maxlen=_LOGGED_REQUESTS)
+        self.pod_ports: dict[tuple[str, str], int] = {}
+        """Namespace and name of a pod → the loopback's port that a port-forward to the pod leads to."""
         self._token = token
         self._bookmark_seconds = bookmark_seconds
         self._listings = Listings(self.store)
@@ -117,6 +119,9 @@ class ApiServer:
     # -- one request ----------------------------------------------------------------------------------------------
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if (named := connecting.PORT_FORWARD.fullmatch(request.path)) and self._is_known(request):
+            self.served.append(Served(request.method, request.path, 101))
+            return await connecting.forward(request, self.pod_ports.get((named[1], named[2])))
         fault = self.faults.take(request.method, request.path_qs) if self.faults.rules else None
         if fault is not None:
             refused = await self._suffer(request, fault)
@@ -141,10 +146,10 @@ class ApiServer:
 
     async def _answer(self, request: web.BaseRequest) -> Answer | Watching | web.Response:
         path = request.path
-        if self._token is not None and path not in _PUBLIC:
-            sent = request.headers.get("Authorization", "")
-            if sent != f"Bearer {self._token}":
-                raise failures.unauthorized()
+        if path not in _PUBLIC and not self._is_known(request):
+            raise failures.unauthorized()
+        if request.method == "POST" and (named := connecting.TOKEN.fullmatch(path)):
+            return Answer(201, _encode(connecting.token_request(named[1], named[2], await request.read())))
         if request.method == "GET":
             if path in _HEALTH:
                 return web.Response(text="ok")
@@ -166,6 +171,9 @@ class ApiServer:
                 accept=headers.get("Accept", ""),
             ),
         )
+
+    def _is_known(self, request: web.BaseRequest) -> bool:
+        return self._token is None or request.headers.get("Authorization", "") == f"Bearer {self._token}"
 
     async def _suffer(self, request: web.BaseRequest, fault: Fault) -> web.StreamResponse | None:
         match fault.action:

@@ -134,14 +134,15 @@ def test_something_set_aside_for_a_pod_that_is_nowhere_is_found() -> None:
     cache.check()
 
 
-def test_a_copy_stays_as_it_was() -> None:
+def test_a_fork_stays_as_it_was() -> None:
     cache = small_cluster()
-    table = cache.table.copy()
-    copy = cache.volumes.copy(table)
+    fork = cache.fork()
     cache.remove_pod("pod-user")
-    assert (copy.users("default/c"), cache.volumes.users("default/c")) == (1, 0)
-    assert int(copy.attached.counts("csi.test")[0]) == 1
-    assert copy.is_of(table) and not copy.is_of(cache.table)
+    cache.remove_object(Kind.PERSISTENT_VOLUME, "v")
+    assert (fork.volumes.users("default/c"), cache.volumes.users("default/c")) == (1, 0)
+    assert fork.volumes.volume("v") is not None and cache.volumes.volume("v") is None
+    assert int(fork.volumes.attached.counts("csi.test")[0]) == 1
+    assert fork.volumes.is_of(fork.table) and not fork.volumes.is_of(cache.table)
 
 
 def test_a_version_of_a_pod_with_other_volumes_is_counted_by_its_own() -> None:
@@ -219,10 +220,14 @@ def test_whatever_happens_a_recount_gives_the_same(steps: list[tuple[str, Any, A
     cache.check()
 
 
-def test_an_account_of_a_copy_is_never_taken_for_one_of_the_original() -> None:
+def test_an_account_of_a_fork_is_never_taken_for_another_one_of_the_original() -> None:
     cache = small_cluster()
-    copy = cache.volumes.copy(cache.table.copy())
     first = int(cache.volumes.attached.versions[0])
-    assert int(copy.attached.versions[0]) != first
+    fork = cache.fork()
+    assert int(fork.volumes.attached.versions[0]) == first
+    fork.remove_pod("pod-user")
+    assert int(fork.volumes.attached.versions[0]) != first
+    assert int(cache.volumes.attached.versions[0]) == first
     cache.remove_pod("pod-user")
-    assert int(cache.volumes.attached.versions[0]) not in (first, int(copy.attached.versions[0]))
+    versions = {first, int(fork.volumes.attached.versions[0]), int(cache.volumes.attached.versions[0])}
+    assert len(versions) == 3

@@ -42,7 +42,7 @@ async def test_a_node_whose_kubelet_refused_a_pod_is_left_alone_and_the_next_pod
     async with running_shell(connection) as shell:
         await create(client, "/api/v1/nodes", node_document("full"))
         await create(client, PODS, pod_document("first"))
-        await until(lambda: shell.writer.counts.done == 1 and node_of(shell, "default/first") == "full")
+        await until(lambda: shell.sink.counts.done == 1 and node_of(shell, "default/first") == "full")
         await fail(client, "first", "OutOfcpu")
         await until(lambda: shell.refusals.backed_off == {"full"})
         assert shell.metrics.kubelet_refusals.child("OutOfcpu").value == 1.0
@@ -66,7 +66,7 @@ async def test_one_bad_workload_keeps_only_its_own_pods_from_a_node(
     async with running_shell(connection) as shell:
         await create(client, "/api/v1/nodes", node_document("only"))
         await create(client, PODS, bad("first"))
-        await until(lambda: shell.writer.counts.done == 1 and node_of(shell, "default/first") == "only")
+        await until(lambda: shell.sink.counts.done == 1 and node_of(shell, "default/first") == "only")
         await fail(client, "first", "TopologyAffinityError")
         await until(lambda: shell.metrics.kubelet_refusals.child("TopologyAffinityError").value == 1.0)
         await create(client, PODS, bad("second"))

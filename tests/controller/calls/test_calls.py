@@ -8,6 +8,7 @@ from aiohttp import web
 
 from scheduler.controller.calls.extender_calls import ExtenderCalls
 from scheduler.controller.calls.plugin_calls import PluginCalls
+from scheduler.controller.lead.leadership import AlwaysHeld
 from scheduler.messages.commands import CallExtender, RunPlugin
 from scheduler.messages.status import SKIP, Code, Refusal, Skip, unschedulable
 from scheduler.messages.stimuli import ExtenderAnswered, PluginFinished
@@ -17,7 +18,7 @@ from tests.controller.write.test_client import serving
 
 async def answer_of(url: str, timeout_seconds: float = 5.0) -> ExtenderAnswered:
     answers: list[ExtenderAnswered] = []
-    calls = ExtenderCalls(answers.append)
+    calls = ExtenderCalls(answers.append, AlwaysHeld())
     try:
         calls.submit(CallExtender(1, 0, "filter", f"{url}/filter", b'{"pod": 1}', timeout_seconds))
         await until(lambda: bool(answers))
@@ -73,6 +74,7 @@ async def test_plugins_say_yes_no_or_leave_it_and_a_bug_is_a_failure_that_names_
     finished: list[PluginFinished] = []
     calls = PluginCalls(
         finished.append,
+        AlwaysHeld(),
         {
             ("tandem", "PreBind", "Yes"): yes,
             ("tandem", "PreBind", "No"): no,

@@ -15,6 +15,7 @@ from aiohttp import web
 from prometheus_client.exposition import generate_latest
 
 from scheduler.controller.calls.extender_calls import ANSWER_BYTES_UNASKED, ExtenderCalls
+from scheduler.controller.lead.leadership import AlwaysHeld
 from scheduler.controller.settings import ConnectionSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.messages.commands import CallExtender
@@ -43,7 +44,7 @@ def in_pieces(pieces: Callable[[], AsyncIterator[bytes]]) -> Handler:
 
 async def answer_of(url: str, *, body: bytes = b"{}", timeout_seconds: float = 20.0) -> ExtenderAnswered:
     answers: list[ExtenderAnswered] = []
-    calls = ExtenderCalls(answers.append)
+    calls = ExtenderCalls(answers.append, AlwaysHeld())
     try:
         calls.submit(CallExtender(1, 0, "filter", f"{url}/filter", body, timeout_seconds))
         await until(lambda: bool(answers))
@@ -150,7 +151,8 @@ async def test_an_ignorable_extender_that_answers_nonsense_is_skipped_counted_an
             await create(client, "/api/v1/nodes", node_document("n1"))
             for number in range(len(NONSENSE)):
                 await create(client, PODS, pod_document(f"p{number}"))
-            await until(lambda: shell.writer.counts.done == len(NONSENSE))
+            await until(lambda: shell.sink.counts.done == len(NONSENSE))
+            await shell.inbox.emptied()
             skipped = [line for line in log_lines if line["event"].startswith("Skipping extender")]
             assert len(skipped) == len(NONSENSE)
             assert all(line["extender"] == url and f'extender "{url}" answers' in line["error"] for line in skipped)
@@ -183,5 +185,5 @@ async def test_of_a_cluster_larger_than_one_chunk_every_node_s_answer_counts(
                 await create(client, "/api/v1/nodes", node_document(f"n{number:02}"))
             await until(lambda: sum(reflector.object_count for reflector in shell.reflectors) >= 90)
             await create(client, PODS, pod_document("a"))
-            await until(lambda: shell.writer.counts.done == 1)
+            await until(lambda: shell.sink.counts.done == 1)
         assert (await read(client, f"{PODS}/a"))["spec"]["nodeName"] == "n89"

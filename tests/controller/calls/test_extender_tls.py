@@ -16,6 +16,7 @@ from aiohttp import web
 from scheduler.config.types import Extender, ExtenderTLSConfig
 from scheduler.controller.calls.extender_calls import ExtenderCalls
 from scheduler.controller.calls.extender_tls import extender_contexts
+from scheduler.controller.lead.leadership import AlwaysHeld
 from scheduler.controller.serve.tls import self_made_pair
 from scheduler.errors import ConfigurationError
 from scheduler.messages.commands import CallExtender
@@ -51,7 +52,7 @@ async def extender_over_https(folder: Path) -> AsyncIterator[tuple[str, bytes]]:
 
 async def asked(url: str, extenders: Sequence[Extender], number: int = 0) -> ExtenderAnswered:
     answers: list[ExtenderAnswered] = []
-    calls = ExtenderCalls(answers.append, extender_contexts(extenders))
+    calls = ExtenderCalls(answers.append, AlwaysHeld(), extender_contexts(extenders))
     try:
         calls.submit(CallExtender(1, number, "filter", f"{url}/filter", b"{}", 5.0))
         async with asyncio.timeout(WAIT_SECONDS):

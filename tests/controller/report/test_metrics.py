@@ -18,16 +18,14 @@ def page_of(metrics: SchedulerMetrics) -> list[str]:
     return generate_latest(metrics.registry).decode().splitlines()
 
 
-def attempt(result: str) -> Attempt:
-    return Attempt("default/a", "1", "tandem", 1, 0, result=result, node="n1")
+def attempt(result: str, bind_seconds: float | None = None) -> Attempt:
+    return Attempt("default/a", "1", "tandem", 1, 0, result=result, node="n1", bind_seconds=bind_seconds)
 
 
 def test_a_binding_is_an_extension_point_like_the_others() -> None:
     metrics = SchedulerMetrics(lambda: 0)
-    took: list[float | None] = [0.25, 0.5, None]
-    metrics.bind_seconds = lambda: took.pop(0)
-    for result in (SCHEDULED, ERROR, SCHEDULED):
-        metrics.observe(attempt(result))
+    for result, seconds in ((SCHEDULED, 0.25), (ERROR, 0.5), (SCHEDULED, None)):
+        metrics.observe(attempt(result, seconds))
     name = "scheduler_framework_extension_point_duration_seconds"
     sums = [line for line in page_of(metrics) if line.startswith(f"{name}_sum")]
     assert sums == [
@@ -55,9 +53,9 @@ def test_removals_of_victims_and_nodes_left_out_are_on_the_page() -> None:
     metrics = SchedulerMetrics()
     metrics.watch_engine(GaugesOfEngine(engine))
     for seconds in (0.005, 0.03):
-        engine.removals.times["success"].observe(seconds)
-    engine.removals.times["error"].observe(1.0)
-    engine.policies.suspensions["taken_again"] += 2
+        engine.room.times["success"].observe(seconds)
+    engine.room.times["error"].observe(1.0)
+    engine.room.suspensions["taken_again"] += 2
     lines = page_of(metrics)
     assert 'scheduler_preemption_goroutines_execution_total{result="success"} 2.0' in lines
     assert 'scheduler_preemption_goroutines_execution_total{result="error"} 1.0' in lines

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import datetime
+import json
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,13 +22,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from scheduler.controller.report.metrics import SchedulerMetrics
-from scheduler.controller.serve.authentication import AUTHORITY_PATH, Authenticator
+from scheduler.controller.serve.authentication import AUTHORITY_PATH, Authenticator, Unauthenticated
 from scheduler.controller.serve.authorization import Authorizer, OpenPaths, guard
 from scheduler.controller.serve.certificate_upkeep import keep_up
 from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.serve.tls import ServingCertificate, TlsSettings
 from scheduler.controller.settings import AccessSettings, ConnectionSettings, ServingSettings
-from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.client import Answer, ApiClient
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.simulate.cluster import EmbeddedCluster
 from tests.limits import WAIT_SECONDS
@@ -298,3 +300,45 @@ async def test_a_header_that_is_no_text_is_refused_with_401(tmp_path: Path, capl
         assert answer.startswith(b"HTTP/1.1 401 ")
         assert reviewer.asked == []
     assert caplog.records == []
+
+
+# --- tokens for the scheduler's own audience --------------------------------------------------------------------------
+
+
+def jwt(audience: object) -> str:
+    parts = ({"alg": "none"}, {"aud": audience, "sub": "anna"}, {})
+    return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
+
+
+class Audiences:
+    """An API server's client: a TokenReview is answered with these audiences."""
+
+    def __init__(self, audiences: list[str] | None) -> None:
+        self.audiences = audiences
+        self.asked: list[dict[str, Any]] = []
+
+    async def request(self, _method: str, _path: str, *, body: bytes, **_more: object) -> Answer:
+        self.asked.append(json.loads(body)["spec"])
+        status = {"authenticated": True, "user": {"username": "anna"}, "audiences": self.audiences}
+        return Answer(201, json.dumps({"status": status}).encode())
+
+
+@pytest.mark.parametrize("audience", ["tandem-scheduler", ["other", "tandem-scheduler"]])
+async def test_a_token_for_our_audience_is_reviewed_for_it(audience: object) -> None:
+    client = Audiences(["tandem-scheduler"])
+    who = await Authenticator(client).identify(f"Bearer {jwt(audience)}", None)  # type: ignore[arg-type]
+    assert who.name == "anna"
+    assert client.asked[0]["audiences"] == ["tandem-scheduler"]
+
+
+@pytest.mark.parametrize("audiences", [None, [], ["https://kubernetes.default.svc"]])
+async def test_an_answer_that_does_not_name_our_audience_is_no_proof(audiences: list[str] | None) -> None:
+    with pytest.raises(Unauthenticated):
+        await Authenticator(Audiences(audiences)).identify(f"Bearer {jwt('tandem-scheduler')}", None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("token", [jwt("https://kubernetes.default.svc"), "opaque", "a.b.c", jwt(7)])
+async def test_any_other_token_is_reviewed_for_the_api_server_s_audience(token: str) -> None:
+    client = Audiences(["https://kubernetes.default.svc"])
+    await Authenticator(client).identify(f"Bearer {token}", None)  # type: ignore[arg-type]
+    assert "audiences" not in client.asked[0]

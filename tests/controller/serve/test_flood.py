@@ -70,7 +70,7 @@ async def test_pods_are_bound_while_clients_without_rights_flood_the_pages(
             began = time.monotonic()
             for number in range(PODS_BOUND):
                 await create(client, PODS, pod_document(f"p{number}"))
-            await until(lambda: shell.writer.counts.done >= PODS_BOUND)
+            await until(lambda: shell.sink.counts.done >= PODS_BOUND)
             assert time.monotonic() - began < 5.0, "before a single review is given up"
             async with (
                 aiohttp.ClientSession() as session,

@@ -11,6 +11,7 @@ import msgspec
 
 from scheduler.compose import build_engine
 from scheduler.config.loading import load
+from scheduler.controller.inbox import Inbox
 from scheduler.controller.loop import SchedulingLoop, read_clock
 from scheduler.controller.report.instruments import Counter
 from scheduler.controller.step_watch import StepWatch
@@ -42,13 +43,16 @@ def line(type_: str, document: dict[str, Any], version: str) -> bytes:
     return msgspec.json.encode({"type": type_, "object": changed}) + b"\n"
 
 
-class Rounds:
+class Rounds(Inbox):
+    """An engine that applies at once, and believes nothing."""
+
     def __init__(self, reflector: Reflector, client: ApiClient) -> None:
+        super().__init__()
         self.fed: list[Stimulus] = []
         self.counter = Counter("repairs", "", ("kind",))
-        self.reconciler = Reconciler([reflector], client, self.feed, self.counter, catch_up_seconds=5.0)
+        self.reconciler = Reconciler([reflector], client, self, self.counter, catch_up_seconds=5.0)
 
-    def feed(self, stimulus: Stimulus) -> None:
+    def put(self, stimulus: Stimulus) -> None:
         self.fed.append(stimulus)
         if isinstance(stimulus, ReconciliationStarted):
             self.reconciler.take(TellBelieved([], []))
@@ -103,9 +107,7 @@ async def test_what_changes_while_the_list_comes_is_no_difference(client: ApiCli
     async with running(client) as (reflector, _):
         await watching(client, reflector, 12)
         rounds = Rounds(reflector, client)
-        rounds.reconciler = Reconciler(
-            [reflector], client, rounds.feed, rounds.counter, page_size=2, catch_up_seconds=5.0
-        )
+        rounds.reconciler = Reconciler([reflector], client, rounds, rounds.counter, page_size=2, catch_up_seconds=5.0)
         comparing = asyncio.create_task(rounds.reconciler.round())
         for number in range(12):
             await client.request("DELETE", f"{PODS}/p{number}", body=b'{"gracePeriodSeconds": 0}')
@@ -119,7 +121,7 @@ async def test_a_watch_that_is_not_past_the_list_is_not_judged(client: ApiClient
         await watching(client, reflector, 1)
         reflector.take(line("MODIFIED", await read(client, f"{PODS}/p0"), "1"))
         rounds = Rounds(reflector, client)
-        rounds.reconciler = Reconciler([reflector], client, rounds.feed, rounds.counter, catch_up_seconds=0.01)
+        rounds.reconciler = Reconciler([reflector], client, rounds, rounds.counter, catch_up_seconds=0.01)
         await rounds.reconciler.round()
         assert rounds.repairs == 0.0
 
@@ -139,13 +141,15 @@ async def engine_beside(client: ApiClient) -> AsyncIterator[tuple[Engine, Reconc
         if isinstance(command, ReportRepairs):
             mended.extend(text for _, text in command.repairs)
 
-    loop = SchedulingLoop(engine, dispatch, lambda: False)
-    reflectors = [Reflector(kind, client, loop.feed, step=loop.steps.step) for kind in (Kind.NODE, Kind.POD)]
+    inbox = Inbox()
+    loop = SchedulingLoop(engine, inbox, dispatch, lambda: False)
+    reflectors = [Reflector(kind, client, inbox.put_all, step=loop.steps.step) for kind in (Kind.NODE, Kind.POD)]
     counter = Counter("repairs", "", ("kind",))
-    reconciler = Reconciler(reflectors, client, loop.feed_one, counter, step=loop.steps.step)
-    tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
+    reconciler = Reconciler(reflectors, client, inbox, counter, step=loop.steps.step)
+    tasks = [asyncio.create_task(each.run()) for each in (loop, *reflectors)]
     await until(lambda: all(reflector.health is Health.WATCHING for reflector in reflectors))
-    loop.feed_one(Synced())
+    inbox.put(Synced())
+    await inbox.emptied()
     try:
         yield engine, reconciler, mended
     finally:
@@ -221,11 +225,15 @@ async def test_a_comparison_of_many_pods_lets_the_loop_go_on_in_between(
         parts: list[int] = []
         turns: list[int] = []
 
-        def feed(stimulus: Stimulus) -> None:
-            if isinstance(stimulus, ReconciliationStarted):
-                reconciler.take(TellBelieved([], [str(one) for one in range(count)]))
-            elif isinstance(stimulus, Reconciled):
-                parts.append(len(stimulus.pods))
+        class Believing(Inbox):
+            def put(self, stimulus: Stimulus) -> None:
+                if isinstance(stimulus, ReconciliationStarted):
+                    reconciler.take(TellBelieved([], [str(one) for one in range(count)]))
+                elif isinstance(stimulus, Reconciled):
+                    parts.append(len(stimulus.pods))
+
+            async def emptied(self) -> None:
+                await asyncio.sleep(0)
 
         async def others() -> None:
             while True:
@@ -233,7 +241,7 @@ async def test_a_comparison_of_many_pods_lets_the_loop_go_on_in_between(
                 await asyncio.sleep(0)
 
         steps = StepWatch()
-        reconciler = Reconciler([reflector], client, feed, Counter("repairs", "", ("kind",)), step=steps.step)
+        reconciler = Reconciler([reflector], client, Believing(), Counter("repairs", "", ("kind",)), step=steps.step)
         beside = asyncio.create_task(others())
         await reconciler.round()
         beside.cancel()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from scheduler.controller.lead.leadership import AlwaysHeld
+from scheduler.controller.lead.leadership import AlwaysHeld, LeaseToken
 from scheduler.controller.settings import WriterSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.events import EventRecorder
+from scheduler.controller.write.outbox import Outbox
+from scheduler.controller.write.pacing import SHARE, Rank
 from scheduler.messages.commands import WriteEvent
+from scheduler.messages.now import Now
 from scheduler.messages.references import PodReference
 from scheduler.simulate.cluster import EmbeddedCluster
 from tests.controller.conftest import read, until
@@ -23,24 +27,22 @@ class Clock:
     def __init__(self) -> None:
         self.seconds = 1000.0
 
-    def monotonic(self) -> float:
-        return self.seconds
-
-    def wall(self) -> int:
-        return WALL + int(self.seconds * 1e9)
+    def __call__(self) -> Now:
+        return Now(self.seconds, WALL + int(self.seconds * 1e9))
 
 
 @asynccontextmanager
 async def recording(client: ApiClient, **limits: Any) -> AsyncIterator[tuple[EventRecorder, Clock]]:
     clock = Clock()
-    recorder = EventRecorder(
-        client, AlwaysHeld(), "host", WriterSettings(**limits), monotonic=clock.monotonic, wall=clock.wall
-    )
+    settings = WriterSettings(**limits)
+    outbox = Outbox(settings.requests_in_flight)
+    recorder = EventRecorder(client, AlwaysHeld(), "host", settings, outbox, clock)
     recorder.start()
     try:
         yield recorder, clock
     finally:
         await recorder.close()
+        await outbox.close()
 
 
 def failed(name: str = "a", note: str = "no fit", namespace: str = "default") -> WriteEvent:
@@ -137,25 +139,15 @@ async def test_a_series_whose_event_the_server_has_forgotten_begins_again(
     assert "series" not in stored
 
 
-async def test_a_flood_of_warnings_is_paced_and_normal_events_pass_it(client: ApiClient) -> None:
-    async with recording(client, other_events_per_second=1.0, other_events_burst=3) as (recorder, _):
-        for number in range(50):
-            recorder.record(failed(f"w{number}"))
-        recorder.record(scheduled("s"))
-        await until(lambda: recorder.counts.written >= 4)
-        reasons = [stored["reason"] for stored in await events(client)]
-        assert reasons.count("Scheduled") == 1
-        assert reasons.count("FailedScheduling") <= 4
-        assert recorder.queued > 40
-
-
 async def test_when_the_queue_is_full_the_oldest_of_the_noisiest_namespace_is_dropped(client: ApiClient) -> None:
-    recorder = EventRecorder(client, AlwaysHeld(), "host", WriterSettings(events_queued=5))
-    recorder.record(failed("quiet", namespace="small"))
-    for number in range(8):
-        recorder.record(failed(f"w{number}", namespace="noisy"))
-    assert recorder.queued == 5
-    assert recorder.counts.dropped == 4
+    async with recording(client, events_queued=5) as (recorder, _):
+        recorder.record(failed("quiet", namespace="small"))
+        for number in range(8):
+            recorder.record(failed(f"w{number}"))
+        assert recorder.queued == 5
+        assert recorder.counts.dropped == 4
+        await until(lambda: recorder.counts.written == 4)
+    assert [one["regarding"]["name"] for one in await events(client)] == ["w4", "w5", "w6", "w7"]
 
 
 async def test_an_event_that_was_stored_though_the_answer_was_lost_is_not_doubled(
@@ -168,111 +160,65 @@ async def test_an_event_that_was_stored_though_the_answer_was_lost_is_not_double
     assert len(await events(client)) == 1
 
 
-async def test_when_a_binding_waits_long_to_be_told_of_no_more_decisions_are_asked_for(client: ApiClient) -> None:
-    calls: list[str] = []
-    clock = Clock()
-    recorder = EventRecorder(
-        client,
-        AlwaysHeld(),
-        "host",
-        WriterSettings(event_lag_seconds=1.5),
-        monotonic=clock.monotonic,
-        wall=clock.wall,
-        on_room=lambda: calls.append("room"),
-    )
-    for name in "abc":
-        recorder.record(scheduled(name))
-    assert recorder.has_room
-    clock.seconds += 1.6
-    assert not recorder.has_room
-    recorder.start()
-    try:
-        await until(lambda: recorder.counts.written == 3)
-    finally:
-        await recorder.close()
-    assert recorder.has_room
-    assert calls == ["room"]
-
-
-async def test_events_that_can_not_leave_hold_up_nothing(client: ApiClient) -> None:
-    clock = Clock()
-    settings = WriterSettings(event_lag_seconds=1.5)
-    recorder = EventRecorder(client, AlwaysHeld(), "host", settings, monotonic=clock.monotonic, wall=clock.wall)
-    recorder.record(scheduled("a"))
-    clock.seconds += 1.6
-    assert not recorder.has_room
-    clock.seconds += 1.6
-    assert recorder.has_room
-
-
-async def test_events_give_way_to_bindings_for_a_moment_only(client: ApiClient) -> None:
-    asked = 0
-
-    def gives_way() -> bool:
-        nonlocal asked
-        asked += 1
-        return True
-
-    clock = Clock()
-    recorder = EventRecorder(
-        client,
-        AlwaysHeld(),
-        "host",
-        WriterSettings(event_patience_seconds=2.5),
-        monotonic=clock.monotonic,
-        wall=clock.wall,
-        gives_way=gives_way,
-    )
-    recorder.start()
-    try:
-        recorder.record(scheduled("a"))
-        recorder.record(failed("b"))
-        await until(lambda: asked >= 4)
-        assert recorder.counts.written == 0
-        clock.seconds += 2.5
+async def test_a_repeat_that_comes_while_the_first_is_being_written_is_in_its_series(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    cluster.faults.delay("POST", "/events", 0.1)
+    async with recording(client) as (recorder, _):
+        recorder.record(failed())
+        await until(lambda: not cluster.faults.rules)
+        recorder.record(failed())
         await until(lambda: recorder.counts.written == 2)
-    finally:
-        await recorder.close()
+    (stored,) = await events(client)
+    assert stored["series"]["count"] == 2
 
 
-def crowded(client: ApiClient, clock: Clock) -> EventRecorder:
-    """One event other than Scheduled is let through, and no second one in a lifetime."""
-    settings = WriterSettings(crowded_events_per_second=1e-6, crowded_patience_seconds=10.0)
-    return EventRecorder(
-        client,
-        AlwaysHeld(),
-        "host",
-        settings,
-        monotonic=clock.monotonic,
-        wall=clock.wall,
-        is_crowded=lambda: True,
-    )
+async def test_namespaces_take_turns(client: ApiClient) -> None:
+    """A hundred noisy events are queued when the one of the other namespace comes: it is among the next to leave."""
+    async with recording(client) as (recorder, _):
+        for number in range(100):
+            recorder.record(failed(f"w{number}", namespace="noisy"))
+        recorder.record(failed("quiet", namespace="small"))
+        assert [one.namespace for one in (recorder.next_of(Rank.EVENT), recorder.next_of(Rank.EVENT)) if one] == [
+            "noisy",
+            "small",
+        ]
 
 
-async def test_where_much_is_under_way_few_events_leave_but_those_of_bindings(client: ApiClient) -> None:
-    recorder = crowded(client, Clock())
-    recorder.start()
-    try:
-        for number in range(5):
-            recorder.record(failed(f"w{number}"))
+async def test_an_event_is_tried_again_when_the_server_says_so_and_given_up_after_three_times(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    cluster.faults.fail("POST", "/events", 503, times=2)
+    async with recording(client) as (recorder, _):
+        recorder.record(scheduled("a"))
         await until(lambda: recorder.counts.written == 1)
-        for number in range(5):
+        cluster.faults.fail("POST", "/events", 503, times=3)
+        recorder.record(scheduled("b"))
+        await until(lambda: recorder.counts.failed == 1)
+    assert [one["regarding"]["name"] for one in await events(client)] == ["a"]
+
+
+async def test_when_the_process_leaves_its_events_of_bindings_keep_to_no_share(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    cluster.faults.delay("POST", "/events", 30.0, times=20)
+    async with recording(client) as (recorder, _):
+        for number in range(20):
             recorder.record(scheduled(f"s{number}"))
-        await until(lambda: recorder.counts.written == 6)
-        reasons = [stored["reason"] for stored in await events(client)]
-    finally:
-        await recorder.close()
-    assert reasons.count("FailedScheduling") == 1
+        await until(lambda: recorder.queued == 20 - SHARE)
+        settling = asyncio.create_task(recorder.settle(30))
+        await until(lambda: recorder.queued == 0)
+        settling.cancel()
+        await asyncio.gather(settling, return_exceptions=True)
 
 
-async def test_an_event_that_has_waited_for_long_leaves_however_much_is_under_way(client: ApiClient) -> None:
-    clock = Clock()
-    recorder = crowded(client, clock)
-    for number in range(5):
-        recorder.record(failed(f"w{number}"))
-    clock.seconds += 10.0
-    recorder.start()
-    try:
-        await until(lambda: recorder.counts.written == 5)
-    finally:
-        await recorder.close()
+async def test_no_event_leaves_without_the_lease(client: ApiClient) -> None:
+    token = LeaseToken(clock=lambda: 100.0)
+    token.extend(99.0)
+    outbox = Outbox(24)
+    recorder = EventRecorder(client, token, "host", WriterSettings(), outbox, Clock())
+    recorder.record(scheduled("a"))
+    assert await recorder.settle(5)
+    await outbox.close()
+    assert recorder.counts.dropped == 1
+    assert not await events(client)

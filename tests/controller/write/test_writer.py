@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+import msgspec
+import pytest
+
 from scheduler.controller.lead.leadership import AlwaysHeld, Leadership, LeaseToken
-from scheduler.controller.settings import WriterSettings
+from scheduler.controller.settings import ConnectionSettings, WriterSettings
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.credentials import CredentialSource
+from scheduler.controller.write.outbox import Outbox
 from scheduler.controller.write.requests import WriteRequests
 from scheduler.controller.write.writer import Writer
 from scheduler.messages.commands import BindPod, DeletePod, EvictPod, PatchPodStatus, UpdateObject
@@ -28,18 +33,23 @@ BINDING = "/pods/a/binding"
 async def writing(
     client: ApiClient,
     leadership: Leadership | None = None,
-    monotonic: Callable[[], float] = time.monotonic,
     **limits: Any,
 ) -> AsyncIterator[tuple[Writer, list[WriteFinished]]]:
     outcomes: list[WriteFinished] = []
     settings = WriterSettings(**limits)
     requests = WriteRequests(client, settings, lambda: "2026-01-02T03:04:05Z")
-    writer = Writer(requests, leadership or AlwaysHeld(), outcomes.append, settings, lambda: 0.0, monotonic=monotonic)
-    writer.start()
+    outbox = Outbox(settings.requests_in_flight)
+
+    def finished(outcome: WriteFinished) -> None:
+        assert outcome.seconds > 0.0
+        outcomes.append(msgspec.structs.replace(outcome, seconds=0.0))
+
+    leadership = leadership or AlwaysHeld()
+    writer = Writer(requests, leadership, outbox, finished, lambda: 0.0, settings.binds_queued)
     try:
         yield writer, outcomes
     finally:
-        await writer.close()
+        await outbox.close()
 
 
 async def new_pod(client: ApiClient, name: str = "a", **spec: Any) -> PodReference:
@@ -62,38 +72,81 @@ async def test_a_bind_puts_the_pod_on_its_node(client: ApiClient) -> None:
     assert (await read(client, f"{PODS}/a"))["spec"]["nodeName"] == "n1"
 
 
-async def test_a_bind_whose_answer_is_lost_is_looked_up_and_found_done(
+async def test_what_became_of_a_bind_whose_answer_is_lost_is_unknown_and_a_second_one_tells(
     cluster: EmbeddedCluster, client: ApiClient
 ) -> None:
     pod = await new_pod(client)
     cluster.faults.drop("POST", BINDING, after=True)
     async with writing(client) as (writer, outcomes):
         writer.submit(BindPod(1, pod, "n1"))
-        await writer.settle(5)
-        assert writer.counts.looked_up == 1
-    assert outcomes[0].is_done
+        assert await writer.settle(5)
+        assert [(outcome.is_done, outcome.is_unknown) for outcome in outcomes] == [(False, True)]
+        writer.submit(BindPod(2, pod, "n1"))
+        assert await writer.settle(5)
+    assert outcomes[1] == WriteFinished(2, True, 200)
 
 
-async def test_a_bind_whose_answer_is_lost_is_looked_up_again_until_the_server_can_tell(
+async def test_a_bind_that_came_to_nothing_is_unknown_too_and_a_second_one_binds(
     cluster: EmbeddedCluster, client: ApiClient
 ) -> None:
     pod = await new_pod(client)
-    cluster.faults.drop("POST", BINDING, after=True)
-    for status in (503, 403, 500, 401, 503):
-        cluster.faults.fail("GET", f"{PODS}/a", status)
+    cluster.faults.drop("POST", BINDING)
     async with writing(client) as (writer, outcomes):
-        writer.submit(BindPod(1, pod, "n1"))
-        await writer.settle(10)
-    assert [outcome.is_done for outcome in outcomes] == [True]
+        for ticket in (1, 2):
+            writer.submit(BindPod(ticket, pod, "n1"))
+            assert await writer.settle(5)
+    assert [(outcome.is_done, outcome.is_unknown) for outcome in outcomes] == [(False, True), (True, False)]
 
 
-async def test_a_bind_that_times_out_before_the_work_has_failed(cluster: EmbeddedCluster, client: ApiClient) -> None:
+async def test_a_bind_that_times_out_is_unknown_and_frees_its_place(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
     pod = await new_pod(client)
     cluster.faults.delay("POST", BINDING, 30.0)
     async with writing(client, bind_timeout_seconds=0.05) as (writer, outcomes):
         writer.submit(BindPod(1, pod, "n1"))
-        await writer.settle(5)
-    assert [(outcome.is_done, outcome.status, outcome.reason) for outcome in outcomes] == [(False, 0, "Timeout")]
+        assert await writer.settle(5)
+        assert writer.binds_under_way == 0
+    assert [(o.is_done, o.status, o.reason, o.is_unknown) for o in outcomes] == [(False, 0, "Timeout", True)]
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "message"),
+    [(504, "Timeout", ""), (502, "", "bad gateway"), (500, "InternalError", "etcdserver: request timed out")],
+)
+async def test_a_server_that_gave_up_waiting_for_its_store_may_have_bound_the_pod(
+    cluster: EmbeddedCluster, client: ApiClient, status: int, reason: str, message: str
+) -> None:
+    pod = await new_pod(client)
+    cluster.faults.fail("POST", BINDING, status, reason=reason, message=message)
+    async with writing(client) as (writer, outcomes):
+        writer.submit(BindPod(1, pod, "n1"))
+        assert await writer.settle(5)
+    assert [(outcome.is_done, outcome.is_unknown) for outcome in outcomes] == [(False, True)]
+
+
+async def test_a_conflict_that_can_not_be_looked_up_is_unknown(cluster: EmbeddedCluster, client: ApiClient) -> None:
+    pod = await new_pod(client)
+    async with writing(client) as (writer, outcomes):
+        writer.submit(BindPod(1, pod, "n1"))
+        assert await writer.settle(5)
+        cluster.faults.fail("GET", f"{PODS}/a", 503)
+        writer.submit(BindPod(2, pod, "n1"))
+        assert await writer.settle(5)
+    assert [(outcome.is_done, outcome.is_unknown) for outcome in outcomes] == [(True, False), (False, True)]
+
+
+async def test_a_bind_that_reached_nobody_has_failed(tmp_path: Path) -> None:
+    """No connection, so no byte of it has left: there is nothing to be unsure of."""
+    cluster = EmbeddedCluster(kubelet=None, controllers=False)
+    async with cluster:
+        kubeconfig = cluster.kubeconfig(tmp_path / "kubeconfig")
+    client = ApiClient(CredentialSource(ConnectionSettings(kubeconfig=str(kubeconfig)), {}))
+    async with writing(client) as (writer, outcomes):
+        writer.submit(BindPod(1, PodReference("default", "a", "1"), "n1"))
+        assert await writer.settle(5)
+    await client.close()
+    assert [(o.is_done, o.status, o.is_unknown) for o in outcomes] == [(False, 0, False)]
 
 
 async def test_a_bind_that_fails_with_500_is_not_sent_again(cluster: EmbeddedCluster, client: ApiClient) -> None:
@@ -174,84 +227,108 @@ async def test_a_status_patch_is_tried_four_times(cluster: EmbeddedCluster, clie
     assert cluster.faults.rules == []
 
 
-async def test_patches_that_wait_are_folded_into_one_and_dropped_when_the_pod_is_bound(
+async def test_a_condition_that_is_queued_is_replaced_by_a_newer_one_and_both_are_answered(
     cluster: EmbeddedCluster, client: ApiClient
 ) -> None:
     pod = await new_pod(client)
-    other = await new_pod_of_name(client, "b")
-    async with writing(client, reports_in_flight=1) as (writer, outcomes):
-        cluster.faults.delay("PATCH", "/pods/b/status", 0.1)
-        writer.submit(PatchPodStatus(0, other, failed_condition()))
-        await asyncio.sleep(0)
-        writer.submit(PatchPodStatus(0, pod, failed_condition("first"), "n1"))
-        writer.submit(PatchPodStatus(0, pod, failed_condition("second")))
-        assert writer.counts.merged == 1
-        writer.submit(BindPod(1, pod, "n1"))
-        assert writer.counts.overtaken == 1
-        await writer.settle(5)
-    assert outcomes == [WriteFinished(1, True, 201)]
+    async with writing(client) as (writer, outcomes):
+        writer.submit(PatchPodStatus(1, pod, failed_condition("first"), "n1"))
+        writer.submit(PatchPodStatus(2, pod, failed_condition("second")))
+        assert await writer.settle(5)
+        assert (writer.merged, writer.counts.done) == (1, 1)
+    assert sorted((outcome.ticket, outcome.is_done) for outcome in outcomes) == [(1, True), (2, True)]
+    status = (await read(client, f"{PODS}/a"))["status"]
+    assert [condition["message"] for condition in status["conditions"]] == ["second"]
+    assert status["nominatedNodeName"] == "n1"
+
+
+async def test_a_failed_attempt_s_condition_is_never_left_after_the_bind_of_its_pod(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    """Every failed attempt asks for an answer. Those that are queued are replaced, the one under way goes before."""
+    under_way, queued = await new_pod(client), await new_pod_of_name(client, "b")
+    cluster.faults.delay("PATCH", "/pods/a/status", 0.1)
+    async with writing(client) as (writer, outcomes):
+        writer.submit(PatchPodStatus(1, under_way, failed_condition()))
+        await until(lambda: writer.open_writes == 1 and not cluster.faults.rules)
+        writer.submit(PatchPodStatus(2, under_way, failed_condition("again")))
+        writer.submit(PatchPodStatus(3, queued, failed_condition()))
+        writer.submit(BindPod(4, under_way, "n1"))
+        writer.submit(BindPod(5, queued, "n1"))
+        assert await writer.settle(5)
+        assert writer.counts.done == 3
+    assert sorted((outcome.ticket, outcome.is_done) for outcome in outcomes) == [(n, True) for n in (1, 2, 3, 4, 5)]
+    for name in "ab":
+        conditions = {c["type"]: c["status"] for c in (await read(client, f"{PODS}/{name}"))["status"]["conditions"]}
+        assert conditions["PodScheduled"] == "True"
+
+
+async def test_a_bind_overtakes_a_crowd_of_conditions_and_takes_that_of_its_own_pod_away(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    pod = await new_pod(client)
+    crowd = [await new_pod_of_name(client, f"p{number}") for number in range(30)]
+    cluster.faults.delay("PATCH", "/pods/p", 0.3, times=1000)
+    async with writing(client) as (writer, _):
+        for ticket, other in enumerate(crowd, start=100):
+            writer.submit(PatchPodStatus(ticket, other, failed_condition()))
+        await until(lambda: cluster.faults.rules[0].times < 1000)
+        writer.submit(PatchPodStatus(1, pod, failed_condition()))
+        writer.submit(BindPod(2, pod, "n1"))
+        assert await writer.settle(10)
     conditions = {c["type"]: c["status"] for c in (await read(client, f"{PODS}/a"))["status"]["conditions"]}
     assert conditions["PodScheduled"] == "True"
 
 
-async def test_a_report_waits_while_many_bindings_are_open_and_is_not_needed_once_its_pod_is_bound(
+async def test_a_bind_does_not_wait_for_the_retries_of_its_pod_s_condition(
     cluster: EmbeddedCluster, client: ApiClient
 ) -> None:
-    pod, other = await new_pod(client), await new_pod_of_name(client, "b")
-    cluster.faults.delay("POST", BINDING, 0.2)
-    async with writing(client, binds_that_press=1, report_patience_seconds=60.0) as (writer, outcomes):
-        writer.submit(BindPod(1, pod, "n1"))
-        writer.submit(PatchPodStatus(0, other, failed_condition()))
-        await until(lambda: writer.binds_in_flight == 1)
-        writer.submit(BindPod(2, other, "n1"))
+    pod = await new_pod(client)
+    cluster.faults.fail("PATCH", "/pods/a/status", 429, times=100, retry_after=5)
+    async with writing(client) as (writer, outcomes):
+        writer.submit(PatchPodStatus(1, pod, failed_condition()))
+        await until(lambda: cluster.faults.rules[0].times < 100)
+        writer.submit(BindPod(2, pod, "n1"))
+        assert await writer.settle(4)
+    assert sorted((outcome.ticket, outcome.is_done) for outcome in outcomes) == [(1, True), (2, True)]
+
+
+async def test_a_victim_s_deletion_waits_for_no_condition(cluster: EmbeddedCluster, client: ApiClient) -> None:
+    victim = await new_pod(client, nodeName="n1")
+    waiting = [await new_pod_of_name(client, f"p{number}") for number in range(30)]
+    cluster.faults.delay("PATCH", "/pods/p", 30.0, times=1000)
+    async with writing(client, requests_in_flight=24) as (writer, outcomes):
+        for ticket, pod in enumerate(waiting, start=100):
+            writer.submit(PatchPodStatus(ticket, pod, failed_condition()))
+        await until(lambda: cluster.faults.rules[0].times < 1000)
+        disruption = Condition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler")
+        writer.submit(PatchPodStatus(1, victim, disruption))
+        await until(lambda: len(outcomes) == 1)
+        writer.submit(DeletePod(2, victim))
+        await until(lambda: len(outcomes) == 2)
+    assert [(outcome.ticket, outcome.is_done) for outcome in outcomes] == [(1, True), (2, True)]
+
+
+async def test_a_deletion_whose_answer_is_lost_is_sent_again(cluster: EmbeddedCluster, client: ApiClient) -> None:
+    bound, gone = await new_pod(client, nodeName="n1"), await new_pod_of_name(client, "b")
+    cluster.faults.drop("DELETE", "/pods/", times=2, after=True)
+    async with writing(client) as (writer, outcomes):
+        writer.submit(DeletePod(1, bound))
         assert await writer.settle(5)
-        assert writer.counts.overtaken == 1
-    assert sorted(outcome.ticket for outcome in outcomes) == [1, 2]
-    assert "PodScheduled" not in {
-        condition["type"]
-        for condition in (await read(client, f"{PODS}/b"))["status"]["conditions"]
-        if condition["status"] == "False"
-    }
+        cluster.faults.drop("DELETE", "/pods/", times=2, after=True)
+        writer.submit(DeletePod(2, gone))
+        assert await writer.settle(5)
+    assert [outcome.is_done or outcome.status for outcome in outcomes] == [True, 404]
 
 
-async def test_a_report_gives_way_to_bindings_for_a_moment_only(cluster: EmbeddedCluster, client: ApiClient) -> None:
-    pod, other = await new_pod(client), await new_pod_of_name(client, "b")
-    cluster.faults.delay("POST", BINDING, 30.0)
-    async with writing(client, binds_that_press=1, report_patience_seconds=0.01) as (writer, _):
-        writer.submit(BindPod(1, pod, "n1"))
-        await until(lambda: writer.binds_in_flight == 1)
-        writer.submit(PatchPodStatus(0, other, failed_condition()))
-        await until(lambda: writer.counts.done == 1)
-        assert writer.binds_in_flight == 1
-    (condition,) = (await read(client, f"{PODS}/b"))["status"]["conditions"]
-    assert condition["reason"] == "Unschedulable"
-
-
-async def test_what_somebody_waits_for_gives_way_to_nothing(cluster: EmbeddedCluster, client: ApiClient) -> None:
-    pod, victim = await new_pod(client), await new_pod_of_name(client, "b")
-    cluster.faults.delay("POST", BINDING, 30.0)
-    async with writing(client, binds_that_press=1, report_patience_seconds=60.0) as (writer, outcomes):
-        writer.submit(BindPod(1, pod, "n1"))
-        await until(lambda: writer.binds_in_flight == 1)
-        writer.submit(PatchPodStatus(2, victim, failed_condition()))
-        writer.submit(DeletePod(3, victim))
-        await until(lambda: len(outcomes) == 2)
-    assert [(outcome.ticket, outcome.is_done) for outcome in outcomes] == [(2, True), (3, True)]
-
-
-async def test_many_writes_that_somebody_waits_for_are_a_crowd_until_a_second_has_passed(client: ApiClient) -> None:
-    pod, other = await new_pod(client), await new_pod_of_name(client, "b")
-    seconds = 1000.0
-    async with writing(client, monotonic=lambda: seconds, writes_that_crowd=2) as (writer, outcomes):
-        writer.submit(PatchPodStatus(0, other, failed_condition()))
-        writer.submit(BindPod(1, pod, "n1"))
-        await until(lambda: len(outcomes) == 1 and writer.counts.done == 2)
-        assert not writer.is_crowded, "nobody waits for a condition"
-        writer.submit(DeletePod(2, other))
-        await until(lambda: len(outcomes) == 2)
-        assert writer.is_crowded
-        seconds += 1.0
-        assert not writer.is_crowded
+async def test_an_update_whose_answer_is_lost_is_not_sent_again(cluster: EmbeddedCluster, client: ApiClient) -> None:
+    created = await create(client, "/api/v1/nodes", node_document("n1"))
+    changes = {"metadata": {"resourceVersion": created["metadata"]["resourceVersion"], "annotations": {"x": "y"}}}
+    cluster.faults.drop("PATCH", "/nodes/n1", after=True)
+    async with writing(client) as (writer, outcomes):
+        writer.submit(UpdateObject(1, Kind.NODE, "n1", changes))
+        assert await writer.settle(5)
+    assert [(outcome.is_done, outcome.status) for outcome in outcomes] == [(False, 0)]
 
 
 async def new_pod_of_name(client: ApiClient, name: str) -> PodReference:
@@ -316,14 +393,14 @@ async def test_an_update_carries_the_version_it_was_made_from(client: ApiClient)
 
 
 async def test_when_many_binds_wait_there_is_no_room_for_another(cluster: EmbeddedCluster, client: ApiClient) -> None:
-    pods = [await new_pod(client)] + [await new_pod_of_name(client, f"p{number}") for number in range(3)]
-    async with writing(client, binds_in_flight=1, binds_queued=2) as (writer, outcomes):
+    pods = [await new_pod(client)] + [await new_pod_of_name(client, f"p{number}") for number in range(11)]
+    async with writing(client, requests_in_flight=24, binds_queued=2) as (writer, outcomes):
         for ticket, pod in enumerate(pods, start=1):
             writer.submit(BindPod(ticket, pod, "n1"))
         had_room = writer.has_room
-        await writer.settle(5)
+        assert await writer.settle(5)
         assert (had_room, writer.has_room) == (False, True)
-    assert [outcome.is_done for outcome in outcomes] == [True] * 4
+    assert [outcome.is_done for outcome in outcomes] == [True] * 12
 
 
 async def test_settling_gives_up_when_the_time_is_over(cluster: EmbeddedCluster, client: ApiClient) -> None:

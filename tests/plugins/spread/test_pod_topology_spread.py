@@ -15,7 +15,11 @@ from scheduler.messages.status import SKIP, Code, Refusal
 from scheduler.objects.kinds import Kind
 from scheduler.objects.node import Node
 from scheduler.objects.pod import TopologySpreadConstraint
-from scheduler.plugins.spread.pod_topology_spread import PodTopologySpread, PodTopologySpreadArgs
+from scheduler.plugins.spread.pod_topology_spread import (
+    ComparingPodTopologySpread,
+    PodTopologySpread,
+    PodTopologySpreadArgs,
+)
 from tests.builders import affinity_json as affinity
 from tests.builders import (
     node,
@@ -439,3 +443,18 @@ def test_all_forms_of_the_score_agree() -> None:
     view = cluster(zones("a", "b", "b"), [web("p", "n0"), web("q", "n2")])
     pending = asking(spread_json(ZONE, WEB, soft=True), spread_json(HOST, WEB, soft=True, max_skew=2))
     assert raw_scores(PLUGIN, pending, view) == {"n0": 4, "n1": 2, "n2": 4}
+
+
+def test_with_the_gate_of_comparison_operators_nodes_count_whose_number_is_tolerated() -> None:
+    nodes = [node("a", zone="z1"), node("b", zone="z2", taints=["level=7:NoSchedule"])]
+    view = cluster(nodes, [web("w", "a")])
+    above = {"key": "level", "operator": "Gt", "value": "5"}
+    pending = asking(spread_json(ZONE, WEB, nodeTaintsPolicy="Honor"), tolerations=[above])
+    assert reasons(PLUGIN, pending, view) == {}, "only its own zone counts"
+    assert reasons(ComparingPodTopologySpread(), pending, view) == {"a": UNEVEN}
+    soft = asking(spread_json(ZONE, WEB, soft=True, nodeTaintsPolicy="Honor"), tolerations=[above])
+    on_b = cluster(nodes, [web("w", "b"), web("v", "b")])
+    assert raw_scores(PLUGIN, soft, on_b) == {"a": 0, "b": 0}, (
+        "pods on nodes that the pod does not tolerate count nowhere"
+    )
+    assert raw_scores(ComparingPodTopologySpread(), soft, on_b)["b"] > 0

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.tandem import PDBPolicy
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-
 
 _SUSPENDED = "Preemption is suspended on the node"
 TAKEN_AGAIN = f"{_SUSPENDED}: others took the room again and again"

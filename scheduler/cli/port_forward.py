@@ -1,0 +1,108 @@
+"""A port of a pod on the loopback, by way of the API server: what ``kubectl port-forward`` does, over a WebSocket.
+
+The subprotocol is ``v4.channel.k8s.io``, which the API server passes on to the kubelet: each message begins with a
+channel's number, 0 for data and 1 for an error's text, and the first two bytes of either channel are the port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+import aiohttp
+
+from scheduler.controller.write.credentials import Credentials
+from scheduler.errors import SchedulerError
+
+PROTOCOL: Final = "v4.channel.k8s.io"
+DATA, ERROR = b"\x00", b"\x01"
+PORT_BYTES: Final = 2
+CHUNK_BYTES: Final = 32 * 1024
+MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
+MAX_ERROR_BYTES: Final = 4096
+
+
+class ForwardFailure(SchedulerError):
+    """The port can't be had; the text says why."""
+
+
+class Forward:
+    """One connection. ``port``: where it is on the loopback; ``error``: what the other end said against it."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self.port = 0
+        self.error = ""
+        self._socket = socket
+        self._taken = False
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """The first who connects gets the pod's port, others nothing."""
+        if self._taken:
+            writer.close()
+            return
+        self._taken = True
+        sending = asyncio.create_task(self._send(reader))
+        try:
+            await self._receive(writer)
+        finally:
+            sending.cancel()
+            writer.close()
+            with contextlib.suppress(asyncio.CancelledError, ConnectionError, aiohttp.ClientError):
+                await sending
+
+    async def _send(self, reader: asyncio.StreamReader) -> None:
+        while part := await reader.read(CHUNK_BYTES):
+            await self._socket.send_bytes(DATA + part)
+
+    async def _receive(self, writer: asyncio.StreamWriter) -> None:
+        heads = {DATA: PORT_BYTES, ERROR: PORT_BYTES}
+        async for message in self._socket:
+            if message.type is not aiohttp.WSMsgType.BINARY:
+                return
+            channel, part = message.data[:1], message.data[1:]
+            if channel not in heads:
+                continue
+            head = heads[channel]
+            heads[channel] = max(head - len(part), 0)
+            part = part[head:]
+            if channel == DATA:
+                writer.write(part)
+                await writer.drain()
+            elif part:
+                self.error = (self.error + part.decode(errors="replace"))[:MAX_ERROR_BYTES]
+                return
+
+
+@contextlib.asynccontextmanager
+async def forwarded(who: Credentials, namespace: str, pod: str, port: int, seconds: float) -> AsyncIterator[Forward]:
+    """The pod's port for the block, for one connection. ``seconds`` to open it. Raises ForwardFailure."""
+    url = f"{who.server}/api/v1/namespaces/{namespace}/pods/{pod}/portforward?ports={port}"
+    headers = {"Authorization": who.authorization} if who.authorization else {}
+    async with aiohttp.ClientSession(trust_env=False) as session:
+        try:
+            async with asyncio.timeout(seconds):
+                socket = await session.ws_connect(
+                    url,
+                    protocols=(PROTOCOL,),
+                    headers=headers,
+                    ssl=who.ssl_context if who.ssl_context is not None else True,
+                    server_hostname=who.server_hostname,
+                    proxy=who.proxy,
+                    max_msg_size=MAX_MESSAGE_BYTES,
+                )
+        except aiohttp.WSServerHandshakeError as error:
+            raise ForwardFailure(f"port-forward to pod {namespace}/{pod} is refused: HTTP {error.status}") from error
+        except TimeoutError as error:
+            raise ForwardFailure(f"port-forward to pod {namespace}/{pod}: no answer in {seconds:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise ForwardFailure(f"port-forward to pod {namespace}/{pod} failed: {error}") from error
+        async with socket:
+            if socket.protocol != PROTOCOL:
+                raise ForwardFailure(f"port-forward to pod {namespace}/{pod}: the API server does not speak {PROTOCOL}")
+            forward = Forward(socket)
+            server = await asyncio.start_server(forward.serve, "127.0.0.1", 0)
+            async with server:
+                forward.port = server.sockets[0].getsockname()[1]
+                yield forward

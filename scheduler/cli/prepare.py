@@ -1,0 +1,202 @@
+"""Everything that can go wrong by a configuration, before anything starts: all of its faults are reported at once."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from scheduler.cli.flags import StatedFlags
+from scheduler.cli.shell_settings import leader_election_of, logs_of, operator_of, serving_of, shell_settings
+from scheduler.compose import all_plugins, build_profiles
+from scheduler.config.defaults import OWN_NAMESPACE
+from scheduler.config.documents import MAX_BYTES
+from scheduler.config.feature_gates import FeatureGates, parse_feature_gates
+from scheduler.config.loading import Configuration, load, write_config
+from scheduler.config.types import ClientConnection, LeaderElection
+from scheduler.config.validation import BOTH_SCHEDULE
+from scheduler.controller.calls.extender_tls import ExtenderTLS, extender_contexts, is_unverified
+from scheduler.controller.settings import ShellSettings
+from scheduler.errors import ConfigurationError, Fault
+from scheduler.framework.profile import Profile
+from scheduler.user_plugins.loading import PluginClasses
+from scheduler.user_plugins.sources import PluginSources, plugin_folder
+
+SERVICE_ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """All that is settled before anything starts."""
+
+    configuration: Configuration
+    profiles: Mapping[str, Profile]
+    settings: ShellSettings
+    extender_ssl: Mapping[int, ExtenderTLS]
+    warnings: tuple[str, ...]
+    plugin_classes: PluginClasses
+
+
+def prepare(flags: StatedFlags) -> Prepared:
+    """Raises ConfigurationError with the faults of the flags, the file and the plugins' args."""
+    faults: list[Fault] = []
+    gates = FeatureGates()
+    try:
+        gates = parse_feature_gates(flags.get("feature-gates", ()))
+    except ConfigurationError as error:
+        faults += error.faults
+    serving = serving_of(flags, faults)
+    logs = logs_of(flags, faults)
+    configuration: Configuration | None = None
+    text: bytes | None = None
+    operator = operator_of(flags, faults)
+    try:
+        text = read_configuration(flags.get("config", ""))
+        configuration = load_with_flags(text, flags, gates)
+    except ConfigurationError as error:
+        faults += error.faults
+    classes = _plugin_classes(flags, faults)
+    if configuration is None:
+        raise ConfigurationError(faults)
+    profiles, contexts = checked_parts(configuration, classes, faults)
+    if faults:
+        raise ConfigurationError(faults)
+    settings = replace(
+        shell_settings(configuration, flags, serving, logs), operator=operator, configuration_text=text or b""
+    )
+    warnings = flags.warnings + gates.warnings + warnings_of(configuration)
+    if serving.port and serving.certificate is None and serving.access is not None:
+        warnings += ("the pages, and the tokens of those who ask for them, go over the network in plain text",)
+    if settings.is_shadow:
+        warnings = tuple([warning for warning in warnings if not warning.endswith(BOTH_SCHEDULE)])
+    return Prepared(configuration, profiles, settings, contexts, warnings, classes)
+
+
+def load_with_flags(text: bytes | None, flags: StatedFlags, gates: FeatureGates) -> Configuration:
+    """What the text states, with what the flags say over it. Raises ConfigurationError."""
+    return load(text, own_namespace=own_namespace(), gates=gates, adjust=lambda stated: with_flags(stated, flags))
+
+
+def warnings_of(configuration: Configuration) -> tuple[str, ...]:
+    """What is legal but deserves a second look."""
+    return configuration.warnings + tuple(
+        f"extenders[{number}]: HTTPS to {extender.url_prefix} is not verified, since no certificate authority is stated"
+        for number, extender in enumerate(configuration.kube.extenders)
+        if extender.enable_https and is_unverified(extender)
+    )
+
+
+def _plugin_classes(flags: StatedFlags, faults: list[Fault]) -> PluginClasses:
+    file: str = flags.get("config", "")
+    try:
+        folder = plugin_folder(flags.get("plugin-folder", ""), "" if file == "-" else file)
+    except ConfigurationError as error:
+        faults += error.faults
+        return PluginClasses()
+    return PluginClasses(PluginSources(folder))
+
+
+def checked_parts(
+    configuration: Configuration, classes: PluginClasses, faults: list[Fault]
+) -> tuple[dict[str, Profile], Mapping[int, ExtenderTLS]]:
+    """What only building shows: plugin args, the Lease, extenders' certificates. Adds to ``faults``."""
+    profiles: dict[str, Profile] = {}
+    contexts: Mapping[int, ExtenderTLS] = {}
+    try:
+        profiles = build_profiles(configuration, all_plugins(configuration, classes))
+    except ConfigurationError as error:
+        faults += error.faults
+    try:
+        contexts = extender_contexts(configuration.kube.extenders)
+    except ConfigurationError as error:
+        faults += error.faults
+    try:
+        leader_election_of(configuration.kube.leader_election).check()
+    except ConfigurationError as error:
+        faults += error.faults
+    return profiles, contexts
+
+
+def read_configuration(path: str) -> bytes | None:
+    """A configuration file's text, standard input's for ``-``, None for "". Raises ConfigurationError."""
+    if not path:
+        return None
+    try:
+        if path == "-":
+            return sys.stdin.buffer.read(MAX_BYTES + 1)
+        with Path(path).open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigurationError([Fault("", f"open {path}: {error.strerror or error}")]) from error
+
+
+def write_configuration(configuration: Configuration, target: Path) -> None:
+    """Raises ConfigurationError if the file can't be written."""
+    text = write_config(configuration).encode()
+    try:
+        # Extenders' keys may be in it. A file that is there gets the mode as well, before anything is written to it.
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                os.fchmod(descriptor, 0o600)
+                os.ftruncate(descriptor, 0)
+            file.write(text)
+    except OSError as error:
+        raise ConfigurationError([Fault("", f"open {target}: {error.strerror or error}")]) from error
+
+
+def own_namespace(file: Path = SERVICE_ACCOUNT_NAMESPACE) -> str:
+    """Where the Lease goes unless somebody says otherwise: the namespace that the pod runs in."""
+    try:
+        return file.read_text().strip() or OWN_NAMESPACE
+    except OSError:
+        return OWN_NAMESPACE
+
+
+# --- flags over the file ----------------------------------------------------------------------------------------------
+
+
+def with_flags(configuration: Configuration, flags: StatedFlags) -> Configuration:
+    """The configuration with what the flags say. Only ``--leader-elect*`` and the time in the pool win over a file."""
+    kube = configuration.kube
+    kube = msgspec.structs.replace(
+        kube,
+        leader_election=_with_leader_flags(kube.leader_election, flags),
+        client_connection=_with_connection_flags(kube.client_connection, flags),
+    )
+    tandem = configuration.tandem
+    longest = flags.get("pod-max-in-unschedulable-pods-duration")
+    if longest is not None:
+        tandem = msgspec.structs.replace(tandem, pod_max_in_unschedulable_pods_duration=longest)
+    return msgspec.structs.replace(configuration, kube=kube, tandem=tandem)
+
+
+def _with_leader_flags(stated: LeaderElection, flags: StatedFlags) -> LeaderElection:
+    fields = {
+        "leader_elect": "leader-elect",
+        "lease_duration": "leader-elect-lease-duration",
+        "renew_deadline": "leader-elect-renew-deadline",
+        "retry_period": "leader-elect-retry-period",
+        "resource_lock": "leader-elect-resource-lock",
+        "resource_name": "leader-elect-resource-name",
+        "resource_namespace": "leader-elect-resource-namespace",
+    }
+    return msgspec.structs.replace(
+        stated, **{field: flags.get(name) for field, name in fields.items() if name in flags}
+    )
+
+
+def _with_connection_flags(stated: ClientConnection, flags: StatedFlags) -> ClientConnection:
+    changes: dict[str, object] = {}
+    if not stated.kubeconfig:
+        changes["kubeconfig"] = flags.get("kubeconfig", "")
+    if not flags.get("config"):
+        changes["qps"] = flags.get("kube-api-qps", stated.qps)
+        changes["burst"] = flags.get("kube-api-burst", stated.burst)
+    return msgspec.structs.replace(stated, **changes)

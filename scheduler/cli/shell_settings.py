@@ -1,0 +1,163 @@
+"""From a configuration and the flags to the settings of the shell: connection, Lease, pages, logs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from socket import gethostname
+from typing import Final
+
+from scheduler.cli.connection import is_loopback
+from scheduler.cli.flags import StatedFlags
+from scheduler.config.durations import Duration
+from scheduler.config.loading import Configuration
+from scheduler.config.rendering import configuration_document
+from scheduler.config.types import LeaderElection
+from scheduler.controller.serve.tls import ServingCertificate, TlsSettings
+from scheduler.controller.settings import (
+    RECONCILE_SECONDS,
+    AccessSettings,
+    ConnectionSettings,
+    LeaderElectionSettings,
+    LogSettings,
+    OperatorOptions,
+    ServingSettings,
+    ShellSettings,
+    WriterSettings,
+)
+from scheduler.errors import ConfigurationError, Fault
+from scheduler.messages.references import PodReference
+
+_LOG_FORMATS: Final = ("json", "text")
+_HIGHEST_PORT: Final = 65535
+
+
+def shell_settings(
+    configuration: Configuration, flags: StatedFlags, serving: ServingSettings, logs: LogSettings
+) -> ShellSettings:
+    kube, limits = configuration.kube, configuration.tandem.limits
+    connection = kube.client_connection
+    journal = flags.get("journal")
+    return ShellSettings(
+        hostname=gethostname(),
+        connection=ConnectionSettings(
+            kubeconfig=connection.kubeconfig,
+            master=flags.get("master", ""),
+            requests_per_second=connection.qps if connection.qps > 0 else None,
+            burst=connection.burst,
+        ),
+        leader_election=leader_election_of(kube.leader_election),
+        serving=serving,
+        writer=WriterSettings(
+            requests_in_flight=limits.requests_in_flight,
+            binds_queued=limits.queued_writes,
+        ),
+        logs=logs,
+        delay_cache_until_active=kube.delay_cache_until_active,
+        journal=Path(journal) if journal else None,
+        component_config=configuration_document(kube, with_keys=False),
+        configuration_file=_watched_file(flags),
+        is_shadow=flags.get("shadow", False),
+        is_tracing=flags.get("tracing", False),
+        reconcile_seconds=_seconds(flags.get("cache-reconcile-period"), RECONCILE_SECONDS),
+        own_pod=own_pod(os.environ),
+    )
+
+
+def _watched_file(flags: StatedFlags) -> str:
+    """Standard input does not change, and a ConfigMap that is watched speaks in the file's place."""
+    path: str = flags.get("config", "")
+    return "" if path == "-" or flags.get("config-map") else path
+
+
+def own_pod(environment: Mapping[str, str]) -> PodReference | None:
+    """By ``POD_NAMESPACE``, ``POD_NAME`` and ``POD_UID``, which the manifests set from the downward API."""
+    namespace, name = environment.get("POD_NAMESPACE", ""), environment.get("POD_NAME", "")
+    return PodReference(namespace, name, environment.get("POD_UID", "")) if namespace and name else None
+
+
+def operator_of(flags: StatedFlags, faults: list[Fault]) -> OperatorOptions:
+    stated: str = flags.get("config-map", "")
+    if not stated:
+        return OperatorOptions()
+    namespace, _, rest = stated.partition("/")
+    name, _, key = rest.partition("/")
+    if not namespace or not name:
+        faults.append(Fault("", f'--config-map "{stated}": must be NAMESPACE/NAME or NAMESPACE/NAME/KEY'))
+    return OperatorOptions(config_map_namespace=namespace, config_map_name=name, config_map_key=key)
+
+
+def leader_election_of(stated: LeaderElection) -> LeaderElectionSettings:
+    return LeaderElectionSettings(
+        leader_elect=stated.leader_elect,
+        lease_duration=stated.lease_duration.seconds,
+        renew_deadline=stated.renew_deadline.seconds,
+        retry_period=stated.retry_period.seconds,
+        resource_namespace=stated.resource_namespace,
+        resource_name=stated.resource_name,
+    )
+
+
+def serving_of(flags: StatedFlags, faults: list[Fault]) -> ServingSettings:
+    defaults = ServingSettings()
+    port: int = flags.get("secure-port", defaults.port)
+    if not 0 <= port <= _HIGHEST_PORT:
+        text = "must be between 0 and 65535, inclusive. 0 for turning off secure port"
+        faults.append(Fault("", f"--secure-port {port} {text}"))
+    address = flags.get("bind-address", defaults.bind_address)
+    is_plain = flags.get("serving-http", False)
+    if is_plain and flags.get("tls-cert-file"):
+        faults.append(Fault("", "--serving-http and --tls-cert-file contradict each other"))
+    return ServingSettings(
+        bind_address=address,
+        port=port,
+        certificate=None if is_plain or not port else _certificate(flags, faults),
+        access=None if is_plain and is_loopback(address) else _access(flags),
+    )
+
+
+def _certificate(flags: StatedFlags, faults: list[Fault]) -> ServingCertificate | None:
+    stated = TlsSettings(
+        certificate_file=flags.get("tls-cert-file", ""),
+        key_file=flags.get("tls-private-key-file", ""),
+        certificate_folder=flags.get("cert-dir", ""),
+        minimum_version=flags.get("tls-min-version", "") or TlsSettings().minimum_version,
+        cipher_suites=_listed(flags.get("tls-cipher-suites", ())),
+        client_authority_file=flags.get("client-ca-file", ""),
+    )
+    try:
+        return ServingCertificate(stated, gethostname())
+    except ConfigurationError as error:
+        faults += error.faults
+        return None
+
+
+def _access(flags: StatedFlags) -> AccessSettings:
+    """Plain HTTP on the loopback asks nobody; everywhere else a page is shown to those whom the cluster allows it."""
+    defaults = AccessSettings()
+    paths = flags.get("authorization-always-allow-paths")
+    return AccessSettings(
+        open_paths=defaults.open_paths if paths is None else _listed(paths),
+        token_life=_seconds(flags.get("authentication-token-webhook-cache-ttl"), defaults.token_life),
+        allowed_life=_seconds(flags.get("authorization-webhook-cache-authorized-ttl"), defaults.allowed_life),
+        refused_life=_seconds(flags.get("authorization-webhook-cache-unauthorized-ttl"), defaults.refused_life),
+        skips_lookup=flags.get("authentication-skip-lookup", False),
+    )
+
+
+def _seconds(stated: Duration | None, default: float) -> float:
+    return default if stated is None else stated.seconds
+
+
+def _listed(values: Iterable[str]) -> tuple[str, ...]:
+    """A flag that may be repeated and may hold several, with commas."""
+    return tuple(part for value in values for part in value.split(",") if part)
+
+
+def logs_of(flags: StatedFlags, faults: list[Fault]) -> LogSettings:
+    defaults = LogSettings()
+    form = flags.get("logging-format", defaults.format)
+    if form not in (*_LOG_FORMATS, defaults.format):
+        faults.append(Fault("format", f'Invalid value: "{form}": Unsupported log format'))
+    return LogSettings(format=form, verbosity=flags.get("v", defaults.verbosity))

@@ -1,0 +1,84 @@
+"""Runs the background parts of user plugins while this replica schedules."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from scheduler.framework.plugin import WaitingPod
+from scheduler.messages.stimuli import PermitDecided, PodsActivated
+
+FIRST_PAUSE_SECONDS: Final = 1.0
+MAX_PAUSE_SECONDS: Final = 60.0
+"""A part that raises is started again after the first, doubled each time up to the second."""
+STOP_SECONDS: Final = 2.0
+"""A part that will not be cancelled is left behind after that."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class PluginInbox:
+    """The engine, as a background part reaches it: ``waiting`` by plugin name, and ``feed`` for what it decides."""
+
+    waiting: Callable[[str], Sequence[WaitingPod]]
+    feed: Callable[[PermitDecided | PodsActivated], None]
+
+
+BackgroundCall = Callable[[PluginInbox], Awaitable[None]]
+BackgroundCalls = Mapping[tuple[str, str], BackgroundCall]
+"""By profile and plugin."""
+
+
+class BackgroundParts:
+    """``start`` when this replica schedules, ``replace`` at a reload, ``stop`` at the end; all on the event loop."""
+
+    def __init__(self, inbox: PluginInbox, calls: BackgroundCalls) -> None:
+        self._inbox = inbox
+        self._calls = calls
+        self._is_started = False
+        self._running: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Does nothing the second time."""
+        if not self._is_started:
+            self._is_started = True
+            self._start_all()
+
+    def replace(self, calls: BackgroundCalls) -> None:
+        """The parts of a new configuration take the place of those that run."""
+        for task in self._running:
+            task.cancel()
+        self._calls = calls
+        if self._is_started:
+            self._start_all()
+
+    async def stop(self) -> None:
+        self._is_started = False
+        running = tuple(self._running)
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running, timeout=STOP_SECONDS)
+
+    def _start_all(self) -> None:
+        for (profile, plugin), call in self._calls.items():
+            task = asyncio.create_task(self._run(profile, plugin, call), name=f"{plugin} in the background")
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+    async def _run(self, profile: str, plugin: str, call: BackgroundCall) -> None:
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                await call(self._inbox)
+            except Exception:
+                log.exception("Plugin failed", plugin=plugin, point="Background", profile=profile, again_in=pause)
+            else:
+                return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, MAX_PAUSE_SECONDS)

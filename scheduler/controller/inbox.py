@@ -1,0 +1,72 @@
+"""The way into the scheduling loop: whatever happens outside is put here as a stimulus, and applied in that order.
+
+It is made before every other part, so that a part needs to know neither the loop nor the engine. It needs no limit of
+its own: the loop empties it whenever the event loop comes round, and each part that puts much (a page of a list, what
+a watch has sent at once) waits for the network before it puts more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+
+from scheduler.messages.stimuli import Stimulus
+
+
+class Inbox:
+    """``put`` from anywhere on the event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Stimulus] = deque()
+        self._news = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, stimulus: Stimulus) -> None:
+        self._waiting.append(stimulus)
+        self._empty.clear()
+        self._news.set()
+
+    def put_all(self, stimuli: Iterable[Stimulus]) -> None:
+        """In their order."""
+        self._waiting.extend(stimuli)
+        if self._waiting:
+            self._empty.clear()
+        self._news.set()
+
+    def wake(self) -> None:
+        """Something has changed that the loop asks for before it takes a pod."""
+        self._news.set()
+
+    async def emptied(self) -> None:
+        """Return when everything that was put here has been applied."""
+        await self._empty.wait()
+
+    # --- for the loop -------------------------------------------------------------------------------------------------
+
+    def take(self) -> Stimulus | None:
+        """The oldest stimulus; None, once all are applied. Ask again after each: what it brings may bring another."""
+        if self._waiting:
+            return self._waiting.popleft()
+        self._empty.set()
+        return None
+
+    @property
+    def has_news(self) -> bool:
+        return self._news.is_set()
+
+    def noted(self) -> None:
+        """The loop is about to look: only what comes from now on is news."""
+        self._news.clear()
+
+    async def news(self, seconds: float) -> None:
+        """Wait for news, for ``seconds`` at most."""
+        timer = asyncio.get_running_loop().call_later(seconds, self._news.set)
+        try:
+            await self._news.wait()
+        finally:
+            timer.cancel()

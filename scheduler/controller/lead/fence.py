@@ -1,0 +1,62 @@
+"""The fence: the right to write is asked right before a request's bytes leave, after every wait before that.
+
+A write waits for a place, for the client-side rate limit, for credentials, for a connection of the pool and for TLS;
+the Lease may be lost in any of these. ``FencedRequest`` asks when the connection is there and the next step is to write
+to it. Bytes that wait in the socket's buffer from then on cannot be called back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import aiohttp
+
+from scheduler.controller.lead.leadership import Leadership, LeadershipLost
+
+
+class Departure:
+    """One write on its way out. ``has_left``: bytes of it were handed to a connection, so it may have been done."""
+
+    __slots__ = ("_leadership", "has_left")
+
+    def __init__(self, leadership: Leadership) -> None:
+        self._leadership = leadership
+        self.has_left = False
+
+    def leave(self) -> None:
+        """Raises LeadershipLost."""
+        if not self._leadership.is_held():
+            raise LeadershipLost("leader election lost: nothing is written any more")
+        self.has_left = True
+
+
+_departure: ContextVar[Departure | None] = ContextVar("departure", default=None)
+
+
+@contextlib.contextmanager
+def fenced(departure: Departure | None) -> Iterator[None]:
+    """Requests that the calling task sends within are fenced. They raise LeadershipLost where the right is gone.
+
+    None changes nothing: a request within the fence of its caller stays there.
+    """
+    if departure is None:
+        yield
+        return
+    token = _departure.set(departure)
+    try:
+        yield
+    finally:
+        _departure.reset(token)
+
+
+class FencedRequest(aiohttp.ClientRequest):
+    """For ``ClientSession(request_class=…)``. Requests outside of ``fenced`` are not held back."""
+
+    async def send(self, *args: Any, **options: Any) -> aiohttp.ClientResponse:
+        departure = _departure.get()
+        if departure is not None:
+            departure.leave()
+        return await super().send(*args, **options)

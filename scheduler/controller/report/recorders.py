@@ -1,0 +1,23 @@
+"""Who is told of each attempt that has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scheduler.controller.report.logs import AttemptLog
+from scheduler.engine.attempt import SCHEDULED, Attempt
+
+Recorder = Callable[[Attempt], None]
+
+
+def attempt_log(verbosity: int, *, is_shadow: bool) -> Recorder:
+    """A log line for each attempt. In shadow mode placements are left out: the shadow itself says what came of them."""
+    attempts = AttemptLog(verbosity)
+    if not is_shadow:
+        return attempts.write
+
+    def write_failures(attempt: Attempt) -> None:
+        if attempt.result != SCHEDULED:
+            attempts.write(attempt)
+
+    return write_failures

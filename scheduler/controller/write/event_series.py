@@ -1,0 +1,132 @@
+"""Which events are one Event with a series, and what such an Event looks like.
+
+An event that repeats within six minutes (same controller, action, reason, type, objects and note) is one Event with a
+series, not many: the second occurrence patches it, later ones are only counted, and the count is written again when the
+series has been silent for six minutes or every thirty (reference cycle.md §13, KEP-383). Another note is another Event:
+a series keeps its first note, so that ``kubectl describe`` would go on showing a reason that has passed. kube-scheduler
+1.36 comes to the same by the pod's resourceVersion, which the condition with the new reason has changed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scheduler.engine.failure import cut_note
+from scheduler.messages.commands import WriteEvent
+from scheduler.messages.now import Now
+from scheduler.messages.references import PodReference
+from scheduler.objects.timestamps import format_micros
+
+SERIES_SECONDS: Final = 6 * 60.0
+SERIES_REFRESH_SECONDS: Final = 30 * 60.0
+MAX_NAME: Final = 253
+MAX_INSTANCE: Final = 128
+SCHEDULED: Final = "Scheduled"
+
+EventKey = tuple[str, str, str, str, PodReference, PodReference | None, str]
+
+
+@dataclass(slots=True)
+class Series:
+    """One event and how often it occurred. ``name`` is "" until the first Event was stored; times are ``Now``'s."""
+
+    event: WriteEvent
+    name: str = ""
+    count: int = 1
+    written_count: int = 0
+    first_wall: int = 0
+    last_wall: int = 0
+    last_seen: float = 0.0
+    written_at: float = 0.0
+    is_queued: bool = False
+    """From its turn being asked for until that is over."""
+
+    @property
+    def is_of_binding(self) -> bool:
+        return self.event.reason == SCHEDULED
+
+    @property
+    def namespace(self) -> str:
+        return self.event.regarding.namespace or "default"
+
+    def begin_again(self, now: Now) -> None:
+        """The API server has forgotten the Event, as it does after an hour."""
+        self.name = ""
+        self.first_wall = now.wall
+        self.count = 1
+
+    def written(self, count: int, now: Now) -> None:
+        self.written_count = count
+        self.written_at = now.monotonic
+
+    def change(self) -> dict[str, Any]:
+        """The patch that turns the stored Event into a series."""
+        return {"series": {"count": self.count, "lastObservedTime": format_micros(self.last_wall)}}
+
+    def body(self, hostname: str) -> dict[str, Any]:
+        """The Event itself. Its name is the pod's and the time, so that it is the same when it is sent again."""
+        event = self.event
+        suffix = f".{self.first_wall:x}"
+        pod_name = event.regarding.name[: MAX_NAME - len(suffix)].rstrip("-.")
+        instance = f"{event.reporting_controller}-{hostname}"
+        body: dict[str, Any] = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": pod_name + suffix, "namespace": self.namespace},
+            "eventTime": format_micros(self.first_wall),
+            "reportingController": event.reporting_controller,
+            "reportingInstance": instance[:MAX_INSTANCE],
+            "action": event.action,
+            "reason": event.reason,
+            "regarding": _reference(event.regarding),
+            "note": cut_note(event.note),
+            "type": event.type,
+        }
+        if event.related is not None:
+            body["related"] = _reference(event.related)
+        return body
+
+
+class EventSeries:
+    """The series of the last minutes, at most ``limit`` of them; those not seen for longest are forgotten first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._by_key: OrderedDict[EventKey, Series] = OrderedDict()
+
+    def add(self, event: WriteEvent, now: Now) -> Series:
+        """The series that the event belongs to, counted."""
+        key = _key(event)
+        series = self._by_key.get(key)
+        if series is None or now.monotonic - series.last_seen > SERIES_SECONDS:
+            series = self._by_key[key] = Series(event, first_wall=now.wall)
+        else:
+            series.count += 1
+        series.last_seen = now.monotonic
+        series.last_wall = now.wall
+        self._by_key.move_to_end(key)
+        while len(self._by_key) > self._limit:
+            self._by_key.popitem(last=False)
+        return series
+
+    def sweep(self, now: Now) -> Iterator[Series]:
+        """Forgets the silent series. Yields those whose count has to be written: silent ones, long ones at times."""
+        for key, series in list(self._by_key.items()):
+            is_over = now.monotonic - series.last_seen > SERIES_SECONDS
+            is_due = now.monotonic - series.written_at > SERIES_REFRESH_SECONDS
+            if series.name and series.count > series.written_count and (is_over or is_due):
+                yield series
+            if is_over:
+                del self._by_key[key]
+
+
+def _key(event: WriteEvent) -> EventKey:
+    source = (event.reporting_controller, event.action, event.reason, event.type)
+    return (*source, event.regarding, event.related, event.note)
+
+
+def _reference(pod: PodReference) -> dict[str, str]:
+    return {"kind": "Pod", "apiVersion": "v1", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}

@@ -1,0 +1,227 @@
+"""Decides which queued write leaves next: classes in order, a small share for each, one write of a pod at a time.
+
+At most ``places`` requests are under way. ``SHARE`` of them belong to each class (``Rank``), and what only reports
+(conditions, events) has no more than that. The others are common: they go to the highest class that acts and has a
+write queued, but first of all to a condition or a ``Scheduled`` event that has waited for ``MAX_WAIT_SECONDS``, for as
+long as the API server answers such writes.
+
+Writes with the same key (one pod, one claim) leave one after the other, in the order in which they came. A newer one is
+folded into the one before it that is still queued, where the two say so (``Paced.folded_over``).
+
+Pure and synchronous: it holds no clock, waits for nothing, and is driven by ``Outbox``.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import Final, Generic, Protocol, Self, TypeVar
+
+SHARE: Final = 4
+"""Places of each class. Reports leave beside a storm of bindings at this number per round trip, which is less the more
+the API server has to do: no rate is stated anywhere. Each further place costs a storm of bindings about a hundredth of
+its speed."""
+
+MAX_WAIT_SECONDS: Final = 3.5
+"""How long a condition or a ``Scheduled`` event keeps to its share. An event is promised within 5 s of its binding: the
+rest is for the request itself and for the watch of the one who looks."""
+
+
+class Rank(IntEnum):
+    """The classes of writes, the most urgent first."""
+
+    BINDING = 0
+    AWAITED = 1
+    """Something else waits for it: a nomination, a victim's condition or deletion, a claim or volume."""
+    CONDITION = 2
+    SCHEDULED = 3
+    """The event of a binding."""
+    EVENT = 4
+    """Any other event: it has no time limit."""
+
+
+RANKS: Final = tuple(Rank)
+ACTING: Final = (Rank.BINDING, Rank.AWAITED)
+TIMELY: Final = (Rank.CONDITION, Rank.SCHEDULED)
+"""Classes that keep to their share for ``MAX_WAIT_SECONDS`` at most."""
+MIN_PLACES: Final = SHARE * len(RANKS) + 1
+
+
+class Paced(Protocol):
+    """A write as far as pacing knows it. ``key`` is "" where no other write has to wait for this one."""
+
+    @property
+    def rank(self) -> Rank: ...
+
+    @property
+    def key(self) -> str: ...
+
+    def folded_over(self, older: Self) -> Self | None:
+        """The one write that stands for both, where ``older`` of the same key has not left; None: both have to leave.
+
+        Its rank is the more urgent one of the two.
+        """
+        ...
+
+
+W = TypeVar("W", bound=Paced)
+
+
+class State(Enum):
+    QUEUED = "queued"
+    PARKED = "parked"
+    """Behind another write of its key."""
+    UNDER_WAY = "under way"
+    RESTING = "resting"
+    """Was under way without success, and is queued again by ``resume``."""
+    OVER = "over"
+
+
+@dataclass(slots=True, eq=False)
+class Slot(Generic[W]):
+    """One write from ``offer`` to ``finished``. ``since``: the monotonic second at which it was offered."""
+
+    write: W
+    number: int
+    since: float
+    state: State = State.QUEUED
+
+
+class Pacing(Generic[W]):
+    """``offer`` writes, ``take`` those that may leave now; say of each when it is ``finished``."""
+
+    def __init__(self, places: int) -> None:
+        """Raises ValueError for fewer than MIN_PLACES."""
+        if places < MIN_PLACES:
+            raise ValueError(f"{places} places are too few for the shares of {len(RANKS)} classes")
+        self._common_free = places - SHARE * len(RANKS)
+        self._lanes: tuple[OrderedDict[int, Slot[W]], ...] = tuple(OrderedDict() for _ in RANKS)
+        """Rank → what may leave, oldest first."""
+        self._lines: dict[str, list[Slot[W]]] = {}
+        """Key → its writes in order; the first is queued, under way or resting, the others are parked."""
+        self._in_lanes = 0
+        self._under_way = [0] * len(RANKS)
+        self._open = [0] * len(RANKS)
+        self._is_answered = [True] * len(RANKS)
+        """Rank → whether its last write that ended got an answer."""
+        self._number = 0
+        self.folded = 0
+        """Writes that a newer one of their key stands for, so far."""
+
+    def queued(self, rank: Rank) -> int:
+        """Writes of the class that have not left."""
+        return self._open[rank] - self._under_way[rank]
+
+    def under_way(self, rank: Rank) -> int:
+        return self._under_way[rank]
+
+    def open(self, *ranks: Rank) -> int:
+        """Writes of these classes that are queued or under way."""
+        return sum(self._open[rank] for rank in ranks)
+
+    # --- in ----------------------------------------------------------------------------------------------------------
+
+    def offer(self, write: W, now: float) -> None:
+        since = now
+        if write.key:
+            for slot in reversed(self._lines.get(write.key, ())):
+                folded = write.folded_over(slot.write) if slot.state is not State.UNDER_WAY else None
+                if folded is None:
+                    break
+                self.folded += 1
+                if folded.rank is slot.write.rank:
+                    slot.write = folded
+                    return
+                write, since = folded, min(since, slot.since)
+                self._end(slot)
+        self._number += 1
+        slot = Slot(write, self._number, since)
+        self._open[write.rank] += 1
+        if write.key:
+            line = self._lines.setdefault(write.key, [])
+            line.append(slot)
+            if line[0] is not slot:
+                slot.state = State.PARKED
+                return
+        self._lanes[write.rank][slot.number] = slot
+        self._in_lanes += 1
+
+    # --- out ---------------------------------------------------------------------------------------------------------
+
+    def take(self, now: float) -> Slot[W] | None:
+        """The next write that may leave, which is under way from now on; None: nothing may, for now."""
+        rank = self._next(now) if self._in_lanes else None
+        if rank is None:
+            return None
+        _, slot = self._lanes[rank].popitem(last=False)
+        self._in_lanes -= 1
+        slot.state = State.UNDER_WAY
+        if self._under_way[rank] >= SHARE:
+            self._common_free -= 1
+        self._under_way[rank] += 1
+        return slot
+
+    def _next(self, now: float) -> Rank | None:
+        has_place = self._common_free > 0
+        lanes = self._lanes
+        if has_place:
+            for rank in TIMELY:
+                if lanes[rank] and self._is_overdue(rank, now):
+                    return rank
+        for rank in RANKS:
+            if lanes[rank] and (self._under_way[rank] < SHARE or (has_place and rank in ACTING)):
+                return rank
+        return None
+
+    def _is_overdue(self, rank: Rank, now: float) -> bool:
+        oldest = next(iter(self._lanes[rank].values()))
+        return self._is_answered[rank] and now - oldest.since >= MAX_WAIT_SECONDS
+
+    # --- ends --------------------------------------------------------------------------------------------------------
+
+    def finished(self, slot: Slot[W], *, is_answered: bool = True) -> None:
+        """A write that was under way is over, however it ended."""
+        self._landed(slot, is_answered=is_answered)
+        self._end(slot)
+
+    def postponed(self, slot: Slot[W], *, is_answered: bool = True) -> None:
+        """A write that was under way has to be sent again, but not before ``resume``: its place is free meanwhile."""
+        self._landed(slot, is_answered=is_answered)
+        slot.state = State.RESTING
+
+    def resume(self, slot: Slot[W]) -> None:
+        """Queue a postponed write again, before the others of its class. One that was folded meanwhile is over."""
+        if slot.state is State.RESTING:
+            self._queue_first(slot)
+
+    def _landed(self, slot: Slot[W], *, is_answered: bool) -> None:
+        rank = slot.write.rank
+        self._under_way[rank] -= 1
+        if self._under_way[rank] >= SHARE:
+            self._common_free += 1
+        self._is_answered[rank] = is_answered
+
+    def _queue_first(self, slot: Slot[W]) -> None:
+        slot.state = State.QUEUED
+        lane = self._lanes[slot.write.rank]
+        lane[slot.number] = slot
+        self._in_lanes += 1
+        lane.move_to_end(slot.number, last=False)
+
+    def _end(self, slot: Slot[W]) -> None:
+        """Take the slot out of everything; the next write of its key may leave."""
+        rank, key = slot.write.rank, slot.write.key
+        if slot.state is State.QUEUED:
+            del self._lanes[rank][slot.number]
+            self._in_lanes -= 1
+        slot.state = State.OVER
+        self._open[rank] -= 1
+        if not key:
+            return
+        line = self._lines[key]
+        line.remove(slot)
+        if not line:
+            del self._lines[key]
+        elif line[0].state is State.PARKED:
+            self._queue_first(line[0])

@@ -1,0 +1,27 @@
+"""How an attempt ended: the last fields of the Attempt, filled in here and nowhere else, and the record of it."""
+
+from __future__ import annotations
+
+from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE, Attempt
+from scheduler.engine.commands import RecordAttempt
+from scheduler.engine.outcome import NotPlaced
+from scheduler.messages.now import Now
+
+
+def was_placed(attempt: Attempt, now: Now) -> RecordAttempt:
+    """The pod is bound."""
+    attempt.result = SCHEDULED
+    attempt.finished_monotonic = now.monotonic
+    return RecordAttempt(attempt)
+
+
+def was_not_placed(attempt: Attempt, failure: NotPlaced, now: Now) -> RecordAttempt:
+    """No node was found, or what was to follow failed: then the pod has no node any more."""
+    attempt.result = ERROR if failure.is_error else UNSCHEDULABLE
+    attempt.node = ""
+    attempt.message = failure.message
+    attempt.rejectors = tuple(sorted(failure.unschedulable_plugins | failure.pending_plugins))
+    attempt.nomination_mode = failure.nomination.mode
+    attempt.nominated_node = failure.nomination.node_name
+    attempt.finished_monotonic = now.monotonic
+    return RecordAttempt(attempt)

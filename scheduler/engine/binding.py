@@ -1,0 +1,104 @@
+"""One pod on its way from its chosen node to being bound there: its states, and the table of their changes."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.engine.attempt import Attempt
+from scheduler.errors import InvariantViolation
+from scheduler.extenders.extender import Extender
+from scheduler.framework.plugin import PreBindPlugin, PreFlight, State
+from scheduler.framework.profile import Profile
+from scheduler.messages.references import PodReference
+from scheduler.messages.status import Skip
+from scheduler.queue.queued_pod import QueuedPod
+
+
+class BindingState(Enum):
+    STARTED = "Started"
+    PERMIT_WAIT = "PermitWait"
+    PRE_BIND_WRITE = "PreBindWrite"
+    PRE_BIND_WAIT = "PreBindWait"
+    BINDING = "Binding"
+    UNKNOWN = "BindUnknown"
+    BOUND = "Bound"
+    FAILED = "Failed"
+    ABANDONED = "Abandoned"
+
+    __hash__ = object.__hash__
+
+
+BINDING_MOVES: Final[dict[tuple[BindingState, BindingState], str]] = {
+    (BindingState.STARTED, BindingState.PERMIT_WAIT): "a Permit plugin says wait",
+    (BindingState.STARTED, BindingState.PRE_BIND_WRITE): "there is work before binding",
+    (BindingState.STARTED, BindingState.BINDING): "there is none",
+    (BindingState.STARTED, BindingState.FAILED): "a pre-flight fails",
+    (BindingState.PERMIT_WAIT, BindingState.PRE_BIND_WRITE): "all plugins allow it, and there is work before binding",
+    (BindingState.PERMIT_WAIT, BindingState.BINDING): "all plugins allow it",
+    (BindingState.PERMIT_WAIT, BindingState.FAILED): "rejected, timed out, deleted or preempted",
+    (BindingState.PRE_BIND_WRITE, BindingState.PRE_BIND_WAIT): "the writes are done, what they set going is not",
+    (BindingState.PRE_BIND_WRITE, BindingState.PRE_BIND_WRITE): "the next plugins follow",
+    (BindingState.PRE_BIND_WRITE, BindingState.BINDING): "the last plugin is done",
+    (BindingState.PRE_BIND_WRITE, BindingState.FAILED): "a plugin or write fails, or the pod is preempted",
+    (BindingState.PRE_BIND_WAIT, BindingState.PRE_BIND_WAIT): "a second later it is not done yet",
+    (BindingState.PRE_BIND_WAIT, BindingState.PRE_BIND_WRITE): "the next plugins follow",
+    (BindingState.PRE_BIND_WAIT, BindingState.BINDING): "the last plugin is done",
+    (BindingState.PRE_BIND_WAIT, BindingState.FAILED): "a plugin fails or takes too long, or the pod is preempted",
+    (BindingState.BINDING, BindingState.BOUND): "bound",
+    (BindingState.BINDING, BindingState.UNKNOWN): "no answer, or none that is conclusive",
+    (BindingState.BINDING, BindingState.FAILED): "refused",
+    (BindingState.UNKNOWN, BindingState.BINDING): "after a back-off the same bind is sent again",
+    (BindingState.UNKNOWN, BindingState.BOUND): "the watch shows the pod on its node",
+    (BindingState.UNKNOWN, BindingState.FAILED): "the watch shows the pod on another node, or gone",
+    (BindingState.PERMIT_WAIT, BindingState.ABANDONED): "shutdown",
+    (BindingState.PRE_BIND_WRITE, BindingState.ABANDONED): "shutdown",
+    (BindingState.PRE_BIND_WAIT, BindingState.ABANDONED): "shutdown",
+}
+"""From and to, with what brings it about. No other change is possible."""
+
+SENT: Final = (BindingState.BINDING, BindingState.UNKNOWN)
+"""The API server may have the bind: the pod can't be taken back any more."""
+
+
+class Binding(msgspec.Struct, eq=False):
+    """One pod on its way to its node."""
+
+    queued: QueuedPod
+    pod: PodInfo
+    profile: Profile
+    attempt: Attempt
+    states: dict[str, State | Skip]
+    state: BindingState = BindingState.STARTED
+    waits: dict[str, float] = msgspec.field(default_factory=dict)
+    """Permit plugins still to be heard → seconds they asked for."""
+    work: list[tuple[PreBindPlugin, PreFlight]] = msgspec.field(default_factory=list)
+    """PreBind plugins still to be run, in order."""
+    running: dict[str, tuple[PreBindPlugin, PreFlight]] = msgspec.field(default_factory=dict)
+    """PreBind plugins at work, by name."""
+    tickets: set[int] = msgspec.field(default_factory=set)
+    """Of outstanding answers."""
+    binders: list[Extender | str] = msgspec.field(default_factory=list)
+    """Who is still to be asked to bind: extenders, then Bind plugins by name."""
+    asked: Extender | None = None
+    """The extender that is binding the pod."""
+    unknown_outcomes: int = 0
+    """How many binds of this pod have had no conclusive answer."""
+    give_up_at: dict[str, float] = msgspec.field(default_factory=dict)
+    """PreBind plugin → monotonic second at which its wait ends."""
+
+    waits_since: float = 0.0
+    """Monotonic second at which the wait in Permit began."""
+
+    @property
+    def reference(self) -> PodReference:
+        return PodReference(self.pod.namespace, self.pod.name, self.pod.uid)
+
+    def become(self, state: BindingState) -> None:
+        """Raises InvariantViolation for a change that is not in the table."""
+        if (self.state, state) not in BINDING_MOVES:
+            raise InvariantViolation(f"binding of pod {self.pod.key} can't go from {self.state.value} to {state.value}")
+        self.state = state

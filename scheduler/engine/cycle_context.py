@@ -1,0 +1,112 @@
+"""What scheduling cycles work with, and one run of a cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+from typing import Protocol
+
+from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.effects import Effect
+from scheduler.cluster.nominator import Nominator
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
+from scheduler.engine.attempt import Attempt
+from scheduler.engine.extender_round import ExtenderRound
+from scheduler.engine.tickets import Tickets
+from scheduler.extenders.documents import Documents
+from scheduler.extenders.extender import Extender
+from scheduler.framework.classes.cache import ClassCache, PodClass
+from scheduler.framework.classes.filters import ClassFilters
+from scheduler.framework.classes.run import ClassRun
+from scheduler.framework.post_filter import Kept
+from scheduler.framework.preemption_policy import PreemptionPolicy
+from scheduler.framework.profile import Profile
+from scheduler.messages.now import Now
+
+
+class Depth(Enum):
+    """How far a cycle goes and how much it keeps."""
+
+    DECIDE = "decide"
+    """The real thing: the pod is assumed on its node."""
+    PREVIEW = "preview"
+    """The same decision, but nothing is assumed."""
+    EXPLAIN = "explain"
+    """A preview that keeps why every other node was refused, and all scores where the decision scores."""
+    SCORE_ALL = "score all"
+    """Every node is looked at, and all that fit are scored, also where the decision needs neither: for comparing the
+    plugins' answers with kube-scheduler's."""
+
+
+class Assumptions(Protocol):
+    """Where the cycle's decision is written down."""
+
+    def assume(self, info: PodInfo) -> None: ...
+
+    def release(self, uid: str) -> None: ...
+
+    def apply(self, effects: Iterable[Effect]) -> None: ...
+
+
+class Policies(Protocol):
+    def policy_of(self, pod: PodInfo, now: Now) -> PreemptionPolicy: ...
+
+
+@dataclass(slots=True)
+class CycleContext:
+    """What all cycles share; owned by the engine."""
+
+    cache: ClusterCache
+    nominator: Nominator
+    classes: ClassCache
+    extenders: Sequence[Extender]
+    rng: Random
+    stopwatch: Callable[[], float]
+    assumptions: Assumptions
+    policies: Policies
+    tickets: Tickets
+    report: Callable[[str], None]
+    """Takes what somebody should log."""
+    documents: Documents
+    kept: Kept
+    percentage_of_nodes_to_score: int | None = None
+    next_start: int = 0
+    """Where sampling goes on, as a place in the order of nodes; shared by all profiles."""
+
+
+class Laps:
+    """Times the points; the durations go into the Attempt and nowhere else."""
+
+    __slots__ = ("_durations", "_last", "_stopwatch")
+
+    def __init__(self, stopwatch: Callable[[], float], attempt: Attempt) -> None:
+        self._stopwatch = stopwatch
+        self._durations = attempt.durations
+        self._last = stopwatch()
+
+    def lap(self, point: str) -> None:
+        now = self._stopwatch()
+        self._durations[point] = now - self._last
+        self._last = now
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One cycle: the pod, and the picture of the cluster that it keeps to."""
+
+    context: CycleContext
+    profile: Profile
+    pod: PodInfo
+    attempt: Attempt
+    now: Now
+    depth: Depth
+    view: View
+    pod_class: PodClass
+    filters: ClassFilters
+    of_class: ClassRun
+    """The same as the class cache sees it."""
+    extenders: ExtenderRound
+    clock: Laps

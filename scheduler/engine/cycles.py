@@ -1,0 +1,125 @@
+"""Runs scheduling cycles: one at a time, and paused while extenders are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.engine.attempt import Attempt
+from scheduler.engine.cycle_context import CycleContext, Depth
+from scheduler.engine.deadlines import ANSWER_GRACE_SECONDS, Deadlines, ExtenderDeadline
+from scheduler.engine.internal import CycleEnded
+from scheduler.engine.machine import Claims, Part
+from scheduler.engine.outcome import CycleOutcome
+from scheduler.engine.scheduling_cycle import Cycle, run_without_extenders, scheduling_cycle
+from scheduler.engine.tickets import CycleTicket
+from scheduler.framework.plugin_times import TIMED_CYCLES, PluginTimes
+from scheduler.framework.profile import Profile
+from scheduler.messages.commands import CallExtender
+from scheduler.messages.now import Now
+from scheduler.messages.stimuli import ExtenderAnswered
+from scheduler.objects.pod import Pod
+from scheduler.queue.queued_pod import QueuedPod
+
+
+@dataclass(slots=True, eq=False)
+class _UnderWay:
+    cycle: Cycle
+    queued: QueuedPod
+    profile: Profile
+    attempt: Attempt
+    calls: tuple[CallExtender, ...] = ()
+    answers: dict[int, ExtenderAnswered] = field(default_factory=dict)
+    """By ticket; the cycle goes on when all have come."""
+
+
+CycleSteps = Sequence[CallExtender | CycleEnded]
+
+
+class Cycles:
+    """While a cycle waits for extenders, no other pod is tried."""
+
+    CLAIMS = Claims(
+        writes=frozenset({Part.CYCLES, Part.CLASSES}),
+        reads=frozenset({Part.CACHE, Part.NOMINATOR, Part.ROOM}),
+        tickets=frozenset({CycleTicket}),
+        deadlines=frozenset({ExtenderDeadline}),
+    )
+
+    def __init__(self, context: CycleContext, deadlines: Deadlines) -> None:
+        self._context = context
+        self._deadlines = deadlines
+        self._paused: _UnderWay | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a cycle waits for extenders."""
+        return self._paused is not None
+
+    def begin(self, queued: QueuedPod, profile: Profile, attempt: Attempt, cycle_number: int, now: Now) -> CycleSteps:
+        """Try one pod. ``cycle_number``: how many pods have been tried; one in so many is timed plugin by plugin."""
+        if cycle_number % TIMED_CYCLES == 1:
+            attempt.plugin_times = PluginTimes(self._context.stopwatch)
+        cycle = scheduling_cycle(self._context, profile, self._as_nominated(queued.info), attempt, now)
+        return self._go_on(_UnderWay(cycle, queued, profile, attempt), None, now)
+
+    def answered(self, _owner: CycleTicket, answer: ExtenderAnswered, now: Now) -> CycleSteps:
+        paused = self._paused
+        if paused is None or all(call.ticket != answer.ticket for call in paused.calls):
+            return ()
+        paused.answers[answer.ticket] = answer
+        if len(paused.answers) < len(paused.calls):
+            return ()
+        self._paused = None
+        answers = tuple(paused.answers[call.ticket] for call in paused.calls)
+        return self._go_on(paused, answers, now)
+
+    def abandon(self) -> QueuedPod | None:
+        """Give up the cycle that waits, if there is one. Returns its pod."""
+        paused, self._paused = self._paused, None
+        if paused is None:
+            return None
+        paused.cycle.close()
+        for call in paused.calls:
+            self._deadlines.drop(ExtenderDeadline(call.ticket))
+            self._context.tickets.drop(call.ticket)
+        return paused.queued
+
+    def preview(self, profile: Profile, pod: Pod, now: Now, depth: Depth) -> tuple[Attempt, CycleOutcome]:
+        """What would become of a pod if it were tried now; nothing changes. Extenders are not asked."""
+        info = PodInfo(pod, node_name="")
+        attempt = Attempt(info.key, info.uid, profile.scheduler_name, number=0, started_wall=now.wall)
+        context = replace(self._context, extenders=(), rng=Random(0), report=_ignore)
+        return attempt, run_without_extenders(scheduling_cycle(context, profile, info, attempt, now, depth))
+
+    def replace_plugins(self, percentage_of_nodes_to_score: int | None) -> None:
+        """Other profiles follow: what was kept for the present ones is dropped."""
+        self._context.classes.clear()
+        self._context.kept.clear()
+        self._context.percentage_of_nodes_to_score = percentage_of_nodes_to_score
+
+    def _go_on(self, under_way: _UnderWay, answers: tuple[ExtenderAnswered, ...] | None, now: Now) -> CycleSteps:
+        """Run the cycle until it ends or asks extenders."""
+        try:
+            calls = next(under_way.cycle) if answers is None else under_way.cycle.send(answers)
+        except StopIteration as done:
+            return (CycleEnded(under_way.queued, under_way.profile, under_way.attempt, done.value),)
+        under_way.calls, under_way.answers = calls, {}
+        self._paused = under_way
+        for call in calls:
+            due = now.monotonic + call.timeout_seconds + ANSWER_GRACE_SECONDS
+            self._deadlines.set(ExtenderDeadline(call.ticket), due)
+        return calls
+
+    def _as_nominated(self, info: PodInfo) -> PodInfo:
+        """The nominator leads: a nomination whose write has not come back yet counts as if it had."""
+        nominated = self._context.nominator.nominated_node(info.uid)
+        if not nominated or nominated == info.pod.nominated_node_name:
+            return info
+        return info.nominated_to(nominated)
+
+
+def _ignore(_message: str) -> None:
+    """A preview's troubles are on its page."""

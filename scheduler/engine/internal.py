@@ -1,0 +1,108 @@
+"""Internal stimuli: what one machine of the engine has to tell another.
+
+A machine answers each stimulus with a list of steps: commands for the shell, and internal stimuli for other machines.
+The engine takes the steps in order; what an internal stimulus leads to takes its place in the list. So a machine
+never calls another one, and each step meets a state in which the step before it is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from scheduler.engine.attempt import Attempt
+from scheduler.engine.binding import Binding
+from scheduler.engine.commands import Command
+from scheduler.engine.outcome import CycleOutcome, NotPlaced
+from scheduler.framework.profile import Profile
+from scheduler.messages.references import PodReference
+from scheduler.messages.stimuli import PermitDecided, PodsActivated
+from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
+from scheduler.queue.queued_pod import QueuedPod
+
+
+class CycleEnded(msgspec.Struct, frozen=True):
+    """A cycle has come to its outcome."""
+
+    queued: QueuedPod
+    profile: Profile
+    attempt: Attempt
+    outcome: CycleOutcome
+
+
+class ObjectLearned(msgspec.Struct, frozen=True):
+    """An object is known to be so, as if the watch had shown it."""
+
+    kind: Kind
+    object: ApiObject
+
+
+class AttemptSettled(msgspec.Struct, frozen=True):
+    """From here on a failure of the pod's binding is an error: the queue need not keep events for it."""
+
+    uid: str
+
+
+class BindingFailed(msgspec.Struct, frozen=True):
+    """The binding cycle broke off: unreserve, forget, requeue, report."""
+
+    binding: Binding
+    failure: NotPlaced
+
+
+class PodBound(msgspec.Struct, frozen=True):
+    """The binding has succeeded."""
+
+    uid: str
+
+
+class RejectWaiting(msgspec.Struct, frozen=True):
+    """The pod waits in Permit and is being deleted."""
+
+    uid: str
+
+
+class CancelBinding(msgspec.Struct, frozen=True):
+    """The room of a pod that is not bound yet is wanted for another one."""
+
+    uid: str
+
+
+class VictimSettled(msgspec.Struct, frozen=True):
+    """A victim needs no further write, and what that means to the cluster has been applied."""
+
+    preemptor_uid: str
+    victim_uid: str
+
+
+class PodsReady(msgspec.Struct, frozen=True):
+    """The room that these pods (``namespace/name``) wait for may be free."""
+
+    keys: Sequence[str]
+
+
+class NominationChanged(msgspec.Struct, frozen=True):
+    """The pod's nominated node is to be written to its status; "" clears it."""
+
+    pod: PodReference
+    node: str
+
+
+Internal = (
+    CycleEnded
+    | ObjectLearned
+    | AttemptSettled
+    | BindingFailed
+    | PodBound
+    | RejectWaiting
+    | CancelBinding
+    | VictimSettled
+    | NominationChanged
+    | PodsReady
+    | PodsActivated
+    | PermitDecided
+)
+Step = Command | Internal
+Steps = Sequence[Step]

@@ -1,0 +1,63 @@
+"""Victims whose deletion the API server has granted, and what of it the watch has not shown yet."""
+
+from __future__ import annotations
+
+import msgspec
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.messages.now import Now
+from scheduler.objects.pod import Pod
+from scheduler.objects.timestamps import format_seconds
+
+BUDGET_SECONDS = 30.0
+"""After so long the status of a budget counts a victim as gone, also if no change of it was seen."""
+
+
+class GrantedDeletions:
+    __slots__ = ("_leaving", "_uncounted")
+
+    def __init__(self) -> None:
+        self._leaving: dict[str, str] = {}
+        """UID of each victim until the watch shows that it is gone → when its deletion was granted."""
+        self._uncounted: dict[str, tuple[float, PodInfo]] = {}
+        """UID of each victim until the status of the budgets can be expected to count it → when (monotonic), in that
+        order."""
+
+    def __len__(self) -> int:
+        return len(self._leaving)
+
+    def grant(self, victim: PodInfo, now: Now) -> None:
+        """The budgets do not count the victim as gone yet."""
+        self._uncounted[victim.uid] = now.monotonic, victim
+
+    def leaves(self, uid: str, now: Now) -> None:
+        """The pod terminates, though the watch is yet to show it."""
+        self._leaving[uid] = format_seconds(now.wall)
+
+    def gone(self, uid: str) -> None:
+        self._leaving.pop(uid, None)
+
+    def as_leaving(self, pod: Pod) -> Pod:
+        """The pod as the API server has it by now: an event under way may be older than the deletion of a victim."""
+        since = self._leaving.get(pod.metadata.uid) if self._leaving else None
+        if since is None or pod.metadata.deletion_timestamp is not None:
+            return pod
+        return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, deletion_timestamp=since))
+
+    def budget_shown(self, namespace: str) -> None:
+        """The watch shows a budget: its status may have caught up with the victims of its namespace."""
+        for uid in [uid for uid, (_, info) in self._uncounted.items() if info.namespace == namespace]:
+            del self._uncounted[uid]
+
+    def forget_old(self, now: Now) -> None:
+        """Victims that went so long ago count no more."""
+        while self._uncounted:
+            uid, (since, _) = next(iter(self._uncounted.items()))
+            if now.monotonic - since < BUDGET_SECONDS:
+                return
+            del self._uncounted[uid]
+
+    @property
+    def uncounted(self) -> dict[str, PodInfo]:
+        """By UID, the victims that the budgets do not count as gone yet."""
+        return {uid: info for uid, (_, info) in self._uncounted.items()}

@@ -1,0 +1,58 @@
+"""One preemptor's victims on their way out: the states of a removal, and the table of their changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.errors import InvariantViolation
+
+
+class RemovalState(Enum):
+    FIRST_VICTIMS = "FirstVictims"
+    """All victims but the last, side by side."""
+    LAST_VICTIM = "LastVictim"
+    DYING = "Dying"
+    """No further write is needed; victims still terminate."""
+    OVER = "Over"
+
+    __hash__ = object.__hash__
+
+
+REMOVAL_MOVES: Final[dict[tuple[RemovalState, RemovalState], str]] = {
+    (RemovalState.FIRST_VICTIMS, RemovalState.LAST_VICTIM): "all but the last are granted, gone or cancelled",
+    (RemovalState.FIRST_VICTIMS, RemovalState.OVER): "a victim was refused, or the preemptor no longer waits",
+    (RemovalState.LAST_VICTIM, RemovalState.DYING): "it is granted, and victims still terminate",
+    (RemovalState.LAST_VICTIM, RemovalState.OVER): "it was refused, or no victim is left",
+    (RemovalState.DYING, RemovalState.OVER): "the last victim is gone; or the preemptor is, or removes others",
+}
+"""From and to, with what brings it about. No other change is possible. Over, the preemptor is tried."""
+
+
+@dataclass(slots=True, eq=False)
+class Removal:
+    preemptor: PodInfo
+    node: str
+    victims: tuple[PodInfo, ...]
+    last: PodInfo
+    started: float
+    state: RemovalState = RemovalState.FIRST_VICTIMS
+    outstanding: dict[str, PodInfo] = field(default_factory=dict)
+    """Victims that need a further write or answer, by UID."""
+    has_failed: bool = False
+    was_refused: bool = False
+    """The API server would not evict a victim."""
+
+    @property
+    def is_at_last(self) -> bool:
+        return self.state is RemovalState.LAST_VICTIM
+
+    def become(self, state: RemovalState) -> None:
+        """Raises InvariantViolation for a change that is not in the table."""
+        if (self.state, state) not in REMOVAL_MOVES:
+            raise InvariantViolation(
+                f"removal for pod {self.preemptor.key} can't go from {self.state.value} to {state.value}"
+            )
+        self.state = state

@@ -1,0 +1,386 @@
+"""Making room for pods: victims get a condition, then leave, while scheduling goes on (reference preemption.md §7).
+
+The states of a removal and their changes are the table of ``removal.py``. For each victim first the DisruptionTarget
+condition on its own status (nothing else of it), then its deletion with the UID as precondition, so that a successor of
+its name is never hit. A victim that is only assumed is not deleted: its binding is cancelled and it goes back to the
+queue. While a removal runs its preemptor is gated; the gate opens as soon as the last victim is seen to terminate,
+since its deletion may be the very event that the preemptor waits for.
+
+With strict budgets victims leave by eviction instead: the API server says no where a budget would be broken, and writes
+the DisruptionTarget condition itself, together with the deletion, so that a pod that stays never bears it.
+
+In synchronous mode no pod is tried while a removal runs, and the gate opens only when it has ended. Other than
+kube-scheduler's synchronous mode, which removes all victims side by side within the cycle, the order of the victims is
+the same as above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.config.tandem import PDBPolicy, PreemptionMode, PreemptionSettings
+from scheduler.engine.deadlines import Deadlines, NominationDeadline, RoundEnd, SuspensionEnd
+from scheduler.engine.failure import reference
+from scheduler.engine.internal import CancelBinding, NominationChanged, ObjectLearned, PodsReady, Step, VictimSettled
+from scheduler.engine.machine import Claims, Part, ReadsBindings, ReadsCache, ReadsNominations, ReadsPods
+from scheduler.engine.making_room.awaited_victims import AwaitedVictims
+from scheduler.engine.making_room.granted import GrantedDeletions
+from scheduler.engine.making_room.policies import PreemptionPolicies, Standing
+from scheduler.engine.making_room.removal import Removal, RemovalState
+from scheduler.engine.making_room.removal_times import ERROR, SUCCESS, RemovalTimes
+from scheduler.engine.making_room.victims import disruption_target, preempted, was_gone
+from scheduler.engine.outcome import CycleOutcome, Placed
+from scheduler.engine.tickets import Tickets, VictimTicket
+from scheduler.framework.post_filter import NominationMode, PutOff, Remove, WaitForVictims
+from scheduler.framework.preemption_policy import PreemptionPolicy
+from scheduler.messages.commands import DeletePod, EvictPod, PatchPodStatus
+from scheduler.messages.now import Now
+from scheduler.messages.stimuli import PodsActivated, WriteFinished
+from scheduler.objects.kinds import Kind
+from scheduler.objects.pod import Pod
+from scheduler.queue.queued_pod import QueuedPod
+
+_NO_UIDS: frozenset[str] = frozenset()
+
+
+class Left(Enum):
+    """How a pod left."""
+
+    BOUND = "bound"
+    """It has its node; for victims it is still there."""
+    FAILED = "failed"
+    """It has failed where it ran, as it does where the kubelet finds the room taken."""
+    ENDED = "ended"
+    """It has run to its end."""
+    GONE = "gone"
+    """It is deleted, or another pod has its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoomReads:
+    """What making room looks at."""
+
+    cache: ReadsCache
+    known_pods: ReadsPods
+    nominator: ReadsNominations
+    bindings: ReadsBindings
+
+
+class MakingRoom:
+    """All removals under way, by the preemptor's UID, and what became of those before.
+
+    Four verbs change it: an attempt was ``decided``, a write was ``answered``, a ``pod_left``, a deadline is ``due``.
+    ``limit``: how many removals may run at once. ``own``: the scheduler names of our profiles.
+    """
+
+    CLAIMS = Claims(
+        writes=frozenset({Part.ROOM}),
+        reads=frozenset({Part.CACHE, Part.KNOWN_PODS, Part.NOMINATOR, Part.BINDINGS}),
+        tickets=frozenset({VictimTicket}),
+        deadlines=frozenset({NominationDeadline, SuspensionEnd, RoundEnd}),
+    )
+
+    def __init__(
+        self,
+        reads: RoomReads,
+        tickets: Tickets,
+        deadlines: Deadlines,
+        settings: PreemptionSettings,
+        own: Collection[str],
+        limit: int,
+    ) -> None:
+        self._cache = reads.cache
+        self._known_pods = reads.known_pods
+        self._nominator = reads.nominator
+        self._bindings = reads.bindings
+        self._tickets = tickets
+        self._limit = limit
+        self._running: dict[str, Removal] = {}
+        self._awaited = AwaitedVictims(reads.nominator)
+        self._granted = GrantedDeletions()
+        self._policies = PreemptionPolicies(settings, own, deadlines, reads.nominator)
+        self._put_off: dict[str, PodInfo] = {}
+        """By UID, pods that would preempt if fewer others did."""
+        self._held: set[str] = set()
+        self._last_of: dict[str, set[str]] = {}
+        """UID of the last victim that is left → preemptors."""
+        self.times = {SUCCESS: RemovalTimes(), ERROR: RemovalTimes()}
+        """How long removals took that have ended, by result."""
+        self.configure(settings, own)
+
+    def configure(self, settings: PreemptionSettings, own: Collection[str]) -> None:
+        """From now on these settings hold, also for removals under way; what was learned stays."""
+        self._is_strict = settings.pdb_policy is PDBPolicy.STRICT
+        self._is_synchronous = settings.mode is PreemptionMode.SYNC
+        self._policies.configure(settings, own)
+
+    # --- what others ask ----------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    @property
+    def suspensions(self) -> dict[str, int]:
+        """For metrics: how often a node was left out for a preemptor, by the reason."""
+        return self._policies.suspensions
+
+    @property
+    def leaving(self) -> int:
+        """How many victims are known to terminate, or to be gone, before the watch has said so."""
+        return len(self._granted)
+
+    @property
+    def holds_up_scheduling(self) -> bool:
+        """Whether a removal must end before another pod is tried."""
+        return self._is_synchronous and bool(self._running)
+
+    def policy_of(self, pod: PodInfo, now: Now) -> PreemptionPolicy:
+        """What the pod's preemption may do in an attempt that is made now."""
+        nominated = pod.pod.nominated_node_name
+        has_budgets = bool(self._cache.objects.all(Kind.POD_DISRUPTION_BUDGET))
+        standing = Standing(
+            victims_in_flight=self.victims_in_flight(now) if has_budgets else (),
+            is_nominated_node_being_cleared=bool(nominated)
+            and any(removal.node == nominated for removal in self._running.values()),
+            is_full=len(self._running) >= self._limit,
+        )
+        return self._policies.policy_of(pod, standing)
+
+    def is_removing_for(self, uid: str) -> bool:
+        """Whether the preemptor must still be held back."""
+        removal = self._running.get(uid)
+        if removal is None:
+            return False
+        if self._is_synchronous or not removal.is_at_last:
+            return True
+        victim = self._known_pods.by_uid(removal.last.uid)
+        return victim is not None and not victim.is_terminating
+
+    @property
+    def held_back(self) -> Collection[str]:
+        """UIDs of preemptors for which ``is_removing_for`` holds, for sure: the answer for all of them at once."""
+        return self._held
+
+    def concerned_by(self, gone: PodInfo) -> Callable[[QueuedPod], bool] | None:
+        """The waiting pods that should hear that this one has left its node; None = all of them."""
+        return self._awaited.concerned_by(gone, self._is_strict)
+
+    def victims_in_flight(self, now: Now) -> tuple[PodInfo, ...]:
+        """Victims whose removal is decided, but which the status of the budgets does not count as gone yet."""
+        self._granted.forget_old(now)
+        victims = self._granted.uncounted
+        for removal in self._running.values():
+            victims |= removal.outstanding
+            if not removal.is_at_last:
+                victims[removal.last.uid] = removal.last
+        return tuple(victims.values())
+
+    # --- the four verbs -----------------------------------------------------------------------------------------------
+
+    def decided(self, pod: PodInfo, outcome: CycleOutcome, now: Now) -> list[Step]:
+        """An attempt has ended. Room is made for a pod that is still there and waits."""
+        self._awaited.waits_no_more(pod.uid)
+        if isinstance(outcome, Placed) or not self._is_pending(pod):
+            return []
+        self._policies.attempt_failed(pod, outcome.nomination, now)
+        room = outcome.room
+        if isinstance(room, Remove) and outcome.nomination.mode is NominationMode.SET:
+            return [*self._policies.started(pod, room, now), *self._start(pod, room, now)]
+        if isinstance(room, WaitForVictims):
+            self._awaited.waits(pod.uid)
+        elif isinstance(room, PutOff):
+            self._put_off[pod.uid] = pod
+        return []
+
+    def answered(self, owner: VictimTicket, outcome: WriteFinished, now: Now) -> list[Step]:
+        """A condition, deletion or eviction of a victim has been done, or refused."""
+        removal, victim = self._running.get(owner.preemptor_uid), owner.victim
+        if removal is None:
+            return []
+        is_gone = was_gone(outcome, victim, self._known_pods.get(victim.key))
+        settled = VictimSettled(removal.preemptor.uid, victim.uid)
+        if is_gone:
+            return [settled]
+        if not outcome.is_done:
+            removal.has_failed = True
+            removal.was_refused |= owner.is_deletion and self._is_strict
+            return [settled]
+        if owner.is_deletion:
+            return [preempted(removal.preemptor, victim, removal.node), *self._grant(victim, now), settled]
+        if removal.has_failed or not self._is_pending(removal.preemptor):
+            return [settled]
+        return [self._delete(removal, victim)]
+
+    def pod_left(self, uid: str, how: Left) -> list[Step]:
+        """A pod is bound, has ended, or is gone, as a preemptor or a victim."""
+        if how is Left.BOUND:
+            self._policies.placed(uid)
+            return []
+        if how is Left.FAILED:
+            self._policies.ended_in_failure(uid)
+        elif how is Left.GONE:
+            self._policies.gone(uid)
+        self._leaves(uid)
+        self._granted.gone(uid)
+        self._put_off.pop(uid, None)
+        return self._try_all_nominated_to(self._awaited.gone(uid), but=uid)
+
+    def due(self, deadline: NominationDeadline | SuspensionEnd | RoundEnd, now: Now) -> list[Step]:
+        """A preemption's time is over, or a node may be tried again."""
+        return self._policies.due(deadline, now)
+
+    # --- what is learned ----------------------------------------------------------------------------------------------
+
+    def shown(self, pod: Pod) -> Pod:
+        """The watch shows the pod. Returns it as the API server has it by now: deletions that it granted are known
+        before the watch shows them."""
+        if pod.metadata.deletion_timestamp is not None:
+            self._leaves(pod.metadata.uid)
+            return pod
+        return self._granted.as_leaving(pod)
+
+    def budget_shown(self, namespace: str) -> None:
+        """The watch shows a budget of this namespace."""
+        self._granted.budget_shown(namespace)
+
+    def settled(self, step: VictimSettled, now: Now) -> list[Step]:
+        """What a victim's removal means to the cluster has been applied: the removal goes on."""
+        removal = self._running.get(step.preemptor_uid)
+        if removal is None:
+            return []
+        removal.outstanding.pop(step.victim_uid, None)
+        return self._go_on(removal, now)
+
+    def doubt(self) -> list[Step]:
+        """What is known of victims may have changed unseen: no pod counts as held back for sure."""
+        self._held.clear()
+        return self._try_all_nominated_to(self._awaited.take_all())
+
+    # --- one removal --------------------------------------------------------------------------------------------------
+
+    def _start(self, preemptor: PodInfo, room: Remove, now: Now) -> list[Step]:
+        """Victims that terminate already are left alone; if no other is left there is nothing to wait for."""
+        self._awaited.forget(preemptor.uid)
+        self._awaited.waits(preemptor.uid)
+        steps = self._clear_lower_nominations(preemptor, room.node)
+        alive = [victim for victim in room.victims if not victim.is_terminating]
+        if not alive or preemptor.uid in self._running:
+            return steps
+        removal = Removal(preemptor, room.node, room.victims, alive[-1], now.monotonic)
+        self._running[preemptor.uid] = removal
+        self._held.add(preemptor.uid)
+        first = alive[:-1]
+        removal.outstanding = {victim.uid: victim for victim in first}
+        for victim in first:
+            steps += self._remove(removal, victim, now)
+        return steps if first else [*steps, *self._go_on(removal, now)]
+
+    def _remove(self, removal: Removal, victim: PodInfo, now: Now) -> list[Step]:
+        """The first write about a victim, or none where none is needed."""
+        settled = VictimSettled(removal.preemptor.uid, victim.uid)
+        if self._bindings.can_cancel(victim.uid):
+            told = preempted(removal.preemptor, victim, f"{removal.node} (in kube-scheduler memory).")
+            return [CancelBinding(victim.uid), told, settled]
+        known = self._known_pods.by_uid(victim.uid)
+        if known is None or known.is_terminating:
+            return [settled]
+        if self._is_strict:
+            return [EvictPod(self._ticket(removal, victim, True), reference(victim))]
+        condition = disruption_target(removal.preemptor, known, now)
+        if condition is None:
+            return [self._delete(removal, victim)]
+        return [PatchPodStatus(self._ticket(removal, victim, False), reference(victim), condition)]
+
+    def _delete(self, removal: Removal, victim: PodInfo) -> DeletePod:
+        return DeletePod(self._ticket(removal, victim, True), reference(victim))
+
+    def _grant(self, victim: PodInfo, now: Now) -> list[Step]:
+        """The API server has taken the deletion: the pod terminates, though the watch is yet to show it."""
+        self._granted.grant(victim, now)
+        known = self._known_pods.by_uid(victim.uid)
+        if known is None or known.is_terminating:
+            return []
+        self._granted.leaves(victim.uid, now)
+        self._leaves(victim.uid)
+        return [ObjectLearned(Kind.POD, self._granted.as_leaving(known.pod))]
+
+    def _go_on(self, removal: Removal, now: Now) -> list[Step]:
+        """After the first victims the last one, after that the end."""
+        if removal.outstanding:
+            return []
+        if removal.is_at_last or removal.has_failed or not self._is_pending(removal.preemptor):
+            return self._end(removal, now)
+        removal.become(RemovalState.LAST_VICTIM)
+        last = removal.last
+        self._last_of.setdefault(last.uid, set()).add(removal.preemptor.uid)
+        if not self.is_removing_for(removal.preemptor.uid):
+            self._held.discard(removal.preemptor.uid)
+        removal.outstanding[last.uid] = last
+        return self._remove(removal, last, now)
+
+    def _end(self, removal: Removal, now: Now) -> list[Step]:
+        """However it ended, the preemptor is tried again; after a failure at once, whatever its back-off.
+
+        kube-scheduler 1.36 does so after a failure only: where the last victim was gone already, or was never bound, no
+        event comes that would wake the pod (trap 29).
+        """
+        preemptor, last = removal.preemptor, removal.last.uid
+        del self._running[preemptor.uid]
+        self._held.discard(preemptor.uid)
+        if last in self._last_of:
+            self._last_of[last].discard(preemptor.uid)
+            if not self._last_of[last]:
+                del self._last_of[last]
+        self.times[ERROR if removal.has_failed else SUCCESS].observe(now.monotonic - removal.started)
+        if removal.was_refused:
+            self._policies.refused(preemptor, removal.node, now)
+        steps: list[Step] = []
+        left = self._not_gone_yet(removal)
+        if left:
+            self._awaited.await_end(removal, left)
+        else:
+            removal.become(RemovalState.OVER)
+            again = PodsActivated if removal.has_failed else PodsReady
+            steps += [again((preemptor.key,)), *self._try_all_nominated_to((removal.node,))]
+        # One for the place that is free; all with the last, since some may have found room in another way meanwhile.
+        free = list(self._put_off)[: 1 if self._running else None]
+        steps += [PodsReady((self._put_off.pop(uid).key,)) for uid in free]
+        return steps
+
+    def _not_gone_yet(self, removal: Removal) -> list[str]:
+        """UIDs of the victims that are on their way out, and whose end is worth waiting for: none where some stay. A
+        victim whose binding was cancelled has gone back to the queue."""
+        if removal.has_failed or not removal.is_at_last:
+            return []
+        known = (self._known_pods.by_uid(victim.uid) for victim in removal.victims)
+        return [info.uid for info in known if info is not None and info.node_name]
+
+    # --- small parts --------------------------------------------------------------------------------------------------
+
+    def _is_pending(self, pod: PodInfo) -> bool:
+        """The pod is there and waits for its room: no victim falls for one that is gone or bound."""
+        known = self._known_pods.by_uid(pod.uid)
+        return known is not None and not known.node_name and not known.is_terminating
+
+    def _leaves(self, uid: str) -> None:
+        """A pod terminates, or is about to be gone: a preemptor that waits for it as the last one may go on."""
+        self._held -= self._last_of.get(uid, _NO_UIDS)
+
+    def _try_all_nominated_to(self, nodes: Iterable[str], but: str = "") -> list[Step]:
+        """Others may have waited for the same victims, and none of them must do so for ever."""
+        keys = [pod.key for node in nodes for pod in self._nominator.pods_for_node(node) if pod.uid != but]
+        return [PodsReady(tuple(keys))] if keys else []
+
+    def _clear_lower_nominations(self, preemptor: PodInfo, node: str) -> list[Step]:
+        """Less important pods that counted on this node must look again."""
+        return [
+            NominationChanged(reference(other), "")
+            for other in self._nominator.pods_for_node(node)
+            if other.priority < preemptor.priority and not self._nominator.is_foreign(other.uid)
+        ]
+
+    def _ticket(self, removal: Removal, victim: PodInfo, is_deletion: bool) -> int:
+        return self._tickets.issue(VictimTicket(removal.preemptor.uid, victim, is_deletion))

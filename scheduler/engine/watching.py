@@ -1,0 +1,83 @@
+"""What each change that the watch shows means to the machines, in order: what it ends, then cache and queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scheduler.engine.binding_cycle import BindingCycles
+from scheduler.engine.failure import FailureReports
+from scheduler.engine.internal import ObjectLearned, RejectWaiting, Step
+from scheduler.engine.machine import ReadsPods
+from scheduler.engine.making_room.room import Left, MakingRoom
+from scheduler.extenders.documents import Documents
+from scheduler.messages.now import Now
+from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved
+from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
+from scheduler.objects.pod import Pod
+from scheduler.queue.handlers import EventHandlers
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """Holds no state of its own."""
+
+    _documents: Documents
+    _known_pods: ReadsPods
+    _handlers: EventHandlers
+    _bindings: BindingCycles
+    _room: MakingRoom
+    _reports: FailureReports
+
+    def observed(self, stimulus: ObjectObserved, now: Now) -> Sequence[Step]:
+        obj = stimulus.object
+        self._documents.put(stimulus.kind, obj, stimulus.document)
+        if isinstance(obj, Pod):
+            ended = self._ended(obj)
+            obj = self._room.shown(obj)
+            if ended:
+                return [*ended, ObjectLearned(stimulus.kind, obj)]
+        elif stimulus.kind is Kind.POD_DISRUPTION_BUDGET:
+            self._room.budget_shown(obj.metadata.namespace)
+        return self._apply_observed(stimulus.kind, obj, now)
+
+    def _ended(self, pod: Pod) -> list[Step]:
+        """What ends where the watch shows this pod: it may be bound or over, or have had a predecessor of its name."""
+        uid = pod.metadata.uid
+        steps: list[Step] = []
+        known = self._known_pods.get(pod.key)
+        if known is not None and known.uid != uid:
+            self._reports.forget(known.uid)
+            steps += self._room.pod_left(known.uid, Left.GONE)
+        if pod.node_name or pod.is_finished:
+            self._reports.forget(uid)
+        if pod.is_finished:
+            steps += self._room.pod_left(uid, Left.FAILED if pod.status.phase == "Failed" else Left.ENDED)
+        return steps
+
+    def learned(self, step: ObjectLearned, now: Now) -> Sequence[Step]:
+        return self._apply_observed(step.kind, step.object, now)
+
+    def _apply_observed(self, kind: Kind, obj: ApiObject, now: Now) -> Sequence[Step]:
+        aftermath = self._handlers.on_observed(kind, obj, now)
+        if aftermath.reject_waiting:
+            return [RejectWaiting(aftermath.reject_waiting)]
+        if aftermath.confirmation is not None and isinstance(obj, Pod):
+            return self._bindings.shown(obj.metadata.uid, obj.node_name, now)
+        return ()
+
+    def deleted(self, stimulus: ObjectDeleted, now: Now) -> Sequence[Step]:
+        obj = stimulus.object
+        self._documents.remove(stimulus.kind, obj)
+        steps: list[Step] = []
+        if stimulus.kind is Kind.POD:
+            # First: a pod that waits for this one as its last victim must hear of its end.
+            steps += self._room.pod_left(obj.metadata.uid, Left.GONE)
+        aftermath = self._handlers.on_deleted(stimulus.kind, obj, stimulus.is_stale, now)
+        if stimulus.kind is Kind.POD:
+            self._reports.forget(obj.metadata.uid)
+            steps += self._bindings.shown(obj.metadata.uid, "", now)
+        if aftermath.reject_waiting:
+            steps.append(RejectWaiting(aftermath.reject_waiting))
+        return steps

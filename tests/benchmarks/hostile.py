@@ -1,0 +1,208 @@
+"""What one object at the limit of its size (1.5 MB) costs: the longest uninterrupted step that it causes, what the pods
+after it pay, and the bytes that stay."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+import tracemalloc
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from scheduler.engine.engine import Engine
+from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved
+from scheduler.objects.kinds import Kind, decode
+from tests.benchmarks.clusters import engine_with, now, pending, show
+from tests.builders import node_json
+
+NODES = 5_000
+HOST = "kubernetes.io/hostname"
+
+
+def hostile() -> dict[str, float]:
+    """``step``: milliseconds of CPU of the longest single call of the engine (a stimulus, a pod's attempt) from the
+    object's arrival on. ``later``: microseconds of CPU of the attempt at a plain pod after it, median, and ``before``.
+    ``MiB``: what stays allocated once the pod is gone."""
+    found: dict[str, float] = {}
+    for name, (before, documents) in _CASES.items():
+        engine = engine_with(NODES)
+        for document in before():
+            show(engine, Kind.NODE, document)
+        for number in range(150):
+            show(engine, Kind.POD, pending(f"plain-{number}"))
+        _attempts(engine, 20)
+        found[f"{name}: before"] = statistics.median(_attempts(engine, 40)) * 1e6
+        steps = []
+        for kind, document in documents():
+            obj = decode(kind, msgspec.json.encode(document))
+            steps.append(_timed(partial(engine.handle, ObjectObserved(kind, obj), now())))
+        later = _attempts(engine, 60)
+        found[f"{name}: step"] = max([*steps, *later]) * 1e3
+        found[f"{name}: later"] = statistics.median(later) * 1e6
+    found |= {f"{name}: MiB": _kept(make) for name, make in _KEPT.items()}
+    return found
+
+
+def _attempts(engine: Engine, count: int) -> list[float]:
+    return [_timed(lambda: engine.schedule_one(now())) for _ in range(count)]
+
+
+def _timed(step: Callable[[], object]) -> float:
+    started = time.process_time()
+    step()
+    return time.process_time() - started
+
+
+# --- objects ----------------------------------------------------------------------------------------------------------
+
+
+def _term(key: str, *values: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": "In", "values": list(values)}]}
+
+
+def _with_terms(terms: list[dict[str, Any]]) -> list[tuple[Kind, dict[str, Any]]]:
+    document = pending("hostile")
+    required = {"nodeSelectorTerms": terms}
+    document["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    document["spec"]["priority"] = 100
+    return [(Kind.POD, document)]
+
+
+def _tolerating() -> list[tuple[Kind, dict[str, Any]]]:
+    document = pending("hostile")
+    document["spec"]["tolerations"] = [
+        {"key": f"taint-{number}", "operator": "Exists", "effect": "NoSchedule"} for number in range(15_000)
+    ]
+    document["spec"]["priority"] = 100
+    return [(Kind.POD, document)]
+
+
+def _asking_for(count: int, amount: str, node: str = "") -> list[tuple[Kind, dict[str, Any]]]:
+    document = pending("hostile", requests={f"example.com/r-{number}": amount for number in range(count)})
+    document["spec"]["priority"] = 100
+    if node:
+        document["spec"] |= {"nodeName": node, "schedulerName": "other"}
+    return [(Kind.POD, document)]
+
+
+def _spreading(count: int) -> list[tuple[Kind, dict[str, Any]]]:
+    document = pending("hostile", labels={"app": "x"})
+    document["spec"]["topologySpreadConstraints"] = [
+        {
+            "maxSkew": 1,
+            "topologyKey": f"key-{number}",
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {"app": f"app-{number}"}},
+        }
+        for number in range(count)
+    ]
+    document["spec"]["priority"] = 100
+    return [(Kind.POD, document)]
+
+
+def _node(**fields: Any) -> list[dict[str, Any]]:
+    return [node_json("odd", cpu="32", memory="128Gi", pods=110, **fields)]
+
+
+def _nobody() -> list[dict[str, Any]]:
+    return []
+
+
+def _keys(count: int) -> dict[str, str]:
+    return {f"key-{number}": f"value-{number}" for number in range(count)}
+
+
+_CASES: dict[str, tuple[Callable[[], list[dict[str, Any]]], Callable[[], list[tuple[Kind, dict[str, Any]]]]]] = {
+    "a pod that asks about 1,000 keys that no node has": (
+        _nobody,
+        lambda: _with_terms([_term(f"key-{number}", "x") for number in range(1_000)]),
+    ),
+    "a pod that asks about 20,000 keys that no node has": (
+        _nobody,
+        lambda: _with_terms([_term(f"key-{number}", "x") for number in range(20_000)]),
+    ),
+    "a pod that asks about 5,000 keys of one node": (
+        lambda: _node(labels=_keys(5_000)),
+        lambda: _with_terms([_term(f"key-{number}", f"value-{number}") for number in range(5_000)]),
+    ),
+    "a pod that asks for 20,000 values of one key": (
+        _nobody,
+        lambda: _with_terms([_term(HOST, f"node-{number:05}") for number in range(20_000)]),
+    ),
+    "a pod that asks for 2,000 resources that no node has": (_nobody, lambda: _asking_for(2_000, "1")),
+    "a foreign pod with 2,000 resources of amount 0": (_nobody, lambda: _asking_for(2_000, "0", "nowhere")),
+    "a pod with 15,000 tolerations, a node with 5,000 taints": (
+        lambda: _node(taints=[f"taint-{number}=x:NoSchedule" for number in range(5_000)]),
+        _tolerating,
+    ),
+    "a pod with 1,000 spread constraints": (_nobody, lambda: _spreading(1_000)),
+    "a node with 5,000 labels": (
+        _nobody,
+        lambda: [(Kind.NODE, document) for document in _node(labels=_keys(5_000))],
+    ),
+    "a node with 5,000 taints": (
+        _nobody,
+        lambda: [
+            (Kind.NODE, document)
+            for document in _node(taints=[f"taint-{number}=x:NoSchedule" for number in range(5_000)])
+        ],
+    ),
+}
+
+
+# --- bytes that stay --------------------------------------------------------------------------------------------------
+
+
+def _kept(make: Callable[[Engine], None]) -> float:
+    engine = engine_with(NODES)
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    make(engine)
+    gc.collect()
+    after = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    return (after - before) / 2**20
+
+
+def _asked_and_gone(engine: Engine, documents: list[tuple[Kind, dict[str, Any]]]) -> None:
+    for kind, document in documents:
+        obj = decode(kind, msgspec.json.encode(document))
+        engine.handle(ObjectObserved(kind, obj), now())
+        engine.schedule_one(now())
+        engine.handle(ObjectDeleted(kind, obj), now())
+
+
+def _own_resources(engine: Engine) -> None:
+    for number in range(NODES):
+        name = f"node-{number:05}"
+        labels = {HOST: name, "topology.kubernetes.io/zone": f"zone-{number % 10}"}
+        show(
+            engine,
+            Kind.NODE,
+            node_json(
+                name, cpu="32", memory="128Gi", pods=110, labels=labels, allocatable={f"example.com/r-{number}": "1"}
+            ),
+        )
+
+
+def _big_pods(engine: Engine) -> None:
+    for number in range(40):
+        document = pending(f"big-{number}", annotations={"blob": f"{number}" + "x" * 198 * 1024})
+        _asked_and_gone(engine, [(Kind.POD, document)])
+
+
+_KEPT: dict[str, Callable[[Engine], None]] = {
+    "1,000 keys that no node has": lambda engine: _asked_and_gone(
+        engine, _with_terms([_term(f"key-{number}", "x") for number in range(1_000)])
+    ),
+    "2,000 resources of amount 0 of a foreign pod": lambda engine: _asked_and_gone(
+        engine, _asking_for(2_000, "0", "nowhere")
+    ),
+    "a resource of its own on each of 5,000 nodes": _own_resources,
+    "40 pods of 198 KiB": _big_pods,
+}

@@ -1,0 +1,167 @@
+"""Which servers get the kubeconfig's token: the real command line against servers that note what reaches them."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import hashlib
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from scheduler.cli.app import main
+from scheduler.controller.serve.tls import self_made_pair
+
+TOKEN = "the-token-of-the-kubeconfig"
+PAGE = {"counts": {"active": 0}, "pods": []}
+
+
+class Recording:
+    """A server on the loopback. ``seen``: the Authorization header of each request, "" where there was none."""
+
+    def __init__(self, answer: web.Response | None = None) -> None:
+        self.seen: list[str] = []
+        self.url = ""
+        self._answer = answer
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.seen.append(request.headers.get("Authorization", ""))
+        if self._answer is not None:
+            return web.Response(status=self._answer.status, headers=dict(self._answer.headers), body=self._answer.body)
+        return web.json_response(PAGE)
+
+
+class Certificate:
+    """Made for the loopback, signed by itself."""
+
+    def __init__(self, folder: Path) -> None:
+        certificate, key = self_made_pair("host", datetime.datetime.now(datetime.UTC))
+        self.file = folder / "tls.crt"
+        self.file.write_bytes(certificate)
+        (folder / "tls.key").write_bytes(key)
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(self.file, folder / "tls.key")
+        der = x509.load_pem_x509_certificate(certificate).public_bytes(Encoding.DER)
+        self.fingerprint = hashlib.sha256(der).hexdigest()
+
+
+@asynccontextmanager
+async def serving(recording: Recording, context: ssl.SSLContext | None = None) -> AsyncIterator[Recording]:
+    runner = web.ServerRunner(web.Server(recording.answer))
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+        scheme = "http" if context is None else "https"
+        recording.url = f"{scheme}://127.0.0.1:{runner.addresses[0][1]}"
+        yield recording
+    finally:
+        await runner.cleanup()
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> str:
+    file = tmp_path / "kubeconfig"
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "one",
+        "clusters": [{"name": "one", "cluster": {"server": "https://api.test"}}],
+        "users": [{"name": "one", "user": {"token": TOKEN}}],
+        "contexts": [{"name": "one", "context": {"cluster": "one", "user": "one"}}],
+    }
+    file.write_text(yaml.safe_dump(document))
+    return f"--kubeconfig={file}"
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Certificate:
+    return Certificate(tmp_path)
+
+
+async def ask(*arguments: str) -> int:
+    return await asyncio.to_thread(main, ["queue", *arguments])
+
+
+async def test_a_server_on_the_loopback_that_is_not_verified_is_shown_no_token(
+    kubeconfig: str, certificate: Certificate
+) -> None:
+    async with serving(Recording(), certificate.context) as server:
+        assert await ask(kubeconfig, "--server", server.url) == 0
+        assert server.seen == [""]
+
+
+async def test_where_that_server_wants_a_token_the_user_is_advised(
+    kubeconfig: str, certificate: Certificate, capfd: pytest.CaptureFixture[str]
+) -> None:
+    refusing = Recording(web.json_response({"message": "Unauthorized"}, status=401))
+    async with serving(refusing, certificate.context) as server:
+        assert await ask(kubeconfig, "--server", server.url) == 1
+    assert "Unauthorized. No token was sent" in (told := capfd.readouterr().err)
+    assert "--server-ca" in told
+
+
+async def test_plain_http_is_shown_no_token(kubeconfig: str) -> None:
+    async with serving(Recording()) as server:
+        assert await ask(kubeconfig, "--server", server.url) == 0
+        assert server.seen == [""]
+
+
+@pytest.mark.parametrize("option", ["--server-ca", "--certificate-authority"])
+async def test_a_server_of_the_stated_authority_is_shown_the_token(
+    kubeconfig: str, certificate: Certificate, option: str
+) -> None:
+    async with serving(Recording(), certificate.context) as server:
+        assert await ask(kubeconfig, "--server", server.url, option, str(certificate.file)) == 0
+        assert server.seen == [f"Bearer {TOKEN}"]
+
+
+async def test_a_server_of_another_authority_is_not_asked_at_all(
+    kubeconfig: str, certificate: Certificate, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    other = Certificate(tmp_path / "other")
+    async with serving(Recording(), certificate.context) as server:
+        assert await ask(kubeconfig, "--server", server.url, "--server-ca", str(other.file)) == 1
+        assert server.seen == []
+
+
+async def test_a_server_with_the_stated_fingerprint_is_shown_the_token_and_another_nothing(
+    kubeconfig: str, certificate: Certificate, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with serving(Recording(), certificate.context) as server:
+        where = [kubeconfig, "--server", server.url, "--server-fingerprint"]
+        assert await ask(*where, f"SHA256:{certificate.fingerprint.upper()}") == 0
+        assert server.seen == [f"Bearer {TOKEN}"]
+        assert await ask(*where, "00" * 32) == 1
+        assert server.seen == [f"Bearer {TOKEN}"]
+    assert f"its SHA-256 is {certificate.fingerprint}" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_not_followed(
+    kubeconfig: str, certificate: Certificate, capfd: pytest.CaptureFixture[str], status: int
+) -> None:
+    async with AsyncExitStack() as stack:
+        thief = await stack.enter_async_context(serving(Recording()))
+        redirect = Recording(web.Response(status=status, headers={"Location": f"{thief.url}/debug/queue"}))
+        server = await stack.enter_async_context(serving(redirect, certificate.context))
+        assert await ask(kubeconfig, "--server", server.url, "--server-ca", str(certificate.file)) == 1
+        assert (len(server.seen), thief.seen) == (1, [])
+    assert "which is not followed" in capfd.readouterr().err
+
+
+async def test_options_that_can_not_be_used_are_named(kubeconfig: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert await ask("--server", "ftp://host") == 1
+    assert await ask("--server", "https://127.0.0.1:1", "--server-fingerprint", "abc") == 1
+    assert await ask("--server", "https://127.0.0.1:1", "--server-ca", "/nope") == 1
+    assert await ask("--server", "https://127.0.0.1:1", "--context", "nope", kubeconfig) == 1
+    told = capfd.readouterr().err
+    for part in ("--server: ", "--server-fingerprint: ", "--server-ca: /nope", "nope"):
+        assert part in told, told

@@ -1,0 +1,98 @@
+"""The commands without --server: the leader's pod by a port-forward, over the wiring of production.
+
+The scheduler is a process of its own that takes itself for a pod; the embedded API server forwards to its port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from scheduler.cli.app import main
+from scheduler.cli.leader import READER
+from scheduler.simulate.apiserver.kinds import LEASES, NAMESPACES, PODS
+from scheduler.simulate.cluster import EmbeddedCluster
+from scheduler.simulate.demo import ShippedScheduler
+from scheduler.simulate.workload import pod_document
+from tests.cli.test_connection import Certificate, Recording, serving
+from tests.limits import WAIT_SECONDS
+
+LEADER = ("tandem-system", "tandem-0")
+TOKEN = "the-administrators-token"
+
+
+@asynccontextmanager
+async def leading(folder: Path, *flags: str, scheme: str = "https") -> AsyncIterator[EmbeddedCluster]:
+    """A cluster in which a scheduler leads, whose pod's port can be reached; `folder/kubeconfig` is the user's."""
+    async with EmbeddedCluster(token=TOKEN) as cluster:
+        cluster.registry.create(NAMESPACES, "", {"metadata": {"name": "tandem-system"}})
+        cluster.registry.create(PODS, "default", pod_document("huge", cpu="9"))
+        kubeconfig = cluster.kubeconfig(folder / "kubeconfig")
+        pod = "/".join(LEADER)
+        async with ShippedScheduler(kubeconfig, folder / "log", *flags, scheme=scheme, pod=pod) as shipped:
+            async with asyncio.timeout(WAIT_SECONDS):
+                while not any("Successfully acquired lease" in line for line in shipped.log_lines()):  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            cluster.server.pod_ports[LEADER] = shipped.port
+            yield cluster
+
+
+async def ask(folder: Path, *arguments: str) -> int:
+    return await asyncio.to_thread(main, [*arguments, f"--kubeconfig={folder / 'kubeconfig'}"])
+
+
+def requests(cluster: EmbeddedCluster, method: str, part: str) -> int:
+    return sum(one.method == method and part in one.path for one in cluster.server.served)
+
+
+async def test_the_leaders_pages_are_reached_by_the_kubeconfig_alone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with leading(tmp_path) as cluster:
+        assert await ask(tmp_path, "queue") == 0, capfd.readouterr().err
+        assert "default/huge" in capfd.readouterr().out
+        assert await ask(tmp_path, "why", "huge", "--json") == 0
+        assert '"pod": "default/huge"' in capfd.readouterr().out
+        assert await ask(tmp_path, "why", "nobody") == 1
+        assert "pod default/nobody is not known here" in capfd.readouterr().err
+        assert requests(cluster, "POST", f"/serviceaccounts/{READER}/token") == 3
+        assert requests(cluster, "GET", "/pods/tandem-0/portforward") == 3
+        assert requests(cluster, "POST", "/tokenreviews") >= 1, "the token was shown, and looked at"
+
+
+async def test_another_server_behind_the_pods_port_gets_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with AsyncExitStack() as stack:
+        cluster = await stack.enter_async_context(leading(tmp_path))
+        impostor = await stack.enter_async_context(serving(Recording(), Certificate(tmp_path).context))
+        cluster.server.pod_ports[LEADER] = int(impostor.url.rpartition(":")[2])
+        assert await ask(tmp_path, "queue") == 1
+        assert impostor.seen == []
+    assert "has another certificate than expected" in capfd.readouterr().err
+
+
+async def test_what_is_in_the_way_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    async with leading(tmp_path) as cluster:
+        del cluster.server.pod_ports[LEADER]
+        assert await ask(tmp_path, "queue") == 1
+        assert "pod tandem-system/tandem-0: error forwarding port" in capfd.readouterr().err
+        assert await ask(tmp_path, "queue", "--scheduler", "tandem-system/another") == 1
+        assert "the scheduler's Lease tandem-system/another can't be read" in capfd.readouterr().err
+        assert await ask(tmp_path, "queue", "--scheduler", "another") == 1
+        assert "must be NAMESPACE/LEASE" in capfd.readouterr().err
+        lease = cluster.registry.stored(LEASES, *("tandem-system", "tandem-scheduler")).object
+        assert "tandem.scheduling/pages" in lease["metadata"]["annotations"]
+
+
+async def test_a_leader_that_is_no_pod_with_https_is_asked_by_its_address(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with leading(tmp_path, scheme="http") as cluster:
+        assert await ask(tmp_path, "queue") == 1
+        assert "say where it is with --server" in capfd.readouterr().err
+        assert requests(cluster, "POST", "/token") == 0

@@ -1,0 +1,65 @@
+"""Columns of labels against the labels themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.cluster import label_columns
+from scheduler.cluster.label_columns import MAX_NARROW_ROWS, LabelColumns
+
+KEYS = ("a", "b", "c")
+LABELS = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(["", "x", "10", "-3"]), max_size=3)
+ROWS = MAX_NARROW_ROWS + 4
+
+
+def shown(columns: LabelColumns, key: str) -> list[str | None]:
+    column = columns.column(key, ROWS)
+    return [column.values[value_id] for value_id in column.ids[:ROWS]]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, ROWS - 1), LABELS), max_size=40), st.sampled_from(KEYS))
+def test_columns_are_what_the_labels_say(changes: list[tuple[int, Mapping[str, str]]], asked: str) -> None:
+    columns = LabelColumns()
+    labels: list[Mapping[str, str]] = [{}] * ROWS
+    for row, now in changes:
+        columns.put(row, now)
+        labels[row] = now
+        shown(columns, asked)
+    assert columns.check(labels)
+    for key in KEYS:
+        expected = [each.get(key) for each in labels]
+        assert shown(columns, key) == expected
+        there = [row for row in range(ROWS) if key in labels[row]]
+        assert columns.narrow_rows(key) in (tuple(there), None)
+        assert columns.taken([3, 1]).column(key, 2).ids.tolist() == columns.column(key, ROWS).ids[[3, 1]].tolist()
+
+
+def test_the_same_labels_have_the_same_ids_however_they_came_about() -> None:
+    one, other = LabelColumns(), LabelColumns()
+    for row in range(ROWS):
+        one.put(row, {"a": f"v{row % 3}"})
+    for row in reversed(range(ROWS)):
+        other.put(row, {"a": "before"})
+        other.column("a", ROWS)
+        other.put(row, {"a": f"v{row % 3}"})
+    assert np.array_equal(one.column("a", ROWS).ids, other.column("a", ROWS).ids)
+
+
+def test_keys_that_nobody_has_take_nothing_and_kept_columns_are_bounded() -> None:
+    columns = LabelColumns()
+    for row in range(5_000):
+        columns.put(row, {f"wide-{key}": str(row) for key in range(60)})
+    for number in range(10_000):
+        assert columns.narrow_rows(f"none-{number}") == ()
+        columns.column(f"none-{number}", 5_000)
+    assert columns.nbytes == 0
+    for key in range(60):
+        assert len(columns.column(f"wide-{key}", 5_000)) == 5_001
+        assert columns.nbytes <= label_columns.MAX_BYTES
+    assert columns.nbytes > label_columns.MAX_BYTES // 2
+    assert len(columns.column("wide-0", 5_000)) == 5_001

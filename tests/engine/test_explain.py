@@ -1,0 +1,54 @@
+"""What ``tandem why`` says of a pod that waits is what the decision would say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.engine.explain import preview_page
+from scheduler.framework.plugin import ScorePlugin
+from tests.engine.driver import Cluster
+
+
+class Broken(ScorePlugin):
+    name = "Broken"
+
+    def score(self, state: Any, pod: PodInfo, view: Any, rows: Any) -> Any:
+        raise RuntimeError("boom")
+
+
+def waiting(**fields: Any) -> Cluster:
+    """A pod that fits on one node of two."""
+    cluster = Cluster(Broken)
+    cluster.node("big", cpu="4")
+    cluster.node("small", cpu="1")
+    cluster.pod("a", cpu="2", **fields)
+    return cluster
+
+
+def page(cluster: Cluster, name: str) -> dict[str, Any]:
+    return preview_page(cluster.engine, cluster.pods[f"default/{name}"], cluster.now)
+
+
+def test_where_one_node_fits_no_score_is_asked_for_and_none_can_fail() -> None:
+    cluster = waiting()
+    shown = page(cluster, "a")
+    assert shown["fits"] and "message" not in shown
+    assert shown["listed"][1]["reasons"] == ["Insufficient cpu"]
+    attempt = cluster.schedule()
+    assert attempt is not None and attempt.node == "big"
+
+
+def test_where_several_fit_the_page_has_the_error_that_the_decision_has() -> None:
+    cluster = waiting()
+    cluster.pod("b", cpu="500m")
+    shown = page(cluster, "b")
+    assert not shown["fits"] and "Broken" in shown["message"]
+
+
+def test_a_pod_that_fits_where_it_is_nominated_is_placed_there_without_scores() -> None:
+    cluster = waiting()
+    cluster.pod("b", cpu="500m", nominated="small")
+    shown = page(cluster, "b")
+    assert shown["fits"]
+    assert [entry["node"] for entry in shown["listed"]] == ["big", "small"]

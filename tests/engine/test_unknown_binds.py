@@ -1,0 +1,100 @@
+"""A bind whose outcome is unknown: the pod stays assumed, and the same bind is sent until the answer is conclusive."""
+
+from __future__ import annotations
+
+from scheduler.engine.binding_cycle import BIND_AGAIN_FIRST_SECONDS, MAX_BIND_AGAIN_SECONDS
+from scheduler.messages.commands import BindPod
+from scheduler.messages.stimuli import ShutdownRequested, WriteFinished
+from tests.engine.driver import Cluster
+
+
+def unheard() -> tuple[Cluster, BindPod]:
+    """A pod whose bind has had no answer."""
+    cluster = Cluster()
+    cluster.node("n", cpu="1")
+    cluster.pod("a", cpu="1")
+    cluster.schedule()
+    bind = cluster.write(BindPod)
+    unknown(cluster, bind)
+    return cluster, bind
+
+
+def unknown(cluster: Cluster, bind: BindPod) -> None:
+    cluster.unanswered.remove(bind)
+    cluster.feed(WriteFinished(bind.ticket, False, 0, "", "no answer", is_unknown=True))
+
+
+def test_the_pod_stays_assumed_and_its_room_is_not_given_away() -> None:
+    cluster, _ = unheard()
+    cluster.pod("b", cpu="1")
+    cluster.schedule()
+    assert cluster.node_of("a") == "n"
+    assert cluster.node_of("b") == ""
+    assert cluster.said("a") == []
+    assert cluster.engine.bindings.under_way[0].state.value == "BindUnknown"
+
+
+def test_the_same_bind_is_sent_again_after_a_back_off_that_doubles_up_to_a_limit() -> None:
+    cluster, first = unheard()
+    waits = []
+    for _ in range(7):
+        since = cluster.time
+        while not cluster.writes(BindPod):
+            cluster.advance(0.5)
+        waits.append(cluster.time - since)
+        again = cluster.write(BindPod)
+        assert (again.pod, again.node) == (first.pod, first.node)
+        assert again.ticket != first.ticket
+        unknown(cluster, again)
+    assert waits == [BIND_AGAIN_FIRST_SECONDS, 2, 4, 8, 16, MAX_BIND_AGAIN_SECONDS, MAX_BIND_AGAIN_SECONDS]
+    assert cluster.node_of("a") == "n"
+
+
+def test_a_bind_that_is_sent_again_and_succeeds_is_a_success() -> None:
+    cluster, _ = unheard()
+    cluster.advance(1)
+    cluster.succeed(cluster.write(BindPod))
+    assert cluster.said("a", "Scheduled") == ["Successfully assigned default/a to n"]
+    assert cluster.is_quiet()
+
+
+def test_a_refusal_of_the_bind_that_is_sent_again_is_conclusive() -> None:
+    cluster, _ = unheard()
+    cluster.advance(1)
+    cluster.fail(cluster.write(BindPod), 409, "pod a is already assigned to node m")
+    assert cluster.node_of("a") == ""
+    assert cluster.place("a") == "error backoff"
+
+
+def test_when_the_watch_shows_the_pod_on_its_node_it_is_bound() -> None:
+    cluster, bind = unheard()
+    cluster.take_effect(bind)
+    cluster.watch("a")
+    assert cluster.said("a", "Scheduled") == ["Successfully assigned default/a to n"]
+    cluster.advance(60)
+    assert cluster.writes(BindPod) == []
+    assert cluster.is_quiet()
+
+
+def test_when_the_watch_shows_the_pod_elsewhere_or_gone_its_room_is_free() -> None:
+    for is_deleted in (False, True):
+        cluster, _ = unheard()
+        if is_deleted:
+            cluster.delete("a")
+        else:
+            cluster.node("m", cpu="1")
+            cluster.pod("a", cpu="1", node="m")
+        assert cluster.said("a") == []
+        cluster.pod("b", cpu="1")
+        cluster.settle()
+        assert cluster.node_of("b") == "n"
+        cluster.advance(60)
+        assert cluster.writes(BindPod) == []
+        assert cluster.is_quiet()
+
+
+def test_a_stop_leaves_such_a_bind_to_the_api_server() -> None:
+    cluster, _ = unheard()
+    cluster.feed(ShutdownRequested())
+    assert cluster.node_of("a") == "n"
+    assert [binding.pod.name for binding in cluster.engine.bindings.under_way] == ["a"]
