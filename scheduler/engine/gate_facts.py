@@ -1,4 +1,4 @@
-"""What the queue has of the profiles: gates and hints, and what the gates may ask (``EnqueueContext``)."""
+"""The gates and queueing hints of the profiles, and the facts that gates may read (``EnqueueContext``)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class GateFacts:
         return self._room.is_removing_for(uid)
 
     def preemptors_held_back(self) -> Collection[str]:
-        """UIDs of pods for which a preemption is still running, for sure."""
+        """UIDs of pods for which a preemption is certainly still running."""
         return self._room.held_back
 
 
