@@ -1,4 +1,4 @@
-"""The one file that knows everybody: from a configuration to an engine."""
+"""The composition root: makes an engine from a configuration. The one module that imports all parts."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def build_profiles(configuration: Configuration, plugins: Registry | None = None
 
 
 def ignored_by_scheduler(extenders: Iterable[Extender]) -> tuple[str, ...]:
-    """The resources that extenders account for in the scheduler's place, in the order of the configuration."""
+    """The resources that extenders account for instead of the scheduler, in the order of the configuration."""
     managed = (resource for extender in extenders for resource in extender.managed_resources)
     return tuple(dict.fromkeys(resource.name for resource in managed if resource.ignored_by_scheduler))
 
 
 def leaving_out(profile: ProfileConfiguration, resources: tuple[str, ...]) -> ProfileConfiguration:
-    """The profile with these resources among those that NodeResourcesFit ignores, besides the user's own; there
-    kube-scheduler forgets the user's."""
+    """The profile with these resources added to those that NodeResourcesFit ignores by the user's configuration;
+    kube-scheduler drops the latter here."""
     if not resources:
         return profile
     name = NodeResourcesFit.name
@@ -93,7 +93,7 @@ def build_engine(
 
 
 def engine_settings(configuration: Configuration) -> EngineSettings:
-    """What the configuration says to the engine, besides its profiles and extenders."""
+    """The engine's settings from the configuration, without its profiles and extenders."""
     kube, tandem = configuration.kube, configuration.tandem
     return EngineSettings(
         queue=QueueSettings(

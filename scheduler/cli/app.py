@@ -43,7 +43,7 @@ app.command()(demo)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code. No traceback for what users can mend."""
+    """Run the command line; returns the exit code. Errors that users can fix are shown without a traceback."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
         answer: Any = typer.main.get_command(app).main(args=words, prog_name="tandem", standalone_mode=False)
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        # What typer itself refuses can show itself; everything else is a bug, and its traceback is wanted.
+        # typer's own errors can show themselves; everything else is a bug and keeps its traceback.
         if not hasattr(error, "show"):
             raise
         error.show()

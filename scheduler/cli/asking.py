@@ -21,7 +21,7 @@ Kubeconfig = Annotated[
     typer.Option(
         "--kubeconfig",
         metavar="FILE",
-        help="Who asks: by default $KUBECONFIG, else ~/.kube/config.",
+        help="The kubeconfig to use: by default $KUBECONFIG, else ~/.kube/config.",
         show_default=False,
     ),
 ]
@@ -75,7 +75,7 @@ def access_of(kubeconfig: str, context: str, scheduler: str, server: str, author
 
 
 def show_page(path: str, access: Access, as_json: bool, print_page: Callable[[dict[str, Any], Console], None]) -> int:
-    """Print a page as tables or as it is; the exit code: 1, and one line, where it can't be had."""
+    """Print a page as tables or as JSON; returns the exit code: 1, with a one-line error, if it can't be fetched."""
     try:
         body = fetch(path, access) if access.server else fetch_from_leader(path, access, os.environ)
         page = msgspec.json.decode(body, type=dict[str, Any])

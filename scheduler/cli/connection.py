@@ -1,4 +1,4 @@
-"""How the commands that ask a running scheduler reach its pages, and what they show of who asks.
+"""Client of a running scheduler's pages, and the credentials that it presents.
 
 The kubeconfig's credentials go to a scheduler only over TLS whose certificate was verified: by the system's
 authorities, by one that the user names, or by its fingerprint. Redirects are never followed.
@@ -25,17 +25,17 @@ from scheduler.errors import ConfigurationError, Fault, SchedulerError
 
 TIMEOUT_SECONDS: Final = 10.0
 MAX_PAGE_BYTES: Final = 256 * 1024 * 1024
-"""The page of a queue with 100,000 pods has a tenth of that."""
+"""Maximum bytes of a page. The page of a queue with 100,000 pods has a tenth of that."""
 _SHA256_BYTES: Final = 32
 
 
 class Unanswered(SchedulerError):
-    """The page could not be had; the text says why, and what to do about it."""
+    """The page could not be fetched; the text gives the reason and a remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who asks, and which scheduler. ``server`` "": the leader's pod, by way of the API server.
+    """The kubeconfig and the scheduler to ask. ``server`` "": the leader's pod, through the API server.
 
     ``authority`` is a PEM file, ``fingerprint`` the SHA-256 of the server's certificate in hexadecimal digits.
     """
@@ -44,7 +44,7 @@ class Access:
     context: str = ""
     namespace: str = OWN_NAMESPACE
     lease: str = "tandem-scheduler"
-    """The leader's Lease, where ``server`` is "". """
+    """The leader's Lease, used if ``server`` is "". """
     server: str = ""
     authority: str = ""
     fingerprint: str = ""
@@ -52,7 +52,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """How a server is verified (None: it is not), and what it is shown. ``hint``: why nothing is shown."""
+    """How a server is verified (None: it is not), and the credentials for it. ``hint``: why there are none."""
 
     ssl: ssl.SSLContext | aiohttp.Fingerprint | bool
     authorization: str = ""
@@ -73,13 +73,13 @@ async def _fetch_from(path: str, access: Access, environment: Mapping[str, str])
 async def get_page(
     url: URL, verified_by: ssl.SSLContext | aiohttp.Fingerprint | bool, authorization: str, hint: str = ""
 ) -> bytes:
-    """The body of a 200. Raises Unanswered for everything else, with the scheduler's own words where it has some.
+    """The body of a 200. Raises Unanswered for everything else, with the scheduler's own message if there is one.
 
     ``verified_by``: as aiohttp's ``ssl``; a fingerprint is compared before a request is sent.
     """
     headers = {"Authorization": authorization} if authorization else {}
     limit = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
-    # Straight to it: a proxy for the outside world has no business between us and a scheduler's port.
+    # Direct: proxies are for outside servers, not for a scheduler's port.
     try:
         async with (
             aiohttp.ClientSession(trust_env=False, timeout=limit) as session,
@@ -98,8 +98,8 @@ async def get_page(
         target = answer.headers.get("Location", "")
         raise Unanswered(f"{url} answers with a redirect to {target!r}, which is not followed")
     if answer.status != 200:
-        told = _told(body) or f"{url}: HTTP {answer.status}"
-        raise Unanswered(f"{told}. {hint}" if hint and answer.status in (401, 403) else told)
+        message = _message_of(body) or f"{url}: HTTP {answer.status}"
+        raise Unanswered(f"{message}. {hint}" if hint and answer.status in (401, 403) else message)
     return body
 
 
@@ -111,7 +111,7 @@ def is_loopback(address: str) -> bool:
 
 
 def _server_url(text: str) -> URL:
-    """Raises ConfigurationError for what is no URL of a server."""
+    """The server's URL. Raises ConfigurationError for anything that is not the URL of a server."""
     try:
         url = URL(text)
     except ValueError as error:
@@ -139,7 +139,7 @@ async def _proof(url: URL, access: Access, environment: Mapping[str, str]) -> _P
 
 
 async def _credentials(access: Access, environment: Mapping[str, str]) -> Credentials | None:
-    """Those of the kubeconfig; None where none is named and none is there: the pages may be open to everybody."""
+    """The kubeconfig's credentials; None if none is named and none exists: the pages may be open to everyone."""
     settings = ConnectionSettings(kubeconfig=access.kubeconfig, context=access.context)
     try:
         return await CredentialSource(settings, environment).load()
@@ -150,7 +150,8 @@ async def _credentials(access: Access, environment: Mapping[str, str]) -> Creden
 
 
 def _verifying_context(authority: str, who: Credentials | None) -> ssl.SSLContext:
-    """Verifies by one authority alone, or "" by the system's; shows the kubeconfig's certificate, if it has one."""
+    """A TLS context that trusts one authority, or the system's for ""; presents the kubeconfig's certificate, if
+    any."""
     try:
         context = ssl.create_default_context(cafile=authority or None)
     except (OSError, ssl.SSLError) as error:
@@ -172,7 +173,7 @@ def _digest(fingerprint: str) -> bytes:
 
 
 async def _limited(content: aiohttp.StreamReader) -> bytes:
-    """All of it. Raises ValueError for more than a page has."""
+    """The whole body. Raises ValueError above the limit of a page."""
     parts: list[bytes] = []
     size = 0
     async for part in content.iter_any():
@@ -183,7 +184,7 @@ async def _limited(content: aiohttp.StreamReader) -> bytes:
     return b"".join(parts)
 
 
-def _told(body: bytes) -> str:
+def _message_of(body: bytes) -> str:
     """The message of a Status or of an error page, "" if there is none."""
     try:
         page = msgspec.json.decode(body, type=_Refusal)

@@ -1,7 +1,7 @@
 """The flags of ``tandem run``: kube-scheduler's own, read by kube-scheduler's rules, and a few of ours.
 
-One table says of each flag what it means here, or why it has no meaning; a flag of the second sort is accepted with a
-warning, so that a command line written for kube-scheduler can be taken over as it is.
+One table gives each flag's meaning, or the reason why it has none here; a flag without meaning is accepted with a
+warning, so that a command line written for kube-scheduler works unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 class Type(Enum):
-    """What a flag's value is; the value is how ``--help`` shows it."""
+    """The type of a flag's value; the enum's value is how ``--help`` shows it."""
 
     TEXT = "text"
     FILE = "file"
@@ -32,9 +32,9 @@ class Type(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag. ``no_meaning`` "" is a flag that works; else it says why this one changes nothing.
+    """One flag. ``no_meaning`` gives the reason why it has no effect; "" for a flag that works.
 
-    ``is_superseded``: ignored where a configuration file is given, which then speaks in its place.
+    ``is_superseded``: ignored if a configuration file is given, whose settings then apply.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Flag:
 
     @property
     def spelling(self) -> str:
-        """As messages call it."""
+        """The flag's name in messages."""
         return f"-{self.short}, --{self.name}" if self.short else f"--{self.name}"
 
 
@@ -95,19 +95,26 @@ FLAGS: Final[tuple[Flag, ...]] = (
     Flag(
         "pod-max-in-unschedulable-pods-duration",
         Type.DURATION,
-        "A pod that no event has woken for so long is tried again.",
+        "Time after which a pod that no event has moved is tried again.",
         "5m0s",
         _GENERAL,
     ),
     Flag(
         "kube-api-qps",
         Type.NUMBER,
-        "Most requests a second to the API server; 0 or less for no limit of ours.",
+        "Maximum requests a second to the API server; 0 or less for no limit here.",
         "no limit",
         _GENERAL,
         is_superseded=True,
     ),
-    Flag("kube-api-burst", Type.INTEGER, "Requests beyond that at once.", "100", _GENERAL, is_superseded=True),
+    Flag(
+        "kube-api-burst",
+        Type.INTEGER,
+        "Maximum burst of requests above that rate.",
+        "100",
+        _GENERAL,
+        is_superseded=True,
+    ),
     Flag(
         "leader-elect",
         Type.SWITCH,
@@ -116,10 +123,20 @@ FLAGS: Final[tuple[Flag, ...]] = (
         _LEADER,
     ),
     Flag(
-        "leader-elect-lease-duration", Type.DURATION, "How long others wait for a holder gone silent.", "15s", _LEADER
+        "leader-elect-lease-duration",
+        Type.DURATION,
+        "Time without a renewal after which others may take the Lease.",
+        "15s",
+        _LEADER,
     ),
-    Flag("leader-elect-renew-deadline", Type.DURATION, "The holder gives up after so long.", "10s", _LEADER),
-    Flag("leader-elect-retry-period", Type.DURATION, "Between tries to take or renew it.", "2s", _LEADER),
+    Flag(
+        "leader-elect-renew-deadline",
+        Type.DURATION,
+        "Time for which the holder retries a renewal before it gives up.",
+        "10s",
+        _LEADER,
+    ),
+    Flag("leader-elect-retry-period", Type.DURATION, "Time between tries to take or renew it.", "2s", _LEADER),
     Flag("leader-elect-resource-lock", Type.TEXT, "Only leases.", "leases", _LEADER),
     Flag(
         "leader-elect-resource-name",
@@ -146,24 +163,24 @@ FLAGS: Final[tuple[Flag, ...]] = (
     Flag(
         "serving-http",
         Type.SWITCH,
-        "Plain HTTP in place of HTTPS; on a loopback address everybody may then see every page.",
+        "Plain HTTP in place of HTTPS; on a loopback address every page is then open to everyone.",
         "false",
         _SERVING,
     ),
     Flag(
         "tls-cert-file",
         Type.FILE,
-        "Certificate (and its chain) to serve with, read again when it changes; without one, it makes its own.",
+        "Serving certificate (and its chain), reloaded when it changes; by default a self-signed one is made.",
         section=_SERVING,
     ),
     Flag("tls-private-key-file", Type.FILE, "The certificate's key.", section=_SERVING),
-    Flag("cert-dir", Type.FILE, "Keep the certificate that it makes in this folder.", section=_SERVING),
+    Flag("cert-dir", Type.FILE, "Folder in which the self-signed certificate is kept.", section=_SERVING),
     Flag("tls-min-version", Type.TEXT, "VersionTLS12 or VersionTLS13.", "VersionTLS12", _SERVING),
-    Flag("tls-cipher-suites", Type.LIST, "Suites for TLS 1.2, with commas.", "the TLS library's", _SERVING),
+    Flag("tls-cipher-suites", Type.LIST, "Cipher suites for TLS 1.2, comma-separated.", "the TLS library's", _SERVING),
     Flag(
         "client-ca-file",
         Type.FILE,
-        "Clients with a certificate of this authority are who it says.",
+        "Authority (PEM) whose client certificates are accepted.",
         "the cluster's own authority",
         _SERVING,
     ),
@@ -177,19 +194,23 @@ FLAGS: Final[tuple[Flag, ...]] = (
     Flag(
         "authentication-token-webhook-cache-ttl",
         Type.DURATION,
-        "How long an answer about a token holds.",
+        "How long the check of a token is cached.",
         "10s",
         _SERVING,
     ),
     Flag(
         "authorization-always-allow-paths",
         Type.LIST,
-        "Pages that need no right, with commas; * at the end for all that begins so.",
+        "Pages open to everyone, comma-separated; * at the end makes a prefix.",
         "/healthz,/readyz,/livez",
         _SERVING,
     ),
-    Flag("authorization-webhook-cache-authorized-ttl", Type.DURATION, "How long a permission holds.", "10s", _SERVING),
-    Flag("authorization-webhook-cache-unauthorized-ttl", Type.DURATION, "How long a refusal holds.", "10s", _SERVING),
+    Flag(
+        "authorization-webhook-cache-authorized-ttl", Type.DURATION, "How long a permission is cached.", "10s", _SERVING
+    ),
+    Flag(
+        "authorization-webhook-cache-unauthorized-ttl", Type.DURATION, "How long a refusal is cached.", "10s", _SERVING
+    ),
     Flag(
         "v",
         Type.INTEGER,
@@ -280,10 +301,10 @@ class StatedFlags:
     """What a command line says, each value of its flag's type. Flags that are not stated are not in it."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
-    """A LIST flag's values are a tuple of texts, one for each time it is stated; of the others the last one holds."""
+    """A LIST flag's value is a tuple of texts, one for each time it is stated; for other flags the last one counts."""
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value stated. Raises KeyError for a flag that the table doesn't have."""
+        """The value stated. Raises KeyError for a flag that is not in the table."""
         return self.values.get(_BY_NAME[name].name, default)
 
     def __contains__(self, name: str) -> bool:
@@ -291,7 +312,7 @@ class StatedFlags:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One for each stated flag that changes nothing."""
+        """A warning for each stated flag without effect."""
         is_with_file = bool(self.values.get("config"))
         found = []
         for name in self.values:
@@ -304,8 +325,8 @@ class StatedFlags:
 
 
 def read_flags(arguments: Sequence[str]) -> StatedFlags:
-    """By the rules of kube-scheduler's command line: ``--flag=value`` or ``--flag value``, ``--switch`` or
-    ``--switch=false``, ``_`` for ``-`` in names; besides, one dash does for two.
+    """The flags of a command line, by kube-scheduler's rules: ``--flag=value`` or ``--flag value``, ``--switch`` or
+    ``--switch=false``, ``_`` for ``-`` in names; also, one dash works like two.
 
     Raises ConfigurationError with every fault.
     """
@@ -340,7 +361,7 @@ def read_flags(arguments: Sequence[str]) -> StatedFlags:
 
 
 def _recognized(argument: str) -> tuple[Flag | None, str | None, str]:
-    """The flag, its value if it is in the same word, and what is wrong if there is no such flag."""
+    """The flag, its value if it is in the same word, and an error if there is no such flag."""
     bare, equals, stated = argument.lstrip("-").partition("=")
     text = stated if equals else None
     name = bare.replace("_", "-")

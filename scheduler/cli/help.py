@@ -12,7 +12,7 @@ from scheduler.cli.flags import FLAGS, Flag
 
 
 def show_run_help(console: Console | None = None) -> None:
-    """Flags that work, by section; those that are only accepted, as a list of names."""
+    """Print the flags that work, by section, and the names of those that are only accepted."""
     console = console or Console()
     console.print("\n [bold]Usage:[/bold] tandem run [FLAGS]\n")
     console.print(

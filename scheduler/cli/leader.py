@@ -1,9 +1,8 @@
-"""The leader's pages by way of the API server: found by its Lease, reached by a port-forward, known by its certificate.
+"""The leader's pages through the API server: found by its Lease, reached by a port-forward, verified by certificate.
 
-The kubeconfig's credentials go to the API server alone. The scheduler is shown a token of a service account that exists
-for this, made for the occasion and for the scheduler's audience: it is worth nothing to anybody else, the API server
-included, and it needs no service account of the user's own, be the kubeconfig one of a person, of a certificate, or of
-an exec plugin.
+The kubeconfig's credentials go to the API server alone. The scheduler gets a short-lived token of a dedicated service
+account, bound to the scheduler's audience: no other server accepts it, the API server included. So the user needs no
+service account, whether the kubeconfig is one of a person, of a certificate, or of an exec plugin.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from scheduler.objects.lease import Lease
 READER: Final = "tandem-reader"
 """The service account in the Lease's namespace whose tokens open the pages."""
 TOKEN_SECONDS: Final = 600
-"""The shortest life that the API server gives a token."""
+"""The shortest lifetime in seconds that the API server gives a token."""
 
 
 def fetch_from_leader(path: str, access: Access, environment: Mapping[str, str]) -> bytes:
@@ -70,7 +69,7 @@ async def _leader(client: ApiClient, namespace: str, name: str) -> Announcement:
     holder = lease.spec.holder_identity
     found = read_announcement(lease.metadata.annotations)
     if not holder:
-        raise Unanswered(f"nobody holds the Lease {namespace}/{name}: no scheduler runs")
+        raise Unanswered(f"the Lease {namespace}/{name} has no holder: no scheduler runs")
     if found is None or len(found.certificate) != 64:
         text = f"{holder} leads by the Lease {namespace}/{name}, and is no pod that serves its pages over HTTPS"
         raise Unanswered(f"{text}: say where it is with --server")

@@ -1,4 +1,4 @@
-"""A port of a pod on the loopback, by way of the API server: what ``kubectl port-forward`` does, over a WebSocket.
+"""Forwards a port of a pod to the loopback through the API server, like ``kubectl port-forward``, over a WebSocket.
 
 The subprotocol is ``v4.channel.k8s.io``, which the API server passes on to the kubelet: each message begins with a
 channel's number, 0 for data and 1 for an error's text, and the first two bytes of either channel are the port.
@@ -25,11 +25,12 @@ MAX_ERROR_BYTES: Final = 4096
 
 
 class ForwardFailure(SchedulerError):
-    """The port can't be had; the text says why."""
+    """The port can't be forwarded; the text gives the reason."""
 
 
 class Forward:
-    """One connection. ``port``: where it is on the loopback; ``error``: what the other end said against it."""
+    """One forwarded connection. ``port``: its port on the loopback; ``error``: the error that the pod's side
+    reported."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self.port = 0
@@ -38,7 +39,7 @@ class Forward:
         self._taken = False
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """The first who connects gets the pod's port, others nothing."""
+        """Forward the first client's connection; others are closed."""
         if self._taken:
             writer.close()
             return

@@ -1,4 +1,4 @@
-"""Everything that can go wrong by a configuration, before anything starts: all of its faults are reported at once."""
+"""Checks a whole configuration before anything starts, and reports all of its faults at once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SERVICE_ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/servicea
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """All that is settled before anything starts."""
+    """The checked configuration and the parts built from it, before anything starts."""
 
     configuration: Configuration
     profiles: Mapping[str, Profile]
@@ -44,7 +44,8 @@ class Prepared:
 
 
 def prepare(flags: StatedFlags) -> Prepared:
-    """Raises ConfigurationError with the faults of the flags, the file and the plugins' args."""
+    """Read and check everything. Raises ConfigurationError with the faults of the flags, the file and the plugins'
+    args."""
     faults: list[Fault] = []
     gates = FeatureGates()
     try:
@@ -79,12 +80,12 @@ def prepare(flags: StatedFlags) -> Prepared:
 
 
 def load_with_flags(text: bytes | None, flags: StatedFlags, gates: FeatureGates) -> Configuration:
-    """What the text states, with what the flags say over it. Raises ConfigurationError."""
+    """The text's configuration, overridden by the flags. Raises ConfigurationError."""
     return load(text, own_namespace=own_namespace(), gates=gates, adjust=lambda stated: with_flags(stated, flags))
 
 
 def warnings_of(configuration: Configuration) -> tuple[str, ...]:
-    """What is legal but deserves a second look."""
+    """Warnings about valid settings that are probably mistakes."""
     return configuration.warnings + tuple(
         f"extenders[{number}]: HTTPS to {extender.url_prefix} is not verified, since no certificate authority is stated"
         for number, extender in enumerate(configuration.kube.extenders)
@@ -105,7 +106,8 @@ def _plugin_classes(flags: StatedFlags, faults: list[Fault]) -> PluginClasses:
 def checked_parts(
     configuration: Configuration, classes: PluginClasses, faults: list[Fault]
 ) -> tuple[dict[str, Profile], Mapping[int, ExtenderTLS]]:
-    """What only building shows: plugin args, the Lease, extenders' certificates. Adds to ``faults``."""
+    """The parts whose faults only building shows: plugin args, the Lease, extenders' certificates. Adds to
+    ``faults``."""
     profiles: dict[str, Profile] = {}
     contexts: Mapping[int, ExtenderTLS] = {}
     try:
@@ -137,10 +139,10 @@ def read_configuration(path: str) -> bytes | None:
 
 
 def write_configuration(configuration: Configuration, target: Path) -> None:
-    """Raises ConfigurationError if the file can't be written."""
+    """Write the completed configuration. Raises ConfigurationError if the file can't be written."""
     text = write_config(configuration).encode()
     try:
-        # Extenders' keys may be in it. A file that is there gets the mode as well, before anything is written to it.
+        # It may hold extenders' keys. An existing file gets the mode too, before anything is written to it.
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -152,7 +154,7 @@ def write_configuration(configuration: Configuration, target: Path) -> None:
 
 
 def own_namespace(file: Path = SERVICE_ACCOUNT_NAMESPACE) -> str:
-    """Where the Lease goes unless somebody says otherwise: the namespace that the pod runs in."""
+    """The default namespace of the Lease: the one that the pod runs in."""
     try:
         return file.read_text().strip() or OWN_NAMESPACE
     except OSError:
@@ -163,7 +165,7 @@ def own_namespace(file: Path = SERVICE_ACCOUNT_NAMESPACE) -> str:
 
 
 def with_flags(configuration: Configuration, flags: StatedFlags) -> Configuration:
-    """The configuration with what the flags say. Only ``--leader-elect*`` and the time in the pool win over a file."""
+    """The configuration with the flags applied. Only ``--leader-elect*`` and the time in the pool override a file."""
     kube = configuration.kube
     kube = msgspec.structs.replace(
         kube,

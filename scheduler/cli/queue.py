@@ -1,4 +1,4 @@
-"""``tandem queue``: every pod that waits."""
+"""``tandem queue``: every pending pod."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def queue(
     server_fingerprint: ServerFingerprint = "",
     as_json: AsJson = False,
 ) -> int:
-    """Every pod that waits: where, since when, rejected by whom, and what would wake it."""
+    """Show every pending pod: where, since when, which plugins rejected it, and which events would wake it."""
     access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
     return show_page("/debug/queue", access, as_json, print_queue)
 
 
 def print_queue(page: dict[str, Any], console: Console) -> None:
-    """The queue's page: how many wait where, then each pod."""
+    """Print the queue's page: the number of pods in each part, then each pod."""
     console.print("  ".join(f"{place} [bold]{count}[/bold]" for place, count in page["counts"].items()))
     if not page["pods"]:
         console.print("No pod waits.")

@@ -1,4 +1,4 @@
-"""What of a new configuration a running scheduler can take up, and what only a start can."""
+"""Separates the settings that a running scheduler can apply from those that need a restart."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AT_START_ONLY: Final[tuple[tuple[str, Callable[[Configuration], object]], ...]] 
     ("delayCacheUntilActive", lambda one: one.kube.delay_cache_until_active),
     ("limits", lambda one: one.tandem.limits),
 )
-"""Settings of which a change is legal, and waits for the next start."""
+"""Settings whose change is valid, and takes effect at the next start."""
 
 
 def new_configuration(
@@ -33,7 +33,7 @@ def new_configuration(
     make_client: Callable[[], ApiClient],
     warnings: tuple[str, ...],
 ) -> NewConfiguration:
-    """Raises ConfigurationError for a change after which decisions would be neither the old nor the new ones."""
+    """The new configuration. Raises ConfigurationError for a change that would mix old and new decisions."""
     faults = []
     if configuration.kube.extenders != started_with.kube.extenders:
         faults.append(Fault("extenders", "can't change while running: start again"))

@@ -44,7 +44,7 @@ def run(context: typer.Context) -> int:
 
 
 def run_scheduler(flags: StatedFlags) -> int:
-    """Schedule until stopped; the exit code. Raises ConfigurationError with every fault."""
+    """Schedule until stopped; returns the exit code. Raises ConfigurationError with every fault."""
     prepared = prepare(flags)
     target = flags.get("write-config-to")
     if target:

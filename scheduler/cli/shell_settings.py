@@ -1,4 +1,4 @@
-"""From a configuration and the flags to the settings of the shell: connection, Lease, pages, logs."""
+"""Makes the shell's settings from a configuration and the flags: connection, Lease, pages, logs."""
 
 from __future__ import annotations
 
@@ -66,13 +66,14 @@ def shell_settings(
 
 
 def _watched_file(flags: StatedFlags) -> str:
-    """Standard input does not change, and a ConfigMap that is watched speaks in the file's place."""
+    """The file to watch. Standard input is not watched, and a watched ConfigMap replaces the file."""
     path: str = flags.get("config", "")
     return "" if path == "-" or flags.get("config-map") else path
 
 
 def own_pod(environment: Mapping[str, str]) -> PodReference | None:
-    """By ``POD_NAMESPACE``, ``POD_NAME`` and ``POD_UID``, which the manifests set from the downward API."""
+    """The scheduler's pod, from ``POD_NAMESPACE``, ``POD_NAME`` and ``POD_UID``, which the manifests set (downward
+    API)."""
     namespace, name = environment.get("POD_NAMESPACE", ""), environment.get("POD_NAME", "")
     return PodReference(namespace, name, environment.get("POD_UID", "")) if namespace and name else None
 
@@ -134,7 +135,7 @@ def _certificate(flags: StatedFlags, faults: list[Fault]) -> ServingCertificate 
 
 
 def _access(flags: StatedFlags) -> AccessSettings:
-    """Plain HTTP on the loopback asks nobody; everywhere else a page is shown to those whom the cluster allows it."""
+    """Access to the pages: open over plain HTTP on the loopback; elsewhere the cluster authorizes each request."""
     defaults = AccessSettings()
     paths = flags.get("authorization-always-allow-paths")
     return AccessSettings(
@@ -151,7 +152,7 @@ def _seconds(stated: Duration | None, default: float) -> float:
 
 
 def _listed(values: Iterable[str]) -> tuple[str, ...]:
-    """A flag that may be repeated and may hold several, with commas."""
+    """The values of a flag that may be repeated and may hold several, comma-separated."""
     return tuple(part for value in values for part in value.split(",") if part)
 
 

@@ -1,4 +1,4 @@
-"""The tables of ``tandem why`` and ``tandem queue``: how rows, times, events and names are shown."""
+"""The tables of ``tandem why`` and ``tandem queue``: formats of rows, times, events and names."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def why(
 
 
 def print_why(page: dict[str, Any], console: Console) -> None:
-    """A pod's page: where it stands, its last attempt, what it would meet now, its place in the queue."""
+    """Print a pod's page: its state, its last attempt, a preview, its place in the queue."""
     attempt, story, preview = page.get("attempt"), page.get("queue"), page.get("preview")
     console.print(f"[bold]{escape(page['pod'])}[/bold]  {_standing(page)}")
     if page.get("isOurs") is False:
@@ -87,7 +87,7 @@ def _print_attempt(attempt: dict[str, Any], console: Console) -> None:
         console.print(rows)
     if attempt.get("scores"):
         console.print(_score_table(attempt["scores"][:10]))
-    # What succeeded is told apart, since later attempts cover it up.
+    # A successful preemption is shown separately, since later attempts replace it.
     if "preemption" in attempt and not attempt["preemption"]["nominatedNode"]:
         _print_preemption(attempt["preemption"], console)
 

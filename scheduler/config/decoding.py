@@ -1,4 +1,4 @@
-"""From a file's documents to what they state, with kube-scheduler 1.36's strictness and texts."""
+"""Decodes a configuration file's documents, with kube-scheduler 1.36's strictness and error texts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scheduler.errors import Fault
 
 
 class Stated(msgspec.Struct, frozen=True):
-    """What a file states, and what is wrong with how it does so; a faulty field counts as absent."""
+    """A decoded file: the stated values and the faults; a faulty field counts as absent."""
 
     kube: StatedConfiguration
     tandem: TandemConfiguration
@@ -35,7 +35,7 @@ def decode(text: str | bytes) -> Stated:
     seen: set[str] = set()
     documents = read_documents(text)
     if not documents:
-        # A file that was emptied is a mistake, as in kube-scheduler; who wants the defaults states no file.
+        # An empty file is a mistake, as in kube-scheduler; without a file the defaults apply.
         faults.append(_kindless())
     for document in documents:
         kind, kind_faults = _kind_of(document.content)

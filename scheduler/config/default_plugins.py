@@ -1,4 +1,4 @@
-"""The plugins that run unless a profile says otherwise: kube-scheduler 1.36's list, order and weights."""
+"""The default plugins: kube-scheduler 1.36's list, order and weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DEFAULTS: Final = (
     PluginEntry("PrioritySort"),
     PluginEntry("NodeUnschedulable"),
     PluginEntry("NodeName"),
-    # Tripled and doubled: what users ask for by hand counts more than spreading the load.
+    # Tripled and doubled: explicit requests of users count more than spreading the load.
     PluginEntry("TaintToleration", 3),
     PluginEntry("NodeAffinity", 2),
     PluginEntry("NodePorts"),

@@ -26,9 +26,9 @@ from scheduler.config.wire import StatedClientConnection, StatedConfiguration, S
 T = TypeVar("T")
 
 SCHEDULER_NAME: Final = "tandem-scheduler"
-"""The name of a single profile that doesn't say its own, and of the Lease."""
+"""The default name of a single profile, and of the Lease."""
 OWN_NAMESPACE: Final = "tandem-system"
-"""Where the Lease is kept if nobody knows the namespace that Tandem runs in."""
+"""The namespace of the Lease if the namespace that Tandem runs in is unknown."""
 NO_REQUEST_LIMIT: Final = -1.0
 
 DEFAULT_PARALLELISM: Final = 16
@@ -46,7 +46,7 @@ DEFAULT_EXTENDER_TIMEOUT: Final = Duration(5 * SECOND)
 def complete(
     stated: StatedConfiguration, own_namespace: str = OWN_NAMESPACE, gates: FeatureGates | None = None
 ) -> KubeSchedulerConfiguration:
-    """Fill in what the file doesn't say. The Lease goes to ``own_namespace`` unless another is stated."""
+    """The configuration with all defaults filled in. The Lease goes to ``own_namespace`` unless another is stated."""
     profiling = _unless_none(stated.enable_profiling, True)
     return KubeSchedulerConfiguration(
         parallelism=_unless_none(stated.parallelism, DEFAULT_PARALLELISM),
@@ -94,7 +94,7 @@ def _client_connection(stated: StatedClientConnection) -> ClientConnection:
 def _profiles(stated: tuple[StatedProfile, ...], gates: FeatureGates) -> tuple[ProfileConfiguration, ...]:
     defaults = default_plugins(gates)
     profiles = stated or (StatedProfile(),)
-    # Several profiles must each say their name: a default would be theirs in common.
+    # Several profiles must each state a name: with the default they would share one.
     default_name = SCHEDULER_NAME if len(profiles) == 1 else ""
     return tuple(
         ProfileConfiguration(

@@ -2,9 +2,9 @@
 
 Scalars follow Kubernetes' reader rather than PyYAML's: no timestamps and no base-60 numbers, so ``1:30`` stays text.
 
-Whoever may write the file is not trusted with the process: its size is bounded before it is parsed, and its depth and
-number of parts on the parser's flat stream of events, since the composer that comes next goes as deep as the text does,
-on the stack of the C library.
+The file's author is not trusted with the process: its size is bounded before it is parsed, and its depth and number of
+parts on the parser's flat stream of events, since the composer that follows recurses as deep as the text does, on the
+stack of the C library.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from scheduler.config.field_faults import child
 from scheduler.errors import ConfigurationError, Fault
 
 MAX_BYTES: Final = 1024 * 1024
-"""What a ConfigMap can hold."""
+"""Maximum size in bytes: what a ConfigMap can hold."""
 MAX_NESTING: Final = 100
 MAX_EVENTS: Final = 100_000
-"""Parts of a YAML file: two for a member of a mapping. A file at this limit takes 0.6 s to parse."""
+"""Maximum parts of a YAML file: two for a member of a mapping. A file at this limit takes 0.6 s to parse."""
 MAX_VALUES: Final = 100_000
-"""How many values a file may hold once its aliases are resolved: a few lines of aliases could name billions."""
+"""Maximum values of a file once its aliases are resolved: a few lines of aliases could name billions."""
 MAX_NUMBER_LENGTH: Final = 64
-"""Characters of a number: no field takes a longer one, and Python refuses to show integers of some thousand digits."""
+"""Maximum characters of a number: no field takes a longer one, and Python refuses to show integers of some thousand
+digits."""
 
 _TAG: Final = "tag:yaml.org,2002:"
 _INTEGER: Final = re.compile(r"[-+]?(0b[01]+|0x[0-9a-fA-F]+|0o[0-7]+|[0-9]+)\Z")
@@ -69,7 +70,7 @@ def read_documents(text: str | bytes) -> tuple[Document, ...]:
 
 
 def kind_of(value: object) -> str:
-    """What a decoded value is, in words for an error message."""
+    """The kind of a decoded value, for an error message."""
     match value:
         case None:
             return "null"
@@ -120,7 +121,8 @@ def _from_json(value: object, path: str, duplicates: list[str], depth: int) -> A
 
 
 def _text(text: str, path: str) -> str:
-    """Raises ConfigurationError for half a surrogate pair, which JSON's escapes can spell and nothing can write."""
+    """The text itself. Raises ConfigurationError for half a surrogate pair, which JSON can escape but UTF-8 can't
+    encode."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -143,7 +145,7 @@ def _yaml_documents(text: str) -> list[tuple[Any, list[str]]]:
 
 
 def _check_extent(text: str) -> None:
-    """Raises ConfigurationError for text that is too deep or has too many parts, before anything is built from it."""
+    """Raise ConfigurationError for text that is too deep or has too many parts, before anything is built from it."""
     depth = 0
     for count, event in enumerate(yaml.parse(text, Loader=_LOADER)):
         if count >= MAX_EVENTS:
@@ -157,7 +159,7 @@ def _check_extent(text: str) -> None:
 
 
 def _at(part: yaml.Event | yaml.Node) -> str:
-    """Where it stands, for the end of a message."""
+    """The line and column, as the end of a message."""
     mark = part.start_mark
     return f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
 
@@ -245,7 +247,7 @@ def _scalar(node: yaml.ScalarNode, path: str) -> Any:
 
 
 def _whole_number(text: str) -> int | str:
-    """What is no integer in Kubernetes' eyes stays text."""
+    """An integer by Kubernetes' rules; everything else stays text."""
     digits = text.replace("_", "")
     if not _INTEGER.match(digits):
         return text

@@ -1,4 +1,4 @@
-"""What the ``extenders`` of a configuration may say."""
+"""Validation of a configuration's ``extenders``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.errors import Fault
 
 
 def extender_faults(extenders: tuple[Extender, ...]) -> Iterator[Fault]:
-    """Every fault of the extenders, in kube-scheduler 1.36's words; an address is required besides."""
+    """Every fault of the extenders, in kube-scheduler 1.36's words; in addition an address is required."""
     resources: set[str] = set()
     for index, extender in enumerate(extenders):
         path = f"extenders[{index}]"

@@ -1,4 +1,4 @@
-"""The ``--feature-gates`` flag, by the rules of kube-scheduler 1.36, and which gates mean something here."""
+"""The ``--feature-gates`` flag, by the rules of kube-scheduler 1.36, and the gates that have an effect here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduler.config.gate_table import GATES, Stage
 from scheduler.errors import ConfigurationError, Fault
 
 HONOURED: Final = frozenset({"NodeDeclaredFeatures", "SchedulerPopFromBackoffQ", "TaintTolerationComparisonOperators"})
-"""Those that can be switched here."""
+"""The gates that can be switched here."""
 
 DECIDING: Final = frozenset(
     {
@@ -39,8 +39,8 @@ DECIDING: Final = frozenset(
         "WorkloadAwarePreemption",
     }
 )
-"""Those that kube-scheduler reads and that change what it decides or writes, and that can't be switched here: decisions
-are as at their defaults, so that another value is refused. Whatever else kube-scheduler accepts is accepted.
+"""The gates that change kube-scheduler's decisions or writes and can't be switched here: decisions are as with their
+defaults, and another value is refused. All other gates that kube-scheduler accepts are accepted.
 
 InPlacePodLevelResourcesVerticalScaling is not among them: what it makes kube-scheduler count is a pod's
 ``status.resources``, which only kubelets with the same gate write; NodeDeclaredFeatures can't be off while it is on.
@@ -66,9 +66,9 @@ class FeatureGates(msgspec.Struct, frozen=True):
 
 
 def parse_feature_gates(flags: str | Iterable[str]) -> FeatureGates:
-    """Read ``--feature-gates`` values, each ``[kube:]Name=true|false,…``; later ones win.
+    """Parse ``--feature-gates`` values, each ``[kube:]Name=true|false,…``; later ones win.
 
-    Raises ConfigurationError with every fault, in kube-scheduler's words where it has the same fault.
+    Raises ConfigurationError with every fault, in kube-scheduler's words if it has the same fault.
     """
     explicit: dict[str, bool] = {}
     faults: list[Fault] = []
@@ -100,7 +100,7 @@ def _is_on(name: str, explicit: Mapping[str, bool]) -> bool:
 
 
 def _read(setting: str, explicit: dict[str, bool], faults: list[Fault]) -> None:
-    """Add one ``Name=bool`` to ``explicit``, or what is wrong with it to ``faults``."""
+    """Add one ``Name=bool`` to ``explicit``, or its fault to ``faults``."""
     name, equals, text = (part.strip() for part in setting.partition("="))
     value = _BOOLEANS.get(text)
     if not equals:
@@ -127,7 +127,7 @@ def _refusal(name: str, value: bool) -> Fault | None:
 
 
 def _missing_requirements(explicit: Mapping[str, bool]) -> Iterator[Fault]:
-    """Features that are on without what they need."""
+    """Faults for features that are on without the features they depend on."""
     for name, gate in GATES.items():
         if gate.requires and _is_on(name, explicit):
             missing = [other for other in gate.requires if not _is_on(other, explicit)]
@@ -146,7 +146,7 @@ def _unsupported(explicit: Mapping[str, bool]) -> Iterator[Fault]:
 
 
 def _warnings(explicit: Mapping[str, bool]) -> Iterator[str]:
-    """For gates that will go, and for each setting that asks for something that is not done anyway."""
+    """Warnings about gates that will be removed, and about settings without effect."""
     for name, value in explicit.items():
         setting = f"feature gate {name}={str(value).lower()}"
         if name in _WHOLE_STAGES:

@@ -10,7 +10,7 @@ from scheduler.config.durations import Duration
 from scheduler.errors import Fault
 
 MAX_SHOWN: Final = 1000
-"""Characters of a wrong value that a message repeats."""
+"""Maximum characters of a wrong value in a message."""
 
 
 def invalid(path: str, value: object, detail: str) -> Fault:
@@ -19,7 +19,7 @@ def invalid(path: str, value: object, detail: str) -> Fault:
 
 
 def required(path: str, detail: str = "") -> Fault:
-    """``Required value``, with a reason if there is one to tell."""
+    """``Required value``, with an optional reason."""
     return Fault(path, f"Required value: {detail}" if detail else "Required value")
 
 

@@ -1,6 +1,6 @@
-"""READ THIS FIRST: the way of a configuration file from text to checked values.
+"""READ THIS FIRST: loads a configuration file, from text to checked values.
 
-decode (``decoding.py``) → fill in defaults (``defaults.py``) → let the flags have their say → check
+decode (``decoding.py``) → fill in defaults (``defaults.py``) → apply the flags → check
 (``validation.py``, ``tandem.py``). All faults of a file are collected and shown together.
 """
 
@@ -22,7 +22,7 @@ from scheduler.errors import ConfigurationError, Fault
 
 
 class Configuration(msgspec.Struct, frozen=True):
-    """Everything that a file settles: kube-scheduler's part, ours, and what deserves a warning in the log."""
+    """A loaded configuration: kube-scheduler's part, ours, and warnings for the log."""
 
     kube: KubeSchedulerConfiguration
     tandem: TandemConfiguration
@@ -39,8 +39,8 @@ def load(
 ) -> Configuration:
     """The configuration that ``text`` states (None: nothing stated, all defaults).
 
-    ``own_namespace`` is where the Lease goes unless the file says otherwise. ``adjust`` is for flags that override the
-    file; what it returns is checked. Raises ConfigurationError with all faults.
+    ``own_namespace`` is the Lease's default namespace. ``adjust`` applies flags that override the file; its result is
+    checked. Raises ConfigurationError with all faults.
     """
     gates = gates or FeatureGates()
     stated = Stated(StatedConfiguration(), TandemConfiguration(), ()) if text is None else decode(text)
@@ -66,7 +66,7 @@ def write_config(configuration: Configuration) -> str:
 
 
 def _follows(fault: Fault, earlier: tuple[Fault, ...]) -> bool:
-    """Whether a fault is about a value that could not even be decoded: one message is enough."""
+    """Whether a fault is about a value that could not be decoded: one message is enough."""
     return any(
         before.path and (fault.path == before.path or fault.path.startswith((f"{before.path}.", f"{before.path}[")))
         for before in earlier

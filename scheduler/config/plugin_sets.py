@@ -41,7 +41,7 @@ class EnabledPlugin(msgspec.Struct, frozen=True):
 
 
 class Expansion(msgspec.Struct, frozen=True):
-    """The plugins of every point in the order in which they run, and what is wrong with the profile."""
+    """The plugins of every point in the order in which they run, and the profile's faults."""
 
     points: dict[Point, tuple[EnabledPlugin, ...]]
     faults: tuple[Fault, ...]
@@ -108,7 +108,7 @@ def expand(plugins: Plugins, implements: Implements, known: Collection[str], sch
 
 
 class _Once:
-    """Texts in the order in which they were first said."""
+    """Distinct texts in the order of their first occurrence."""
 
     def __init__(self) -> None:
         self._texts: dict[str, None] = {}
@@ -153,7 +153,7 @@ def _names_at(
     for entry in plugins.multi_point.enabled:
         name = entry.name
         if name not in known:
-            # Said once, not at each point.
+            # Reported once, not at each point.
             faults.add(f'{_BUILD_ORDER[0].plugin_type} "{name}" does not exist')
         elif not implements(name, point) or name in disabled:
             continue

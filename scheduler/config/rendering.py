@@ -1,6 +1,6 @@
-"""A completed configuration back in its public form, for ``--write-config-to`` and ``/configz``.
+"""Renders a completed configuration in its public form, for ``--write-config-to`` and ``/configz``.
 
-What is rendered reads back as the same configuration.
+The result loads as the same configuration.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def write_yaml(*documents: dict[str, Any]) -> str:
 def public_form(value: object) -> Any:
     """A value as a file states it: Structs as mappings in camel case, durations as Go's text, bytes in base64.
 
-    What is None or an empty list is left out, and so are a plugin set that says nothing and a weight that is not given.
+    None and empty lists are omitted, and so are empty plugin sets and weights that are not given.
     """
     match value:
         case msgspec.Struct():

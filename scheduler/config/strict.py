@@ -1,6 +1,6 @@
 """Strict decoding of plain values into Structs: unknown fields, wrong types, bad values, all found with their paths.
 
-msgspec's own ``convert`` stops at the first error; a configuration's author wants to hear of all of them.
+msgspec's own ``convert`` stops at the first error; a configuration's author wants to see all of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DurationOrZero(Duration):
 
 
 class _Nothing(enum.Enum):
-    """Stands for a value that could not be had."""
+    """Stands for a value that could not be decoded."""
 
     NOTHING = enum.auto()
 
@@ -38,7 +38,7 @@ _NOTHING: Final = _Nothing.NOTHING
 
 
 class Decoded(msgspec.Struct, frozen=True):
-    """What came of decoding.
+    """The result of decoding.
 
     ``value`` is None if nothing could be made of it; a faulty field that has a default shows its default, so that the
     rest can still be checked. ``unknown`` holds the paths of unknown fields, ``faults`` everything else.
@@ -66,7 +66,7 @@ def strict_decoding_error(unknown: tuple[str, ...], duplicates: tuple[str, ...] 
 
 
 class _Walk:
-    """One walk over a value and its type, collecting what is wrong."""
+    """One walk over a value and its type, collecting faults."""
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []

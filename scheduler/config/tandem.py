@@ -36,7 +36,7 @@ class Nominations(enum.Enum):
 
 
 class PDBPolicy(enum.Enum):
-    """What a disruption budget is worth: kube-scheduler's best effort, or a promise."""
+    """How strictly disruption budgets are kept: kube-scheduler's best effort, or a guarantee."""
 
     BEST_EFFORT = "bestEffort"
     STRICT = "strict"
@@ -71,7 +71,7 @@ class PreemptionSettings(msgspec.Struct, frozen=True, kw_only=True, rename="came
     """How preemption differs from kube-scheduler's.
 
     ``nomination_timeout``: how long a preemptor waits for its victims to end before it may choose again; 0 = for ever.
-    ``prefer_other_than_daemon_sets``: of equal candidates, take one whose victims would not come straight back.
+    ``prefer_other_than_daemon_sets``: of equal candidates, prefer one whose victims would not be recreated there.
     """
 
     pdb_policy: PDBPolicy = PDBPolicy.BEST_EFFORT
@@ -90,24 +90,24 @@ class UserPlugin(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How much of everything there may be at once; all are counts."""
+    """Limits of concurrent and remembered items; all are counts."""
 
     requests_in_flight: Count = 128
-    """Writes sent to the API server and not yet answered: bindings, conditions, deletions, events."""
+    """Maximum of writes sent and not yet answered: bindings, conditions, deletions, events."""
     queued_writes: Count = 256
-    """Bindings that wait for their turn; beyond, scheduling pauses."""
+    """Maximum of queued bindings; at the limit scheduling pauses."""
     running_preemptions: Count = 1_000
-    """Preemptions whose victims are being removed."""
+    """Maximum of preemptions whose victims are being removed."""
     journal_entries: Count = 10_000
     """Attempts kept for explaining."""
     cached_classes: Count = 1_000
-    """Classes of pods whose answers are kept."""
+    """Maximum of pod classes whose answers are cached."""
     cached_selectors: Count = 10_000
-    """Selectors whose matching pods are counted."""
+    """Maximum of selectors whose matching pods are counted."""
 
 
 class TandemConfiguration(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Everything that is ours, with the default of each setting; ``apiVersion`` and ``kind`` have been checked."""
+    """Tandem's own settings and their defaults; ``apiVersion`` and ``kind`` have been checked."""
 
     api_version: str = API_VERSION
     kind: str = KIND
@@ -124,7 +124,7 @@ RETIRED: Final = {
         "bindsInFlight",
     ): "limits.bindsInFlight has no effect any more: limits.requestsInFlight bounds all writes"
 }
-"""Settings of the version before, by section and name: accepted with this warning."""
+"""Settings of the previous version without effect, by section and name: accepted with this warning."""
 
 # Lowest and highest of each limit.
 _LIMIT_RANGES: Final = {

@@ -86,7 +86,7 @@ class ExtenderManagedResource(msgspec.Struct, frozen=True, kw_only=True, rename=
 
 
 class Extender(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A webhook that takes part in scheduling. An empty verb means that it doesn't take part there.
+    """A webhook that takes part in scheduling. An empty verb means that it is not called there.
 
     ``http_timeout`` is complete: 5 s unless stated. No ``managed_resources`` means that every pod concerns it.
     """
@@ -106,7 +106,7 @@ class Extender(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class KubeSchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Everything that kube-scheduler's own configuration file can say, completed.
+    """The settings of kube-scheduler's own configuration file, completed.
 
     ``percentage_of_nodes_to_score``: None, when the file is silent, means that all nodes are scored; an explicit 0
     means kube-scheduler's adaptive sampling. Back-offs are in seconds.

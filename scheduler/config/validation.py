@@ -1,4 +1,4 @@
-"""What a completed configuration may say: kube-scheduler 1.36's rules and texts, and our warnings."""
+"""Validation of a completed configuration: kube-scheduler 1.36's rules and texts, and our warnings."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def validate(configuration: KubeSchedulerConfiguration) -> tuple[Fault, ...]:
 
 
 BOTH_SCHEDULE = "where it runs too, both schedule the same pods"
-"""Ends a warning that means nothing to one who only watches."""
+"""The end of a warning that does not apply in shadow mode."""
 
 
 def warnings(configuration: KubeSchedulerConfiguration) -> tuple[str, ...]:
-    """What is allowed and most likely a mistake."""
+    """Warnings about valid settings that are most likely mistakes."""
     return tuple(_warnings(configuration))
 
 
@@ -127,7 +127,7 @@ def _profile_list_faults(profiles: tuple[ProfileConfiguration, ...]) -> Iterator
     for index, profile in enumerate(profiles):
         path = f"profiles[{index}]"
         yield from _profile_faults(profile, path)
-        # A name that is missing twice is missing, not repeated.
+        # Two missing names are reported as missing, not as repeated.
         if profile.scheduler_name and profile.scheduler_name in names:
             yield duplicate(f"{path}.schedulerName", profile.scheduler_name)
         names.add(profile.scheduler_name)

@@ -1,6 +1,6 @@
 """Checks that several settings share: ranges, names of labels and resources, weights of resources, shapes of scores.
 
-Each gives the faults it finds, in kube-scheduler 1.36's words; none means that all is well.
+Each returns the faults it finds, in kube-scheduler 1.36's words; none for a valid value.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ class ShapePoint(Protocol):
 
 
 def in_range(path: str, value: int, low: int, high: int, detail: str = "") -> tuple[Fault, ...]:
-    """Whether low <= value <= high; unless told, the text is ``not in valid range [low-high]``."""
+    """A fault unless low <= value <= high; the default text is ``not in valid range [low-high]``."""
     if low <= value <= high:
         return ()
     return (invalid(path, value, detail or f"not in valid range [{low}-{high}]"),)
 
 
 def percentage(path: str, value: int | None) -> tuple[Fault, ...]:
-    """A ``percentageOfNodesToScore``; None is fine."""
+    """Faults of a ``percentageOfNodesToScore``; None is valid."""
     return () if value is None else in_range(path, value, 0, 100)
 
 
 def qualified_name_errors(name: str) -> tuple[str, ...]:
-    """What is wrong with a label key or resource name, such as ``example.com/gpu`` or ``cpu``."""
+    """The errors of a label key or resource name, such as ``example.com/gpu`` or ``cpu``."""
     prefix, slash, rest = name.partition("/")
     if "/" in rest:
         return (
@@ -89,7 +89,7 @@ def qualified_name_errors(name: str) -> tuple[str, ...]:
 
 
 def subdomain_errors(name: str) -> tuple[str, ...]:
-    """What is wrong with a DNS subdomain (RFC 1123), such as ``example.com``."""
+    """The errors of a DNS subdomain (RFC 1123), such as ``example.com``."""
     errors: list[str] = []
     if len(name.encode()) > _SUBDOMAIN_LENGTH:
         errors.append(f"must be no more than {_SUBDOMAIN_LENGTH} bytes")
@@ -136,7 +136,7 @@ def resource_weights(path: str, resources: Sequence[ResourceWeight]) -> tuple[Fa
 
 
 def distinct(path: str, names: Iterable[str], field: str = "") -> tuple[Fault, ...]:
-    """No name twice; ``field`` is the item's field that holds it."""
+    """Faults for repeated names; ``field`` is the item's field that holds the name."""
     seen: set[str] = set()
     faults: list[Fault] = []
     for index, name in enumerate(names):

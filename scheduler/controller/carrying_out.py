@@ -1,4 +1,4 @@
-"""Carries out what the engine wants done, with real writes. In shadow mode ``ShadowWriter`` stands in its place."""
+"""Carries out the engine's commands with real writes. In shadow mode ``ShadowWriter`` replaces it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from scheduler.controller.write.writer import WriteCommand, Writer, WriterCounts
 from scheduler.messages.commands import CallExtender, RunPlugin, WriteEvent
 
 OutgoingCommand = WriteCommand | WriteEvent | CallExtender | RunPlugin
-"""A command that concerns somebody outside of the process."""
+"""A command with an effect outside the process."""
 
 
 class CommandSink(Protocol):
-    """Takes every command that concerns somebody outside; those with a ticket are answered through the inbox."""
+    """Takes every command with an effect outside the process; those with a ticket are answered through the inbox."""
 
     @property
     def counts(self) -> WriterCounts: ...
 
     @property
     def merged(self) -> int:
-        """Statuses that a later write of the same pod stood for, so far."""
+        """The number of statuses folded into a later write of the same pod."""
         ...
 
     @property
@@ -33,12 +33,12 @@ class CommandSink(Protocol):
 
     @property
     def open_writes(self) -> int:
-        """Writes queued or under way, events not included."""
+        """The number of writes queued or under way, without events."""
         ...
 
     @property
     def has_room(self) -> bool:
-        """Whether another pod may be decided on."""
+        """Whether there is room for the writes of another pod."""
         ...
 
     def start(self) -> None: ...
@@ -46,16 +46,16 @@ class CommandSink(Protocol):
     async def close(self) -> None: ...
 
     def submit(self, command: OutgoingCommand) -> None:
-        """Never blocks and never raises."""
+        """Queue a command. Never blocks and never raises."""
         ...
 
     async def settle(self, seconds: float) -> bool:
-        """Wait until nothing is open and every outcome is applied, for ``seconds`` at most; whether it came to that."""
+        """Wait at most ``seconds`` until nothing is open and every outcome is applied; returns whether it is."""
         ...
 
 
 class CommandCarrier:
-    """Writes, events, extenders and plugins: each command goes to the part that carries out its type."""
+    """Passes each command to the part that carries out its type: writes, events, extenders, plugins."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class CommandCarrier:
                 self._writer.submit(command)
 
     async def settle(self, seconds: float) -> bool:
-        """One write may bring another (a plugin that leaves the bind to the next one): until all is quiet at once."""
+        """Wait until all parts are idle at once: one write may cause another (a plugin that passes the bind on)."""
         try:
             async with asyncio.timeout(seconds):
                 while self.open_writes or len(self._inbox):

@@ -1,4 +1,4 @@
-"""Hands each of the engine's commands on: attempts to those who record them, the others to who carries them out."""
+"""Routes the engine's commands: attempts to the recorders, the others to the command sink."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ log = structlog.get_logger()
 
 
 class Dispatcher:
-    """``dispatch`` never raises and never awaits. ``recorders`` are told of each attempt that is over, ``reconcile`` of
-    what a comparison of the cache needs and brings.
+    """Routes commands; never raises and never awaits. ``recorders`` receive each completed attempt, ``reconcile`` the
+    commands of a cache comparison.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""The garbage collector's part in it: as small as is safe.
+"""Settings of Python's garbage collector: as little of it as is safe.
 
-What a pod leaves behind is kept or freed by its count of references; the collector finds nothing, and walking the young
-objects every few pods was a twentieth of what a pod costs. It stays for cycles that plugins may make.
+Objects of a pod are freed by reference counting; the collector finds nothing, and its walks over young objects every
+few pods were 5 % of a pod's cost. It stays on for reference cycles that plugins may create.
 """
 
 from __future__ import annotations
@@ -18,5 +18,5 @@ def collect_seldom() -> None:
 
 
 def keep_what_is_there() -> None:
-    """What the first lists brought stays: the collector need not walk it again and again."""
+    """Exempt the objects of the first lists from collection: they stay for the life of the process."""
     gc.freeze()

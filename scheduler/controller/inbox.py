@@ -1,4 +1,4 @@
-"""The way into the scheduling loop: whatever happens outside is put here as a stimulus, and applied in that order.
+"""The input queue of the scheduling loop: outside events are put here as stimuli and applied in that order.
 
 It is made before every other part, so that a part needs to know neither the loop nor the engine. It needs no limit of
 its own: the loop empties it whenever the event loop comes round, and each part that puts much (a page of a list, what
@@ -15,7 +15,7 @@ from scheduler.messages.stimuli import Stimulus
 
 
 class Inbox:
-    """``put`` from anywhere on the event loop."""
+    """A queue of stimuli. ``put`` from anywhere on the event loop."""
 
     def __init__(self) -> None:
         self._waiting: deque[Stimulus] = deque()
@@ -32,24 +32,24 @@ class Inbox:
         self._news.set()
 
     def put_all(self, stimuli: Iterable[Stimulus]) -> None:
-        """In their order."""
+        """Put several stimuli, in their order."""
         self._waiting.extend(stimuli)
         if self._waiting:
             self._empty.clear()
         self._news.set()
 
     def wake(self) -> None:
-        """Something has changed that the loop asks for before it takes a pod."""
+        """Wake the loop: a condition that it checks before it takes a pod has changed."""
         self._news.set()
 
     async def emptied(self) -> None:
-        """Return when everything that was put here has been applied."""
+        """Wait until everything that was put here has been applied."""
         await self._empty.wait()
 
     # --- for the loop -------------------------------------------------------------------------------------------------
 
     def take(self) -> Stimulus | None:
-        """The oldest stimulus; None, once all are applied. Ask again after each: what it brings may bring another."""
+        """Remove and return the oldest stimulus; None if there is none. Applying one may put another."""
         if self._waiting:
             return self._waiting.popleft()
         self._empty.set()
@@ -60,11 +60,11 @@ class Inbox:
         return self._news.is_set()
 
     def noted(self) -> None:
-        """The loop is about to look: only what comes from now on is news."""
+        """Reset the news flag, before the loop looks: only later changes count as news."""
         self._news.clear()
 
     async def news(self, seconds: float) -> None:
-        """Wait for news, for ``seconds`` at most."""
+        """Wait at most ``seconds`` for news."""
         timer = asyncio.get_running_loop().call_later(seconds, self._news.set)
         try:
             await self._news.wait()

@@ -23,21 +23,21 @@ from scheduler.messages.stimuli import ShutdownRequested, Stimulus, Tick
 
 SLICE_SECONDS = 0.002
 TURNS_BEFORE_A_SLICE = 3
-"""Turns of the event loop that it takes from bytes in a socket to stimuli: the socket is read, its reader goes on, and
-one more for what was behind others in the first. They cost some 10 µs a slice."""
-LONGEST_SLEEP_SECONDS = 1.0
-"""The loop comes by so often even with nothing to do: gauges, flushing, proof of life."""
+"""Turns of the event loop from bytes in a socket to stimuli: one reads the socket, one runs its reader, and one more
+covers what was behind others in the first. They cost some 10 µs a slice."""
+MAX_SLEEP_SECONDS = 1.0
+"""Seconds after which an idle loop runs anyway: gauges, flushing, liveness."""
 
 log = structlog.get_logger()
 
 
 class EnginePort(Protocol):
-    """What the shell needs of the engine."""
+    """The engine's interface as the shell uses it."""
 
     def handle(self, stimulus: Stimulus, now: Now) -> Sequence[Command]: ...
 
     def schedule_one(self, now: Now) -> Sequence[Command] | None:
-        """Take one pod and decide. None: there is nothing to take."""
+        """Pop one pod and try it. None: no pod is ready."""
         ...
 
     def waiting_pods(self, plugin: str) -> Sequence[WaitingPod]:
@@ -45,7 +45,7 @@ class EnginePort(Protocol):
         ...
 
     def next_deadline(self) -> float | None:
-        """When a Tick is wanted, in monotonic seconds; None for never."""
+        """The monotonic second at which the next Tick is due; None without a deadline."""
         ...
 
 
@@ -82,7 +82,7 @@ class SchedulingLoop:
         steps: StepWatch | None = None,
     ) -> None:
         self.steps = steps or StepWatch()
-        """Of these and of all other steps that it is shown."""
+        """Watches these and all other timed steps."""
         self.counts = LoopCounts()
         self._engine = engine
         self._inbox = inbox
@@ -93,13 +93,13 @@ class SchedulingLoop:
         self._is_popping = True
 
     def stop_popping(self) -> None:
-        """No further pod is taken; what waits inside the engine is cancelled. Stimuli are still applied."""
+        """Take no further pod; waits inside the engine are cancelled. Stimuli are still applied."""
         if self._is_popping:
             self._is_popping = False
             self._inbox.put(ShutdownRequested())
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Schedule until cancelled."""
         while True:
             self._inbox.noted()
             has_more = self._slice()
@@ -114,13 +114,13 @@ class SchedulingLoop:
             await self._let_watches_speak()
 
     async def _let_watches_speak(self) -> None:
-        """Let all that has arrived be applied before the next pod is taken: a change of a node that was sent before the
-        pod comes on another connection, perhaps a little later than the pod does."""
+        """Let everything received be applied before the next pod is taken: a node's change that was sent before the pod
+        arrives on another connection, perhaps a little later than the pod."""
         for _ in range(TURNS_BEFORE_A_SLICE):
             await asyncio.sleep(0)
 
     def _slice(self) -> bool:
-        """Work for a slice's time; whether there is more to do."""
+        """Work for the time of one slice; returns whether there is more to do."""
         counts = self.counts
         counts.slices += 1
         now = self._clock()
@@ -140,18 +140,18 @@ class SchedulingLoop:
         return False
 
     def _apply_all(self, now: Now) -> Now:
-        """Apply what is in the inbox; returns the time after it."""
+        """Apply all stimuli in the inbox; returns the time afterwards."""
         while (stimulus := self._inbox.take()) is not None:
             self._apply(stimulus, now)
             now = self._after(now, type(stimulus).__name__)
         return now
 
     def _step(self, now: Now) -> bool:
-        """One decision; False: there was no pod to take."""
+        """Decide one pod; returns False if no pod was ready."""
         try:
             commands = self._engine.schedule_one(now)
         except Exception:
-            # The engine answers for its plugins' errors; this is one of its own. The pod it was about is lost to this
+            # The engine handles its plugins' errors; this is one of its own. Its pod is lost to this
             # round only: the next event or flush brings it back.
             self.counts.errors += 1
             log.exception("Scheduling step failed")
@@ -174,7 +174,7 @@ class SchedulingLoop:
             self._dispatch(command)
 
     def _after(self, began: Now, step: str) -> Now:
-        """The time after a step, which is reported where it took long."""
+        """Report a slow step; returns the time after it."""
         now = self._clock()
         self.steps.took(now.monotonic - began.monotonic, step)
         return now
@@ -190,5 +190,5 @@ class SchedulingLoop:
     def _seconds_to_sleep(self) -> float:
         deadline = self._deadline()
         if deadline is None:
-            return LONGEST_SLEEP_SECONDS
-        return min(max(deadline - self._clock().monotonic, 0.0), LONGEST_SLEEP_SECONDS)
+            return MAX_SLEEP_SECONDS
+        return min(max(deadline - self._clock().monotonic, 0.0), MAX_SLEEP_SECONDS)

@@ -1,7 +1,7 @@
 """kopf around the scheduler: start-up and clean-up, the liveness endpoint, the ConfigMap reload.
 
 kopf runs in a thread and an event loop of its own. There it can do what it does when it stops, namely cancel every task
-that was born after it, and take the signal handlers only if it finds itself on the main thread, without touching the
+created after its start, and take the signal handlers only if it is on the main thread, without affecting the
 scheduler; and its liveness endpoint answers while the scheduling loop is stuck, which is what such an endpoint is for.
 If it fails, it is logged and started again after a while: scheduling goes on without it.
 """
@@ -29,7 +29,7 @@ from scheduler.controller.write.credentials import Credentials, CredentialSource
 from scheduler.errors import ConfigurationError
 
 STALL_SECONDS = 30.0
-"""The scheduling loop must have come by within so long, or the liveness endpoint says that it has not."""
+"""Seconds without a turn of the scheduling loop after which the liveness endpoint fails."""
 STOP_SECONDS = 8.0
 RESTART_SECONDS = (5.0, 300.0)
 
@@ -48,7 +48,7 @@ class OperatorCallbacks:
 
 @dataclass(frozen=True, slots=True)
 class Proofs:
-    """What the probes look at, from kopf's thread: plain reads. ``last_beat`` is monotonic, 0.0 before the first."""
+    """The values that the probes read, from kopf's thread. ``last_beat`` is monotonic, 0.0 before the first."""
 
     last_beat: Callable[[], float]
     is_leading: Callable[[], bool]
@@ -170,7 +170,7 @@ class KopfOperator:
         return registry
 
     def _check_beat(self) -> float:
-        """Seconds since the scheduling loop came by. Raises kopf.PermanentError (HTTP 500) if that is too long."""
+        """Seconds since the scheduling loop's last turn. Raises kopf.PermanentError (HTTP 500) above STALL_SECONDS."""
         last = self._proofs.last_beat()
         age = self._monotonic() - last if last else 0.0
         if age > STALL_SECONDS:
@@ -178,7 +178,7 @@ class KopfOperator:
         return age
 
     async def _log_in(self) -> kopf.AiohttpSession:
-        """Our credentials, in a session that kopf then owns: no second way to read kubeconfigs."""
+        """Our credentials, in a session that kopf then owns, so that kubeconfigs are read in one place."""
         try:
             credentials = await self._source.load()
         except ConfigurationError as error:
@@ -186,7 +186,7 @@ class KopfOperator:
         return kopf.AiohttpSession(server=credentials.server, aiohttp_session=session_with(credentials))
 
     def _hand_over(self, callback: Callable[..., None], *values: Any) -> None:
-        """To the scheduler's loop; if that has closed, nobody is interested any more."""
+        """Call into the scheduler's loop; if that is closed, the call is dropped."""
         try:
             self._scheduler_loop.call_soon_threadsafe(callback, *values)
         except RuntimeError:
@@ -194,7 +194,7 @@ class KopfOperator:
 
 
 def operator_settings() -> kopf.OperatorSettings:
-    """Posting, peering and scanning off; watches that notice a dead connection."""
+    """kopf's settings: posting, peering and scanning off; watches that notice a dead connection."""
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.posting.level = logging.CRITICAL

@@ -1,4 +1,4 @@
-"""What the shell is given to run: the engine, and whatever else only the composition root can make."""
+"""The parts that the shell runs: the engine, and what else only the composition root can make."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from scheduler.objects.kinds import Kind
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """``gauges`` is usually the engine itself. ``observers`` are told of each attempt (``explain``, the web pages)."""
+    """The shell's parts. ``gauges`` is usually the engine; ``observers`` receive each attempt (``explain``, the
+    pages)."""
 
     engine: EnginePort
     gauges: EngineGauges | None = None
@@ -28,12 +29,12 @@ class Parts:
     background: BackgroundCalls = field(default_factory=dict)
     extender_ssl: Mapping[int, ExtenderTLS] = field(default_factory=dict)
     kinds_sent_whole: frozenset[Kind] = frozenset()
-    """The kinds of which extenders are sent objects as they are."""
+    """The kinds whose objects are sent to extenders unchanged."""
     routes: tuple[web.RouteDef, ...] = ()
     observers: tuple[Callable[[Attempt], None], ...] = ()
     callbacks: OperatorCallbacks = field(default_factory=OperatorCallbacks)
     prepare: Prepare | None = None
-    """Checks a new configuration; None: the configuration stays as it is until the next start."""
+    """Checks a new configuration; None: the configuration cannot change before the next start."""
 
 
 EngineFactory = Callable[[], Parts]

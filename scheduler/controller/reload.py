@@ -1,8 +1,8 @@
-"""A new configuration while running: from the file that changed, or from the watched ConfigMap.
+"""Reloads the configuration while running: from the changed file or from the watched ConfigMap.
 
-It is checked whole before anything changes, and taken up between two scheduling cycles. One that is no good changes
-nothing: the last good one stays, and a log line, an event and a metric say so. What only a start can change (the
-Lease, the connection, limits) is named in a warning; what would leave decisions in between is refused.
+It is checked as a whole before anything changes, and applied between two scheduling cycles. An invalid one changes
+nothing: the last valid one stays, and a log line, an event and a metric say so. Settings that need a restart (the
+Lease, the connection, limits) are named in a warning; a change that would leave mixed decisions is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scheduler.messages.now import Now
 
 POLL_SECONDS: Final = 5.0
 BUSY_SECONDS: Final = 0.05
-"""While a cycle waits for an extender, nothing can change; asked again after so long."""
+"""Seconds between two tries to apply it: nothing can change while a cycle waits for an extender."""
 MAX_ERROR: Final = 1000
 """Characters of an unexpected error that are repeated."""
 APPLIED, REJECTED, UNCHANGED = "applied", "rejected", "unchanged"
@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class NewConfiguration:
-    """A checked configuration. ``swap`` makes the engine go on with it; False: not now, ask again."""
+    """A checked configuration. ``swap`` applies it to the engine; False: not possible now, try again."""
 
     swap: Callable[[Now], bool]
     component_config: Mapping[str, Any]
@@ -45,11 +45,11 @@ class NewConfiguration:
 
 
 Prepare = Callable[[bytes], NewConfiguration]
-"""Checks a text. Raises ConfigurationError with every fault; nothing has changed by then."""
+"""Checks a text without changing anything. Raises ConfigurationError with every fault."""
 
 
 class ConfigurationReloader:
-    """``offer`` texts from the event loop; ``run`` as a task. The newest text wins, the same one again is nothing.
+    """``offer`` texts from the event loop; ``run`` as a task. The newest text wins; a repeated one is ignored.
 
     ``current`` is what was started with. ``taken`` is called after a swap, ``refused`` with what is wrong.
     """
@@ -65,7 +65,7 @@ class ConfigurationReloader:
         refused: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.is_well = True
-        """Whether the newest text is the one in force."""
+        """Whether the newest text is in force."""
         self._prepare = prepare
         self._clock = clock
         self._taken = taken
@@ -76,12 +76,12 @@ class ConfigurationReloader:
         self._wake = asyncio.Event()
 
     def offer(self, text: bytes, origin: str) -> None:
-        """A text that should be in force; ``origin`` is for messages."""
+        """Offer a new text; ``origin`` is for messages."""
         self._offered = (text, origin)
         self._wake.set()
 
     def offer_data(self, data: Mapping[str, str] | None, key: str, origin: str) -> None:
-        """What a ConfigMap holds; ``key`` "" is the only one there is. A deleted one changes nothing."""
+        """Offer a ConfigMap's data; ``key`` "" stands for its only key. A deleted ConfigMap changes nothing."""
         if data is None:
             log.warning("ConfigMap is gone, the configuration stays as it is", origin=origin)
             return
@@ -94,7 +94,7 @@ class ConfigurationReloader:
         self.offer(data[names[0]].encode(errors="surrogatepass"), origin)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Apply offered texts until cancelled."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -103,7 +103,7 @@ class ConfigurationReloader:
                 await self._take_or_reject(*offered)
 
     async def watch(self, path: str, seconds: float = POLL_SECONDS) -> None:
-        """Offer the file whenever it, or what a link to it points at, changes. Until cancelled."""
+        """Offer the file whenever it, or the target of a link to it, changes. Runs until cancelled."""
         seen = file_stamp(path)
         while True:
             await asyncio.sleep(seconds)
@@ -121,7 +121,7 @@ class ConfigurationReloader:
             self.offer(text, path)
 
     async def _take_or_reject(self, text: bytes, origin: str) -> None:
-        """An exception while a text is taken is that text's fault: the next one has its turn all the same."""
+        """Apply or reject one text. An exception counts against this text only; the next one is tried all the same."""
         try:
             await self._take(text, origin)
         except ConfigurationError as error:
@@ -136,7 +136,7 @@ class ConfigurationReloader:
             self.is_well = True
             return
         new = self._prepare(text)
-        # A newer text need not wait for this one to be in force.
+        # A newer text does not wait for this one to be in force.
         while self._offered is None:
             if new.swap(self._clock()):
                 break

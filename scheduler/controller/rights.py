@@ -1,4 +1,4 @@
-"""Asks the API server, at the start, for every right that is needed: one clear list instead of a silent stand-still."""
+"""Checks with the API server, at the start, that every needed right is granted, and lists the missing ones."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ EVENTS = tuple(Right("events.k8s.io", "events", verb, is_optional=True) for verb
 
 
 def rights_needed(settings: ShellSettings) -> list[Right]:
-    """Everything that the shipped ClusterRole gives (reference cycle.md §19)."""
+    """Every right that the shipped ClusterRole grants (docs/kube-scheduler/cycle.md §19)."""
     rights = [
         Right(kind.entry.group, kind.entry.plural, verb, is_optional=kind.entry.is_optional)
         for kind in settings.kinds
@@ -93,7 +93,7 @@ def _writes(entry: KindEntry) -> list[Right]:
 
 
 async def missing_rights(client: ApiClient, rights: Iterable[Right]) -> list[Right]:
-    """Those that the API server says we lack. One that can't be asked for counts as there: its use will tell."""
+    """The rights that the API server denies. One that can't be checked counts as granted: its use will show."""
     slots = asyncio.Semaphore(REVIEWS_IN_FLIGHT)
 
     async def is_missing(right: Right) -> bool:
@@ -106,7 +106,7 @@ async def missing_rights(client: ApiClient, rights: Iterable[Right]) -> list[Rig
 
 
 async def report_missing_rights(client: ApiClient, settings: ShellSettings) -> list[Right]:
-    """Logs one error with the needed ones and one warning with the optional ones; returns the needed ones."""
+    """Log one error with the required rights and one warning with the optional ones; returns the required ones."""
     missing = await missing_rights(client, rights_needed(settings))
     needed = [right for right in missing if not right.is_optional]
     optional = [right for right in missing if right.is_optional]

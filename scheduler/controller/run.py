@@ -1,4 +1,4 @@
-"""The scheduler's life: what starts after what, what ends it, and how it leaves (reference cycle.md §1).
+"""The scheduler's life cycle: start order, causes of its end, and shutdown (docs/kube-scheduler/cycle.md §1).
 
 1. The parts are made, the inbox first and the scheduling loop last: ``Shell.__init__``.
 2. Credentials are loaded, the server starts (probes answer while a big cluster loads), signals are caught: ``run``.
@@ -72,7 +72,7 @@ LEASE_OVERDUE_SECONDS = 20.0
 SYNC_REPORT_SECONDS = 10.0
 EVENT_SETTLE_SECONDS = 2.0
 THREAD_STOP_SECONDS = 5.0
-EVENT_SOURCE = "tandem-scheduler"  # of events that are about ourselves
+EVENT_SOURCE = "tandem-scheduler"  # of events about this scheduler
 
 log = structlog.get_logger()
 
@@ -117,7 +117,7 @@ class Shell:
         leadership = self.token or AlwaysHeld()
         self._leadership = leadership
         self.client = client_of(settings.connection, environment)
-        # What those who ask for pages cause must not wait before bindings.
+        # Requests caused by page visitors must not delay bindings.
         self.page_client = review_client(CredentialSource(settings.connection, environment))
         self.metrics = SchedulerMetrics()
         self.journal = Journal(settings.journal) if settings.journal is not None else None
@@ -214,7 +214,7 @@ class Shell:
         self._tasks.start("sync", self._wait_for_sync, is_vital=False)
 
     async def _wait_for_sync(self) -> None:
-        """Each first list is in the inbox when its reflector says that it is synced."""
+        """Wait until every reflector is synced; its first list is then in the inbox."""
         for reflector in self.reflectors:
             while not reflector.synced.is_set():
                 try:
@@ -254,7 +254,7 @@ class Shell:
         self._start_background()
 
     def _start_background(self) -> None:
-        """The plugins' parts that run beside the decisions: only where, and once, this replica schedules."""
+        """Start the plugins' background parts, once this replica schedules."""
         is_deciding = self._is_synced and self._leadership.is_held() and not self._is_stopping
         if is_deciding and not self._settings.is_shadow:
             self.background.start()
@@ -295,7 +295,7 @@ class Shell:
         return await self._leave()
 
     async def _leave(self) -> int:
-        """In order: no more pods, binds settled, lease released, kopf stopped."""
+        """Shut down in order: no more pods, binds settled, Lease released, kopf stopped."""
         self._is_stopping = True
         self.loop.stop_popping()
         await self.background.stop()

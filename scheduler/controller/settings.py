@@ -1,4 +1,4 @@
-"""What the shell is told to do: one frozen value, made by the command line from flags and configuration files."""
+"""The settings of the shell: one frozen value, made by the command line from flags and configuration files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KUBE_SCHEDULER_LEASE = ("kube-system", "kube-scheduler")
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """Where the API server is and how fast it may be asked.
+    """Where the API server is, and the limit of requests to it.
 
     ``kubeconfig`` "" searches: in-cluster, then ``$KUBECONFIG``, then ``~/.kube/config``. ``master`` overrides the
     server's URL. ``requests_per_second`` None: no limit on our side (the API server's own fairness rules remain).
@@ -74,10 +74,10 @@ class LeaderElectionSettings:
 
 @dataclass(frozen=True, slots=True)
 class AccessSettings:
-    """Lives in seconds: how long the API server's word is relied on.
+    """Access to pages. Lifetimes in seconds: how long an answer of the API server is cached.
 
-    ``open_paths``: seen by everybody; one that ends in ``*`` stands for all that begins so. ``skips_lookup``: the
-    cluster's own authority for client certificates is not looked up.
+    ``open_paths``: open to everyone; a path that ends in ``*`` is a prefix. ``skips_lookup``: the cluster's own
+    authority for client certificates is not looked up.
     """
 
     open_paths: tuple[str, ...] = ("/healthz", "/readyz", "/livez")
@@ -89,7 +89,8 @@ class AccessSettings:
 
 @dataclass(frozen=True, slots=True)
 class ServingSettings:
-    """``port`` 0 turns the server off. ``certificate`` None: plain HTTP. ``access`` None: everybody sees every page."""
+    """The page server. ``port`` 0 turns it off. ``certificate`` None: plain HTTP. ``access`` None: every page is
+    open."""
 
     bind_address: str = "0.0.0.0"
     port: int = 10259
@@ -100,16 +101,16 @@ class ServingSettings:
 
 @dataclass(frozen=True, slots=True)
 class WriterSettings:
-    """Limits of everything that is sent. What leaves when is decided by ``write/pacing.py``."""
+    """Limits of writes. Their order is decided by ``write/pacing.py``."""
 
     requests_in_flight: int = 128
-    """Writes sent and not answered: bindings, conditions, deletions, events."""
+    """Maximum of writes sent and not answered: bindings, conditions, deletions, events."""
     binds_queued: int = 256
-    """Bindings that wait to be sent; beyond, no further pod is taken from the queue. None is ever dropped."""
+    """Maximum of queued bindings; at the limit no further pod is popped. None is ever dropped."""
     bind_timeout_seconds: float = 15.0
     write_timeout_seconds: float = 10.0
     events_queued: int = 20_000
-    """Events that wait to be sent, ``Scheduled`` and others each; beyond, the oldest are dropped."""
+    """Maximum of queued events, for ``Scheduled`` and for others each; beyond it the oldest are dropped."""
     event_series_kept: int = 20_000
 
 
@@ -138,7 +139,8 @@ class OperatorOptions:
 
 @dataclass(frozen=True, slots=True)
 class ShellSettings:
-    """All of it. ``component_config`` is what ``/configz`` shows; ``hostname`` names us in events and the lease."""
+    """All settings of the shell. ``component_config`` is shown by ``/configz``; ``hostname`` is used in events and the
+    Lease."""
 
     hostname: str
     connection: ConnectionSettings = ConnectionSettings()
@@ -151,17 +153,18 @@ class ShellSettings:
     delay_cache_until_active: bool = False
     journal: Path | None = None
     settle_seconds: float = 10.0
-    """How long binds under way may take to end after SIGTERM."""
+    """Maximum seconds for binds under way to end after SIGTERM."""
     reconcile_seconds: float = RECONCILE_SECONDS
-    """How often the cache is compared with the API server; 0 for never."""
+    """Seconds between comparisons of the cache with the API server; 0 for never."""
     is_shadow: bool = False
-    """Nothing is written but the Lease: decisions are compared with those of the scheduler that places the pods."""
+    """Shadow mode: only the Lease is written, and decisions are compared with those of the scheduler that places the
+    pods."""
     is_tracing: bool = False
-    """One OpenTelemetry trace a pod is exported, as the ``OTEL_`` variables say."""
+    """Export one OpenTelemetry trace per pod, configured by the ``OTEL_`` variables."""
     component_config: Mapping[str, Any] = field(default_factory=dict)
     configuration_file: str = ""
-    """Read again when it changes; "" for none."""
+    """Path of the configuration file, reloaded when it changes; "" for none."""
     configuration_text: bytes = b""
-    """What was read from it at the start."""
+    """The file's text at the start."""
     own_pod: PodReference | None = None
-    """The pod that we run in: what is wrong with a configuration becomes an event of it. None outside a cluster."""
+    """The pod that the scheduler runs in, which gets events about invalid configurations. None outside a cluster."""

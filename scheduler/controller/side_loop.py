@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for what must go on, or may fail, whatever the scheduling loop does."""
+"""An event loop in its own thread, for what must run, or may fail, independently of the scheduling loop."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ class SideLoop:
         self._is_up.wait()
 
     def call(self, callback: Callable[[], None]) -> None:
-        """Have it called in the thread's loop; nothing happens if that has ended."""
+        """Schedule a call in the thread's loop; does nothing if the loop has ended."""
         if self._loop is not None:
-            # The loop may close between the question and the call: then it has ended by itself.
+            # The loop may close between the check and the call: then it has ended by itself.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(callback)
 
     async def stop(self, seconds: float) -> bool:
-        """Cancel the coroutine and wait for the thread; whether it ended in time."""
+        """Cancel the coroutine and wait for the thread; returns whether it ended in time."""
         if self._task is not None:
             self.call(self._cancel)
         return await self.join(seconds)
 
     async def join(self, seconds: float) -> bool:
-        """Wait for the end without asking for it."""
+        """Wait for the end without cancelling."""
         if self._thread.is_alive():
             await asyncio.to_thread(self._thread.join, seconds)
         return not self._thread.is_alive()

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT as a value to wait for; a second one does not wait for anything."""
+"""SIGTERM and SIGINT as a value to wait for; a second signal ends the process at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = structlog.get_logger()
 
 
 class StopSignals:
-    """Installed on the running loop's main thread; ``wait`` answers the first signal's name."""
+    """Signal handlers on the running loop's main thread; ``wait`` returns the first signal's name."""
 
     def __init__(self) -> None:
         self._received: asyncio.Future[str] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""How long the steps of the event loop take: while one goes on, watches, probes and decisions wait for it."""
+"""Durations of the event loop's steps: during one, watches, probes and decisions wait."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import structlog
 SLOW_STEP_SECONDS: Final = 0.1
 
 Step = Callable[[str], AbstractContextManager[None]]
-"""Watches the time of a named piece of work that does not await."""
+"""Times a named piece of work that does not await."""
 
 log = structlog.get_logger()
 
 
 def unwatched(_name: str) -> AbstractContextManager[None]:
-    """A step whose time is of no interest."""
+    """A step that is not timed."""
     return nullcontext()
 
 
@@ -45,7 +45,7 @@ class StepWatch:
             self.took(self._monotonic() - began, name)
 
     def took(self, seconds: float, name: str) -> None:
-        """For callers that read the clock anyway."""
+        """Record a step's duration, for callers that read the clock anyway."""
         if seconds > self.longest_seconds:
             self.longest_seconds = seconds
         if seconds > SLOW_STEP_SECONDS:

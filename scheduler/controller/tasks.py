@@ -1,6 +1,6 @@
-"""The scheduler's long-lived tasks: an exception ends none of them for good, and is seen by those who look.
+"""The scheduler's long-lived tasks, restarted after exceptions, which are logged and counted.
 
-A task that fails is logged, counted and started again after a growing wait. Readiness names it until it has run well
+A failed task is logged, counted and started again after a growing wait. Readiness names it until it has run well
 for a while. A vital task that fails again and again, or ends without a reason, ends the scheduler: a new process, or
 the other replica, begins with a clean state.
 """
@@ -20,12 +20,12 @@ from scheduler.controller.watch.backoff import Backoff
 
 RESTART_SECONDS: Final = (1.0, 60.0)
 STEADY_SECONDS: Final = 60.0
-"""A task that has run for so long since its last failure is well again."""
+"""Seconds without a failure after which a task counts as healthy again."""
 MAX_VITAL_FAILURES: Final = 5
-"""In a row, without being steady in between: some ten seconds."""
+"""Failures in a row, without being steady in between: some ten seconds."""
 
 Main = Callable[[], Coroutine[Any, Any, None]]
-"""Makes the coroutine, again for each start."""
+"""Makes a new coroutine for each start."""
 
 log = structlog.get_logger()
 
@@ -58,9 +58,9 @@ class Tasks:
         self._running: set[asyncio.Task[None]] = set()
 
     def start(self, name: str, main: Main, *, is_vital: bool = True) -> None:
-        """A vital task never ends. Another one may end in order; then it is not started again."""
+        """Start a task. A vital one must never end. Another one may return; then it is not started again."""
         record = self._records.setdefault(name, _Record(is_vital))
-        # On the page from the start: a series that begins with its first failure has no increase.
+        # Exported from the start: a series that begins with its first failure has no increase.
         self._counter.child(name)
         task = asyncio.create_task(self._keep(name, main, record), name=name)
         self._running.add(task)
@@ -112,11 +112,11 @@ class Tasks:
 
 
 def _is_cancelled(error: BaseException) -> bool:
-    """Whether somebody asked this task to end; a cancellation that leaks out of something it awaited is a failure."""
+    """Whether this task was cancelled; a cancellation that leaks out of something it awaited is a failure."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
 def _is_steady(record: _Record, now: float) -> bool:
-    """Whether the present start has lasted; one that waits for its next start has not."""
+    """Whether the present start is steady; a task that waits for its next start is not."""
     return record.began > record.failed_at and now - record.began >= STEADY_SECONDS

@@ -67,7 +67,8 @@ class Attempt(msgspec.Struct, eq=False):
     victims: tuple[str, ...] = ()
     """namespace/name, most important first."""
     preemption: Any = None
-    """The evidence of the PostFilter plugin that decided: candidates, budgets, the criterion. A ``PreemptionEvidence`` for DefaultPreemption, a ``PreemptionSummary`` in an old attempt."""
+    """The evidence of the PostFilter plugin that decided: candidates, budgets, the criterion. A ``PreemptionEvidence``
+    for DefaultPreemption, a ``PreemptionSummary`` in an old attempt."""
     nomination_mode: NominationMode = NominationMode.KEEP
     rejectors: tuple[str, ...] = ()
     extender_faults: tuple[ExtenderFault, ...] = ()

@@ -1,8 +1,8 @@
 """The last attempt of each pod, for ``why``: bounded in number and in bytes.
 
 An attempt that found no node holds an entry for every node, and preemption's evidence holds the pods that it looked at:
-60 KB at 5,000 nodes, so that ten thousand such attempts would fill 600 MB. Only the newest are kept whole. The others keep the counts
-and the names of the first nodes and candidates, which is all that is shown.
+60 KB at 5,000 nodes, so that ten thousand such attempts would fill 600 MB. Only the newest are kept whole. The others
+keep the counts and the names of the first nodes and candidates, which is all that is shown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _MOST_BYTES: Final = 32 * 2**20
 
 
 class AttemptMemory:
-    """The last attempt of each pod. ``remember`` each at the end of its cycle; ``names`` are the node table's row names.
+    """The last attempt of each pod. ``remember`` each at the end of its cycle; ``names`` are the node table's row
+    names.
 
     At most ``most`` pods are known, and fewer where their attempts take more than ``most_bytes`` together: those whose
     first attempt is the longest ago go first.

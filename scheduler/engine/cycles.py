@@ -59,7 +59,8 @@ class Cycles:
         return self._paused is not None
 
     def begin(self, queued: QueuedPod, profile: Profile, attempt: Attempt, cycle_number: int, now: Now) -> CycleSteps:
-        """Try one pod. ``cycle_number``: how many pods have been tried; it selects the cycles whose plugins are timed."""
+        """Try one pod. ``cycle_number``: how many pods have been tried; it selects the cycles whose plugins are
+        timed."""
         if cycle_number % TIMED_CYCLES == 1:
             attempt.plugin_times = PluginTimes(self._context.stopwatch)
         cycle = scheduling_cycle(self._context, profile, self._as_nominated(queued.info), attempt, now)

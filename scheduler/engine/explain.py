@@ -1,6 +1,7 @@
 """Explanations as plain values, ready for JSON: attempts, the queue and single pods.
 
-Nothing is decided here. A pending pod's present chances come from the engine's preview, which runs the same cycle. Names are camel case, times RFC 3339.
+Nothing is decided here. A pending pod's present chances come from the engine's preview, which runs the same cycle.
+Names are camel case, times RFC 3339.
 """
 
 from __future__ import annotations

@@ -89,7 +89,8 @@ class ExtenderRound:
         return None
 
     def score(self, view: View, rows: npt.NDArray[np.int64]) -> Generator[Calls, Answers, npt.NDArray[np.int64]]:
-        """The extenders' scores to add to the totals of ``rows``, int64; asked concurrently. A failing one adds nothing."""
+        """The extenders' scores to add to the totals of ``rows``, int64; asked concurrently. A failing one adds
+        nothing."""
         names = [view.table.names[row] for row in rows.tolist()]
         place = {name: index for index, name in enumerate(names)}
         added = np.zeros(len(rows), np.int64)

@@ -22,7 +22,8 @@ DEADLINE_EXCEEDED = "context deadline exceeded"
 
 
 def pre_flight(binding: Binding, unconcerned: frozenset[str], view: View) -> NotPlaced | None:
-    """Fill ``binding.work``; returns the failure that ends the binding, if any. ``unconcerned`` plugins are not asked."""
+    """Fill ``binding.work``; returns the failure that ends the binding, if any. ``unconcerned`` plugins are not
+    asked."""
     pod, times = binding.pod, binding.attempt.plugin_times
     for plugin in binding.profile.pre_bind_plugins:
         if plugin.name in unconcerned:

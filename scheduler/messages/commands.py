@@ -29,7 +29,7 @@ class PatchPodStatus(msgspec.Struct, frozen=True):
     """PATCH ``pods/NAME/status`` (strategic merge) with one condition and, or, the nominated node.
 
     ``condition`` None leaves the conditions; ``nominated_node_name`` None leaves the nomination, "" clears it (null).
-    ``ticket`` 0: nobody waits for the outcome.
+    ``ticket`` 0: no outcome is reported.
     """
 
     ticket: int
@@ -104,20 +104,20 @@ class CallExtender(msgspec.Struct, frozen=True):
 
 
 class TellBelieved(msgspec.Struct, frozen=True):
-    """The names of all nodes and the UIDs of all pods that are believed to be there, for a comparison."""
+    """The names of all nodes and the UIDs of all pods in the engine's state, for a comparison."""
 
     nodes: Sequence[str]
     pods: Sequence[str]
 
 
 class ReportRepairs(msgspec.Struct, frozen=True):
-    """The cache was not what the API server says: for logs and metrics. By kind, a line each."""
+    """The cache differed from the API server and was repaired. By kind, a line each, for logs and metrics."""
 
     repairs: tuple[tuple[Kind, str], ...]
 
 
 class ReportProblem(msgspec.Struct, frozen=True):
-    """Something that should not happen did, and one pod or plugin bears it: for the log."""
+    """An unexpected failure that affects one pod or plugin, for the log."""
 
     message: str
 

@@ -1,4 +1,4 @@
-"""Outcomes as values: what a plugin answers when it does not simply say yes."""
+"""Outcomes as values: a plugin's answer other than success."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class Code(Enum):
 
     @property
     def is_rejection(self) -> bool:
-        """The pod cannot be placed for now; as opposed to an error, which is somebody's fault."""
+        """Whether the pod cannot be placed for now; false for an error, which is a failure of a plugin or an
+        extender."""
         return self in _REJECTIONS
 
 
@@ -30,7 +31,7 @@ _REJECTIONS = frozenset({Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING})
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why a plugin says no, for one node or for all of them.
+    """A plugin's refusal, for one node or for all of them.
 
     ``code`` decides what may follow: preemption can help where it is UNSCHEDULABLE and cannot where it is UNRESOLVABLE;
     ERROR ends the whole attempt. ``reasons`` are the texts users read, in the plugin's order. ``plugin`` is filled in
@@ -51,22 +52,22 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 def unschedulable(*reasons: str) -> Refusal:
-    """Not here, not now; taking pods away may help."""
+    """A refusal that removing pods may resolve."""
     return Refusal(Code.UNSCHEDULABLE, reasons)
 
 
 def unresolvable(*reasons: str) -> Refusal:
-    """Not here, whatever is taken away."""
+    """A refusal that removing pods cannot resolve."""
     return Refusal(Code.UNRESOLVABLE, reasons)
 
 
 def failure(*reasons: str) -> Refusal:
-    """The plugin could not decide: the attempt ends with an error."""
+    """A plugin's error, which ends the attempt."""
     return Refusal(Code.ERROR, reasons)
 
 
 class Skip:
-    """A plugin's answer "I have nothing to say about this pod": its later points are not called in this attempt."""
+    """A plugin's answer that the pod does not concern it: its later points are not called in this attempt."""
 
     __slots__ = ()
 

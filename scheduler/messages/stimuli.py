@@ -1,4 +1,4 @@
-"""What happens to the engine: everything that changes its state comes in as one of these values."""
+"""Stimuli: the inputs of the engine. Everything that changes its state is one of these values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scheduler.objects.pod import Pod
 class ObjectObserved(msgspec.Struct, frozen=True):
     """The watch (or a list) shows an object, new or changed. The engine knows which.
 
-    ``document``: its JSON, where an extender is sent objects of the kind as they are.
+    ``document``: its JSON, if extenders are sent objects of the kind unchanged.
     """
 
     kind: Kind
@@ -38,7 +38,7 @@ class Synced(msgspec.Struct, frozen=True):
 
 
 class Tick(msgspec.Struct, frozen=True):
-    """A deadline has come (or may have)."""
+    """A deadline may be due."""
 
 
 class WriteFinished(msgspec.Struct, frozen=True):
@@ -61,9 +61,9 @@ class WriteFinished(msgspec.Struct, frozen=True):
     written: ApiObject | None = None
     """The object as it is since the write, where the watch may show it only later and the next decision must know."""
     is_unknown: bool = False
-    """Of a BindPod only: nothing is known about the pod on the server. Never together with ``is_done``."""
+    """For a BindPod only: the pod's state on the server is unknown. Never together with ``is_done``."""
     seconds: float = 0.0
-    """From when the last try left its queue to the outcome."""
+    """Seconds from the start of the last try to the outcome."""
 
 
 class PluginFinished(msgspec.Struct, frozen=True):
@@ -98,12 +98,12 @@ class PodsActivated(msgspec.Struct, frozen=True):
 
 
 class ReconciliationStarted(msgspec.Struct, frozen=True):
-    """What is believed will be compared with what there is, in parts. Answered with TellBelieved."""
+    """A comparison of the engine's state with the API server begins. Answered with TellBelieved."""
 
 
 class Reconciled(msgspec.Struct, frozen=True):
-    """A part of what there is at this moment, to be compared with what is believed: some of the nodes (by name) and of
-    the pods that have not ended (by UID), and names and UIDs of which there are none. Answered with ReportRepairs where
+    """A part of the API server's present state, to be compared with the engine's: some of the nodes (by name) and of
+    the pods that have not ended (by UID), and names and UIDs that do not exist. Answered with ReportRepairs where
     something differed. In parts, since all of a large cluster at once would be a long step."""
 
     nodes: Mapping[str, Node]

@@ -1,8 +1,8 @@
 """The engine in virtual time: a whole cluster without HTTP, whose every run follows from one seed.
 
-The engine's commands are carried out on ``Facts`` after a delay, with trouble where ``Trouble`` says so; what changes
-comes back as watch events, in order for each kind, each kind at its own pace. Time jumps from one happening to the
-next: the heap's, or the engine's own deadline.
+The engine's commands are carried out on ``Facts`` after a delay, with the faults that ``Trouble`` injects; changes come
+back as watch events, in order for each kind, each kind with its own delay. Time jumps from one event to the next: the
+heap's, or the engine's own deadline.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from scheduler.simulate.world_trouble import CALM, NO_ANSWER, REFUSALS, Range, T
 START_MONOTONIC = 1_000.0
 START_WALL = 1_800_000_000 * 10**9
 DECISION_SECONDS = 0.001
-"""What one scheduling cycle takes of virtual time: watch events come in between."""
+"""Virtual seconds of one scheduling cycle: watch events arrive in between."""
 
 EngineFactory = Callable[[Now, int], Engine]
 """``factory(started, seed)``; its stopwatch must not look at a real clock."""
@@ -76,9 +76,9 @@ class World:
         self._factory = factory
         self.engine = factory(self.now, seed)
         self._life = 0
-        """How many engines there were before this one: what was meant for an earlier one is lost."""
+        """The number of engines before this one: answers to an earlier one are lost."""
         self._streams: dict[Kind, int] = {}
-        """The number of each kind's watch; what was under way in an earlier one is lost."""
+        """The number of each kind's watch; events under way in an earlier one are lost."""
         self._seen: dict[Kind, dict[str, bytes]] = {}
         """What the engine has been shown, by kind and key."""
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
@@ -96,7 +96,7 @@ class World:
 
     @property
     def time(self) -> str:
-        """Now, as objects state it."""
+        """The present time, in the format of objects."""
         return format_seconds(self.now.wall)
 
     # --- what users do ------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class World:
                     self.facts.remove(Kind.POD, pod_key)
 
     def break_watch(self, kind: Kind) -> None:
-        """What is under way is lost. The objects are listed anew: what has gone meanwhile is known by its absence."""
+        """Lose the events under way, and list the objects again: deletions meanwhile are known by absence."""
         self._streams[kind] = self._streams.get(kind, 0) + 1
         listed = {key: msgspec.json.encode(document) for key, document in self.facts.of(kind)}
         shown = self._seen.setdefault(kind, {})
@@ -152,7 +152,7 @@ class World:
         self.monotonic = max(self.monotonic, end)
 
     def run_until(self, predicate: Callable[[], bool], seconds: float = 600.0) -> bool:
-        """Whether it came true within so much virtual time."""
+        """Run until the condition is true, or for this much virtual time; returns whether it became true."""
         end = self.monotonic + seconds
         while not predicate():
             if not self._step(end):
@@ -160,14 +160,14 @@ class World:
         return True
 
     def _step(self, end: float) -> bool:
-        """One happening not later than ``end``; False: there is none."""
+        """Process one event not later than ``end``; False if there is none."""
         if self._heap and self._heap[0][0] <= self.monotonic:
             heapq.heappop(self._heap)[2]()
             return True
         deadline = self.engine.next_deadline()
         if deadline is not None and deadline <= self.monotonic:
             self._feed(Tick())
-            # A deadline that is not met by its Tick would stop the world.
+            # A deadline that its Tick does not remove would stop the simulation.
             after = self.engine.next_deadline()
             if after is not None and after <= self.monotonic and not self.engine.queue.active_pods():
                 raise InvariantViolation(f"deadline {after} is over, and a Tick does nothing about it")
@@ -254,7 +254,7 @@ class World:
                     self.send(command)
 
     def _answer(self, stimulus: Stimulus, life: int) -> None:
-        """An earlier engine's answers reach nobody."""
+        """Answer this engine; an earlier engine's answers are dropped."""
         if life == self._life:
             self._feed(stimulus)
 
@@ -296,7 +296,8 @@ class World:
         return possible[self.random.randrange(3 if isinstance(command, BindPod) else 2)]
 
     def _finish(self, command: Command, refused: Refused | None, life: int) -> None:
-        """What the writer reports. After a conflict it looks whether the pod has the node that was asked for."""
+        """Report a write's outcome as the writer does: after a conflict it checks whether the pod has the requested
+        node."""
         if isinstance(command, BindPod):
             if refused is not None and refused.status == 409 and self._is_bound_as(command):
                 refused = None
@@ -309,7 +310,7 @@ class World:
             self._answer(outcome_of(command.ticket, refused), life)
 
     def bind_outcome(self, command: BindPod, refused: Refused | None) -> WriteFinished:
-        """Of a bind without an answer nothing is known."""
+        """The outcome of a bind; unknown without an answer."""
         if refused is NO_ANSWER:
             return WriteFinished(command.ticket, False, 0, "", NO_ANSWER.message, is_unknown=True)
         return outcome_of(command.ticket, refused)
@@ -320,7 +321,7 @@ class World:
         return is_same and pod is not None and pod["spec"].get("nodeName") == command.node
 
     def _do(self, command: Command) -> Refused | None:
-        """What the API server does; the refusal, if it refuses."""
+        """Carry out a write as the API server does; returns its refusal, if any."""
         try:
             match command:
                 case BindPod(pod=pod, node=node):
@@ -347,7 +348,7 @@ class World:
 
     def _after_binding(self, key: str, uid: str, node: str) -> None:
         if self.facts.get(Kind.NODE, node) is None:
-            # Nobody runs it: the garbage collector takes it away.
+            # It has no node to run on: the garbage collector deletes it.
             self._later(self.trouble.stop_seconds, lambda: self._end(key, uid))
         else:
             self._later(self.trouble.start_seconds, lambda: self._start(key, uid))

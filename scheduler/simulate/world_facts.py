@@ -1,7 +1,7 @@
 """The truth of a simulated cluster: objects as the API server would keep them, and what each write does to them.
 
-Documents are the API's JSON as plain values. Every change takes a new resourceVersion and is told to one listener, in
-order; nothing in here knows of time or delays.
+Documents are the API's JSON as plain values. Every change gets a new resourceVersion and is reported to one listener,
+in order; there is no time and no delay in this module.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Facts:
         return key
 
     def change(self, kind: Kind, key: str, edit: Callable[[Document], None]) -> None:
-        """Nothing happens to an object that is gone, or if nothing changes."""
+        """Apply a change; does nothing if the object is gone or does not differ."""
         current = self.get(kind, key)
         if current is None:
             return
@@ -167,7 +167,7 @@ class Facts:
 
 
 def is_over(pod: Document) -> bool:
-    """It has ended by itself, and takes nothing of its node any more."""
+    """Whether the pod has ended by itself, and uses nothing of its node any more."""
     return pod["status"]["phase"] in _OVER
 
 

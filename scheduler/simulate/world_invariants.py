@@ -1,4 +1,4 @@
-"""What must hold in a simulated cluster at every moment, whatever goes wrong in it."""
+"""Invariants of a simulated cluster, valid at every moment and under every injected fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong in a simulated cluster: delays, refusals, answers that never come."""
+"""Faults injected into a simulated cluster: delays, refusals, lost answers."""
 
 from __future__ import annotations
 

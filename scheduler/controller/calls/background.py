@@ -14,16 +14,16 @@ from scheduler.messages.stimuli import PermitDecided, PodsActivated
 
 FIRST_PAUSE_SECONDS: Final = 1.0
 MAX_PAUSE_SECONDS: Final = 60.0
-"""A part that raises is started again after the first, doubled each time up to the second."""
+"""Seconds before a part that raised is started again: the first, doubled each time up to the second."""
 STOP_SECONDS: Final = 2.0
-"""A part that will not be cancelled is left behind after that."""
+"""Seconds after which a part that ignores its cancellation is abandoned."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class PluginInbox:
-    """The engine, as a background part reaches it: ``waiting`` by plugin name, and ``feed`` for what it decides."""
+    """The engine's interface for background parts: ``waiting`` pods by plugin name, and ``feed`` for decisions."""
 
     waiting: Callable[[str], Sequence[WaitingPod]]
     feed: Callable[[PermitDecided | PodsActivated], None]
@@ -44,13 +44,13 @@ class BackgroundParts:
         self._running: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Does nothing the second time."""
+        """Start all parts; further calls do nothing."""
         if not self._is_started:
             self._is_started = True
             self._start_all()
 
     def replace(self, calls: BackgroundCalls) -> None:
-        """The parts of a new configuration take the place of those that run."""
+        """Replace the running parts by those of a new configuration."""
         for task in self._running:
             task.cancel()
         self._calls = calls

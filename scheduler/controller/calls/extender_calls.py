@@ -19,9 +19,9 @@ from scheduler.messages.stimuli import ExtenderAnswered
 
 MAX_ANSWER_BYTES: Final = 64 * 2**20
 ANSWER_BYTES_UNASKED: Final = 4 * 2**20
-"""What an answer may hold beyond twice its request: reasons of nodes, or victims that were not sent. Of 5,000 nodes,
-800 bytes each. An honest answer repeats at most what was sent to it; without this bound 128 binds under way could hold
-8 GiB of answers."""
+"""Bytes that an answer may have beyond twice its request: reasons of nodes, or victims that were not sent. For 5,000
+nodes, 800 bytes each. A correct answer repeats at most its request; without this bound 128 binds under way could hold 8
+GiB of answers."""
 
 log = structlog.get_logger()
 
@@ -57,7 +57,7 @@ class ExtenderCalls:
         return len(self._binding)
 
     async def settle(self, seconds: float) -> None:
-        """Wait for the calls that bind, for ``seconds`` at most."""
+        """Wait at most ``seconds`` for the calls that bind."""
         if self._binding:
             await asyncio.wait(set(self._binding), timeout=seconds)
 
@@ -90,7 +90,7 @@ class ExtenderCalls:
 
     async def _ask(self, command: CallExtender) -> ExtenderAnswered:
         if self._session is None:
-            # What a few compressed bytes unfold to has no limit: answers are asked for, and taken, as they are.
+            # The decompressed size of an answer has no limit, so only uncompressed answers are requested and accepted.
             self._session = aiohttp.ClientSession(
                 request_class=FencedRequest,
                 trust_env=False,
@@ -115,7 +115,7 @@ class ExtenderCalls:
 
 
 async def _read_whole(response: aiohttp.ClientResponse, command: CallExtender) -> ExtenderAnswered:
-    """The body to its end, or the fault that it is longer than its limit: then the rest is never fetched."""
+    """The whole body, or a fault if it exceeds its limit; the rest is then not read."""
     limit = min(MAX_ANSWER_BYTES, ANSWER_BYTES_UNASKED + 2 * len(command.body))
     chunks: list[bytes] = []
     size = 0

@@ -16,14 +16,14 @@ from scheduler.extenders.extender import asking_order
 
 @dataclass(frozen=True, slots=True)
 class ExtenderTLS:
-    """``server_name`` "": the name in the extender's address is the one to be proven."""
+    """An extender's TLS settings. ``server_name`` "": the certificate must be valid for the host in the address."""
 
     context: ssl.SSLContext
     server_name: str = ""
 
 
 def extender_contexts(extenders: Sequence[Extender]) -> dict[int, ExtenderTLS]:
-    """By the extender's number in the order in which they are asked, for those that say something about TLS.
+    """TLS by the extender's number, in the order in which they are called, for those that configure TLS.
 
     Raises ConfigurationError with every fault, by the extender's place in the configuration.
     """
@@ -45,7 +45,8 @@ def extender_contexts(extenders: Sequence[Extender]) -> dict[int, ExtenderTLS]:
 
 
 def is_unverified(extender: Extender) -> bool:
-    """Whether it is trusted whoever it is: said so, or, as in kube-scheduler, HTTPS without any authority stated."""
+    """Whether its certificate is not verified: as configured or, as in kube-scheduler, for HTTPS without an
+    authority."""
     stated = extender.tls_config or ExtenderTLSConfig()
     return stated.insecure or (extender.enable_https and not stated.ca_file and not stated.ca_data)
 
@@ -66,7 +67,8 @@ def _context(stated: ExtenderTLSConfig, is_trusted_blindly: bool) -> ssl.SSLCont
 
 
 def _load_pair(context: ssl.SSLContext, stated: ExtenderTLSConfig) -> None:
-    """Python's TLS reads certificates with their keys from files only: a private one, for as long as that takes."""
+    """Load a certificate and key from bytes. Python's TLS reads them from files only, hence a private temporary
+    file."""
     certificate = stated.cert_data or Path(stated.cert_file).read_bytes()
     key = stated.key_data or Path(stated.key_file).read_bytes()
     descriptor, name = tempfile.mkstemp()

@@ -1,7 +1,7 @@
 """Runs user plugins' PreBind, Bind and PostBind: the only plugin code that may await, and that may write.
 
-None of them begins without the right to write, and what they send through the client that they are given is fenced.
-What they send in another way is not.
+None of them starts without the right to write, and their requests through the client that they are given are fenced.
+Requests by other means are not.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PluginCalls:
         self._running: set[asyncio.Task[None]] = set()
 
     def add(self, calls: Mapping[tuple[str, str, str], PluginCall]) -> None:
-        """Of a new configuration. Those that are known stay while nothing replaces them: bindings may be under way."""
+        """Add the calls of a new configuration. Known ones stay unless replaced: bindings may be under way."""
         self._calls = {**self._calls, **calls}
 
     def submit(self, command: RunPlugin) -> None:
@@ -49,11 +49,11 @@ class PluginCalls:
 
     @property
     def open_writes(self) -> int:
-        """Calls under way."""
+        """The number of calls under way."""
         return len(self._running)
 
     async def settle(self, seconds: float) -> None:
-        """Wait for the calls under way, for ``seconds`` at most."""
+        """Wait at most ``seconds`` for the calls under way."""
         if self._running:
             await asyncio.wait(set(self._running), timeout=seconds)
 

@@ -27,9 +27,9 @@ STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 CONNECT_SECONDS = 10.0
 SCHEDULER_CONNECTIONS = 256
-"""More than all writes under way and all watches together."""
+"""Maximum of open connections: more than all writes under way and all watches together."""
 MAX_RETRY_AFTER_SECONDS = 60.0
-"""A longer wait that a server asks for is taken for this one."""
+"""Maximum seconds of a wait that a server asks for; a longer one is cut to it."""
 
 
 def user_agent() -> str:
@@ -41,7 +41,7 @@ def user_agent() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A successful answer: the HTTP status and the body as it came."""
+    """A successful answer: the HTTP status and the unparsed body."""
 
     status: int
     body: bytes
@@ -104,7 +104,7 @@ class ApiClient:
             try:
                 content = await response.read()
             finally:
-                # A body that was read to its end has given its connection back by now; any other is closed.
+                # A body that was read to its end has already released its connection; any other is closed.
                 response.close()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _no_answer(error) from error
@@ -142,7 +142,7 @@ class ApiClient:
         if credentials is None:
             credentials = await self._reload(None)
         elif self._source.is_stale:
-            # What can't be read just now may still be valid as it was: the server will say.
+            # Unreadable credentials may still be valid in their last version: the server decides.
             with contextlib.suppress(ApiError):
                 credentials = await self._reload(credentials)
         target = f"{path}?{urlencode(query, quote_via=quote)}" if query else path
@@ -171,7 +171,7 @@ class ApiClient:
         raise AssertionError("the last round returns")
 
     async def _reload(self, known: Credentials | None) -> Credentials:
-        """Load the credentials, unless somebody else has done so since ``known`` were current."""
+        """Load the credentials, unless another request has done so since ``known`` were current."""
         async with self._loading:
             if self._credentials is not None and self._credentials is not known:
                 return self._credentials
@@ -180,7 +180,7 @@ class ApiClient:
             except ConfigurationError as error:
                 if known is None:
                     raise
-                # A file caught in the middle of its rotation: the next request reads it again.
+                # The file may be in the middle of its rotation: the next request reads it again.
                 raise ApiError(0, "BadCredentials", str(error)) from error
             self._credentials = loaded
             options: dict[str, Any] = {}
@@ -252,6 +252,6 @@ def _refused(response: aiohttp.ClientResponse, body: bytes) -> ApiError:
     retry_after: float | None = None
     with contextlib.suppress(KeyError, ValueError):
         retry_after = float(response.headers["Retry-After"])
-        # A number that none of the waits behind it can take: no number, none above 0, or days.
+        # Not a usable wait: no number, not above 0, or days.
         retry_after = min(retry_after, MAX_RETRY_AFTER_SECONDS) if retry_after > 0.0 else None
     return ApiError(response.status, status.reason or response.reason or "", status.message, retry_after=retry_after)

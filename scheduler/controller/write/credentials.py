@@ -1,8 +1,9 @@
-"""Who we are to the API server and where it is: kubeconfig files, exec plugins, in-cluster tokens.
+"""Address and credentials of the API server: kubeconfig files, exec plugins, in-cluster tokens.
 
-kubernetes_asyncio reads them; here is which one, and when again.
+kubernetes_asyncio reads them; this module decides which one, and when to reload.
 
-Order: an explicit kubeconfig, in-cluster, ``$KUBECONFIG``, ``~/.kube/config``. What can expire is read again.
+Order: an explicit kubeconfig, in-cluster, ``$KUBECONFIG``, ``~/.kube/config``. Credentials that can expire are
+reloaded.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from scheduler.controller.write.proxies import proxy_for
 from scheduler.errors import ConfigurationError, Fault
 
 TOKEN_LIFE_SECONDS = 60.0
-"""Token files are read again after so long: kubelets rotate them in place."""
+"""Seconds after which token files are read again: kubelets rotate them in place."""
 EXPIRY_MARGIN = datetime.timedelta(minutes=5)
 
 
@@ -46,7 +47,7 @@ class Credentials:
 
 
 class CredentialSource:
-    """Loads credentials, and says when they are to be loaded again."""
+    """Loads credentials, and reports when they must be reloaded."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class CredentialSource:
         return self._life is not None and self._clock() >= self._loaded_at + self._life
 
     async def load(self) -> Credentials:
-        """Raises ConfigurationError with one line that says which file is wrong and how."""
+        """The credentials. Raises ConfigurationError with one line that names the faulty file and the fault."""
         path = self._kubeconfig_path()
         configuration = Configuration()
         configuration.host = ""
@@ -83,13 +84,13 @@ class CredentialSource:
                 self._load_in_cluster(configuration)
             return self._credentials(configuration, path or "in-cluster")
         except (ConfigException, ssl.SSLError, OSError, AssertionError, ValueError, TypeError, AttributeError) as error:
-            # Broken kubeconfigs surface from the loader as many kinds of exception: to the user they are one.
+            # The loader raises many kinds of exceptions for broken kubeconfigs: for the user they are one.
             raise _fault(path or "in-cluster configuration", str(error) or type(error).__name__) from error
         finally:
             self._loaded_at = self._clock()
 
     def _kubeconfig_path(self) -> str:
-        """The kubeconfig to use, "" for in-cluster. Raises ConfigurationError if there is nothing to go by."""
+        """The kubeconfig to use, "" for in-cluster. Raises ConfigurationError if none is found."""
         explicit = self._settings.kubeconfig
         if explicit:
             if not Path(explicit).expanduser().exists():
@@ -149,7 +150,8 @@ class CredentialSource:
         )
 
     def _ssl_context(self, configuration: Any) -> ssl.SSLContext:
-        """Made once per set of files, as they are now: building one takes milliseconds and forgets TLS sessions."""
+        """The TLS context, made once per version of the files: building one takes milliseconds and drops TLS
+        sessions."""
         paths = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
         stamps = tuple(Path(path).stat().st_mtime_ns if path else 0 for path in paths)
         key = (*paths, *stamps, configuration.verify_ssl)
@@ -185,6 +187,6 @@ def _check_readable(name: str) -> None:
 
 
 def _names_token_file(path: str) -> bool:
-    """Whether some user's token is in a file of its own (it may be rotated)."""
+    """Whether a user's token is in a separate file (it may be rotated)."""
     texts = (Path(part).expanduser() for part in path.split(os.pathsep))
     return any("tokenFile" in text.read_text() for text in texts if text.exists())

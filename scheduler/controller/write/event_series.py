@@ -1,10 +1,11 @@
-"""Which events are one Event with a series, and what such an Event looks like.
+"""Events and their series: grouping of repeated events, and the objects that are written.
 
 An event that repeats within six minutes (same controller, action, reason, type, objects and note) is one Event with a
 series, not many: the second occurrence patches it, later ones are only counted, and the count is written again when the
-series has been silent for six minutes or every thirty (reference cycle.md §13, KEP-383). Another note is another Event:
-a series keeps its first note, so that ``kubectl describe`` would go on showing a reason that has passed. kube-scheduler
-1.36 comes to the same by the pod's resourceVersion, which the condition with the new reason has changed.
+series has been silent for six minutes or every thirty (docs/kube-scheduler/cycle.md §13, KEP-383). Another note is
+another Event: a series keeps its first note, so that ``kubectl describe`` would keep showing an outdated reason.
+kube-scheduler 1.36 has the same result through the pod's resourceVersion, which the condition with the new reason has
+changed.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Series:
     last_seen: float = 0.0
     written_at: float = 0.0
     is_queued: bool = False
-    """From its turn being asked for until that is over."""
+    """Whether a write of it is queued or under way."""
 
     @property
     def is_of_binding(self) -> bool:
@@ -53,7 +54,7 @@ class Series:
         return self.event.regarding.namespace or "default"
 
     def begin_again(self, now: Now) -> None:
-        """The API server has forgotten the Event, as it does after an hour."""
+        """Reset the series: the API server has deleted the Event, as it does after an hour."""
         self.name = ""
         self.first_wall = now.wall
         self.count = 1
@@ -67,7 +68,7 @@ class Series:
         return {"series": {"count": self.count, "lastObservedTime": format_micros(self.last_wall)}}
 
     def body(self, hostname: str) -> dict[str, Any]:
-        """The Event itself. Its name is the pod's and the time, so that it is the same when it is sent again."""
+        """The Event's body. Its name is made of the pod's and the time, so that it is the same when sent again."""
         event = self.event
         suffix = f".{self.first_wall:x}"
         pod_name = event.regarding.name[: MAX_NAME - len(suffix)].rstrip("-.")
@@ -91,14 +92,14 @@ class Series:
 
 
 class EventSeries:
-    """The series of the last minutes, at most ``limit`` of them; those not seen for longest are forgotten first."""
+    """The series of the last minutes, at most ``limit``; the least recently seen are dropped first."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._by_key: OrderedDict[EventKey, Series] = OrderedDict()
 
     def add(self, event: WriteEvent, now: Now) -> Series:
-        """The series that the event belongs to, counted."""
+        """Count the event and return its series."""
         key = _key(event)
         series = self._by_key.get(key)
         if series is None or now.monotonic - series.last_seen > SERIES_SECONDS:
@@ -113,7 +114,7 @@ class EventSeries:
         return series
 
     def sweep(self, now: Now) -> Iterator[Series]:
-        """Forgets the silent series. Yields those whose count has to be written: silent ones, long ones at times."""
+        """Drop silent series. Yields those whose count must be written: silent ones, and long ones periodically."""
         for key, series in list(self._by_key.items()):
             is_over = now.monotonic - series.last_seen > SERIES_SECONDS
             is_due = now.monotonic - series.written_at > SERIES_REFRESH_SECONDS

@@ -1,8 +1,8 @@
 """Writes events about pods, as events.k8s.io/v1: repeated ones as a series, the oldest dropped when too many wait.
 
-When an event leaves is ``pacing``'s matter: ``Scheduled`` is promised within seconds, all others leave when nothing
-more urgent wants to. The others go by namespace in turn, so that neither 10,000 pods that fit nowhere nor the victims
-of a thousand preemptions silence the other namespaces. Queues are bounded: of the others, the oldest of the namespace
+``pacing`` decides when an event is sent: ``Scheduled`` within seconds, all others when nothing more urgent is queued.
+The others are sent by namespace in turn, so that neither 10,000 pods that fit nowhere nor the victims of a thousand
+preemptions starve the other namespaces. Queues are bounded: of the others, the oldest of the namespace
 with the most is dropped first. Losing events never touches scheduling.
 """
 
@@ -45,7 +45,7 @@ class EventCounts:
 
 
 class EventRecorder:
-    """``record`` from anywhere on the event loop; ``start`` and ``close`` around."""
+    """Queues and writes events. ``record`` from anywhere on the event loop, between ``start`` and ``close``."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class EventRecorder:
         return len(self._bound) + self._other_count
 
     async def settle(self, seconds: float) -> bool:
-        """Let the ``Scheduled`` events leave, for ``seconds`` at most: each tells of something that has been done."""
+        """Wait at most ``seconds`` for the ``Scheduled`` events to be sent: their bindings have been made."""
         return await self._outbox.settle(seconds, Rank.SCHEDULED)
 
     def record(self, event: WriteEvent) -> None:
@@ -125,7 +125,7 @@ class EventRecorder:
         self.counts.dropped += 1
 
     def next_of(self, rank: Rank) -> Series | None:
-        """The event whose turn it is; None: it was dropped meanwhile."""
+        """The next event of this class; None if it was dropped meanwhile."""
         series: Series | None = None
         if rank is Rank.SCHEDULED:
             series = self._bound.popleft() if self._bound else None
@@ -134,13 +134,13 @@ class EventRecorder:
         return series
 
     def over(self, series: Series) -> None:
-        """Its turn is over: written, or given up. What came meanwhile makes it a series that has to be patched."""
+        """The event's write has ended, or was given up. Occurrences since then make it a series to be patched."""
         series.is_queued = False
         if series.written_count == 1 < series.count:
             self._enqueue(series)
 
     def _next_other(self) -> Series | None:
-        """The oldest of the namespace whose turn it is."""
+        """The oldest event of the namespace that is next in turn."""
         while self._others:
             namespace, lane = self._others.popitem(last=False)
             if not lane:
@@ -155,7 +155,7 @@ class EventRecorder:
     # --- requests ----------------------------------------------------------------------------------------------------
 
     async def write(self, series: Series, tries: int) -> Sent:
-        """POST the first, PATCH the series of a repeated one. Failures are counted and otherwise forgotten."""
+        """POST the first event, PATCH the series of a repeated one. Failures are counted and not retried."""
         count = series.count
         try:
             if series.name:
@@ -184,7 +184,7 @@ class EventRecorder:
             if error.is_transient:
                 return Sent(is_answered, min(error.retry_after or 0.1 * tries, MAX_RETRY_AFTER_SECONDS))
         self.counts.failed += 1
-        # A namespace that is going away takes no new events; nothing to report.
+        # A terminating namespace takes no new events; nothing to report.
         if not error.is_not_found and error.status != 403:
             log.info("Event could not be written", pod=series.event.regarding.key, error=str(error))
         elif self.counts.failed == 1:
@@ -202,7 +202,7 @@ class EventRecorder:
                 departure=Departure(self._leadership),
             )
         except ApiError as error:
-            # Sent again after an answer that was lost: it is there, which is all that was wanted.
+            # Sent again after a lost answer: the event exists, as intended.
             if error.reason != "AlreadyExists":
                 raise
         series.name = body["metadata"]["name"]
@@ -220,7 +220,7 @@ class EventRecorder:
 
 @dataclass(slots=True, eq=False)
 class EventWrite:
-    """The turn of one event; which one it is, is known when it leaves."""
+    """The write of one event, which is chosen when it is sent."""
 
     recorder: EventRecorder
     rank: Rank

@@ -1,4 +1,4 @@
-"""Sends writes when ``Pacing`` lets them go: one task a request, one timer a retry, and nothing that polls."""
+"""Sends writes when ``Pacing`` allows: one task per request, one timer per retry, no polling."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """How one sending ended. ``retry_after``: the seconds after which it has to be sent again; None: it is over."""
+    """The result of one request. ``retry_after``: seconds before it must be sent again; None: it has ended."""
 
     is_answered: bool = True
     retry_after: float | None = None
@@ -40,12 +40,12 @@ class Sendable(Protocol):
     def folded_over(self, older: Self) -> Self | None: ...
 
     async def send(self) -> Sent:
-        """Send the request once. Reports the outcome by itself."""
+        """Send the request once; the write reports its own outcome."""
         ...
 
 
 class Outbox:
-    """``submit`` writes from anywhere on the event loop; ``close`` drops those that have not left."""
+    """``submit`` writes from anywhere on the event loop; ``close`` drops those that have not been sent."""
 
     def __init__(self, places: int, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.pacing: Pacing[Sendable] = Pacing(places)
@@ -58,14 +58,14 @@ class Outbox:
         self._is_closed = False
 
     def submit(self, write: Sendable) -> None:
-        """Never blocks. What is submitted within one turn of the event loop leaves by rank, not by arrival."""
+        """Queue a write; never blocks. Writes of one turn of the event loop are sent by rank, not by arrival."""
         self.pacing.offer(write, self._monotonic())
         self._release_soon()
 
     async def settle(self, seconds: float, *ranks: Rank) -> bool:
-        """Wait until no write of these classes is open, for ``seconds`` at most; whether it came to that.
+        """Wait at most ``seconds`` until no write of these classes is open; returns whether none is.
 
-        Events that are settled keep to no share any more: the process is about to end.
+        Events that are settled are not limited to their share: the process is about to end.
         """
         if not self.pacing.open(*ranks):
             return True
@@ -109,7 +109,7 @@ class Outbox:
         return self.pacing.take(math.inf if self._is_leaving else self._monotonic())
 
     async def _send_in_turn(self, first: Slot[Sendable]) -> None:
-        """Send a write, and what takes its place when it is over; a new task only where that makes room for more."""
+        """Send a write, then the write that takes its place; a new task only if there is room for more."""
         slot: Slot[Sendable] | None = first
         while slot is not None:
             await self._send(slot)

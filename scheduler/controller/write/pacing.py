@@ -1,4 +1,4 @@
-"""Decides which queued write leaves next: classes in order, a small share for each, one write of a pod at a time.
+"""Decides which queued write is sent next: classes in order, a small share for each, one write of a pod at a time.
 
 At most ``places`` requests are under way. ``SHARE`` of them belong to each class (``Rank``), and what only reports
 (conditions, events) has no more than that. The others are common: they go to the highest class that acts and has a
@@ -24,8 +24,8 @@ the API server has to do: no rate is stated anywhere. Each further place costs a
 its speed."""
 
 MAX_WAIT_SECONDS: Final = 3.5
-"""How long a condition or a ``Scheduled`` event keeps to its share. An event is promised within 5 s of its binding: the
-rest is for the request itself and for the watch of the one who looks."""
+"""Seconds for which a condition or a ``Scheduled`` event is limited to its share. An event is promised within 5 s of
+its binding: the rest is for the request and for the observer's watch."""
 
 
 class Rank(IntEnum):
@@ -44,12 +44,12 @@ class Rank(IntEnum):
 RANKS: Final = tuple(Rank)
 ACTING: Final = (Rank.BINDING, Rank.AWAITED)
 TIMELY: Final = (Rank.CONDITION, Rank.SCHEDULED)
-"""Classes that keep to their share for ``MAX_WAIT_SECONDS`` at most."""
+"""Classes that are limited to their share for at most ``MAX_WAIT_SECONDS``."""
 MIN_PLACES: Final = SHARE * len(RANKS) + 1
 
 
 class Paced(Protocol):
-    """A write as far as pacing knows it. ``key`` is "" where no other write has to wait for this one."""
+    """A write as pacing sees it. ``key`` is "" if no other write has to wait for this one."""
 
     @property
     def rank(self) -> Rank: ...
@@ -58,7 +58,7 @@ class Paced(Protocol):
     def key(self) -> str: ...
 
     def folded_over(self, older: Self) -> Self | None:
-        """The one write that stands for both, where ``older`` of the same key has not left; None: both have to leave.
+        """The one write that replaces both, if ``older`` of the same key is not sent yet; None: both must be sent.
 
         Its rank is the more urgent one of the two.
         """
@@ -89,7 +89,7 @@ class Slot(Generic[W]):
 
 
 class Pacing(Generic[W]):
-    """``offer`` writes, ``take`` those that may leave now; say of each when it is ``finished``."""
+    """``offer`` writes, ``take`` those that may be sent now, and report each as ``finished``."""
 
     def __init__(self, places: int) -> None:
         """Raises ValueError for fewer than MIN_PLACES."""
@@ -97,27 +97,27 @@ class Pacing(Generic[W]):
             raise ValueError(f"{places} places are too few for the shares of {len(RANKS)} classes")
         self._common_free = places - SHARE * len(RANKS)
         self._lanes: tuple[OrderedDict[int, Slot[W]], ...] = tuple(OrderedDict() for _ in RANKS)
-        """Rank → what may leave, oldest first."""
+        """Rank → writes that may be sent, oldest first."""
         self._lines: dict[str, list[Slot[W]]] = {}
         """Key → its writes in order; the first is queued, under way or resting, the others are parked."""
         self._in_lanes = 0
         self._under_way = [0] * len(RANKS)
         self._open = [0] * len(RANKS)
         self._is_answered = [True] * len(RANKS)
-        """Rank → whether its last write that ended got an answer."""
+        """Rank → whether its last completed write got an answer."""
         self._number = 0
         self.folded = 0
-        """Writes that a newer one of their key stands for, so far."""
+        """The number of writes folded into a newer one of their key."""
 
     def queued(self, rank: Rank) -> int:
-        """Writes of the class that have not left."""
+        """The number of queued writes of the class."""
         return self._open[rank] - self._under_way[rank]
 
     def under_way(self, rank: Rank) -> int:
         return self._under_way[rank]
 
     def open(self, *ranks: Rank) -> int:
-        """Writes of these classes that are queued or under way."""
+        """The number of writes of these classes that are queued or under way."""
         return sum(self._open[rank] for rank in ranks)
 
     # --- in ----------------------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class Pacing(Generic[W]):
     # --- out ---------------------------------------------------------------------------------------------------------
 
     def take(self, now: float) -> Slot[W] | None:
-        """The next write that may leave, which is under way from now on; None: nothing may, for now."""
+        """The next write to be sent, which is under way from now on; None: none may be sent now."""
         rank = self._next(now) if self._in_lanes else None
         if rank is None:
             return None
@@ -181,17 +181,17 @@ class Pacing(Generic[W]):
     # --- ends --------------------------------------------------------------------------------------------------------
 
     def finished(self, slot: Slot[W], *, is_answered: bool = True) -> None:
-        """A write that was under way is over, however it ended."""
+        """A write that was under way has ended, with any outcome."""
         self._landed(slot, is_answered=is_answered)
         self._end(slot)
 
     def postponed(self, slot: Slot[W], *, is_answered: bool = True) -> None:
-        """A write that was under way has to be sent again, but not before ``resume``: its place is free meanwhile."""
+        """A write that was under way must be sent again, but not before ``resume``; its place is free meanwhile."""
         self._landed(slot, is_answered=is_answered)
         slot.state = State.RESTING
 
     def resume(self, slot: Slot[W]) -> None:
-        """Queue a postponed write again, before the others of its class. One that was folded meanwhile is over."""
+        """Queue a postponed write again, before the others of its class. One that was folded meanwhile has ended."""
         if slot.state is State.RESTING:
             self._queue_first(slot)
 
@@ -210,7 +210,7 @@ class Pacing(Generic[W]):
         lane.move_to_end(slot.number, last=False)
 
     def _end(self, slot: Slot[W]) -> None:
-        """Take the slot out of everything; the next write of its key may leave."""
+        """Remove the slot; the next write of its key may be sent."""
         rank, key = slot.write.rank, slot.write.key
         if slot.state is State.QUEUED:
             del self._lanes[rank][slot.number]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class RequestLimiter:
-    """``rate`` tokens a second, at most ``burst`` saved. Who finds none waits, first come first served."""
+    """``rate`` tokens a second, at most ``burst`` saved. Without a token callers wait, first come first served."""
 
     def __init__(self, rate: float, burst: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
@@ -18,7 +18,7 @@ class RequestLimiter:
         self._at = clock()
 
     def wait_seconds(self) -> float:
-        """Take a token (in advance, if need be); answers how long to wait before using it."""
+        """Take a token (in advance, if need be); returns the seconds to wait before using it."""
         now = self._clock()
         self._tokens = min(self._tokens + (now - self._at) * self._rate, self._burst)
         self._at = now

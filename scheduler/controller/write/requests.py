@@ -1,4 +1,4 @@
-"""What each write looks like on the wire (reference cycle.md §14, preemption.md §7.1)."""
+"""HTTP requests of the writes (docs/kube-scheduler/cycle.md §14, docs/kube-scheduler/preemption.md §7.1)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _Form = tuple[str, str, dict[str, Any], str]
 
 
 def wall_time_in_seconds() -> str:
-    """Now, as RFC 3339 with whole seconds."""
+    """The present time as RFC 3339 with whole seconds."""
     return format_seconds(time.time_ns())
 
 
@@ -47,7 +47,7 @@ class WriteRequests:
         self._wall_time = wall_time
 
     async def bind(self, command: BindPod, departure: Departure) -> None:
-        """Raises ApiError (409 also where the pod of that name has another UID) and LeadershipLost."""
+        """POST the Binding. Raises ApiError (409 also if the pod of that name has another UID) and LeadershipLost."""
         await self._client.request(
             "POST",
             f"{pod_path(command.pod)}/binding",
@@ -64,7 +64,7 @@ class WriteRequests:
         )
 
     async def node_of(self, pod: PodReference) -> str:
-        """Where the pod is bound, "" if nowhere. Raises ApiError: 404 also where the name is another pod's by now."""
+        """The pod's node, "" if it is not bound. Raises ApiError: 404 also if another pod has the name by now."""
         answer = await self._client.request("GET", pod_path(pod), timeout_seconds=self._write_seconds)
         found = decode_as(Pod, answer.body)
         if found.uid != pod.uid:
@@ -72,7 +72,7 @@ class WriteRequests:
         return found.spec.node_name
 
     async def send(self, command: PatchPodStatus | DeletePod | EvictPod | UpdateObject, departure: Departure) -> int:
-        """The HTTP status of the success. Raises ApiError and LeadershipLost."""
+        """Send a write; returns the HTTP status of the success. Raises ApiError and LeadershipLost."""
         method, path, body, content_type = self._form_of(command)
         answer = await self._client.request(
             method,
@@ -98,7 +98,7 @@ class WriteRequests:
                 return "PATCH", kind.entry.object_path(name, namespace), changes, MERGE_PATCH
 
     def _status(self, command: PatchPodStatus) -> dict[str, Any]:
-        """Only what changes: never the spec, never the rest of the status."""
+        """The patch of a pod's status: only what changes, never the spec or the rest of the status."""
         status: dict[str, Any] = {}
         if command.condition is not None:
             status["conditions"] = [self._condition(command.condition)]
@@ -107,10 +107,10 @@ class WriteRequests:
         return {"metadata": {"uid": command.pod.uid}, "status": status}
 
     def _condition(self, condition: Condition) -> dict[str, Any]:
-        """As the engine wants it; the time of the change is now unless the engine knows an older one."""
+        """The condition as the engine states it; its transition time is now unless the engine states an older one."""
         body: dict[str, Any] = msgspec.to_builtins(condition)
         body["lastTransitionTime"] = condition.last_transition_time or self._wall_time()
-        # An absent reason or message would leave the old one standing.
+        # An absent reason or message would leave the old one in place.
         body["reason"] = condition.reason or None
         body["message"] = condition.message or None
         return body

@@ -1,6 +1,6 @@
 """Carries out the engine's writes; each outcome returns as a stimulus.
 
-What leaves when is ``pacing``'s matter, the right to write is asked by the fence. What follows from no answer:
+``pacing`` decides the order of writes, the fence checks the right to write. A write without an answer:
 
 - BindPod is sent once. It may have been done, or may still be: ``is_unknown``, and the engine sends it again.
 - PatchPodStatus, DeletePod and EvictPod are sent again, up to ``MAX_TRIES`` times. Each names the pod's UID, so that a
@@ -55,7 +55,8 @@ class WriterCounts:
 
 
 class Writer:
-    """``submit`` commands; their outcomes go to ``on_finished``, on the event loop. ``jitter`` is between 0 and 1."""
+    """Sends ``submit``ted commands; outcomes go to ``on_finished``, on the event loop. ``jitter`` is between 0 and
+    1."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class Writer:
 
     @property
     def has_room(self) -> bool:
-        """Whether another pod may be decided on: with ``binds_queued`` bindings waiting, decisions would go stale."""
+        """Whether there is room for another binding: with ``binds_queued`` queued ones decisions would become stale."""
         return self._pacing.queued(Rank.BINDING) < self._binds_queued
 
     @property
@@ -86,20 +87,20 @@ class Writer:
 
     @property
     def open_writes(self) -> int:
-        """Queued and under way, events not included."""
+        """The number of writes queued and under way, without events."""
         return self._pacing.open(*WRITES)
 
     @property
     def merged(self) -> int:
-        """Statuses that a later write of the same pod stood for, so far."""
+        """The number of statuses folded into a later write of the same pod."""
         return self._pacing.folded
 
     async def settle(self, seconds: float) -> bool:
-        """Wait until nothing is open, for ``seconds`` at most; whether it came to that."""
+        """Wait at most ``seconds`` until nothing is open; returns whether nothing is."""
         return await self._outbox.settle(seconds, *WRITES)
 
     def submit(self, command: WriteCommand) -> None:
-        """Never blocks, never drops; a patch may be folded into a newer one, or be made pointless by the pod's bind."""
+        """Queue a command; never blocks, never drops. A patch may be folded into a newer one or into the pod's bind."""
         key = _turn_of(command)
         tickets = (command.ticket,) if command.ticket else ()
         self._outbox.submit(PodWrite(self, rank_of(command), key, command, tickets))
@@ -107,7 +108,7 @@ class Writer:
     # --- sending ------------------------------------------------------------------------------------------------------
 
     async def carry_out(self, write: PodWrite) -> Sent:
-        """Send it once; unless it is to be sent again, its outcome is reported."""
+        """Send a write once; reports its outcome unless it must be sent again."""
         command = write.command
         departure = Departure(self._leadership)
         began = time.perf_counter()
@@ -144,7 +145,7 @@ class Writer:
         return ANSWERED if is_answered else UNANSWERED
 
     def _report(self, write: PodWrite, outcome: WriteFinished, seconds: float) -> None:
-        """To each ticket. Of the statuses that a bind stands for, "unknown" would mean nothing."""
+        """Report the outcome to each ticket. For statuses folded into a bind "unknown" has no meaning."""
         if outcome.is_done:
             self.counts.done += 1
         elif outcome.is_unknown:
@@ -168,7 +169,7 @@ class Writer:
             return msgspec.structs.replace(failed, is_unknown=True)
         if error.status < 500 and not error.is_conflict:
             return failed
-        # A conflict may be with an earlier bind of ours, and a server's own fault may lie behind the work: look.
+        # A conflict may be with an earlier bind of ours, and a server error may follow the commit: read the pod.
         self.counts.looked_up += 1
         try:
             bound = await self._requests.node_of(command.pod)
@@ -211,7 +212,7 @@ class PodWrite:
     tries: int = 0
 
     def folded_over(self, older: Sendable) -> PodWrite | None:
-        """A status over a status of the same condition; and whatever binds or removes the pod over its condition."""
+        """A status folds over one of the same condition; a bind or removal of the pod folds over its condition."""
         assert isinstance(older, PodWrite)
         command = _folded(older.command, self.command)
         if command is None:
@@ -224,7 +225,7 @@ class PodWrite:
 
 
 def rank_of(command: WriteCommand) -> Rank:
-    """A condition without a nomination is only told; everything else is waited for."""
+    """The write's class: a condition without a nomination only reports; other parts wait for everything else."""
     match command:
         case BindPod():
             return Rank.BINDING
@@ -237,7 +238,7 @@ def rank_of(command: WriteCommand) -> Rank:
 
 
 def may_still_happen(error: ApiError) -> bool:
-    """Whether the API server may do, after this error, what it was asked for: it did not wait for etcd, or a proxy did
+    """Whether the API server may still carry out the request after this error: it did not wait for etcd, or a proxy did
     not wait for it. (An error of an admission webhook is a 500, too, but is final.)"""
     if error.status in (0, 502, 504) or error.reason in ("Timeout", "ServerTimeout"):
         return True
@@ -245,11 +246,11 @@ def may_still_happen(error: ApiError) -> bool:
 
 
 def _folded(older: WriteCommand, newer: WriteCommand) -> WriteCommand | None:
-    """What the newer status leaves open, it takes from the older."""
+    """The newer status, with its unset fields taken from the older one."""
     if not isinstance(older, PatchPodStatus):
         return None
     if not isinstance(newer, PatchPodStatus):
-        # Where the pod is bound or going, its nomination and why it had no node are pointless, and soon wrong.
+        # For a bound or terminating pod the nomination and the reason for having no node are obsolete.
         return newer if older.condition is None or older.condition.type == POD_SCHEDULED else None
     if older.condition is not None and newer.condition is not None and older.condition.type != newer.condition.type:
         return None

@@ -39,7 +39,7 @@ class AwaitedVictims:
             self._preemptors.setdefault(victim, {})[uid] = None
 
     def gone(self, uid: str) -> list[str]:
-        """A pod is gone. The nodes whose removals are over by that."""
+        """Record that a pod is gone; returns the nodes whose removals that completes."""
         self.forget(uid)
         ready = []
         for preemptor_uid in self._preemptors.pop(uid, ()):

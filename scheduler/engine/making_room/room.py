@@ -9,9 +9,9 @@ since its deletion may be the very event that the preemptor waits for.
 With strict budgets victims leave by eviction instead: the API server says no where a budget would be broken, and writes
 the DisruptionTarget condition itself, together with the deletion, so that a pod that stays never bears it.
 
-Source: docs/kube-scheduler/preemption.md §7. In synchronous mode no pod is tried while a removal runs, and the gate opens only when it has ended. Other than
-kube-scheduler's synchronous mode, which removes all victims side by side within the cycle, the order of the victims is
-the same as above.
+Source: docs/kube-scheduler/preemption.md §7. In synchronous mode no pod is tried while a removal runs, and the gate
+opens only when it has ended. Other than kube-scheduler's synchronous mode, which removes all victims side by side
+within the cycle, the order of the victims is the same as above.
 """
 
 from __future__ import annotations
@@ -256,14 +256,16 @@ class MakingRoom:
         return self._go_on(removal, now)
 
     def doubt(self) -> list[Step]:
-        """Watch events may have been missed: the state of victims is uncertain, and no pod counts as certainly gated."""
+        """Watch events may have been missed: the state of victims is uncertain, and no pod counts as certainly
+        gated."""
         self._held.clear()
         return self._try_all_nominated_to(self._awaited.take_all())
 
     # --- one removal --------------------------------------------------------------------------------------------------
 
     def _start(self, preemptor: PodInfo, room: Remove, now: Now) -> list[Step]:
-        """Start a removal. Victims that already terminate need no write; without others there is nothing to wait for."""
+        """Start a removal. Victims that already terminate need no write; without others there is nothing to wait
+        for."""
         self._awaited.forget(preemptor.uid)
         self._awaited.waits(preemptor.uid)
         steps = self._clear_lower_nominations(preemptor, room.node)

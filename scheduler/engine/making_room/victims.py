@@ -49,7 +49,8 @@ def preempted(preemptor: PodInfo, victim: PodInfo, place: str) -> WriteEvent:
 def was_gone(outcome: WriteFinished, victim: PodInfo, known: PodInfo | None) -> bool:
     """Whether the victim no longer existed, or another pod has its name: every write carries its UID.
 
-    The API server refuses a foreign UID with 409 where it is a precondition, and in a status with 422. Without an answer the watch decides: ``known`` is the pod that it last showed under the victim's name.
+    The API server refuses a foreign UID with 409 where it is a precondition, and in a status with 422. Without an
+    answer the watch decides: ``known`` is the pod that it last showed under the victim's name.
     """
     if outcome.is_done:
         return False
