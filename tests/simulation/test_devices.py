@@ -10,8 +10,8 @@ from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.workload import node_document, pod_document
 from scheduler.simulate.world import World
-from scheduler.simulate.world_trouble import CALM, ROUGH, Trouble
 from scheduler.simulate.world_facts import Document
+from scheduler.simulate.world_trouble import CALM, ROUGH, Trouble
 from tests.device_documents import claim, device_class, exactly, gpu, resource_slice
 from tests.simulation.runs import world
 
