@@ -1,4 +1,4 @@
-"""Errors, by who is to blame: the configuration, an object, the API server, a plugin, or Tandem itself."""
+"""Errors by cause: the configuration, an object, the API server, a plugin, or Tandem itself."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import msgspec
 
 
 class SchedulerError(Exception):
-    """The parent of every error that Tandem raises on purpose."""
+    """The base class of all errors that Tandem raises on purpose."""
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One thing that is wrong with a configuration. `path` names the field, such as `profiles[0].schedulerName`."""
+    """A fault of a configuration. `path` names the field, such as `profiles[0].schedulerName`."""
 
     path: str
     message: str
@@ -22,7 +22,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class ConfigurationError(SchedulerError):
-    """The configuration is wrong. All faults are collected, so that they can be mended in one go."""
+    """The configuration is invalid. Holds all its faults, so that they can be fixed at once."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = tuple(faults)
@@ -34,8 +34,8 @@ class ConfigurationError(SchedulerError):
 
 
 class InvalidObject(SchedulerError):
-    """An object of the cluster can't be read. `kind` is as in `Pod`, `name` as in `namespace/name`, `uid` the object's;
-    the last two are "" if unknown."""
+    """An object of the cluster can't be read. `kind` is a name such as `Pod`, `name` is `namespace/name`, `uid` the
+    object's; the last two are "" if unknown."""
 
     def __init__(self, kind: str, name: str, reason: str, *, uid: str = "") -> None:
         self.kind = kind
@@ -51,8 +51,8 @@ class InvalidObject(SchedulerError):
 class ApiError(SchedulerError):
     """The API server refused a request, or didn't answer.
 
-    `status` is the HTTP status, 0 if there was no answer; `reason` the machine-readable word of the Status object, such
-    as `Conflict` or `AlreadyExists`; `retry_after` the seconds that the server asks to wait, if it does.
+    `status` is the HTTP status, 0 without an answer; `reason` the machine-readable reason of the Status object, such as
+    `Conflict` or `AlreadyExists`; `retry_after` the value of Retry-After in seconds, if sent.
     """
 
     def __init__(self, status: int, reason: str, message: str, *, retry_after: float | None = None) -> None:
@@ -79,7 +79,7 @@ class ApiError(SchedulerError):
 
     @property
     def is_gone(self) -> bool:
-        """The resource version asked for is too old: list again."""
+        """Whether the requested resource version is too old, so that the client must list again."""
         return self.status == 410
 
     @property
@@ -88,12 +88,12 @@ class ApiError(SchedulerError):
 
     @property
     def is_transient(self) -> bool:
-        """The same request may succeed in a moment: no answer, throttled, or the server's own fault."""
+        """Whether the same request may succeed later: no answer, throttled, or a server error."""
         return self.status in (0, 408, 429) or self.status >= 500
 
 
 class PluginError(SchedulerError):
-    """A plugin raised where it should have answered. `point` is the extension point, such as `Filter`."""
+    """A plugin raised an exception. `point` is the extension point, such as `Filter`."""
 
     def __init__(self, plugin: str, point: str, cause: BaseException) -> None:
         self.plugin = plugin
@@ -106,4 +106,4 @@ class PluginError(SchedulerError):
 
 
 class InvariantViolation(SchedulerError):
-    """Something that can't be true is true: a bug of Tandem."""
+    """An internal invariant does not hold: a bug of Tandem."""

@@ -31,6 +31,7 @@ class View:
         "affinity_terms",
         "devices",
         "images",
+        "live_rows",
         "node_count",
         "objects",
         "pod_counts",
@@ -58,11 +59,14 @@ class View:
         self.devices = devices
         self.node_count: int | None = None
         """Nodes of the whole cluster, where the table is only a part of it."""
+        self.live_rows: npt.NDArray[np.int64] | None = None
+        """Where the table is a private copy: the rows that it is a copy of, in the table that counters are kept for."""
 
-    def over(self, table: NodeTable) -> View:
-        """The same cluster with another table of some of its rows."""
+    def over(self, table: NodeTable, live_rows: npt.NDArray[np.int64]) -> View:
+        """The same cluster with another table of some of its rows, which are ``live_rows`` where counters are kept."""
         other = View(table, self.objects, self.images, self.pod_counts, self.affinity_terms, self.volumes, self.devices)
         other.node_count = self.total_nodes
+        other.live_rows = live_rows
         return other
 
     @property
@@ -106,7 +110,8 @@ class View:
 
     def take(self, rows: Sequence[int]) -> View:
         """A view whose table is a private copy of these rows (as rows 0, 1, ...)."""
-        return self.over(self.table.take(rows))
+        taken = np.array(rows, np.int64)
+        return self.over(self.table.take(rows), taken if self.live_rows is None else self.live_rows[taken])
 
     def one_row(self, row: int) -> View:
         return self.take((row,))

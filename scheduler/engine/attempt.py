@@ -1,4 +1,4 @@
-"""The Attempt: one try at one pod, as a value. Events, conditions, metrics, logs and ``why`` are all made from it."""
+"""One attempt to schedule one pod, as a value: the source of events, conditions, metrics, logs and ``tandem why``."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ ERROR = "error"
 
 
 class ExtenderFault(msgspec.Struct, frozen=True):
-    """A call of an extender that failed. ``is_skipped``: the attempt went on as if the extender were not there."""
+    """A failed extender call. ``is_skipped``: the extender is ignorable and the attempt went on without it."""
 
     extender: str
-    """Its name: the prefix of its URL."""
+    """The extender's name: its URL prefix."""
     verb: str
-    """filter, prioritize, preempt or bind, whatever the configured path."""
+    """filter, prioritize, preempt or bind; independent of the configured path."""
     message: str
     is_skipped: bool
 
 
 class Attempt(msgspec.Struct, eq=False):
-    """Filled in by the cycle as it goes, then handed on; later only its evidence is cut down (``attempt_memory``).
+    """The record of one attempt. The cycle fills it in; afterwards only its evidence is reduced (``attempt_memory``).
 
     Durations are seconds from the injected stopwatch; they feed no decision.
     """
@@ -38,54 +38,53 @@ class Attempt(msgspec.Struct, eq=False):
     uid: str
     scheduler_name: str
     number: int
-    """How many times the pod has been taken from the queue, this one included."""
+    """How often the pod has been popped from the queue, this attempt included."""
     started_wall: int
     """Nanoseconds since 1970."""
     result: str = ""
     """SCHEDULED, UNSCHEDULABLE or ERROR; "" while it is under way."""
     node: str = ""
     message: str = ""
-    """What the event and the condition say."""
+    """The message of the event and of the condition."""
     total_nodes: int = 0
     evaluated_nodes: int = 0
     feasible_nodes: int = 0
     was_class_known: bool = False
-    """Answers were shared with a pod that looks alike."""
+    """Whether answers cached for an equivalent pod were used."""
     diagnosis: Diagnosis | None = None
-    """Why nodes were refused; of an attempt that found a node only where everything was asked for."""
+    """Why nodes were refused. For an attempt that found a node it is kept only at full depth."""
     refused: tuple[RefusedNodes, ...] = ()
-    """What is left of the diagnosis of an attempt of long ago."""
+    """The summary that replaces ``diagnosis`` in an old attempt."""
     only_nodes: frozenset[str] | None = None
-    """The only nodes that PreFilter plugins left to look at; None = all."""
+    """The nodes to which PreFilter plugins restricted the search; None = all."""
     scores: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
-    """Plugin → node → weighted final score, for the leading nodes (all of them when asked for in full)."""
+    """Plugin → node → weighted final score, for the best nodes (all nodes at full depth)."""
     total: dict[str, int] = msgspec.field(default_factory=dict)
     shares: dict[str, int] | None = None
-    """Plugin → weighted final score of the chosen node, where ``scores`` was not asked for."""
+    """Plugin → weighted final score of the chosen node, if ``scores`` was not requested."""
     nominated_node: str = ""
-    """The node, where ``nomination_mode`` is SET."""
+    """The nominated node if ``nomination_mode`` is SET."""
     victims: tuple[str, ...] = ()
     """namespace/name, most important first."""
     preemption: Any = None
-    """The evidence of the PostFilter plugin that decided: candidates, budgets, the criterion. Of DefaultPreemption a
-    ``PreemptionEvidence``, of an attempt of long ago a ``PreemptionSummary``."""
+    """The evidence of the PostFilter plugin that decided: candidates, budgets, the criterion. A ``PreemptionEvidence`` for DefaultPreemption, a ``PreemptionSummary`` in an old attempt."""
     nomination_mode: NominationMode = NominationMode.KEEP
     rejectors: tuple[str, ...] = ()
     extender_faults: tuple[ExtenderFault, ...] = ()
     durations: dict[str, float] = msgspec.field(default_factory=dict)
     """Extension point → seconds."""
     bind_seconds: float | None = None
-    """What the last write of the Binding took; None where there was none."""
+    """Seconds that the last write of the Binding took; None without one."""
     plugin_times: PluginTimes | None = None
-    """What the plugins' calls took, in one attempt of ten."""
+    """The durations of plugin calls; measured in one attempt of ten."""
     evaluated: frozenset[tuple[str, str]] = frozenset()
-    """Plugin and point (PreFilter, Filter) of those that had something to say; one object for all pods of a class."""
+    """Plugin and point (PreFilter, Filter) of the plugins that did not skip; shared by all pods of a class."""
     evaluated_scores: frozenset[tuple[str, str]] = frozenset()
     """The same for PreScore and Score."""
     permit_wait: tuple[str, float] | None = None
-    """How a wait in Permit ended (a status code's name), and the seconds that it took."""
+    """The status code's name with which a wait in Permit ended, and its duration in seconds."""
     was_flushed: bool = False
-    """No event had moved the pod since its last attempt, only the flush of the pool."""
+    """The pod was moved by the periodic flush of the unschedulable pods, not by an event."""
     queued_seconds: float = 0.0
-    """From when the pod was first ready to be tried until this attempt began."""
+    """Seconds from the pod's first entry into the active queue to the start of this attempt."""
     finished_monotonic: float = 0.0

@@ -1,4 +1,4 @@
-"""How an attempt ended: the last fields of the Attempt, filled in here and nowhere else, and the record of it."""
+"""Completes an Attempt with its outcome and records it. The outcome's fields are set nowhere else."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from scheduler.messages.now import Now
 
 
 def was_placed(attempt: Attempt, now: Now) -> RecordAttempt:
-    """The pod is bound."""
+    """Complete the attempt of a bound pod."""
     attempt.result = SCHEDULED
     attempt.finished_monotonic = now.monotonic
     return RecordAttempt(attempt)
 
 
 def was_not_placed(attempt: Attempt, failure: NotPlaced, now: Now) -> RecordAttempt:
-    """No node was found, or what was to follow failed: then the pod has no node any more."""
+    """Complete the attempt of a pod without a node: none was found, or its binding failed."""
     attempt.result = ERROR if failure.is_error else UNSCHEDULABLE
     attempt.node = ""
     attempt.message = failure.message

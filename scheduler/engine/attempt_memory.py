@@ -1,8 +1,8 @@
 """The last attempt of each pod, for ``why``: bounded in number and in bytes.
 
 An attempt that found no node holds an entry for every node, and preemption's evidence holds the pods that it looked at:
-60 KB at 5,000 nodes, so that ten thousand such attempts would fill 600 MB. Only the newest are kept so. Of the others
-the counts stay, with the names of the first nodes and candidates, which is all that is shown.
+60 KB at 5,000 nodes, so that ten thousand such attempts would fill 600 MB. Only the newest are kept whole. The others keep the counts
+and the names of the first nodes and candidates, which is all that is shown.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from scheduler.preemption.evaluation import PreemptionEvidence
 from scheduler.preemption.summary import PreemptionSummary, RefusedNodes, summary_of
 
 MOST_NAMES: Final = 50
-"""Nodes told by name for one refusal."""
+"""Nodes listed by name for one refusal."""
 
 MOST_CANDIDATES: Final = 10
-"""Candidates kept with their victims once an attempt is not among the newest."""
+"""Candidates kept with their victims in an attempt that is not among the newest."""
 
 _WHOLE: Final = 64
 _PLAIN_BYTES: Final = 2500
-"""About what an attempt takes that found its node."""
+"""Approximate size in bytes of an attempt that found a node."""
 _MOST_BYTES: Final = 32 * 2**20
 
 
 class AttemptMemory:
-    """``remember`` each attempt when the cycle has ended; ``names`` are those of the node table's rows now.
+    """The last attempt of each pod. ``remember`` each at the end of its cycle; ``names`` are the node table's row names.
 
     At most ``most`` pods are known, and fewer where their attempts take more than ``most_bytes`` together: those whose
     first attempt is the longest ago go first.
@@ -44,7 +44,7 @@ class AttemptMemory:
         self._attempts: OrderedDict[str, Attempt] = OrderedDict()
         self._whole: deque[Attempt] = deque()
         self._bytes_of: dict[str, int] = {}
-        """Key of each pod whose attempt was cut down → what it takes."""
+        """Key of each pod whose attempt was reduced → its size in bytes."""
         self.bytes = 0
 
     def __len__(self) -> int:
@@ -55,7 +55,7 @@ class AttemptMemory:
         return self._attempts.get(key)
 
     def remember(self, attempt: Attempt) -> None:
-        """The attempt takes the place of the pod's last one. Its outcome may still be filled in."""
+        """Replace the pod's last attempt. The outcome may still be filled in later."""
         if not self._most:
             return
         self.bytes -= self._bytes_of.pop(attempt.pod, 0)
@@ -92,7 +92,7 @@ class AttemptMemory:
 
 
 def refused_nodes(diagnosis: Diagnosis, names: Sequence[str], total_nodes: int) -> tuple[RefusedNodes, ...]:
-    """Each refusal with its nodes, the most frequent first; of those removed since only the number is known."""
+    """Each refusal with its nodes, most frequent first; nodes removed since are only counted."""
     if diagnosis.pre_filter is not None:
         return (RefusedNodes(diagnosis.pre_filter, total_nodes),)
     counts = np.bincount(diagnosis.codes, minlength=len(diagnosis.refusals) + 1).tolist()
@@ -108,7 +108,7 @@ def refused_nodes(diagnosis: Diagnosis, names: Sequence[str], total_nodes: int) 
 
 
 def _size_of(attempt: Attempt) -> int:
-    """About how many bytes an attempt takes that was cut down."""
+    """The approximate size in bytes of a reduced attempt."""
     size = 1200 + len(attempt.message) + 100 * len(attempt.total)
     size += 80 * len(attempt.shares or ())
     size += sum(200 + 80 * len(scores) for scores in attempt.scores.values())

@@ -1,4 +1,4 @@
-"""One pod on its way from its chosen node to being bound there: its states, and the table of their changes."""
+"""The binding cycle of one pod: its states and the table of their transitions."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ BINDING_MOVES: Final[dict[tuple[BindingState, BindingState], str]] = {
     (BindingState.PRE_BIND_WRITE, BindingState.ABANDONED): "shutdown",
     (BindingState.PRE_BIND_WAIT, BindingState.ABANDONED): "shutdown",
 }
-"""From and to, with what brings it about. No other change is possible."""
+"""From and to, with the cause. No other transition is possible."""
 
 SENT: Final = (BindingState.BINDING, BindingState.UNKNOWN)
-"""The API server may have the bind: the pod can't be taken back any more."""
+"""The API server may have the bind: the pod can no longer be unreserved."""
 
 
 class Binding(msgspec.Struct, eq=False):
-    """One pod on its way to its node."""
+    """The binding cycle of one pod."""
 
     queued: QueuedPod
     pod: PodInfo
@@ -74,19 +74,19 @@ class Binding(msgspec.Struct, eq=False):
     states: dict[str, State | Skip]
     state: BindingState = BindingState.STARTED
     waits: dict[str, float] = msgspec.field(default_factory=dict)
-    """Permit plugins still to be heard → seconds they asked for."""
+    """Permit plugins that have not decided → the seconds they asked for."""
     work: list[tuple[PreBindPlugin, PreFlight]] = msgspec.field(default_factory=list)
-    """PreBind plugins still to be run, in order."""
+    """PreBind plugins not started yet, in order."""
     running: dict[str, tuple[PreBindPlugin, PreFlight]] = msgspec.field(default_factory=dict)
-    """PreBind plugins at work, by name."""
+    """Running PreBind plugins by name."""
     tickets: set[int] = msgspec.field(default_factory=set)
-    """Of outstanding answers."""
+    """Tickets of outstanding answers."""
     binders: list[Extender | str] = msgspec.field(default_factory=list)
-    """Who is still to be asked to bind: extenders, then Bind plugins by name."""
+    """Binders not asked yet: extenders, then Bind plugins by name."""
     asked: Extender | None = None
     """The extender that is binding the pod."""
     unknown_outcomes: int = 0
-    """How many binds of this pod have had no conclusive answer."""
+    """The number of binds of this pod without a conclusive answer."""
     give_up_at: dict[str, float] = msgspec.field(default_factory=dict)
     """PreBind plugin → monotonic second at which its wait ends."""
 

@@ -1,10 +1,10 @@
-"""From a chosen node to a bound pod, as states of the engine: nothing is held up while a pod waits.
+"""Binding cycles, from a chosen node to a bound pod, as states of the engine: a waiting pod blocks nothing.
 
 The states and their changes are the table of ``binding.py``. A state is left only by a stimulus: a plugin's or
 extender's answer, a write's outcome, a deadline, a deletion.
 
-A bind whose outcome is unknown may have been committed, or may still be: the pod stays assumed, and the same bind is
-sent again until the answer is conclusive. A first one that arrives late can then only conflict, since the pod has a
+A bind with an unknown outcome may have been committed, or may still be: the pod stays assumed, and the bind is
+repeated until an answer is conclusive. An earlier bind that arrives late can then only conflict, since the pod has a
 node.
 """
 
@@ -42,11 +42,11 @@ from scheduler.messages.stimuli import ExtenderAnswered, PermitDecided, PluginFi
 from scheduler.queue.queued_pod import QueuedPod
 
 POLL_SECONDS = 1.0
-"""How often a plugin is asked whether what it set going before the bind is done."""
+"""Seconds between two checks of whether a plugin's work before the bind is done."""
 
 BIND_AGAIN_FIRST_SECONDS = 1.0
 MAX_BIND_AGAIN_SECONDS = 16.0
-"""A bind whose outcome is unknown is sent again after the first, doubled each time up to the second."""
+"""Seconds before a bind with an unknown outcome is sent again: the first, doubled each time up to the second."""
 
 DEFAULT_BINDER = "DefaultBinder"
 PREEMPTED = "preempted by DefaultPreemption"
@@ -54,7 +54,7 @@ PREEMPTED_WAITING = "waiting on permit for pod: preempted"
 
 
 class BindingCycles:
-    """All bindings under way."""
+    """All binding cycles under way."""
 
     CLAIMS = Claims(
         writes=frozenset({Part.BINDINGS}),
@@ -88,7 +88,7 @@ class BindingCycles:
         return binding is not None and binding.state is BindingState.PERMIT_WAIT
 
     def can_cancel(self, uid: str) -> bool:
-        """Whether the pod is on its way, and its bind has not been sent."""
+        """Whether the pod is in a binding cycle and its bind has not been sent."""
         binding = self._by_uid.get(uid)
         return binding is not None and binding.state not in SENT
 
@@ -110,7 +110,7 @@ class BindingCycles:
         if problem is not None:
             return self._fail(binding, problem)
         if (binding.work or binding.waits) and self._nomination_differs(binding):
-            # So that autoscalers and other schedulers see where the pod will be while it waits.
+            # Shows autoscalers and other schedulers the pod's node while it waits.
             steps.append(NominationChanged(binding.reference, binding.pod.node_name))
         if binding.waits:
             binding.become(BindingState.PERMIT_WAIT)
@@ -127,7 +127,7 @@ class BindingCycles:
     # --- Permit -------------------------------------------------------------------------------------------------------
 
     def permit_decided(self, decision: PermitDecided, now: Now) -> list[Step]:
-        """The first word of each plugin counts; a rejection ends the wait at once."""
+        """Apply a Permit plugin's decision: its first one counts, and a rejection ends the wait at once."""
         binding = self._by_uid.get(decision.uid)
         if binding is None or binding.state is not BindingState.PERMIT_WAIT or decision.plugin not in binding.waits:
             return []
@@ -141,7 +141,7 @@ class BindingCycles:
         return self._after_permit(binding, now)
 
     def reject_waiting(self, uid: str, plugin: str, message: str, now: Now) -> list[Step]:
-        """A pod that waits in Permit will not be bound: rejected by a plugin, or deleted meanwhile (``removed``)."""
+        """End the wait of a pod in Permit: a plugin rejected it, or it was deleted meanwhile (``removed``)."""
         binding = self._by_uid.get(uid)
         if binding is None or binding.state is not BindingState.PERMIT_WAIT:
             return []
@@ -152,8 +152,8 @@ class BindingCycles:
         return self._fail(binding, NotPlaced(text, unschedulable_plugins=rejectors))
 
     def cancel(self, uid: str, now: Now) -> list[Step]:
-        """Preemption wants the room of a pod that is not bound yet (``can_cancel``): it goes back to the queue instead
-        of being deleted."""
+        """Preempt a pod that is not bound yet (``can_cancel``): it goes back to the queue instead of being
+        deleted."""
         binding = self._by_uid.get(uid)
         if binding is None or binding.state in SENT:
             return []
@@ -175,7 +175,7 @@ class BindingCycles:
     # --- PreBind ------------------------------------------------------------------------------------------------------
 
     def _after_permit(self, binding: Binding, now: Now) -> list[Step]:
-        # From here on a failure is an error and never "unschedulable": events need not be kept for the pod.
+        # From here on a failure is an error, never "unschedulable": no events need to be kept for the pod.
         return [AttemptSettled(binding.pod.uid), *self._next_pre_bind(binding, now)]
 
     def _next_pre_bind(self, binding: Binding, now: Now) -> list[Step]:
@@ -193,7 +193,7 @@ class BindingCycles:
         self._deadlines.set(PreBindPoll(binding.pod.uid), now.monotonic + POLL_SECONDS)
 
     def poll(self, deadline: PreBindPoll, now: Now) -> list[Step]:
-        """A second has passed: ask the plugins whether what they set going is done."""
+        """Ask the running PreBind plugins, once a second, whether their work is done."""
         binding = self._by_uid.get(deadline.uid)
         if binding is None or binding.state is not BindingState.PRE_BIND_WAIT:
             return []
@@ -225,7 +225,7 @@ class BindingCycles:
             verb = binder.configuration.bind_verb
             body = binder.bind_body(pod.namespace, pod.name, pod.uid, pod.node_name)
             ticket = self._ticket(binding, binder.name)
-            # The call ends by its own time-out; should that be lost too, the deadline ends it.
+            # The call has its own time-out; the deadline ends it if even that is lost.
             self._deadlines.set(ExtenderDeadline(ticket), now.monotonic + binder.timeout_seconds + ANSWER_GRACE_SECONDS)
             binds = (binding.reference, pod.node_name)
             seconds = binder.timeout_seconds
@@ -280,7 +280,7 @@ class BindingCycles:
         return self._next_pre_bind(binding, now)
 
     def extender_answered(self, owner: BindingTicket, outcome: ExtenderAnswered, now: Now) -> list[Step]:
-        """The extender has bound the pod itself, or not; if its failures are ignored the next binder is asked."""
+        """Apply an extender's answer to a bind. If an ignorable extender fails, the next binder is asked."""
         binding = self._answered(owner, outcome.ticket)
         if binding is None or binding.asked is None:
             return []
@@ -314,7 +314,7 @@ class BindingCycles:
         return []
 
     def bind_again(self, deadline: BindAgain, now: Now) -> list[Step]:
-        """The back-off is over: the same bind, under another ticket."""
+        """Send the same bind with a new ticket; its back-off is over."""
         binding = self._by_uid.get(deadline.uid)
         if binding is None or binding.state is not BindingState.UNKNOWN:
             return []
@@ -322,7 +322,7 @@ class BindingCycles:
         return [BindPod(self._ticket(binding, DEFAULT_BINDER), binding.reference, binding.pod.node_name)]
 
     def shown(self, uid: str, node: str, now: Now) -> list[Step]:
-        """The watch shows the pod on ``node``, or gone (""): conclusive where the outcome of its bind is unknown."""
+        """The watch shows the pod on ``node``, or deleted (""): this settles a bind with an unknown outcome."""
         binding = self._by_uid.get(uid)
         if binding is None or binding.state is not BindingState.UNKNOWN:
             return []
@@ -357,7 +357,7 @@ class BindingCycles:
         return steps
 
     def abandon_unsent(self) -> tuple[Binding, ...]:
-        """Forget the bindings of which nothing has been sent: the process is about to end. Returns them."""
+        """Drop and return the bindings of which nothing has been sent; for the end of the process."""
         abandoned = tuple(binding for binding in self.under_way if binding.state not in SENT)
         for binding in abandoned:
             self._drop(binding, BindingState.ABANDONED)

@@ -9,7 +9,7 @@ from scheduler.messages.commands import BaseCommand
 
 
 class RecordAttempt(msgspec.Struct, frozen=True):
-    """An attempt is over: for logs, metrics, the decision journal and ``why``."""
+    """A completed attempt, for logs, metrics, the decision journal and ``tandem why``."""
 
     attempt: Attempt
 

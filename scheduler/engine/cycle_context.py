@@ -1,4 +1,4 @@
-"""What scheduling cycles work with, and one run of a cycle."""
+"""The state that scheduling cycles share, and the state of one run."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ class Depth(Enum):
     """How far a cycle goes and how much it keeps."""
 
     DECIDE = "decide"
-    """The real thing: the pod is assumed on its node."""
+    """A real attempt: the pod is assumed on its node."""
     PREVIEW = "preview"
     """The same decision, but nothing is assumed."""
     EXPLAIN = "explain"
-    """A preview that keeps why every other node was refused, and all scores where the decision scores."""
+    """A preview that keeps every node's refusal, and all scores if the decision scores."""
     SCORE_ALL = "score all"
-    """Every node is looked at, and all that fit are scored, also where the decision needs neither: for comparing the
+    """Every node is filtered and every feasible one scored, even if the decision needs neither: for comparing the
     plugins' answers with kube-scheduler's."""
 
 
 class Assumptions(Protocol):
-    """Where the cycle's decision is written down."""
+    """Takes the cycle's decision: the assumed pod."""
 
     def assume(self, info: PodInfo) -> None: ...
 
@@ -57,7 +57,7 @@ class Policies(Protocol):
 
 @dataclass(slots=True)
 class CycleContext:
-    """What all cycles share; owned by the engine."""
+    """The state that all cycles share; owned by the engine."""
 
     cache: ClusterCache
     nominator: Nominator
@@ -69,16 +69,16 @@ class CycleContext:
     policies: Policies
     tickets: Tickets
     report: Callable[[str], None]
-    """Takes what somebody should log."""
+    """Takes messages for the log."""
     documents: Documents
     kept: Kept
     percentage_of_nodes_to_score: int | None = None
     next_start: int = 0
-    """Where sampling goes on, as a place in the order of nodes; shared by all profiles."""
+    """The index in the order of nodes at which the next sample starts; shared by all profiles."""
 
 
 class Laps:
-    """Times the points; the durations go into the Attempt and nowhere else."""
+    """Times the extension points; the durations go into the Attempt only."""
 
     __slots__ = ("_durations", "_last", "_stopwatch")
 
@@ -95,7 +95,7 @@ class Laps:
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """One cycle: the pod, and the picture of the cluster that it keeps to."""
+    """One cycle: the pod and the snapshot of the cluster that it uses."""
 
     context: CycleContext
     profile: Profile

@@ -1,4 +1,4 @@
-"""Runs scheduling cycles: one at a time, and paused while extenders are asked."""
+"""Runs scheduling cycles, one at a time; a cycle is suspended while it waits for extenders."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class _UnderWay:
     attempt: Attempt
     calls: tuple[CallExtender, ...] = ()
     answers: dict[int, ExtenderAnswered] = field(default_factory=dict)
-    """By ticket; the cycle goes on when all have come."""
+    """Answers by ticket; the cycle resumes when all have arrived."""
 
 
 CycleSteps = Sequence[CallExtender | CycleEnded]
 
 
 class Cycles:
-    """While a cycle waits for extenders, no other pod is tried."""
+    """Runs scheduling cycles. While one waits for extenders, no other pod is tried."""
 
     CLAIMS = Claims(
         writes=frozenset({Part.CYCLES, Part.CLASSES}),
@@ -59,7 +59,7 @@ class Cycles:
         return self._paused is not None
 
     def begin(self, queued: QueuedPod, profile: Profile, attempt: Attempt, cycle_number: int, now: Now) -> CycleSteps:
-        """Try one pod. ``cycle_number``: how many pods have been tried; one in so many is timed plugin by plugin."""
+        """Try one pod. ``cycle_number``: how many pods have been tried; it selects the cycles whose plugins are timed."""
         if cycle_number % TIMED_CYCLES == 1:
             attempt.plugin_times = PluginTimes(self._context.stopwatch)
         cycle = scheduling_cycle(self._context, profile, self._as_nominated(queued.info), attempt, now)
@@ -77,7 +77,7 @@ class Cycles:
         return self._go_on(paused, answers, now)
 
     def abandon(self) -> QueuedPod | None:
-        """Give up the cycle that waits, if there is one. Returns its pod."""
+        """Abort the suspended cycle, if there is one, and return its pod."""
         paused, self._paused = self._paused, None
         if paused is None:
             return None
@@ -88,20 +88,20 @@ class Cycles:
         return paused.queued
 
     def preview(self, profile: Profile, pod: Pod, now: Now, depth: Depth) -> tuple[Attempt, CycleOutcome]:
-        """What would become of a pod if it were tried now; nothing changes. Extenders are not asked."""
+        """The attempt that a pod would get if it were tried now; changes nothing. Extenders are not asked."""
         info = PodInfo(pod, node_name="")
         attempt = Attempt(info.key, info.uid, profile.scheduler_name, number=0, started_wall=now.wall)
         context = replace(self._context, extenders=(), rng=Random(0), report=_ignore)
         return attempt, run_without_extenders(scheduling_cycle(context, profile, info, attempt, now, depth))
 
     def replace_plugins(self, percentage_of_nodes_to_score: int | None) -> None:
-        """Other profiles follow: what was kept for the present ones is dropped."""
+        """Drop what was cached for the present profiles, before others replace them."""
         self._context.classes.clear()
         self._context.kept.clear()
         self._context.percentage_of_nodes_to_score = percentage_of_nodes_to_score
 
     def _go_on(self, under_way: _UnderWay, answers: tuple[ExtenderAnswered, ...] | None, now: Now) -> CycleSteps:
-        """Run the cycle until it ends or asks extenders."""
+        """Run the cycle until it ends or waits for extenders."""
         try:
             calls = next(under_way.cycle) if answers is None else under_way.cycle.send(answers)
         except StopIteration as done:
@@ -114,7 +114,7 @@ class Cycles:
         return calls
 
     def _as_nominated(self, info: PodInfo) -> PodInfo:
-        """The nominator leads: a nomination whose write has not come back yet counts as if it had."""
+        """The pod as the nominator has it: a nomination counts before the watch has shown its write."""
         nominated = self._context.nominator.nominated_node(info.uid)
         if not nominated or nominated == info.pod.nominated_node_name:
             return info
@@ -122,4 +122,4 @@ class Cycles:
 
 
 def _ignore(_message: str) -> None:
-    """A preview's troubles are on its page."""
+    """Discard a preview's problems: its page shows them."""

@@ -1,4 +1,4 @@
-"""Everything that waits, in one heap. What is due is a value that names its owner."""
+"""All deadlines of the engine, in one heap. A deadline is a value that names its owner."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import heapq
 import msgspec
 
 ANSWER_GRACE_SECONDS = 5.0
-"""An extender call counts as failed this long after its own time-out, whatever became of it."""
+"""Seconds after an extender call's own time-out at which the call counts as failed."""
 
 
 class PermitDeadline(msgspec.Struct, frozen=True):
-    """A Permit plugin has not decided in the time that it asked for."""
+    """A Permit plugin has not decided within the time that it asked for."""
 
     uid: str
     plugin: str
 
 
 class PreBindPoll(msgspec.Struct, frozen=True):
-    """PreBind plugins are asked whether what they set going is done."""
+    """PreBind plugins are asked whether their work is done."""
 
     uid: str
 
@@ -36,7 +36,7 @@ class ExtenderDeadline(msgspec.Struct, frozen=True):
 
 
 class NominationDeadline(msgspec.Struct, frozen=True):
-    """The victims on a pod's nominated node have not ended in time."""
+    """The victims on a pod's nominated node have not terminated in time."""
 
     uid: str
 
@@ -49,7 +49,7 @@ class SuspensionEnd(msgspec.Struct, frozen=True):
 
 
 class RoundEnd(msgspec.Struct, frozen=True):
-    """A preemption is so old that it counts no more."""
+    """A preemption no longer counts for the breaker."""
 
     serial: int
 
@@ -58,7 +58,7 @@ Deadline = PermitDeadline | PreBindPoll | BindAgain | ExtenderDeadline | Nominat
 
 
 class Deadlines:
-    """Deadlines with the monotonic second at which they are due. Setting one again moves it; one may be dropped."""
+    """Deadlines and the monotonic second at which each is due. Setting a deadline again moves it."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Deadline]] = []
@@ -70,7 +70,7 @@ class Deadlines:
 
     @property
     def waiting(self) -> tuple[Deadline, ...]:
-        """In no order."""
+        """All pending deadlines, in no order."""
         return tuple(self._due)
 
     def set(self, key: Deadline, due: float) -> None:
@@ -85,12 +85,12 @@ class Deadlines:
         self._due.pop(key, None)
 
     def next(self) -> float | None:
-        """The earliest second at which something is due; None when nothing waits."""
+        """The earliest monotonic second at which a deadline is due; None without one."""
         self._discard_stale()
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now: float) -> list[Deadline]:
-        """What is due by ``now``, earliest first, no longer waiting."""
+        """Remove and yield the deadlines due by ``now``, earliest first."""
         due: list[Deadline] = []
         while True:
             self._discard_stale()

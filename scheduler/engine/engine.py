@@ -67,9 +67,9 @@ from scheduler.messages.stimuli import (
     WriteFinished,
 )
 from scheduler.objects.pod import Pod
-from scheduler.queue.facts import QueueFacts
 from scheduler.queue.handlers import EventHandlers, OurPods
 from scheduler.queue.known_pods import KnownPods
+from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
 
@@ -93,7 +93,7 @@ class Engine:
         self.settings = settings
         self.is_synced = False
         self.is_stopping = False
-        self.facts = QueueFacts()
+        self.facts = QueueMetrics()
         self.documents = Documents()
         self.deadlines = Deadlines()
         self.tickets = Tickets()

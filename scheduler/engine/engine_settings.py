@@ -1,4 +1,4 @@
-"""What configuration says to the engine."""
+"""The engine's settings, from the configuration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scheduler.queue.scheduling_queue import QueueSettings
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """``attempts_kept``: how many of the last attempts ``attempt_of`` knows."""
+    """The engine's settings. ``attempts_kept``: how many attempts ``attempt_of`` remembers, one a pod."""
 
     queue: QueueSettings = QueueSettings()  # noqa: RUF009 - frozen
     percentage_of_nodes_to_score: int | None = None

@@ -1,4 +1,4 @@
-"""What users read of a plugin that failed, in kube-scheduler's words for each extension point."""
+"""The error texts of failed plugins: kube-scheduler's wording for each extension point."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from scheduler.framework.classes.score_slot import InvalidScore
 
 
 def text_of(error: PluginError) -> str:
-    """For the event and the condition. A ValueError carries the plugin's own words; of other exceptions the type is
-    told too."""
+    """The text for the event and the condition. A ValueError contributes its message; other exceptions also their
+    type."""
     if isinstance(error, InvalidScore):
         return str(error)
     return failed_at(error.point, error.plugin, cause_of(error.cause))

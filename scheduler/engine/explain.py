@@ -1,7 +1,6 @@
-"""Decisions told to people: attempts, the queue and single pods as plain values, ready for JSON.
+"""Explanations as plain values, ready for JSON: attempts, the queue and single pods.
 
-Nothing is decided in here. What a pod that waits would meet *now* comes from the engine's preview, which runs the very
-same cycle. Names are camel case, times RFC 3339.
+Nothing is decided here. A pending pod's present chances come from the engine's preview, which runs the same cycle. Names are camel case, times RFC 3339.
 """
 
 from __future__ import annotations
@@ -29,22 +28,22 @@ from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.story import Place
 
 Wishes = dict[tuple[str, str], list[str]]
-"""(profile, plugin) → what it wants to hear of, as text; filled while a page is made."""
+"""(profile, plugin) → the events it registered for, as text; filled while a page is made."""
 
 MOST_LISTED = 50
 """Candidates listed one by one; the count beside them is complete."""
 MAX_WAITING_LISTED = 5_000
 """Waiting pods listed one by one; the counts beside them are complete."""
 _SLICE_SEARCHED, _SLICE_TOLD = 1_000, 32
-"""Pods looked at, and pods told, in about a millisecond."""
+"""Pods examined, and pods described, in about a millisecond."""
 MOST_NODES = 500
 """Nodes of a preview listed one by one."""
 
 
 class PreemptionMemory:
-    """The last attempt of each pod that pushed others out: the attempts that follow at once would cover it up.
+    """The last attempt of each pod that preempted: the attempts that follow at once would replace it.
 
-    ``observe`` each attempt that is over; at most ``limit`` pods are remembered.
+    ``observe`` each completed attempt; at most ``limit`` pods are remembered.
     """
 
     def __init__(self, limit: int = 1_000) -> None:
@@ -65,8 +64,8 @@ class PreemptionMemory:
 
 
 def pod_page(engine: Engine, key: str, now: Now, memory: PreemptionMemory | None = None) -> dict[str, Any] | None:
-    """Everything known of one pod (``namespace/name``): its last attempt, the preemption that made room for it, its
-    place in the queue, and what it would meet now while it waits. None for a pod that is neither in the cluster nor
+    """Everything known about one pod (``namespace/name``): its last attempt, the preemption that made room for it, its
+    place in the queue and, while it is pending, a preview. None for a pod that is neither in the cluster nor
     remembered."""
     info = engine.known_pods.get(key)
     attempt = engine.attempt_of(key)
@@ -117,7 +116,7 @@ def _findings(engine: Engine, info: PodInfo) -> list[dict[str, Any]]:
 
 
 def queue_page(engine: Engine, limit: int = MAX_WAITING_LISTED) -> dict[str, Any]:
-    """The first ``limit`` pods that wait, in the order in which the queue would take them, and how many wait where."""
+    """The first ``limit`` pending pods in the queue's order, and the number of pods in each part of the queue."""
     pods: list[dict[str, Any]] = []
     slices = queue_page_in_slices(engine, limit)
     while True:
@@ -132,7 +131,7 @@ def queue_page_in_slices(
 ) -> Generator[list[dict[str, Any]], None, dict[str, int]]:
     """``queue_page`` in pieces of about a millisecond: yields the pods' pages, returns the counts.
 
-    The engine may go on between two slices: pods that have left their place by then are missing.
+    The engine may run between two slices: pods that have moved by then are missing.
     """
     searching = engine.queue.first_waiting(limit, _SLICE_SEARCHED)
     while True:
@@ -156,7 +155,7 @@ def queue_page_in_slices(
 
 
 def attempt_page(engine: Engine, attempt: Attempt) -> dict[str, Any]:
-    """One attempt. Nodes are named as the cluster stands now: those removed since are counted only."""
+    """One attempt. Nodes are named as of now: those removed since are only counted."""
     page: dict[str, Any] = {
         "number": attempt.number,
         "at": format_seconds(attempt.started_wall),
@@ -192,7 +191,7 @@ def attempt_page(engine: Engine, attempt: Attempt) -> dict[str, Any]:
 
 
 def preview_page(engine: Engine, pod: Pod, now: Now) -> dict[str, Any]:
-    """What would become of a pod if it were tried now, node by node; nothing changes."""
+    """The result that a pod would get if it were tried now, node by node; changes nothing."""
     attempt, outcome = engine.preview(pod, now, Depth.EXPLAIN)
     page: dict[str, Any] = {"fits": isinstance(outcome, Placed), "nodes": attempt.total_nodes}
     diagnosis = attempt.diagnosis
@@ -219,7 +218,7 @@ def preview_page(engine: Engine, pod: Pod, now: Now) -> dict[str, Any]:
 
 
 def preemption_page(evidence: PreemptionEvidence | PreemptionSummary) -> dict[str, Any]:
-    """Whether preemption was allowed, what it found, whom it removes, and the criterion that decided."""
+    """Whether preemption was allowed, its candidates, its victims, and the criterion that decided."""
     if isinstance(evidence, PreemptionEvidence):
         evidence = summary_of(evidence, MOST_LISTED, MOST_NAMES)
     return {
@@ -242,7 +241,7 @@ def preemption_page(evidence: PreemptionEvidence | PreemptionSummary) -> dict[st
 
 
 def waiting_page(engine: Engine, record: QueuedPod, place: Place, wishes: Wishes) -> dict[str, Any]:
-    """Where the queue keeps a pod, why, what would wake it, and when it is tried if nothing does."""
+    """Where the queue keeps a pod, why, which events would wake it, and when it is tried without one."""
     clock = engine.queue.clock
     page: dict[str, Any] = {
         "pod": record.key,
@@ -279,7 +278,7 @@ def waiting_page(engine: Engine, record: QueuedPod, place: Place, wishes: Wishes
 
 
 def _waiting_as(engine: Engine, key: str) -> Iterator[tuple[QueuedPod, Place]]:
-    """The pods of one name: more than one where a pod was made anew while its predecessor is being tried."""
+    """The queued pods of one name: several if a pod was recreated while its predecessor is being tried."""
     waiting = engine.queue.find(key)
     for record in (*((waiting,) if waiting is not None else ()), *engine.queue.in_flight.named(key)):
         yield record, engine.queue.story(record).place
@@ -287,14 +286,14 @@ def _waiting_as(engine: Engine, key: str) -> Iterator[tuple[QueuedPod, Place]]:
 
 
 def _being_bound(engine: Engine) -> Iterator[tuple[QueuedPod, Place]]:
-    """Pods on the last stretch: for the queue their attempt is over, but it may still fail."""
+    """Pods in a binding cycle: for the queue their attempt is over, but it may still fail."""
     for binding in engine.bindings.under_way:
         if not engine.queue.is_in_flight(binding.queued.uid):
             yield binding.queued, Place.IN_FLIGHT
 
 
 def _events_wanted(engine: Engine, profile: str, plugin: str, wishes: Wishes) -> list[str]:
-    """What a plugin wants to hear of, such as ``Node: Add, UpdateNodeAllocatable``. Looked up in ``wishes`` first."""
+    """The events a plugin registered for, such as ``Node: Add, UpdateNodeAllocatable``. Cached in ``wishes``."""
     known = wishes.get((profile, plugin))
     if known is None:
         plugins = engine.profiles[profile].plugins if profile in engine.profiles else ()
@@ -322,7 +321,7 @@ def _refusal(refusal: Refusal) -> dict[str, Any]:
 
 
 def _scores(attempt: Attempt, nodes: Iterable[str]) -> list[dict[str, Any]]:
-    """The best node first."""
+    """Scores by node, best node first."""
     best = sorted(nodes, key=lambda node: (node != attempt.node, -attempt.total[node], node))[:MOST_NAMES]
     return [{"node": node, "total": attempt.total[node], "scores": _scores_of(attempt, node)} for node in best]
 

@@ -1,4 +1,4 @@
-"""Extenders in a scheduling cycle: asked by commands, so that the cycle can wait without holding up the engine."""
+"""Extenders in a scheduling cycle: called by commands, so that a waiting cycle does not block the engine."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from scheduler.messages.stimuli import ExtenderAnswered
 from scheduler.objects.kinds import Kind
 
 EXTENDER_REJECTOR = "Extender"
-"""The name under which extenders that took nodes away count as having rejected the pod."""
+"""The plugin name under which extenders that removed nodes count as having rejected the pod."""
 
 Answers = tuple[ExtenderAnswered, ...]
 Calls = tuple[CallExtender, ...]
-"""Calls that are made side by side; what is sent back are the answers, in the order of the calls."""
+"""Calls to be made concurrently; the answers are sent back in the order of the calls."""
 
 
 class ExtenderRound:
-    """The extenders that one pod concerns."""
+    """The extenders interested in one pod."""
 
     def __init__(
         self, extenders: Sequence[Extender], pod: PodInfo, attempt: Attempt, tickets: Tickets, documents: Documents
@@ -52,11 +52,11 @@ class ExtenderRound:
 
     @property
     def is_needed(self) -> bool:
-        """Whether a cycle waits for an answer before it knows whether the pod fits anywhere."""
+        """Whether an extender's answer is needed to know if the pod fits anywhere."""
         return bool(self.filters or self.scorers)
 
     def filter(self, view: View, feasible: Feasible) -> Generator[Calls, Answers, str | None]:
-        """Narrow the rows down, one extender after the other. Returns what went wrong if that ends the attempt."""
+        """Filter the rows, one extender after the other. Returns the error if it ends the attempt."""
         table = view.table
         for extender in self.filters:
             rows = feasible.rows.tolist()
@@ -83,13 +83,13 @@ class ExtenderRound:
                 feasible.rejectors = feasible.rejectors | {EXTENDER_REJECTOR}
                 feasible.is_whole_class = False
                 for name in row_of.keys() - passed - answer.failed.keys() - answer.unresolvable.keys():
-                    # Dropped without a word: as if nobody had looked at it, so preemption will not either.
+                    # Dropped without a reason: it counts as not examined, so preemption skips it too.
                     feasible.refusals[row_of[name]] = unresolvable().by(EXTENDER_REJECTOR)
             feasible.rows = np.array(left, dtype=np.int64)
         return None
 
     def score(self, view: View, rows: npt.NDArray[np.int64]) -> Generator[Calls, Answers, npt.NDArray[np.int64]]:
-        """What the extenders, asked side by side, add to the totals of ``rows``, int64. One that fails adds nothing."""
+        """The extenders' scores to add to the totals of ``rows``, int64; asked concurrently. A failing one adds nothing."""
         names = [view.table.names[row] for row in rows.tolist()]
         place = {name: index for index, name in enumerate(names)}
         added = np.zeros(len(rows), np.int64)
@@ -108,7 +108,7 @@ class ExtenderRound:
         return added
 
     def note(self, extender: Extender, verb: str, error: ExtenderError, *, is_skipped: bool) -> None:
-        """Keep a failed call in the attempt's evidence: it is counted and logged with the attempt."""
+        """Record a failed call in the attempt, with which it is counted and logged."""
         self._attempt.extender_faults += (ExtenderFault(extender.name, verb, str(error), is_skipped),)
 
     def call(self, extender: Extender, verb: str, body: bytes) -> CallExtender:
@@ -128,7 +128,7 @@ class ExtenderRound:
         return self._raw_pod
 
     def _nodes_call(self, extender: Extender, verb: str, view: View, names: Sequence[str]) -> CallExtender:
-        """A call about these nodes; whole nodes are encoded once a round, however many extenders want them."""
+        """A call about these nodes; whole nodes are encoded once a round for all extenders."""
         nodes = self._raw_nodes
         if not extender.configuration.node_cache_capable:
             table = view.table
@@ -141,7 +141,7 @@ class ExtenderRound:
 
 
 def body_of(answered: ExtenderAnswered) -> bytes:
-    """Raises ExtenderError where there was no answer."""
+    """The body of the answer. Raises ExtenderError if there was none."""
     if answered.error:
         raise ExtenderError(answered.error)
     return answered.body

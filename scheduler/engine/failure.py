@@ -1,7 +1,7 @@
-"""What is written about a failed attempt: its users are told why, once.
+"""Reports failed attempts to users: an event and a condition, once.
 
-The order is kube-scheduler's (reference cycle.md §9): requeue, nominate, event, condition. Requeue and nomination
-happen in one step of the engine, before anything is written, so that the next attempt of any pod already sees them.
+The order is kube-scheduler's (docs/kube-scheduler/cycle.md §9): requeue, nominate, event, condition. Requeue and
+nomination happen in one step of the engine, before anything is written, so that the next attempt already sees them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ REASON_UNSCHEDULABLE = "Unschedulable"
 REASON_ERROR = "SchedulerError"
 
 MAX_NOTE_BYTES = 1024
-"""An event's note holds no more; the condition keeps the whole message."""
+"""The API's limit of an event's note in bytes; the condition keeps the whole message."""
 
 REPEAT_SECONDS = 300.0
-"""The same event is written again only after so long: often enough to stay visible, seldom enough not to be a load."""
+"""Seconds before the same event is repeated: often enough to stay visible, seldom enough not to be a load."""
 
 
 UNSEEN_SECONDS = 10.0
@@ -54,35 +54,35 @@ class _Written(Generic[Value]):
 
 
 class FailureReports:
-    """What is written about failed attempts. Remembers what was said last of each pod, while the pod is pending."""
+    """Reports failed attempts. Remembers each pod's last report while the pod is pending."""
 
     CLAIMS = Claims(writes=frozenset({Part.REPORTS}))
 
     def __init__(self) -> None:
         self._last_note: dict[str, tuple[str, float]] = {}
         self._last_condition: dict[str, _Written[tuple[str, str]]] = {}
-        """Written, but not seen to have come back."""
+        """Written, but not yet shown by the watch."""
         self._last_nomination: dict[str, _Written[str]] = {}
 
     def attempt_failed(
         self, queued: QueuedPod, attempt: Attempt, failure: NotPlaced, fate: Fate, now: Now
     ) -> list[Command]:
-        """``fate``: what became of the pod, which has been put back into the queue if it is still there."""
+        """Report a failed attempt. ``fate``: what became of the pod, which has been requeued if it still exists."""
         commands: list[Command] = [was_not_placed(attempt, failure, now)]
         if fate is not Fate.REQUEUED:
-            # Gone, bound or replaced: a word about the failed attempt would land on the wrong pod, or on a bound one.
+            # Gone, bound or replaced: a report would be written to the wrong pod, or to a bound one.
             self.forget(queued.uid)
             return commands
         return commands + self._told(queued.info, failure, now)
 
     def held_back(self, queued: QueuedPod, now: Now) -> list[Command]:
-        """A PreEnqueue plugin answered with an error: the pod is not even tried, and its users are told why."""
+        """Report a pod that is not tried because a PreEnqueue plugin answered with an error."""
         reasons = ", ".join(queued.gating_reasons)
         message = f'running PreEnqueue plugin "{queued.gating_plugin}": {reasons}'
         return self._told(queued.info, NotPlaced(message, is_error=True, nomination=KEEP_NOMINATION), now)
 
     def forget(self, uid: str) -> None:
-        """The pod is gone or bound: nothing more will be said of it."""
+        """Drop what is remembered of a pod that is gone or bound."""
         self._last_note.pop(uid, None)
         self._last_condition.pop(uid, None)
         self._last_nomination.pop(uid, None)
@@ -136,7 +136,7 @@ class FailureReports:
         said = (known.reason, known.message) if known is not None and known.status == "False" else None
         written = self._last_condition.get(info.uid)
         if written is not None and (written.value == said or not written.may_still_come(now)):
-            # It has come back, or never will: the pod itself tells what it says.
+            # The watch has shown it, or it was lost: the pod's own status counts.
             del self._last_condition[info.uid]
             written = None
         if (reason, failure.message) == (said if written is None else written.value):
@@ -149,7 +149,7 @@ class FailureReports:
         return PatchPodStatus(0, reference(info), condition, nominated)
 
     def _nomination_to_write(self, info: PodInfo, nomination: Nomination, now: Now) -> str | None:
-        """None where the pod says so already, or will in a moment."""
+        """None if the pod's status has it already, or a write under way will set it."""
         if nomination.mode is NominationMode.KEEP:
             return None
         wanted = nomination.node_name if nomination.mode is NominationMode.SET else ""
@@ -167,7 +167,7 @@ def reference(info: PodInfo) -> PodReference:
 
 
 def skipped(info: PodInfo) -> WriteEvent:
-    """The event of a pod that was deleted before its turn came."""
+    """The event about a pod that was deleted before it was tried."""
     return WriteEvent(
         regarding=reference(info),
         type="Warning",
@@ -179,7 +179,7 @@ def skipped(info: PodInfo) -> WriteEvent:
 
 
 def cut_note(message: str) -> str:
-    """At most MAX_NOTE_BYTES of UTF-8; what is cut off shows as `` ...``."""
+    """The note cut to MAX_NOTE_BYTES of UTF-8; a cut one ends in `` ...``."""
     encoded = message.encode()
     if len(encoded) <= MAX_NOTE_BYTES:
         return message

@@ -1,4 +1,4 @@
-"""The rows that are left while a scheduling cycle narrows the nodes down."""
+"""The feasible rows of a scheduling cycle."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from scheduler.messages.status import Refusal
 
 
 class Feasible(msgspec.Struct, eq=False):
-    """The rows that are left, and how they came to be so few."""
+    """The rows that are still feasible, and the refusals of the others."""
 
     rows: npt.NDArray[np.int64]
     is_whole_class: bool
-    """They are exactly the rows on which the class fits: its kept totals hold."""
+    """Whether these are exactly the rows on which the class fits: then its cached totals are valid."""
     refusals: dict[int, Refusal] = msgspec.field(default_factory=dict)
-    """Signed refusals of this pod alone, by row: nominated pods, extenders. They come before the class's."""
+    """Signed refusals of this pod only, by row: nominated pods, extenders. They precede the class's."""
     rejectors: frozenset[str] = frozenset()

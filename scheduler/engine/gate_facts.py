@@ -1,4 +1,4 @@
-"""What the queue has of the profiles: gates and hints, and what the gates may ask (``EnqueueContext``)."""
+"""The gates and queueing hints of the profiles, and the facts that gates may read (``EnqueueContext``)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from scheduler.engine.machine import ReadsRoom
 from scheduler.framework.profile import Profile
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
-from scheduler.queue.facts import QueueFacts
 from scheduler.queue.gates import Gates
 from scheduler.queue.hints import HintMap, registrations_of
+from scheduler.queue.metrics import QueueMetrics
 
 
 class GateFacts:
@@ -29,17 +29,17 @@ class GateFacts:
         return self._room.is_removing_for(uid)
 
     def preemptors_held_back(self) -> Collection[str]:
-        """UIDs of pods for which a preemption is still running, for sure."""
+        """UIDs of pods for which a preemption is certainly still running."""
         return self._room.held_back
 
 
-def gates_of(profiles: Mapping[str, Profile], cache: ClusterCache, room: ReadsRoom, facts: QueueFacts) -> Gates:
+def gates_of(profiles: Mapping[str, Profile], cache: ClusterCache, room: ReadsRoom, facts: QueueMetrics) -> Gates:
     plugins = {name: profile.pre_enqueue_plugins for name, profile in profiles.items()}
     return Gates(plugins, GateFacts(cache, room), facts)
 
 
 def hints_of(
-    profiles: Mapping[str, Profile], facts: QueueFacts, stopwatch: Callable[[], float], has_extenders: bool
+    profiles: Mapping[str, Profile], facts: QueueMetrics, stopwatch: Callable[[], float], has_extenders: bool
 ) -> HintMap:
     registrations = {name: registrations_of(one.plugins, has_extenders) for name, one in profiles.items()}
     return HintMap(registrations, facts, stopwatch)

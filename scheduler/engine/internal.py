@@ -1,4 +1,4 @@
-"""Internal stimuli: what one machine of the engine has to tell another.
+"""Internal stimuli: messages from one machine of the engine to another.
 
 A machine answers each stimulus with a list of steps: commands for the shell, and internal stimuli for other machines.
 The engine takes the steps in order; what an internal stimulus leads to takes its place in the list. So a machine
@@ -24,7 +24,7 @@ from scheduler.queue.queued_pod import QueuedPod
 
 
 class CycleEnded(msgspec.Struct, frozen=True):
-    """A cycle has come to its outcome."""
+    """A scheduling cycle has ended."""
 
     queued: QueuedPod
     profile: Profile
@@ -33,7 +33,7 @@ class CycleEnded(msgspec.Struct, frozen=True):
 
 
 class ObjectLearned(msgspec.Struct, frozen=True):
-    """An object is known to be so, as if the watch had shown it."""
+    """A write's answer shows an object's new state, ahead of the watch."""
 
     kind: Kind
     object: ApiObject
@@ -48,13 +48,13 @@ class AllocationSent(msgspec.Struct, frozen=True):
 
 
 class AttemptSettled(msgspec.Struct, frozen=True):
-    """From here on a failure of the pod's binding is an error: the queue need not keep events for it."""
+    """A failure of the pod's binding is an error from now on: the queue need not keep events for it."""
 
     uid: str
 
 
 class BindingFailed(msgspec.Struct, frozen=True):
-    """The binding cycle broke off: unreserve, forget, requeue, report."""
+    """A binding cycle has failed: unreserve, forget, requeue, report."""
 
     binding: Binding
     failure: NotPlaced
@@ -73,13 +73,13 @@ class RejectWaiting(msgspec.Struct, frozen=True):
 
 
 class CancelBinding(msgspec.Struct, frozen=True):
-    """The room of a pod that is not bound yet is wanted for another one."""
+    """A pod that is not bound yet is preempted by another one."""
 
     uid: str
 
 
 class VictimSettled(msgspec.Struct, frozen=True):
-    """A victim needs no further write, and what that means to the cluster has been applied."""
+    """A victim needs no further write, and its effect on the cluster has been applied."""
 
     preemptor_uid: str
     victim_uid: str

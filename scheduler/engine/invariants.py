@@ -1,4 +1,4 @@
-"""What must hold between the engine's parts after every stimulus and every step."""
+"""Invariants between the engine's parts, valid after every stimulus and every step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scheduler.queue.scheduling_queue import SchedulingQueue
 def check_parts(
     cache: ClusterCache, queue: SchedulingQueue, known_pods: KnownPods, bindings: BindingCycles, room: MakingRoom
 ) -> None:
-    """Raise InvariantViolation unless every part, and what the parts know of each other, is consistent."""
+    """Raise InvariantViolation unless the parts are consistent, each by itself and with each other."""
     cache.check()
     queue.check()
     for uid in room.held_back:

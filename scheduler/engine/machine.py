@@ -1,4 +1,4 @@
-"""What a machine of the engine reads of the others, and what it alone changes.
+"""Claims of the engine's machines: the state that each reads, and the state that it alone writes.
 
 Each machine states its claims as a value. No part of the state has two machines that write it, and no type of ticket
 or deadline two that own it. What a machine only reads it gets by a protocol without any method that changes it, so
@@ -88,7 +88,7 @@ class ReadsBindings(Protocol):
 
 
 class ReadsRoom(Protocol):
-    """What PreEnqueue plugins may know of running preemptions."""
+    """The facts about running preemptions that PreEnqueue plugins may read."""
 
     def is_removing_for(self, uid: str) -> bool: ...
 

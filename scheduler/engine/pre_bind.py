@@ -1,4 +1,4 @@
-"""PreBind: which plugins have work to do before a pod is bound, and whether it is done."""
+"""PreBind: the plugins with work to do before a pod is bound, and the progress of that work."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEADLINE_EXCEEDED = "context deadline exceeded"
 
 
 def pre_flight(binding: Binding, unconcerned: frozenset[str], view: View) -> NotPlaced | None:
-    """Fills ``binding.work``; what went wrong ends the binding. ``unconcerned`` plugins are not asked."""
+    """Fill ``binding.work``; returns the failure that ends the binding, if any. ``unconcerned`` plugins are not asked."""
     pod, times = binding.pod, binding.attempt.plugin_times
     for plugin in binding.profile.pre_bind_plugins:
         if plugin.name in unconcerned:
@@ -72,7 +72,7 @@ def _sent(write: UpdateObject | ClaimCommand) -> list[Step]:
 
 
 def ask_progress(binding: Binding, view: View, now: Now) -> NotPlaced | None:
-    """Take the plugins that are done from ``binding.running``; what went wrong ends the binding."""
+    """Remove completed plugins from ``binding.running``; returns the failure that ends the binding, if any."""
     pod = binding.pod
     for name, (plugin, flight) in list(binding.running.items()):
         try:

@@ -1,7 +1,7 @@
-"""Extenders in a preemption: they may drop candidate nodes, drop victims, or name others (reference extenders.md §6).
+"""Extenders in a preemption: they may drop candidate nodes, drop victims, or name others.
 
-The plugin tries the nodes, the extenders are asked one after the other, each about what the former left, and the plugin
-chooses among what is left then.
+The plugin tries the nodes, the extenders are asked in turn, each about the candidates that the one before it left,
+and the plugin chooses among the rest (docs/kube-scheduler/extenders.md §6).
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ def _as_answered(
     sent: tuple[Candidate, ...],
     context: PostFilterContext,
 ) -> tuple[Candidate, ...]:
-    """The answer takes the place of what was sent: known candidates in their order, then the nodes it added.
+    """The candidates after an extender's answer: known ones in their order, then the nodes it added.
 
     Raises ExtenderError for nodes and pods that are not there, for victims that are not less important than the pod,
-    and for a node that has no victim any more, unless the extender's failures are ignored: then just the node is
-    dropped. One that was sent without victims may stay so.
+    and for a node left without a victim, unless the extender is ignorable: then only the node is dropped. A node
+    that was sent without victims may stay so.
     """
     order = {candidate.node_name: place for place, candidate in enumerate(sent)}
     without_victims = {candidate.node_name for candidate in sent if not candidate.victims}

@@ -1,7 +1,7 @@
-"""Compares what the engine believes with what the API server lists, and mends what differs.
+"""Compares the engine's state with the API server's lists, and repairs differences.
 
-Nothing should ever differ: each repair is a bug found, here or in a watch, and is counted and told. Pods and nodes that
-were missed go through the same handlers as any event, so that the queue hears of them.
+Nothing should ever differ: each repair is a bug found, here or in a watch, and is counted and logged. Missed pods and
+nodes go through the same handlers as any event, so that the queue sees them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scheduler.queue.known_pods import KnownPods
 from scheduler.queue.scheduling_queue import SchedulingQueue
 
 Repair = tuple[Kind, str]
-"""What was wrong, in words."""
+"""Descriptions of the repairs."""
 
 
 class BindingsUnderWay(Protocol):
@@ -29,7 +29,7 @@ class BindingsUnderWay(Protocol):
 
 
 class Reconciliation:
-    """Of the scheduler names in ``profile_names``, pods that wait must be in the queue, or on their way."""
+    """One comparison. Pending pods of the schedulers ``profile_names`` must be in the queue or in a binding cycle."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Reconciliation:
         self._profile_names = profile_names
 
     def believed(self) -> tuple[Sequence[str], Sequence[str]]:
-        """The names of all nodes, and the UIDs of all pods, that are believed to be there."""
+        """The names of all nodes and the UIDs of all pods in the engine's state."""
         unknown = sorted(self._cache.pods.keys() - self._known_pods.uids)
         return self._cache.node_names(), [*self._known_pods.uids, *unknown]
 
@@ -60,7 +60,7 @@ class Reconciliation:
         deeper = self._cache.reconcile(part.nodes, placed, part.absent_nodes, [*part.absent_pods, *waiting])
         repairs += [(Kind.NODE if line.startswith("node ") else Kind.POD, line) for line in deeper]
         if deeper:
-            # Whatever room there is now, no event has said so to the queue.
+            # No event has reported the freed room to the queue.
             self._queue.move_all(UNSCHEDULABLE_TIMEOUT, None, None, now)
         return tuple(repairs)
 
@@ -70,7 +70,7 @@ class Reconciliation:
             self._mend_gone(self._known_pods.by_uid(uid), repairs, now)
         for uid, pod in part.pods.items():
             if self._known_pods.by_uid(uid) is None:
-                # Another pod of its name can only be one whose deletion was missed.
+                # Another pod of that name can only be one whose deletion was missed.
                 self._mend_gone(self._known_pods.get(pod.key), repairs, now)
                 self._handlers.on_observed(Kind.POD, pod, now)
                 repairs.append((Kind.POD, f"pod {pod.key} was unknown"))
@@ -98,7 +98,7 @@ class Reconciliation:
         return repairs
 
     def _is_busy(self, uid: str) -> bool:
-        """The pod is being tried, bound or assumed, so that it need not be in the queue."""
+        """Whether the pod is being tried, bound or assumed, and so need not be in the queue."""
         is_on_its_way = self._bindings.get(uid) is not None or self._cache.is_assumed(uid)
         return is_on_its_way or self._queue.is_in_flight(uid)
 

@@ -1,4 +1,4 @@
-"""How many nodes are enough, where sampling is configured (reference cycle.md §5.5, §5.6)."""
+"""Node sampling: the number of feasible nodes to find (docs/kube-scheduler/cycle.md §5.5, §5.6)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MIN_PERCENTAGE = 5
 
 
 def nodes_to_find(candidates: int, percentage: int) -> int:
-    """Feasible nodes after which the search ends. ``percentage`` 0 adapts to the size of the cluster."""
+    """The number of feasible nodes that ends the search. ``percentage`` 0 adapts to the size of the cluster."""
     if candidates < MIN_NODES_TO_FIND:
         return candidates
     if percentage == 0:

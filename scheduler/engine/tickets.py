@@ -1,8 +1,8 @@
-"""Who waits for which answer.
+"""Owners of outstanding answers.
 
 A command that wants an answer carries a ticket; its owner is kept here, as a value, until the answer comes. So the
 engine finds the machine that the answer is for by the owner's type, and an answer that no machine waits for any more
-finds no owner.
+has no owner.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from scheduler.cluster.pod_info import PodInfo
 
 
 class CycleTicket(msgspec.Struct, frozen=True):
-    """An extender's answer to the scheduling cycle that waits for it."""
+    """An extender's answer to the suspended scheduling cycle."""
 
 
 class BindingTicket(msgspec.Struct, frozen=True):
-    """What ``plugin`` (a plugin, an extender, the Binding itself) does for the pod that is being bound."""
+    """A call of ``plugin`` (a plugin, an extender, or the Binding itself) for the pod that is being bound."""
 
     uid: str
     plugin: str
@@ -39,7 +39,7 @@ TicketOwner = CycleTicket | BindingTicket | VictimTicket | ClaimTicket
 
 
 class Tickets:
-    """The owners of all tickets whose answers are outstanding. Tickets count up from 1; 0 stands for no answer."""
+    """The owners of all outstanding tickets. Tickets count up from 1; 0 means that no answer is expected."""
 
     __slots__ = ("_last", "_owners")
 
@@ -56,9 +56,9 @@ class Tickets:
         return ticket
 
     def take(self, ticket: int) -> TicketOwner | None:
-        """The owner, to which the answer now goes. None for an answer that is no longer waited for."""
+        """Remove and return the owner of an answer; None if the answer is no longer expected."""
         return self._owners.pop(ticket, None)
 
     def drop(self, ticket: int) -> None:
-        """The answer is no longer waited for."""
+        """Drop a ticket; its answer is no longer expected."""
         self._owners.pop(ticket, None)

@@ -1,4 +1,4 @@
-"""What each change that the watch shows means to the machines, in order: what it ends, then cache and queue."""
+"""Applies watch events to the machines in order: what the event ends, then the cache and the queue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scheduler.queue.handlers import EventHandlers
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """Holds no state of its own."""
+    """Applies watch events; holds no state."""
 
     _documents: Documents
     _known_pods: ReadsPods
@@ -43,7 +43,7 @@ class Watching:
         return self._apply_observed(stimulus.kind, obj, now)
 
     def _ended(self, pod: Pod) -> list[Step]:
-        """What ends where the watch shows this pod: it may be bound or over, or have had a predecessor of its name."""
+        """Steps that end what this pod concludes: it may be bound or over, or have replaced one of its name."""
         uid = pod.metadata.uid
         steps: list[Step] = []
         known = self._known_pods.get(pod.key)
@@ -83,7 +83,7 @@ class Watching:
         self._documents.remove(stimulus.kind, obj)
         steps: list[Step] = []
         if stimulus.kind is Kind.POD:
-            # First: a pod that waits for this one as its last victim must hear of its end.
+            # First, since a pod may wait for this one as its last victim.
             steps += self._room.pod_left(obj.metadata.uid, Left.GONE)
         aftermath = self._handlers.on_deleted(stimulus.kind, obj, stimulus.is_stale, now)
         if stimulus.kind is Kind.POD:

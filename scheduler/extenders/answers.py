@@ -1,8 +1,8 @@
 """Decoding of extenders' answers: JSON of a peer that is not trusted, into values of the expected types.
 
-Field names are accepted in any case, as Go's decoder does. Types are checked as strictly as there: ``null`` is the zero
-value, anything else of a wrong type is an error. Only what is read is built: of whole nodes just their names, so that
-45 MB of nodes cost 0.5 s instead of 5 s.
+Field names are matched in any case, as Go's decoder does. Types are checked as strictly: ``null`` is the zero value,
+any other wrong type is an error. Only fields that are read are decoded: of whole nodes just their names, so that 45 MB
+of nodes cost 0.5 s instead of 5 s.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import msgspec
 from scheduler.errors import SchedulerError
 
 MAX_TEXT_CHARACTERS: Final = 1024
-"""Texts of extenders become messages of events, of which the API server takes 1,024 bytes: the rest is cut off."""
+"""Texts of extenders become messages of events, which the API server limits to 1,024 bytes; longer ones are cut."""
 
 Answered = TypeVar("Answered")
 
 
 class ExtenderError(SchedulerError):
-    """An extender failed, or answered what it must not."""
+    """An extender failed, or sent an invalid answer."""
 
 
 class Metadata(msgspec.Struct, frozen=True):
@@ -28,7 +28,7 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class NamedItem(msgspec.Struct, frozen=True):
-    """An API object of which only the name counts."""
+    """An API object of which only the name is read."""
 
     metadata: Metadata | None = None
 
@@ -64,23 +64,23 @@ class Fields:
         return decode(decoder, self._values.get(name, _NULL), self._extender, f"{fault} as {name!r}")
 
     def object(self, name: str) -> Fields | None:
-        """None where the member is absent or null."""
+        """The member as an object; None if it is absent or null."""
         value = self._values.get(name, _NULL)
         return None if bytes(value) == b"null" else Fields(value, self._extender)
 
     def text(self, name: str) -> str:
-        """Empty where it is absent."""
+        """The member as a text; empty if it is absent."""
         return shortened(self.of(name, TEXT, "what is not a text"))
 
     def whole(self, name: str) -> int:
-        """0 where it is absent."""
+        """The member as a whole number; 0 if it is absent."""
         return self.of(name, WHOLE, "what is not a whole number") or 0
 
 
 def decode(
     decoder: msgspec.json.Decoder[Answered], document: bytes | msgspec.Raw, extender: str, fault: str
 ) -> Answered:
-    """Raises ExtenderError for all that is not of the type: no JSON, no UTF-8, wrong types, nested too deep."""
+    """Decodes JSON. Raises ExtenderError for invalid JSON or UTF-8, wrong types, and too deep nesting."""
     try:
         return decoder.decode(document)
     except (ValueError, RecursionError, OverflowError, MemoryError) as error:
@@ -89,5 +89,5 @@ def decode(
 
 
 def shortened(text: str | None) -> str:
-    """At most MAX_TEXT_CHARACTERS of it; "" for None."""
+    """The text, cut to MAX_TEXT_CHARACTERS; "" for None."""
     return (text or "")[:MAX_TEXT_CHARACTERS]

@@ -1,8 +1,8 @@
-"""Whole objects for extenders, which read fields of pods and nodes that Tandem itself does not.
+"""Complete objects for extenders, which read fields of pods and nodes that Tandem itself does not.
 
-What a decision reads is decoded into Structs and the rest is dropped. Where an extender is sent pods or nodes, the JSON
-that the API server sent is kept beside them, without ``managedFields``, which nobody reads and which are half of it
-(kube-scheduler 1.36 drops them too).
+Fields that decisions read are decoded into Structs and the rest is dropped. If an extender is sent pods or nodes, the
+API server's JSON is kept beside them, without ``managedFields``, which are unused and half of its size (kube-scheduler
+1.36 drops them, too).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def kinds_sent_whole(extenders: Iterable[ExtenderConfiguration]) -> frozenset[Kind]:
-    """The kinds of which some extender is sent whole objects."""
+    """The kinds whose complete objects are sent to some extender."""
     kinds: set[Kind] = set()
     for extender in extenders:
         asks_about_nodes = bool(extender.filter_verb or extender.prioritize_verb)
@@ -31,7 +31,7 @@ def kinds_sent_whole(extenders: Iterable[ExtenderConfiguration]) -> frozenset[Ki
 
 
 class Documents:
-    """By kind and key, the JSON of the latest version that was observed; kept for as long as the object exists."""
+    """The JSON of the latest observed version of objects, by kind and key; kept while the object exists."""
 
     __slots__ = ("_kept",)
 
@@ -39,7 +39,7 @@ class Documents:
         self._kept: dict[tuple[Kind, str], tuple[str, bytes]] = {}
 
     def put(self, kind: Kind, obj: ApiObject, document: bytes) -> None:
-        """Empty for an object whose JSON is not at hand: an older version's is not sent in its place."""
+        """Stores an object's JSON; an empty one removes the older version's, which must not be sent in its place."""
         if document:
             self._kept[kind, obj.key] = obj.metadata.uid, _trimmed(document)
         elif self._kept:
@@ -51,7 +51,7 @@ class Documents:
             del self._kept[kind, obj.key]
 
     def of(self, kind: Kind, obj: ApiObject) -> msgspec.Raw:
-        """The object as JSON: whole if it is kept, else as far as it was read."""
+        """The object as JSON: complete if it is stored, else with the fields that Tandem reads."""
         kept = self._kept.get((kind, obj.key))
         return msgspec.Raw(kept[1] if kept is not None and kept[0] == obj.metadata.uid else encode(obj))
 
@@ -60,7 +60,7 @@ class Documents:
 
 
 def _trimmed(document: bytes) -> bytes:
-    """Without ``metadata.managedFields``."""
+    """The document without ``metadata.managedFields``."""
     if b'"managedFields"' not in document:
         return document
     fields = _FIELDS.decode(document)

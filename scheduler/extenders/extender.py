@@ -1,7 +1,7 @@
-"""One HTTP extender: whom it concerns, what is sent to it, and how its answers are read.
+"""One HTTP extender: the pods it is interested in, the request bodies, and the decoding of its answers.
 
 Pure: bodies in, values out; the call itself is a command (``engine/extender_round.py``). The protocol is that of
-kube-scheduler 1.36, whose JSON keys are Go field names; answers may spell them in any case.
+kube-scheduler 1.36, whose JSON keys are Go field names; answers may have them in any case.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from scheduler.extenders.answers import (
 from scheduler.objects.pod import Pod
 
 MAX_EXTENDER_PRIORITY = 10
-"""Extenders score from 0 to this."""
+"""The highest score of an extender; the lowest is 0."""
 SCORE_FACTOR = 100 // MAX_EXTENDER_PRIORITY
 
 
 MAX_SCORE = 2**48
-"""A weighted score beyond this (either way) is an error: sums must stay within int64."""
+"""The largest absolute value of a weighted score, so that sums stay within int64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ class FilterAnswer:
 
 @dataclass(frozen=True, slots=True)
 class VictimsAnswer:
-    """Of one node, what the preempt verb left: UIDs of pods, and how many budgets would be broken."""
+    """One node in the preempt verb's answer: UIDs of the victims, and the number of violated budgets."""
 
     uids: tuple[str, ...]
     budget_violations: int
 
 
 class Extender:
-    """Made from its configuration; ``number`` is its place in the order in which extenders are asked."""
+    """An extender; ``number`` is its index in the order in which extenders are called."""
 
     def __init__(self, number: int, configuration: ExtenderConfiguration) -> None:
         self.number = number
@@ -84,7 +84,7 @@ class Extender:
         return f"{self.configuration.url_prefix.rstrip('/')}/{verb}"
 
     def is_interested(self, pod: Pod) -> bool:
-        """Concerned with every pod, or with those that name one of its resources in requests or limits."""
+        """Whether it is to be called for the pod: for any, or only if the pod requests one of its managed resources."""
         if not self._managed:
             return True
         return any(
@@ -96,7 +96,7 @@ class Extender:
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def nodes_body(self, pod: msgspec.Raw, names: Sequence[str], nodes: Mapping[str, msgspec.Raw]) -> bytes:
-        """ExtenderArgs for filter and prioritize: names where the extender keeps nodes itself, else whole nodes."""
+        """ExtenderArgs for filter and prioritize: names if the extender caches nodes itself, else complete nodes."""
         capable = self.configuration.node_cache_capable
         return msgspec.json.encode(
             {
@@ -115,7 +115,7 @@ class Extender:
         pod: msgspec.Raw,
         victims: Mapping[str, tuple[Sequence[tuple[str, msgspec.Raw]], int]],
     ) -> bytes:
-        """ExtenderPreemptionArgs. ``victims``: node → ((uid, whole pod) of each victim, budgets broken)."""
+        """ExtenderPreemptionArgs. ``victims``: node → ((uid, complete pod) of each victim, violated budgets)."""
         if self.configuration.node_cache_capable:
             full = None
             meta: Any = {
@@ -133,7 +133,7 @@ class Extender:
     # --- answers ------------------------------------------------------------------------------------------------------
 
     def read_filter(self, body: bytes, sent: Sequence[str]) -> FilterAnswer:
-        """Raises ExtenderError. Node objects in the answer are read for their names only: ours are kept."""
+        """Decodes the filter verb's answer. Of node objects in it only the names are read. Raises ExtenderError."""
         answer = Fields(body, self.name, may_be_null=False)
         if error := answer.text("error"):
             raise ExtenderError(error)
@@ -156,7 +156,7 @@ class Extender:
         return FilterAnswer(tuple(dict.fromkeys(passed)), failed, unresolvable)
 
     def read_scores(self, body: bytes) -> dict[str, int]:
-        """Node → weighted score, of every node that was named; several entries of one node add up.
+        """Node → weighted score, for every node in the answer; several entries of one node add up.
 
         Raises ExtenderError.
         """
@@ -171,7 +171,7 @@ class Extender:
         return scores
 
     def read_bind(self, body: bytes) -> None:
-        """Raises ExtenderError unless the extender says that it has bound the pod."""
+        """Raises ExtenderError unless the answer says that the pod was bound."""
         if error := Fields(body, self.name, may_be_null=False).text("error"):
             raise ExtenderError(error)
 
@@ -189,12 +189,12 @@ class Extender:
 
 
 def build_extenders(configurations: Sequence[ExtenderConfiguration]) -> tuple[Extender, ...]:
-    """In the order in which they are asked: those that must not fail before those whose failure is ignored."""
+    """The extenders in the order of calls: those that must not fail before those whose failure is ignored."""
     return tuple(Extender(number, configurations[place]) for number, place in enumerate(asking_order(configurations)))
 
 
 def asking_order(configurations: Sequence[ExtenderConfiguration]) -> list[int]:
-    """By the number of each extender, its place in the configuration."""
+    """For each extender number, its index in the configuration."""
     return sorted(range(len(configurations)), key=lambda place: configurations[place].ignorable)
 
 
@@ -203,6 +203,6 @@ def _name_of(item: NamedItem | None) -> str:
 
 
 def _texts(answer: Fields, field: str, known: set[str]) -> dict[str, str]:
-    """Names that were not sent are ignored: they are none of this pod's nodes."""
+    """Node → text, without names that were not sent to the extender."""
     texts = answer.of(field, TEXTS, "what is not a map of nodes to texts") or {}
     return {name: shortened(text) for name, text in texts.items() if name in known}

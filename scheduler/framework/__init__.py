@@ -1,1 +1,1 @@
-"""How plugins and the engine speak to each other. The contract is in ``plugin.py``."""
+"""The interface between plugins and the engine. The contract is in ``plugin.py``."""

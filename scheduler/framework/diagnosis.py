@@ -1,4 +1,4 @@
-"""Diagnosis: why no node would do, node by node, and the sentence that users read about it."""
+"""Diagnosis: why no node fits, node by node, and the message for users."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from scheduler.messages.status import Code, Refusal, unresolvable
 RefusalCodes = npt.NDArray[np.int32]
 
 NOT_LOOKED_AT = unresolvable()
-"""The status of nodes that nobody looked at: preemption can't help there, and the message does not count them."""
+"""The status of nodes that were not evaluated: preemption can't help there, and the message does not count them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What one attempt that found no node knows about it.
+    """The refusals of one attempt that found no node.
 
-    ``codes`` has one int32 a row: 0 where the row has no status of its own, else k for ``refusals[k - 1]``, signed by
-    the plugin that came first. Rows without a status of their own have the status ``absent``.
+    ``codes`` has one int32 per row: 0 if the row has no status of its own, else k for ``refusals[k - 1]``, signed by
+    the first plugin that refused it. Rows without a status of their own have the status ``absent``.
     """
 
     codes: RefusalCodes
@@ -30,24 +30,24 @@ class Diagnosis:
     pre_filter: Refusal | None = None
     """The refusal of the pod as a whole, signed; the message then shows it in place of the histogram."""
     unschedulable_plugins: frozenset[str] = frozenset()
-    """Whom the queue asks whether an event helps: all that rejected a node, or the pod, or narrowed the nodes down."""
+    """The plugins that rejected a node or the pod, or restricted the nodes; the queue calls their hints for events."""
     pending_plugins: frozenset[str] = frozenset()
-    """As ``unschedulable_plugins``, of those that answered Pending."""
+    """As ``unschedulable_plugins``, for plugins that answered Pending."""
     post_filter_message: str = ""
 
     def at(self, row: int) -> Refusal:
-        """Why not this row."""
+        """The refusal of this row."""
         code = self.codes.item(row)
         return self.refusals[code - 1] if code else self.absent
 
     @property
     def explicit_count(self) -> int:
-        """Rows that have a status of their own."""
+        """The number of rows with a status of their own."""
         return int(np.count_nonzero(self.codes))
 
     def rows_refused_as(self, code: Code) -> npt.NDArray[np.int64]:
-        """Rows whose status has this code, int64, ascending. With an ``absent`` status of that code: all the others
-        too, rows without a node included."""
+        """Rows whose status has this code, int64, ascending; if ``absent`` has that code, also all rows without a
+        status of their own, rows without a node included."""
         wanted = np.zeros(len(self.refusals) + 1, np.bool_)
         wanted[0] = self.absent.code is code
         for number, refusal in enumerate(self.refusals, start=1):
@@ -59,8 +59,8 @@ class Diagnosis:
 
     @staticmethod
     def of_pod(refusal: Refusal, size: int) -> Diagnosis:
-        """A PreFilter plugin refused the pod as a whole (``refusal`` is signed): every node of ``size`` rows has that
-        status."""
+        """The diagnosis if a PreFilter plugin refused the pod as a whole: all ``size`` rows have the status
+        ``refusal``, which is signed."""
         return Diagnosis(
             codes=np.zeros(size, np.int32),
             absent=refusal,
@@ -71,7 +71,7 @@ class Diagnosis:
 
     @staticmethod
     def of_rows(refusals: Mapping[int, Refusal], size: int, absent: Refusal = NOT_LOOKED_AT) -> Diagnosis:
-        """From a signed refusal for each row that has one."""
+        """A diagnosis from signed refusals by row."""
         builder = DiagnosisBuilder(size)
         for row, refusal in refusals.items():
             builder.refuse(np.array([row]), refusal)
@@ -80,7 +80,7 @@ class Diagnosis:
 
 @dataclass(slots=True)
 class DiagnosisBuilder:
-    """Collects refusals; the first one of a row stays."""
+    """Collects refusals; each row keeps its first one."""
 
     size: int
     codes: RefusalCodes = field(init=False)
@@ -90,13 +90,13 @@ class DiagnosisBuilder:
         self.codes = np.zeros(self.size, np.int32)
 
     def refuse(self, rows: npt.NDArray[np.int64], refusal: Refusal) -> None:
-        """These rows (int64) are refused by a signed refusal, unless they were refused before."""
+        """Adds a signed refusal for those of these rows (int64) that have none yet."""
         number = self._numbers.setdefault(refusal, len(self._numbers) + 1)
         fresh = rows[self.codes[rows] == 0]
         self.codes[fresh] = number
 
     def build(self, absent: Refusal = NOT_LOOKED_AT, narrowed_by: frozenset[str] = frozenset()) -> Diagnosis:
-        """``narrowed_by``: plugins that named the only nodes worth looking at; they count as rejectors."""
+        """Returns the diagnosis. ``narrowed_by``: plugins that restricted the set of nodes; they count as rejectors."""
         used = set(np.unique(self.codes).tolist())
         plugins = {True: set[str](), False: set[str]()}
         for refusal, number in self._numbers.items():
@@ -112,7 +112,7 @@ class DiagnosisBuilder:
 
 
 def outside_node_set(plugins: frozenset[str]) -> Refusal:
-    """The status of nodes that the node sets of these plugins leave out."""
+    """The status of nodes outside of the node sets of these plugins."""
     return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]")
 
 
@@ -126,7 +126,7 @@ def disjoint_node_sets(plugins: frozenset[str]) -> Refusal:
 def fit_error_text(total_nodes: int, diagnosis: Diagnosis) -> str:
     """``0/3 nodes are available: 3 Insufficient cpu. preemption: ...`` word for word as kube-scheduler 1.36 writes it.
 
-    ``total_nodes`` counts all nodes of the cluster, also those that were not looked at.
+    ``total_nodes`` counts all nodes of the cluster, including those that were not evaluated.
     """
     text = f"0/{total_nodes} nodes are available:"
     if diagnosis.pre_filter is not None and diagnosis.pre_filter.reasons:
@@ -141,7 +141,7 @@ def fit_error_text(total_nodes: int, diagnosis: Diagnosis) -> str:
 
 
 def reason_counts(total_nodes: int, diagnosis: Diagnosis) -> dict[str, int]:
-    """On how many nodes each reason holds; a node with several reasons counts for each of them."""
+    """The number of nodes for each reason; a node with several reasons counts for each of them."""
     counts: dict[str, int] = {}
     numbers = np.bincount(diagnosis.codes, minlength=len(diagnosis.refusals) + 1).tolist()
     for refusal, number in zip(diagnosis.refusals, numbers[1:], strict=True):

@@ -1,7 +1,7 @@
-"""Cluster events: what can happen that may make a rejected pod schedulable, and who wants to hear of it.
+"""Cluster events that may make a rejected pod schedulable, and plugins' registrations for them.
 
-The bits and labels are kube-scheduler's (reference queue.md §6.4, §6.5); ``Action`` values are compared as integers by
-the matching rule, so their order is part of the contract.
+The bits and labels are kube-scheduler's (docs/kube-scheduler/queue.md §6.4, §6.5); the matching rule compares
+``Action`` values as integers, so their order is part of the contract.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Action(IntFlag):
 
 
 class Resource(Enum):
-    """What an event is about; the value is the text used in labels."""
+    """The resource of an event; the value is the text used in labels."""
 
-    # By identity, which members have for good: each event of each pod is looked up by one, and Enum's own is slow.
+    # By identity, which is constant for members: each event of each pod is looked up by it, and Enum's hash is slow.
     __hash__ = object.__hash__
 
     POD = "Pod"
@@ -89,7 +89,7 @@ def _action_label(action: Action) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
-    """A kind of happening: registered by plugins, sent by the engine."""
+    """A resource and the actions on it: registered by plugins, sent by the engine."""
 
     resource: Resource
     action: Action
@@ -108,7 +108,7 @@ class ClusterEvent:
         return self.resource is Resource.ANY and self.action == Action.ALL
 
     def matches(self, incoming: ClusterEvent) -> bool:
-        """Whether a plugin that registered this event wants ``incoming``.
+        """Whether a registration of this event matches ``incoming``.
 
         A general update (all Update bits) reaches only registrations that hold all of them: hence the comparison of
         the actions as integers.
@@ -130,14 +130,14 @@ class ClusterEvent:
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(Resource.ANY, Action.ALL, "UnschedulableTimeout")
 FORCE_ACTIVATE = ClusterEvent(Resource.ANY, Action.ALL, "ForceActivate")
 
-# Labels of queue moves that no cluster event stands behind.
+# Labels of queue moves without a cluster event.
 SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE = "BackoffComplete"
 POP_FROM_BACKOFF = "PopFromBackoffQ"
 
 
 class Hint(Enum):
-    """A plugin's opinion on whether an event may make a pod schedulable that it rejected."""
+    """A plugin's answer whether an event may make a pod schedulable that it rejected."""
 
     QUEUE = "Queue"
     SKIP = "QueueSkip"
@@ -148,27 +148,27 @@ HintFunction = Callable[[Any, Any, Any], Hint]
 
 
 Facet = Callable[[Any], Hashable]
-"""What a hint looks at in one object of an event (pods as PodInfo); it is never asked about None."""
+"""Maps an event's object (pods as PodInfo, never None) to the part of it that a hint reads."""
 
 
 def always_queue(_pod: Any, _old: Any, _new: Any) -> Hint:
-    """The hint of a registration that brings none."""
+    """The hint of a registration without one."""
     return Hint.QUEUE
 
 
 def only_itself(_object: Any) -> Hashable:
-    """The facet of a hint that wants nothing but events about the waiting pod itself: all others look alike to it."""
+    """The facet of a hint that matches only events about the waiting pod itself: all other objects are equal to it."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class EventRegistration:
-    """One event that a plugin wants its rejected pods to be woken by.
+    """A plugin's registration of an event that may wake its rejected pods.
 
-    ``facet`` says what the hint depends on where the event is about anything but the waiting pod itself: if the objects
-    before and after have the facets that another event's objects had, so has the hint the same answer for the same
-    pod, and is not asked again. Thousands of pods of a few templates come and go every second in a large cluster.
-    Without it the hint is asked about each event.
+    ``facet`` returns what the hint depends on if the event is about anything but the waiting pod itself: two events
+    whose objects, before and after, have equal facets must get the same answer for the same pod, so the hint is called
+    once for both. In a large cluster thousands of pods of a few templates come and go every second. Without a facet
+    the hint is called for each event.
     """
 
     event: ClusterEvent
@@ -191,4 +191,4 @@ DEFAULT_REGISTRATIONS: tuple[EventRegistration, ...] = tuple(
         Resource.DEVICE_CLASS,
     )
 )
-"""What a plugin that registers nothing gets: everything, always (reference queue.md §6.7)."""
+"""The registration of a plugin without its own: all events, always QUEUE (docs/kube-scheduler/queue.md §6.7)."""

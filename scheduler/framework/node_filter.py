@@ -1,6 +1,6 @@
-"""Filters on single nodes, with pods added that are nominated there (reference preemption.md §5.4).
+"""Filters on single nodes, with the nominated pods added (docs/kube-scheduler/preemption.md §5.4).
 
-A node that pods are nominated to must do twice: with them, since they will come (resources, anti-affinity), and without
+A node with nominated pods must fit twice: with them, since they will come (resources, anti-affinity), and without
 them, since they may not (affinity).
 """
 
@@ -22,7 +22,7 @@ States = Mapping[str, State | Skip]
 def filter_one_row(
     filters: Sequence[FilterPlugin], states: States, pod: PodInfo, view: View, row: int
 ) -> Refusal | None:
-    """The first refusal, signed, or None. Plugins that skipped are left out. Raises PluginError."""
+    """The first refusal, signed, or None. Plugins that skipped are not called. Raises PluginError."""
     for plugin in filters:
         state = states.get(plugin.name, EMPTY_STATE)
         if isinstance(state, Skip):
@@ -37,7 +37,7 @@ def filter_one_row(
 
 
 def with_pods(states: States, view: View, row: int, pods: Sequence[PodInfo], sign: int) -> States:
-    """The states with pods added to (+1) or taken from (-1) a row of a private view, whose table is changed along."""
+    """The states with pods added to (+1) or removed from (-1) a row of a private view, whose table is changed, too."""
     changed = dict(states)
     for other in pods:
         if sign > 0:
@@ -51,7 +51,7 @@ def with_pods(states: States, view: View, row: int, pods: Sequence[PodInfo], sig
 
 
 def counts_pods(state: State | Skip) -> bool:
-    """Whether another pod on a node changes this state."""
+    """Whether this state depends on the other pods of a node."""
     return state is not SKIP and type(state).with_pod is not State.with_pod  # type: ignore[union-attr]
 
 
@@ -63,7 +63,7 @@ def filter_with_nominated(
     row: int,
     nominated: Sequence[PodInfo],
 ) -> Refusal | None:
-    """Both passes for one row of any view, which is left as it is. ``nominated``: see ``rivals``."""
+    """Both passes for one row of a view, which is not changed. ``nominated``: see ``rivals``."""
     if nominated:
         private = view.one_row(row)
         changed = with_pods(states, private, 0, nominated, 1)
@@ -80,9 +80,9 @@ def refusals_with_nominated(
     view: View,
     nominated: Mapping[int, Sequence[PodInfo]],
 ) -> dict[int, Refusal | None]:
-    """The first pass only, for many rows: row → refusal with that row's nominated pods added.
+    """The first pass for many rows: row → refusal with that row's nominated pods added.
 
-    Where no plugin's state counts pods, rows do not see each other's and all are asked at once.
+    If no plugin's state counts pods, rows are independent of each other and all are evaluated at once.
     """
     if any(counts_pods(state) for state in states.values()):
         answers: dict[int, Refusal | None] = {}
@@ -113,6 +113,6 @@ def refusals_with_nominated(
 
 
 def rivals(pod: PodInfo, nominated: Sequence[PodInfo]) -> tuple[PodInfo, ...]:
-    """Of the pods nominated to a node, those that ``pod`` must leave room for: as important as it, and not itself."""
+    """The pods nominated to a node that ``pod`` must leave room for: of equal or higher priority, and not itself."""
     priority, uid = pod.priority, pod.uid
     return tuple([other for other in nominated if other.priority >= priority and other.uid != uid])

@@ -1,9 +1,9 @@
 """Plugins written for one node at a time.
 
 The quick way to write a plugin of your own: derive from ``PerNodeFilter``, ``PerNodeScore`` or both and answer for one
-node. It costs some microseconds a node and pod, so it suits plugins that are not asked for thousands of nodes many
-times a second; a plugin that is answers for all rows at once (``framework/plugin.py``). No built-in plugin is made
-this way.
+node. It costs some microseconds per node and pod, so it suits plugins that are not called for thousands of nodes many
+times a second; for those, answer for all rows at once (``framework/plugin.py``). No built-in plugin is written this
+way.
 
     class SameRack(PerNodeFilter):
         name = "SameRack"
@@ -31,30 +31,30 @@ from scheduler.objects.node import Node
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """One row of the node table, read by name instead of by column. Only valid during the call."""
+    """One row of the node table, read by name instead of by column. Valid only during the call."""
 
     view: View
     row: int
 
     @property
     def pods(self) -> tuple[PodInfo, ...]:
-        """All pods that are on the node or assumed to be."""
+        """The pods bound to the node or assumed on it."""
         return tuple(self.view.table.pods[self.row].values())
 
     def allocatable(self, resource: str) -> int:
-        """Milli-CPU for ``cpu``, bytes for memory and storage, else whole units; 0 where the node has none."""
+        """Milli-CPU for ``cpu``, bytes for memory and storage, else whole units; 0 if the node has none."""
         return self.view.table.allocatable(resource).item(self.row)
 
     def requested(self, resource: str) -> int:
-        """What the node's pods request, in the same units."""
+        """The sum of the pods' requests, in the same units."""
         return self.view.table.requested(resource).item(self.row)
 
 
 class PerNodeFilter(FilterPlugin):
-    """A filter that looks at one node at a time."""
+    """A filter that evaluates one node at a time."""
 
     def filter_one(self, state: State, pod: PodInfo, node: Node, node_view: NodeView) -> Refusal | None:
-        """Why the pod can't go to this node; None = it can."""
+        """The refusal of this node; None if the pod fits."""
         raise NotImplementedError
 
     def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
@@ -72,10 +72,10 @@ class PerNodeFilter(FilterPlugin):
 
 
 class PerNodeScore(ScorePlugin):
-    """A score that looks at one node at a time."""
+    """A score that evaluates one node at a time."""
 
     def score_one(self, state: State, pod: PodInfo, node: Node, node_view: NodeView) -> int:
-        """The higher the better: 0 to 100, unless the plugin has a ``normalize`` too."""
+        """The node's score, higher is better: 0 to 100, unless the plugin also has a ``normalize``."""
         raise NotImplementedError
 
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
@@ -94,7 +94,7 @@ def _length(view: View, rows: Rows) -> int:
 
 
 def _nodes(view: View, rows: Rows) -> Iterator[tuple[int, Node, NodeView]]:
-    """(place in the answer, node, its view) of the rows that have a node."""
+    """(index in the answer, node, its view) of the rows that have a node."""
     listed = range(*rows.indices(view.table.size)) if isinstance(rows, slice) else rows.tolist()
     for place, row in enumerate(listed):
         node = view.table.nodes[row]

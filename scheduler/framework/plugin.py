@@ -24,6 +24,7 @@ from scheduler.cluster.effects import Effect
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.events import DEFAULT_REGISTRATIONS, EventRegistration
+from scheduler.framework.tallies import RowPods, Tally
 from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.commands import UpdateObject
 from scheduler.messages.status import Refusal, Skip
@@ -81,6 +82,10 @@ class State:
 
     __slots__ = ()
 
+    is_blind_to_pods: ClassVar[bool] = False
+    """Promises that the filter's answer for a row is the same whichever pods are there, of a plugin that does not
+    declare what it reads."""
+
     def with_pod(self, view: View, row: int, other: PodInfo, sign: int) -> State:
         """The state as if ``other`` were on ``row`` (sign +1) or were gone from it (-1).
 
@@ -88,6 +93,14 @@ class State:
         pods keep this default.
         """
         return self
+
+    def tallies(self, pods: RowPods) -> tuple[Tally, ...]:
+        """What the filter's answers for these rows come from, in the order in which it looks: a row is refused by the
+        first tally whose bound is exceeded there, and fits if none is. See ``tallies.py``.
+
+        Only asked of States that override it; then nothing else of the row's pods may have a say.
+        """
+        raise NotImplementedError
 
 
 class EmptyState(State):

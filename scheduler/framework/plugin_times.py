@@ -1,5 +1,5 @@
-"""How long the plugins' calls took in a cycle that is timed: one in ``TIMED_CYCLES``, as kube-scheduler 1.36 samples a
-tenth for ``plugin_execution_duration_seconds`` (reference cycle.md §16). All other cycles have no ``PluginTimes``.
+"""Durations of plugins' calls in timed cycles: one cycle in ``TIMED_CYCLES``, as kube-scheduler 1.36 samples a tenth
+for ``plugin_execution_duration_seconds`` (docs/kube-scheduler/cycle.md §16). Other cycles have no ``PluginTimes``.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class PluginTime(msgspec.Struct, frozen=True):
     plugin: str
     point: str
     status: str
-    """Name of the status code, as kube-scheduler 1.36 has it. An answer for many nodes at once is a Success."""
+    """Name of kube-scheduler 1.36's status code. An answer for many nodes at once is a Success."""
     seconds: float
 
 
 class PluginTimes:
-    """What was measured in one attempt; ``stopwatch`` is in seconds and feeds no decision."""
+    """The measurements of one attempt; ``stopwatch`` returns seconds, and no decision depends on it."""
 
     __slots__ = ("_samples", "_stopwatch")
 
@@ -38,7 +38,7 @@ class PluginTimes:
         self._samples: list[PluginTime] = []
 
     def timing(self, call: Call, plugin: str, point: str) -> Call:
-        """The same call, each answer of which is timed, and each error."""
+        """The call, timed whether it returns or raises."""
 
         def timed(*args: object) -> object:
             begun = self._stopwatch()
@@ -56,13 +56,13 @@ class PluginTimes:
         self._samples.append(PluginTime(plugin, point, status, seconds))
 
     def take(self) -> list[PluginTime]:
-        """What was measured since the last call, in order, and forgotten here: attempts are remembered for long."""
+        """Removes and returns the measurements since the last call, in order: attempts are kept for a long time."""
         taken, self._samples = self._samples, []
         return taken
 
 
 def timed(times: PluginTimes | None, call: Call, plugin: str, point: str) -> Call:
-    """The call itself where nothing is measured, else one that is."""
+    """The call itself if ``times`` is None, else a timed one."""
     return call if times is None else times.timing(call, plugin, point)
 
 

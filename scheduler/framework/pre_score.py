@@ -1,4 +1,4 @@
-"""PreScore: what scoring needs is worked out once for all the rows that fit."""
+"""PreScore: computes what scoring needs, once for all rows that fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.messages.status import SKIP, Refusal, Skip
 
 
 def pre_score(plugin: ScorePlugin | PreScorePlugin, run: ClassRun, rows: Rows) -> State | Skip:
-    """One plugin's state for these rows; EMPTY_STATE where it has no PreScore. Raises PluginError on a refusal."""
+    """One plugin's state for these rows; EMPTY_STATE if it has no PreScore. Raises PluginError on a refusal."""
     if not isinstance(plugin, PreScorePlugin):
         return EMPTY_STATE
     answer = run.timed(plugin.pre_score, plugin.name, "PreScore")(run.pod, run.view, rows)
@@ -21,8 +21,8 @@ def pre_score(plugin: ScorePlugin | PreScorePlugin, run: ClassRun, rows: Rows) -
 
 
 def run_pre_score_only(plugins: Iterable[PreScorePlugin], run: ClassRun, rows: Rows) -> frozenset[PluginPoint]:
-    """Ask PreScore plugins that do not score: kube-scheduler 1.36 does, and where one fails, so does the attempt.
-    Returns those that had something to say. Raises PluginError."""
+    """Runs PreScore plugins that do not score: kube-scheduler 1.36 does, and if one fails, so does the attempt.
+    Returns those that did not skip. Raises PluginError."""
     said: set[PluginPoint] = set()
     for plugin in plugins:
         try:

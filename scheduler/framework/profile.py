@@ -48,19 +48,19 @@ Registry = Mapping[str, type[Plugin]]
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What the engine sees of the plugins: a tuple for each point."""
+    """The plugins by extension point, as the engine uses them."""
 
     scheduler_name: str
     percentage_of_nodes_to_score: int | None
     plugins: tuple[Plugin, ...]
-    """Every plugin once, in the order of the default list."""
+    """All plugins, in the order of the default list."""
     queue_sort: QueueSortPlugin
     pre_enqueue_plugins: tuple[PreEnqueuePlugin, ...]
     pre_filter_plugins: tuple[PreFilterPlugin, ...]
     filter_plugins: tuple[FilterPlugin, ...]
     post_filter_plugins: tuple[PostFilterPlugin, ...]
     score_plugins: tuple[tuple[ScorePlugin, int], ...]
-    """With their weights; those that are also PreScore plugins have their ``pre_score`` asked first."""
+    """Score plugins and weights; ``pre_score`` of those that are also PreScore plugins is called first."""
     reserve_plugins: tuple[ReservePlugin, ...]
     permit_plugins: tuple[PermitPlugin, ...]
     pre_bind_plugins: tuple[PreBindPlugin, ...]
@@ -69,18 +69,18 @@ class Profile:
     static_fragment_plugins: tuple[Plugin, ...]
     """Plugins whose fragment depends on the pod's template alone."""
     choosy_plugins: tuple[Plugin, ...]
-    """Plugins that declare nothing, but say which pods concern them."""
+    """Plugins without declarations that do say which pods concern them."""
     cluster_fragment_plugins: tuple[Plugin, ...]
-    """Plugins whose fragment depends on more than that, asked for each attempt."""
+    """Plugins whose fragment depends on more than that, computed in each attempt."""
     pre_score_only_plugins: tuple[PreScorePlugin, ...] = ()
-    """PreScore plugins that do not score here. Their states serve nobody, but they may fail."""
+    """PreScore plugins that do not score in this profile. Their states are unused, but they may fail."""
 
 
 def build_profile(configuration: ProfileConfiguration, registry: Registry, index: int = 0) -> Profile:
-    """Make the plugins of a profile and sort them to their points.
+    """Creates the plugins of a profile and assigns them to their extension points.
 
-    ``index`` is the profile's place in the configuration, for the paths of faults. Raises ConfigurationError with
-    every fault: unknown plugins, bad arguments, points without the plugin they need.
+    ``index`` is the profile's index in the configuration, for the paths of faults. Raises ConfigurationError with all
+    faults: unknown plugins, invalid arguments, extension points without a required plugin.
     """
 
     def implements(name: str, point: Point) -> bool:
@@ -142,7 +142,7 @@ def build_profile(configuration: ProfileConfiguration, registry: Registry, index
 def _make(
     configuration: ProfileConfiguration, plugin_type: type[Plugin], index: int, faults: list[Fault]
 ) -> Plugin | None:
-    """The plugin with its arguments decoded and checked; None after a fault."""
+    """The plugin with its arguments decoded and checked; None if they have a fault."""
     if plugin_type.Args is None:
         return plugin_type()
     place = next(

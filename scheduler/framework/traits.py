@@ -1,4 +1,4 @@
-"""What a plugin's declarations come to, worked out once a plugin class: the hot loops look at plain booleans."""
+"""A plugin's declarations as plain booleans for the hot loops, computed once per plugin class."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.framework.plugin import Plugin, Reads
 @dataclass(frozen=True, slots=True)
 class Traits:
     flags: int
-    """Which flags of the row journal make the plugin's answer for a row stale."""
+    """The flags of the row journal that invalidate the plugin's answer for a row."""
     is_declared: bool
     has_stamp: bool
     looks_at_feasible_rows: bool

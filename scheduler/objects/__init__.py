@@ -1,1 +1,1 @@
-"""What the cluster says, as immutable values: the fields that scheduling reads, and the rules to read them by."""
+"""Kubernetes objects as immutable values: the fields that scheduling reads, and the rules for reading them."""

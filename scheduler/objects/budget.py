@@ -1,4 +1,4 @@
-"""PodDisruptionBudget: how many of an application's pods may be taken away."""
+"""PodDisruptionBudget: how many of an application's pods may be disrupted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BudgetSpec(ApiStruct, frozen=True):
 
 
 class BudgetStatus(ApiStruct, frozen=True):
-    """`disrupted_pods`: names of pods whose eviction has been granted and not yet been seen, and when (RFC 3339)."""
+    """`disrupted_pods`: names of pods whose eviction was granted but not yet observed, with its time (RFC 3339)."""
 
     disruptions_allowed: int = 0
     disrupted_pods: dict[str, str] = msgspec.field(default_factory=dict)

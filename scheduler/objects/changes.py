@@ -1,4 +1,4 @@
-"""What an update has changed, as far as it may make a waiting pod fit (reference queue.md §6.6)."""
+"""Classifies updates by the changes that may make a waiting pod fit (docs/kube-scheduler/queue.md §6.6)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.objects.resources import pod_requests, reports_resources
 
 
 class Change(Enum):
-    """The value is the action's name in event labels such as `NodeUpdateNodeTaint`."""
+    """A kind of change. The value is the action's name in event labels such as `NodeUpdateNodeTaint`."""
 
     NODE_ALLOCATABLE = "UpdateNodeAllocatable"
     NODE_LABEL = "UpdateNodeLabel"
@@ -27,7 +27,7 @@ class Change(Enum):
 
 
 def node_changes(old: Node, new: Node) -> tuple[Change, ...]:
-    """In kube-scheduler 1.36's order, NODE_TAINT twice if both of its reasons hold. Empty: nobody needs to know."""
+    """The changes in kube-scheduler 1.36's order, NODE_TAINT twice if both of its reasons hold. Empty: no event."""
     changes: list[Change] = []
     if old.spec.unschedulable and not new.spec.unschedulable:
         changes.append(Change.NODE_TAINT)
@@ -47,7 +47,7 @@ def node_changes(old: Node, new: Node) -> tuple[Change, ...]:
 
 
 def pod_changes(old: Pod, new: Pod) -> tuple[Change, ...]:
-    """In kube-scheduler 1.36's order. Empty: the update is of the general kind."""
+    """The changes in kube-scheduler 1.36's order. Empty: the event is the general update."""
     changes: list[Change] = []
     if old.metadata.labels != new.metadata.labels:
         changes.append(Change.POD_LABEL)
@@ -66,7 +66,7 @@ def pod_changes(old: Pod, new: Pod) -> tuple[Change, ...]:
 
 
 def quantities_equal(one: Quantities, other: Quantities) -> bool:
-    """Whether they are the same amounts, however written: `1000m` is `1`."""
+    """Whether the amounts are equal, in any notation: `1000m` is `1`."""
     if one == other:
         return True
     if one.keys() != other.keys():
@@ -82,7 +82,7 @@ def _statuses(node: Node) -> dict[str, str]:
 
 
 def _needs_less(old: Pod, new: Pod) -> bool:
-    """Whether some resource is asked for less, or no longer: what a resize in place still holds counts."""
+    """Whether the request of some resource has shrunk or gone; a resize in place counts with what it still holds."""
     if old.spec == new.spec and (old.status == new.status or not (reports_resources(old) or reports_resources(new))):
         return False
     before = pod_requests(old, use_status=True)

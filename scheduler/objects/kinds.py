@@ -1,4 +1,4 @@
-"""Every kind that is read, declared once: type, path, reader, writes, events, and how an API server serves it."""
+"""The declarations of all kinds that are read: type, path, reader, writes, events, and how they are served."""
 
 from __future__ import annotations
 
@@ -33,38 +33,38 @@ AnyObject = TypeVar("AnyObject", bound=ApiObject)
 
 
 class Reader(Enum):
-    """What reads the objects of a kind."""
+    """The part of Tandem that reads the objects of a kind."""
 
     DECISIONS = "decisions"
     """The scheduler itself: a reflector lists and watches them, and scheduling waits for the first list."""
     ADMISSION = "admission"
     """Only the admission of pods, which is the API server's, or the embedded one's: nothing here watches them."""
     ELECTION = "election"
-    """Leader election reads and writes one object of its own."""
+    """Leader election, which reads and writes a single object."""
 
 
 class Write(msgspec.Struct, frozen=True):
-    """A request that carrying out decisions takes, as RBAC names it."""
+    """A permission, in RBAC's terms, that carrying out decisions requires."""
 
     verb: str
     subresource: str = ""
     is_optional: bool = False
-    """Scheduling goes on without it."""
+    """Whether scheduling works without the permission."""
 
 
 class Served(msgspec.Struct, frozen=True, kw_only=True):
-    """How an API server serves the kind, as far as clients can see it. Read by the embedded one."""
+    """How an API server serves the kind, as far as clients can observe it; used by the embedded one."""
 
     short_names: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
     categories: tuple[str, ...] = ()
     generations: bool = False
-    """A change of the specification raises metadata.generation."""
+    """Whether a change of the specification raises metadata.generation."""
     returns_deleted: bool = False
-    """A DELETE that removed the object answers with the object, not with a Status."""
+    """Whether a DELETE that removed the object returns the object, not a Status."""
     upserts: bool = False
-    """PUT creates an absent object."""
+    """Whether PUT creates an absent object."""
 
 
 class KindEntry(msgspec.Struct, frozen=True):
@@ -77,35 +77,35 @@ class KindEntry(msgspec.Struct, frozen=True):
     namespaced: bool = True
     reader: Reader = Reader.DECISIONS
     has_events: bool = False
-    """Its changes may wake waiting pods, as events of the resource named ``event_resource``; those of pods and nodes
-    have rules of their own (``queue/cluster_events.py``)."""
+    """Whether its changes are cluster events, of the resource ``event_resource``, that may wake waiting pods; pods and
+    nodes have rules of their own (``queue/cluster_events.py``)."""
     is_optional: bool = False
-    """An API server may do without the kind, and then there are no such objects."""
+    """Whether an API server may lack the kind; then there are no such objects."""
     writes: tuple[Write, ...] = ()
     served: Served = Served()
 
     @property
     def name(self) -> str:
-        """As in ``Pod``."""
+        """The kind's name, such as ``Pod``."""
         return self.type.__name__
 
     @property
     def api_version(self) -> str:
-        """As in ``apps/v1``."""
+        """The API version, such as ``apps/v1``."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def event_resource(self) -> str:
-        """The name that kube-scheduler's events have for it, as in ``storage.k8s.io/CSINode``."""
+        """The resource's name in kube-scheduler's events, such as ``storage.k8s.io/CSINode``."""
         return f"{self.group}/{self.name}" if self.group else self.name
 
     @property
     def root(self) -> str:
-        """The path that the kind's paths start with, such as ``/api/v1`` or ``/apis/apps/v1``."""
+        """The path of the API version, such as ``/api/v1`` or ``/apis/apps/v1``."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     def collection_path(self, namespace: str = "") -> str:
-        """The path of all objects, or of one namespace's."""
+        """The path of all objects, or of those in one namespace."""
         return f"{self.root}/namespaces/{namespace}/{self.plural}" if namespace else f"{self.root}/{self.plural}"
 
     def object_path(self, name: str, namespace: str = "") -> str:
@@ -118,10 +118,10 @@ _ALL: Final = ("all",)
 
 
 class Kind(StrEnum):
-    """Every kind that is read, declared once: ``Kind.POD.entry``. The value is the plural.
+    """The kinds that are read; ``Kind.POD.entry`` is the declaration. The value is the plural.
 
-    Reflectors, rights, roles, events and the embedded API server follow from these entries. They are in the order of
-    the first lists: pods come last, when all that their placement depends on is known.
+    Reflectors, rights, roles, events and the embedded API server are derived from these entries. Their order is that
+    of the first lists: pods come last, when everything that their placement depends on is known.
     """
 
     entry: KindEntry
@@ -229,14 +229,14 @@ class Kind(StrEnum):
 
 
 READ_KINDS: Final = tuple(kind for kind in Kind if kind.entry.reader is Reader.DECISIONS)
-"""Every kind that a decision reads."""
+"""The kinds that decisions depend on."""
 
 _DECODERS: dict[Kind, msgspec.json.Decoder[Any]] = {kind: msgspec.json.Decoder(kind.entry.type) for kind in Kind}
 _KIND_OF: dict[type[ApiObject], Kind] = {kind.entry.type: kind for kind in Kind}
 
 
 def decode(kind: Kind, data: bytes | str | msgspec.Raw) -> ApiObject:
-    """One object from its JSON. Where a field may be absent it may also be `null`. Raises `InvalidObject`."""
+    """Decodes one object from JSON. A field that may be absent may also be `null`. Raises `InvalidObject`."""
     try:
         return cast(ApiObject, _DECODERS[kind].decode(data))
     except DECODER_ERRORS:
@@ -244,7 +244,7 @@ def decode(kind: Kind, data: bytes | str | msgspec.Raw) -> ApiObject:
 
 
 def decode_as(type_: type[AnyObject], data: bytes | str | msgspec.Raw) -> AnyObject:
-    """As `decode`, by the type wanted: `decode_as(Pod, data)`."""
+    """As `decode`, but takes the type: `decode_as(Pod, data)`."""
     return cast(AnyObject, decode(_KIND_OF[type_], data))
 
 
@@ -253,7 +253,7 @@ def kind_of(obj: ApiObject) -> Kind:
 
 
 def encode(obj: ApiObject) -> bytes:
-    """The object's JSON with `apiVersion` and `kind`, as far as it was read: fields that Tandem ignores are lost."""
+    """The object as JSON with `apiVersion` and `kind`; fields that Tandem does not read are missing."""
     entry = kind_of(obj).entry
     body = msgspec.json.encode(obj)
     head = msgspec.json.encode({"apiVersion": entry.api_version, "kind": entry.name})
@@ -261,12 +261,12 @@ def encode(obj: ApiObject) -> bytes:
 
 
 def _decode_without_nulls(kind: Kind, data: bytes | str | msgspec.Raw) -> ApiObject:
-    """The slow way, for the rare writer that spells absence as `null`."""
+    """The slow path, for the rare writer that encodes absence as `null`."""
     try:
         document = msgspec.json.decode(data)
         return msgspec.convert(_without_nulls(document), kind.entry.type)
     except DECODER_ERRORS as error:
-        # Whatever a decoder makes of it, RecursionError and UnicodeDecodeError included, is the fault of this object.
+        # Any error of the decoder, RecursionError and UnicodeDecodeError included, is this object's fault.
         found = identity_in(data)
         raise InvalidObject(kind.entry.name, found.key, reason_of(error), uid=found.uid) from error
 

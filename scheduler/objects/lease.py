@@ -1,4 +1,4 @@
-"""Lease: who of several replicas may write."""
+"""Lease: the lock that leader election holds."""
 
 from __future__ import annotations
 

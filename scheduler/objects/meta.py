@@ -1,4 +1,4 @@
-"""What every object of the API has: its metadata, its owners, and the names that other parts call it by."""
+"""The parts common to all API objects: metadata, owner references, conditions, and the object's key."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Labels = dict[str, str]
 
 
 class ApiStruct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True, gc=False):
-    """The parent of everything decoded from the API server's JSON. Never mutate a list or map found inside one."""
+    """The base class of everything decoded from the API server's JSON. Never mutate a list or map inside one."""
 
 
 class OwnerReference(ApiStruct, frozen=True):
@@ -73,12 +73,12 @@ class ApiObject(ApiStruct, frozen=True):
 
     @property
     def is_terminating(self) -> bool:
-        """Whether its deletion has been asked for."""
+        """Whether its deletion has been requested."""
         return self.metadata.deletion_timestamp is not None
 
 
 class Condition(ApiStruct, frozen=True):
-    """A condition of a pod or a node. API servers send `null` for times that are not known."""
+    """A condition of a pod or a node. API servers send `null` for unknown times."""
 
     type: str = ""
     status: str = ""
@@ -90,7 +90,7 @@ class Condition(ApiStruct, frozen=True):
 
 
 def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
-    """The owner that controls the object (at most one is marked so), or None."""
+    """The owner with `controller: true` (at most one), or None."""
     for owner in metadata.owner_references:
         if owner.controller:
             return owner

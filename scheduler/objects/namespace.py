@@ -1,4 +1,4 @@
-"""Namespace: its labels count for affinity between pods of different namespaces."""
+"""Namespace: its labels decide which pods an affinity term's namespace selector matches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Node: what a machine offers and whom it keeps away."""
+"""Node: allocatable resources, images, conditions and taints of a machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scheduler.objects.quantity import Quantities
 
 
 class Taint(ApiStruct, frozen=True):
-    """Hashable: `time_added` takes part in equality, as it does in kube-scheduler's comparison of nodes."""
+    """A taint. Hashable; `time_added` is part of equality, as in kube-scheduler's comparison of nodes."""
 
     key: str = ""
     value: str = ""
@@ -18,7 +18,7 @@ class Taint(ApiStruct, frozen=True):
 
 
 class ContainerImage(ApiStruct, frozen=True):
-    """An image on the node's disk under all its names; the size is in bytes."""
+    """An image on the node's disk with all its names; the size is in bytes."""
 
     names: tuple[str, ...] = ()
     size_bytes: int = 0

@@ -1,4 +1,4 @@
-"""Node selectors: the required and the preferred half of node affinity (reference plugins.md §2.6)."""
+"""Node selectors: required and preferred node affinity (docs/kube-scheduler/plugins.md §2.6)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _FIELD_OPERATORS = {"In": Operator.IN, "NotIn": Operator.NOT_IN}
 
 
 class NodeSelectorTerm(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
-    """All its requirements must match. With `faults` it can't be used, and matches nothing.
+    """A term, all of whose requirements must match. With `faults` it is invalid, and matches nothing.
 
-    `node_names` is what `metadata.name In [...]` fields leave: None if the term names no nodes (used to look at
-    those nodes only, so a term with faults, whose values may be several, has them as well).
+    `node_names`: the names that satisfy its `metadata.name In [...]` fields, None if the term names no nodes. They
+    restrict the search to those nodes, so terms with faults, such as several values, have them as well.
     """
 
     expressions: tuple[Requirement, ...] = ()
@@ -37,7 +37,7 @@ class NodeSelectorTerm(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     node_names: frozenset[str] | None = None
 
     def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
-        """Without a node name the requirements on fields are not looked at."""
+        """Whether the term matches. Without a node name the requirements on fields are ignored."""
         if self.faults:
             return False
         for requirement in self.expressions:
@@ -46,7 +46,7 @@ class NodeSelectorTerm(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
         if node_name and self.fields:
             fields = {NODE_NAME_FIELD: node_name}
             for requirement in self.fields:
-                # A field that doesn't exist reads as the empty text: unlike a label, it is never absent.
+                # A field that doesn't exist reads as the empty string: unlike a label, it is never absent.
                 value = fields.get(requirement.key, "")
                 if (value in requirement.values) is not (requirement.operator is Operator.IN):
                     return False
@@ -54,23 +54,23 @@ class NodeSelectorTerm(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
 
 
 class NodeSelector(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
-    """One of its terms must match; terms that are empty match nothing and have been left out.
+    """A selector, one of whose terms must match; empty terms match nothing and have been left out.
 
-    `node_names`: None if a node of any name may match, else the only names worth looking at (which may be none).
+    `node_names`: None if a node of any name may match, else the names of all nodes that may (possibly none).
     """
 
     terms: tuple[NodeSelectorTerm, ...] = ()
     node_names: frozenset[str] | None = None
 
     def matches(self, labels: Mapping[str, str], node_name: str = "") -> bool:
-        for term in self.terms:  # noqa: SIM110 - a loop, for speed: this is asked once per node
+        for term in self.terms:  # noqa: SIM110 - a loop, for speed: this runs once per node
             if term.matches(labels, node_name):
                 return True
         return False
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What is wrong with it; terms without faults are usable all the same."""
+        """The faults of its terms; terms without faults stay usable."""
         return tuple([fault for term in self.terms for fault in term.faults])
 
     def evaluate(self, labels: Mapping[str, str], node_name: str = "") -> bool:

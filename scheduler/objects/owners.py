@@ -1,4 +1,4 @@
-"""What stands behind pods and tells which of them belong together: the selectors of services and controllers."""
+"""The selectors of services and controllers, which group pods into workloads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from scheduler.objects.selector_fields import LabelSelector
 
 
 class EqualitySelector(ApiStruct, frozen=True):
-    """The spec of a Service or a ReplicationController: labels that pods must have. None: it selects nothing."""
+    """The spec of a Service or a ReplicationController: the labels that it selects. None: it selects nothing."""
 
     selector: dict[str, str] | None = None
 

@@ -1,4 +1,4 @@
-"""Pod: what is to be placed, and what is in the way."""
+"""Pod: the fields of spec and status that scheduling reads."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Container(ApiStruct, frozen=True):
 
     @property
     def is_sidecar(self) -> bool:
-        """Of an init container: whether it goes on running beside the others."""
+        """Whether an init container keeps running beside the others."""
         return self.restart_policy == "Always"
 
 
 class Toleration(ApiStruct, frozen=True):
-    """Hashable, so that equal lists of tolerations can be interned."""
+    """A toleration. Hashable, so that equal lists of tolerations can be interned."""
 
     key: str = ""
     operator: str = ""
@@ -65,7 +65,8 @@ class NodeAffinity(ApiStruct, frozen=True):
 
 
 class PodAffinityTerm(ApiStruct, frozen=True):
-    """`match_label_keys` and `mismatch_label_keys` are for show: the API server has merged them into the selector."""
+    """A term of pod (anti-)affinity. The API server has merged `match_label_keys` and `mismatch_label_keys` into the
+    selector; they are informational."""
 
     label_selector: LabelSelector | None = None
     namespaces: tuple[str, ...] = ()
@@ -81,7 +82,7 @@ class WeightedPodAffinityTerm(ApiStruct, frozen=True):
 
 
 class PodAffinity(ApiStruct, frozen=True):
-    """Affinity or anti-affinity to other pods: both have this form."""
+    """Affinity or anti-affinity to other pods; both have the same fields."""
 
     required: tuple[PodAffinityTerm, ...] = msgspec.field(
         default=(), name="requiredDuringSchedulingIgnoredDuringExecution"
@@ -114,7 +115,7 @@ class ClaimVolume(ApiStruct, frozen=True):
 
 
 class EphemeralVolume(ApiStruct, frozen=True):
-    """A generic ephemeral volume: its claim is named `<pod>-<volume>` and is made by a controller."""
+    """A generic ephemeral volume: a controller creates its claim, named `<pod>-<volume>`."""
 
 
 class ImageVolume(ApiStruct, frozen=True):
@@ -169,7 +170,7 @@ class PodSpec(ApiStruct, frozen=True):
 
 
 class ContainerStatus(ApiStruct, frozen=True):
-    """`resources` is None until the kubelet has reported what the container really has."""
+    """`resources` is None until the kubelet has reported the container's actual resources."""
 
     name: str = ""
     resources: ResourceRequirements | None = None
@@ -216,7 +217,7 @@ class Pod(ApiObject, frozen=True):
 
     @property
     def priority(self) -> int:
-        """Signed 32-bit; 0 where none is set."""
+        """The priority, a signed 32-bit integer; 0 if none is set."""
         return self.spec.priority or 0
 
     @property
@@ -238,7 +239,7 @@ class Pod(ApiObject, frozen=True):
 
     @property
     def is_finished(self) -> bool:
-        """It has run and holds nothing any more."""
+        """Whether it has ended (Succeeded or Failed) and holds no resources any more."""
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
@@ -264,10 +265,10 @@ class Pod(ApiObject, frozen=True):
         return None
 
     def on_node(self, node_name: str) -> Pod:
-        """The same pod bound to a node ("" for none)."""
+        """A copy bound to a node ("" for none)."""
         return msgspec.structs.replace(self, spec=msgspec.structs.replace(self.spec, node_name=node_name))
 
     def nominated_to(self, node_name: str) -> Pod:
-        """The same pod with another nominated node ("" for none)."""
+        """A copy with another nominated node ("" for none)."""
         status = msgspec.structs.replace(self.status, nominated_node_name=node_name)
         return msgspec.structs.replace(self, status=status)

@@ -1,4 +1,4 @@
-"""Ports that pods take on the node itself, and when two are in each other's way (reference plugins.md §2.4, §3.7)."""
+"""Host ports of pods, and when two conflict (docs/kube-scheduler/plugins.md §2.4, §3.7)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,23 @@ ANY_ADDRESS = "0.0.0.0"
 
 
 class HostPort(NamedTuple):
-    """Addresses are compared as texts: only `0.0.0.0` means all of them."""
+    """A host port. Addresses are compared as strings: only `0.0.0.0` means all of them."""
 
     ip: str
     protocol: str
     port: int
 
 
+PortKey = tuple[str, int]
+"""(protocol, port): host ports that differ in it are never in each other's way."""
+
+
+def key_of(port: HostPort) -> PortKey:
+    return port.protocol, port.port
+
+
 def host_ports(pod: Pod) -> tuple[HostPort, ...]:
-    """The distinct host ports of the containers that stay: plain init containers don't count."""
+    """The distinct host ports of containers and sidecars; other init containers don't count."""
     spec = pod.spec
     found: dict[HostPort, None] = {}
     for container in spec.containers:
@@ -35,7 +43,7 @@ def host_ports(pod: Pod) -> tuple[HostPort, ...]:
 
 
 def port_conflicts(wanted: HostPort, used: Collection[HostPort]) -> bool:
-    """Whether the port is taken: at the same address, or where either side means all addresses."""
+    """Whether the port is in use: at the same address, or where either side means all addresses."""
     if not used:
         return False
     if wanted.ip == ANY_ADDRESS:
@@ -44,5 +52,5 @@ def port_conflicts(wanted: HostPort, used: Collection[HostPort]) -> bool:
 
 
 def any_port_conflicts(wanted: Iterable[HostPort], used: Collection[HostPort]) -> bool:
-    """Whether one of the ports is taken. Those wanted are not compared with each other."""
+    """Whether one of the ports is in use. The wanted ports are not compared with each other."""
     return any(port_conflicts(port, used) for port in wanted)

@@ -1,12 +1,12 @@
-"""The syntax of label keys, label values and resource names, with the API server's own words for what is wrong."""
+"""The syntax of label keys, label values and resource names, with the API server's own error texts."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 
-LONGEST_NAME = 63
-LONGEST_SUBDOMAIN = 253
+MAX_NAME_LENGTH = 63
+MAX_SUBDOMAIN_LENGTH = 253
 
 _NAME = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
@@ -30,7 +30,7 @@ _VALUE_RULE = (
 
 @lru_cache(maxsize=4096)
 def qualified_name_faults(name: str) -> tuple[str, ...]:
-    """What is wrong with a label key or resource name: `[prefix/]name`. Empty if it is right."""
+    """The faults of a label key or resource name, `[prefix/]name`. Empty if it is valid."""
     prefix, slash, rest = name.partition("/")
     faults: list[str] = []
     if slash:
@@ -48,18 +48,18 @@ def qualified_name_faults(name: str) -> tuple[str, ...]:
         rest = prefix
     if not rest:
         faults.append("name part must be non-empty")
-    elif len(rest) > LONGEST_NAME:
-        faults.append(f"name part must be no more than {LONGEST_NAME} bytes")
+    elif len(rest) > MAX_NAME_LENGTH:
+        faults.append(f"name part must be no more than {MAX_NAME_LENGTH} bytes")
     if not _NAME.fullmatch(rest):
         faults.append(f"name part {_NAME_RULE}")
     return tuple(faults)
 
 
 def subdomain_faults(text: str) -> tuple[str, ...]:
-    """What is wrong with a DNS subdomain, such as the name of most objects."""
+    """The faults of a DNS subdomain, such as the name of most objects."""
     faults: list[str] = []
-    if len(text) > LONGEST_SUBDOMAIN:
-        faults.append(f"must be no more than {LONGEST_SUBDOMAIN} bytes")
+    if len(text) > MAX_SUBDOMAIN_LENGTH:
+        faults.append(f"must be no more than {MAX_SUBDOMAIN_LENGTH} bytes")
     if not _SUBDOMAIN.fullmatch(text):
         faults.append(_SUBDOMAIN_RULE)
     return tuple(faults)
@@ -67,10 +67,10 @@ def subdomain_faults(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=16_384)
 def label_value_faults(text: str) -> tuple[str, ...]:
-    """What is wrong with the value of a label."""
+    """The faults of a label's value."""
     faults: list[str] = []
-    if len(text) > LONGEST_NAME:
-        faults.append(f"must be no more than {LONGEST_NAME} bytes")
+    if len(text) > MAX_NAME_LENGTH:
+        faults.append(f"must be no more than {MAX_NAME_LENGTH} bytes")
     if text and not _NAME.fullmatch(text):
         faults.append(_VALUE_RULE)
     return tuple(faults)

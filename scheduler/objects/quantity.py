@@ -1,7 +1,7 @@
-"""Exact resource quantities: `500m`, `1Gi`, `1.5e3`, as whole numbers of a billionth.
+"""Exact resource quantities: `500m`, `1Gi`, `1.5e3`, as integers in nano-units.
 
 A parsed quantity is a plain `int` that counts nano-units, so sums, maxima and comparisons are exact and quick; it is
-rounded once, when a whole number is asked for (reference plugins.md §2.1).
+rounded once, on conversion to a whole number (docs/kube-scheduler/plugins.md §2.1).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ MIN_INT64 = -(2**63)
 _NANO_IN_MILLI = 1_000_000
 _DECIMAL_EXPONENT = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY_SHIFT = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-# Beyond this power of ten every answer overflows anyway; the bound keeps "1e999999999" from filling the memory.
+# Beyond this power of ten every result overflows anyway; the bound keeps "1e999999999" from filling the memory.
 _LARGEST_EXPONENT = 64
-_MOST_DIGITS = 1000
+_MAX_DIGITS = 1000
 _TEXT = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:([KMGTPE]i)|([numkMGTPE]?)|[eE]([+-]?[0-9]+))", re.ASCII)
 
 
@@ -42,15 +42,15 @@ class InvalidQuantity(SchedulerError, ValueError):
 
 @lru_cache(maxsize=16_384)
 def parse(text: str | int | float) -> int:
-    """The quantity in nano-units; anything finer is rounded away from zero. Raises `InvalidQuantity`.
+    """The quantity in nano-units; finer fractions are rounded away from zero. Raises `InvalidQuantity`.
 
-    As kube-scheduler 1.36: digits may be missing (`.5`, `1.`, and even `Ki`, which is 0), and a quantity with a binary
-    suffix is capped at 2^63 - 1 units.
+    As in kube-scheduler 1.36, digits may be missing (`.5`, `1.`, and even `Ki`, which is 0), and a quantity with a
+    binary suffix is capped at 2^63 - 1 units.
     """
     if not isinstance(text, str):
         text = repr(text)
     match = _TEXT.fullmatch(text)
-    if match is None or not text or len(text) > _MOST_DIGITS:
+    if match is None or not text or len(text) > _MAX_DIGITS:
         raise InvalidQuantity(text)
     sign, whole, fraction, binary, decimal, written_exponent = match.groups()
     fraction = fraction or ""
@@ -60,7 +60,7 @@ def parse(text: str | int | float) -> int:
         amount = min(amount, MAX_INT64 * NANO)
     else:
         exponent = int(written_exponent) if written_exponent else _DECIMAL_EXPONENT[decimal or ""]
-        exponent = max(-_MOST_DIGITS, min(exponent, _LARGEST_EXPONENT + len(fraction)))
+        exponent = max(-_MAX_DIGITS, min(exponent, _LARGEST_EXPONENT + len(fraction)))
         amount = _scaled(digits, exponent - len(fraction))
     return -amount if sign == "-" else amount
 
@@ -74,12 +74,12 @@ def _scaled(digits: int, exponent: int) -> int:
 
 
 def value(nanos: int) -> int:
-    """Whole units, rounded away from zero. Beyond 64 bits the answer is 0, as in kube-scheduler 1.36."""
+    """Whole units, rounded away from zero. Beyond 64 bits the result is 0, as in kube-scheduler 1.36."""
     units = -(-nanos // NANO) if nanos >= 0 else nanos // NANO
     return units if MIN_INT64 <= units <= MAX_INT64 else 0
 
 
 def milli_value(nanos: int) -> int:
-    """Thousandths, rounded away from zero. Beyond 64 bits the answer is 0, as in kube-scheduler 1.36."""
+    """Thousandths, rounded away from zero. Beyond 64 bits the result is 0, as in kube-scheduler 1.36."""
     milli = -(-nanos // _NANO_IN_MILLI) if nanos >= 0 else nanos // _NANO_IN_MILLI
     return milli if MIN_INT64 <= milli <= MAX_INT64 else 0

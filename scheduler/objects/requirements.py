@@ -1,4 +1,4 @@
-"""One requirement on labels, the atom of every selector (reference plugins.md §2.5, §2.6)."""
+"""A requirement on one label, the building block of selectors (docs/kube-scheduler/plugins.md §2.5, §2.6)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from scheduler.objects.quantity import MAX_INT64, MIN_INT64
 
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_MOST_DIGITS = 64
+_MAX_DIGITS = 64
 
 
 class Operator(Enum):
@@ -24,7 +24,7 @@ class Operator(Enum):
 
 
 class Requirement(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
-    """Hashable. `values` are sorted and distinct. NotIn and DoesNotExist match where the label is absent."""
+    """A requirement. Hashable. `values` are sorted and distinct. NotIn and DoesNotExist match an absent label."""
 
     key: str
     operator: Operator
@@ -49,11 +49,11 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
 
     @staticmethod
     def number(text: str) -> int | None:
-        """The text as a 64-bit number in decimal, with or without a sign and leading zeros; else None."""
+        """The text as a 64-bit decimal number, with or without a sign and leading zeros; None if it is not one."""
         if not _INTEGER.fullmatch(text):
             return None
         digits = text.lstrip("+-").lstrip("0") or "0"
-        if len(digits) > _MOST_DIGITS:
+        if len(digits) > _MAX_DIGITS:
             return None
         number = -int(digits) if text[0] == "-" else int(digits)
         return number if MIN_INT64 <= number <= MAX_INT64 else None

@@ -1,7 +1,7 @@
-"""What a pod asks for and what a node offers (reference plugins.md §2.2, §2.3).
+"""Resource requests of pods and allocatable resources of nodes (docs/kube-scheduler/plugins.md §2.2, §2.3).
 
-Quantities of one pod are added up exactly and rounded once, at the end; the rounded numbers of several pods are what
-nodes add up. Four callers read a pod's request in four ways, see the functions below.
+Quantities of one pod are summed exactly and rounded once, at the end; nodes sum the rounded numbers of their pods.
+Four callers read a pod's request in four ways, see the functions below.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ EPHEMERAL_STORAGE = "ephemeral-storage"
 PODS = "pods"
 
 ExactResources = dict[str, int]
-"""Resource name -> exact amount in nano-units. Cached: never mutate one that a function here has returned."""
+"""Resource name -> exact amount in nano-units. Cached: never mutate one that a function here returns."""
 
 NON_ZERO_DEFAULTS: Mapping[str, str] = {CPU: "100m", MEMORY: "200Mi"}
-"""What a container is taken to need where it doesn't say, so that scores don't pile up such pods on one node."""
+"""The requests assumed for a container without its own, so that scores don't pile up such pods on one node."""
 
 _Written = tuple[tuple[str, str | int | float], ...]
 
 
 class ResourceVector(msgspec.Struct, frozen=True, gc=False):
-    """Whole numbers: milli-CPU, bytes, bytes, number of pods, and units of every scalar resource.
+    """Amounts as whole numbers: milli-CPU, bytes, bytes, number of pods, and units of every scalar resource.
 
-    Never mutate `scalars`. A scalar of 0 is kept as a key. `pods` is only given by nodes.
+    Never mutate `scalars`. A scalar of 0 is kept as a key. `pods` is set for nodes only.
     """
 
     milli_cpu: int = 0
@@ -45,17 +45,17 @@ class ResourceVector(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def key(self) -> tuple[int, int, int, int, tuple[tuple[str, int], ...]]:
-        """A hashable form: equal for equal vectors."""
+        """A hashable form, equal for equal vectors."""
         scalars = tuple(sorted(self.scalars.items())) if self.scalars else ()
         return self.milli_cpu, self.memory, self.ephemeral_storage, self.pods, scalars
 
     @property
     def is_zero(self) -> bool:
-        """Whether nothing at all is asked for; a scalar of 0 is something."""
+        """Whether no resource is requested; a scalar of 0 counts as requested."""
         return not (self.milli_cpu or self.memory or self.ephemeral_storage or self.scalars)
 
     def amount(self, name: str) -> int:
-        """By resource name, in the units above; 0 for a name that isn't there."""
+        """The amount of a resource, in the units above; 0 for an absent name."""
         match name:
             case "cpu":
                 return self.milli_cpu
@@ -70,7 +70,7 @@ class ResourceVector(msgspec.Struct, frozen=True, gc=False):
 
 
 class NonZeroRequest(NamedTuple):
-    """What scores take a pod to need: never nothing, unless it says so itself."""
+    """The request of a pod as scores count it: with defaults, so 0 only if the pod requests 0 itself."""
 
     milli_cpu: int
     memory: int
@@ -80,21 +80,21 @@ class NonZeroRequest(NamedTuple):
 
 
 def requests_of(pod: Pod) -> ResourceVector:
-    """What the pod to be placed needs to fit: its spec, pod-level requests included, its status ignored."""
+    """The request that must fit: from the spec, pod-level requests included; the status is ignored."""
     return _vector(_shape_of(pod), False)
 
 
 def score_requests_of(pod: Pod) -> ResourceVector:
-    """What the pod to be placed adds in the score of NodeResourcesFit: defaults added, **pod-level requests ignored**.
+    """The request that NodeResourcesFit's score adds: with defaults, **without pod-level requests**.
 
-    That the pod-level requests are ignored here, and only here, is a quirk of kube-scheduler 1.36.
+    Ignoring the pod-level requests here, and only here, is a quirk of kube-scheduler 1.36.
     """
     return _vector(_shape_of(pod), True)
 
 
 def node_info_requests_of(pod: Pod) -> tuple[ResourceVector, NonZeroRequest]:
-    """What a pod takes from its node: a resize in place counts with the largest of wanted, granted and actual; and what
-    it takes in scores, with defaults where it doesn't say."""
+    """The request that a placed pod takes from its node, a resize in place counting with the largest of wanted, granted
+    and actual; and its request as scores count it, with defaults."""
     shape = _shape_with_status(pod)
     return _vector(shape, False), _non_zero(shape)
 
@@ -106,7 +106,7 @@ def pod_requests(
     skip_pod_level: bool = False,
     defaults: Mapping[str, str] | None = None,
 ) -> ExactResources:
-    """The exact request of a pod. `defaults` are given to each container for the names that it doesn't mention.
+    """The exact request of a pod. `defaults` apply to each container for the names that it doesn't mention.
 
     Raises `InvalidQuantity`.
     """
@@ -115,12 +115,12 @@ def pod_requests(
 
 
 def allocatable_of(node: Node) -> ResourceVector:
-    """What a node offers: `status.allocatable` only, capacity never counts. Raises `InvalidQuantity`."""
+    """The node's `status.allocatable`; its capacity never counts. Raises `InvalidQuantity`."""
     return _allocatable(tuple(node.status.allocatable.items()))
 
 
 def reports_resources(pod: Pod) -> bool:
-    """Whether the kubelet says what the pod holds, which may be something else than the spec asks for."""
+    """Whether the status reports the pod's resources, which may differ from the spec."""
     status = pod.status
     return bool(status.container_statuses or status.init_container_statuses or status.resources is not None)
 
@@ -130,7 +130,7 @@ def reports_resources(pod: Pod) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_extended_resource(name: str) -> bool:
-    """Whether it is a resource of somebody other than Kubernetes, such as `example.com/gpu`."""
+    """Whether it is a resource outside of Kubernetes' own domains, such as `example.com/gpu`."""
     return (
         "/" in name
         and "kubernetes.io/" not in name
@@ -148,7 +148,7 @@ def is_scalar_resource(name: str) -> bool:
 
 
 def is_pod_level_resource(name: str) -> bool:
-    """Whether a pod may ask for it as a whole."""
+    """Whether it may be requested at pod level."""
     return name in (CPU, MEMORY) or name.startswith("hugepages-")
 
 
@@ -156,11 +156,11 @@ def is_pod_level_resource(name: str) -> bool:
 
 
 class _Shape(NamedTuple):
-    """All that a pod's request is computed from, hashable: pods from one template share one computation."""
+    """The inputs of a pod's request, hashable, so that pods of one template share one computation."""
 
     containers: tuple[_Written, ...]
     init_containers: tuple[tuple[bool, _Written], ...]
-    """Whether it is a sidecar, and what it asks for."""
+    """Whether each is a sidecar, and its requests."""
     pod_level: _Written
     overhead: _Written
 
@@ -179,7 +179,7 @@ def _shape_of(pod: Pod) -> _Shape:
 
 
 def _shape_with_status(pod: Pod) -> _Shape:
-    """The shape with what the kubelet reports in the place of what the spec says, where the two may differ."""
+    """The shape with the kubelet's reported resources in place of the spec's, where the two may differ."""
     shape = _shape_of(pod)
     if not reports_resources(pod):
         return shape
@@ -220,7 +220,7 @@ def _resize_is_infeasible(pod: Pod) -> bool:
 
 
 def _effective(wanted: Quantities, actual: ResourceRequirements, allocated: Quantities, infeasible: bool) -> _Written:
-    """The largest of what is wanted, granted and in force, per name; what can never be granted here is not wanted."""
+    """The largest of wanted, granted and actual amounts, per name; an infeasible resize is not counted as wanted."""
     largest: Quantities = {} if infeasible else dict(wanted)
     for others in (actual.requests, allocated):
         for name, written in others.items():
@@ -292,7 +292,7 @@ def _vector(shape: _Shape, for_score: bool) -> ResourceVector:
 def _non_zero(shape: _Shape) -> NonZeroRequest:
     missing = tuple(NON_ZERO_DEFAULTS.items())
     if any(is_pod_level_resource(name) for name, _ in shape.pod_level):
-        # A pod that speaks for itself as a whole gets a default only for what neither it nor a container mentions.
+        # A pod with pod-level requests gets a default only for what neither it nor a container mentions.
         stated = _total(shape, False, ())
         missing = tuple([item for item in missing if item[0] not in stated])
     total = _total(shape, False, missing)

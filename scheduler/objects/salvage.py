@@ -1,7 +1,7 @@
-"""What can still be read of JSON that the typed decoders refuse: which object it is about, its neighbours in a list.
+"""A tolerant parser for JSON that the typed decoders refuse: identifies the object, and the other items of a list.
 
-This is the slow way (some 30 ms a megabyte), for input that no API server should send: text that is not UTF-8, numbers
-without a value, or nesting so deep that a recursive decoder gives up.
+This is the slow path (some 30 ms per megabyte), for input that no API server should send: text that is not UTF-8,
+numbers without a value, or nesting too deep for a recursive decoder.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ import msgspec
 import numpy as np
 
 MAX_DEPTH: Final = 200
-"""Arrays and objects inside each other. Objects of Kubernetes need about 30; decoders give up at about 1,000."""
+"""Nesting of arrays and objects. Objects of Kubernetes need about 30; decoders fail at about 1,000."""
 
 TOO_DEEP: Final = f"nested more than {MAX_DEPTH} deep"
-"""Stands, as a JSON string, in place of what is nested deeper."""
+"""Replaces, as a JSON string, what is nested deeper."""
 
 DECODER_ERRORS: Final = (
     msgspec.MsgspecError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, AssertionError,
     RuntimeError, SystemError,
 )  # fmt: skip
-"""Whatever a decoder may make of bad input, RecursionError and UnicodeDecodeError among it; not MemoryError."""
+"""The errors that a decoder may raise for bad input, including RecursionError and UnicodeDecodeError."""
 
 _MAX_DIGITS: Final = 400
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Which object a document is about, as far as it says; each "" where it does not."""
+    """The identity of a document's object; each field is "" if missing."""
 
     name: str = ""
     namespace: str = ""
@@ -42,8 +42,8 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 def salvage(data: bytes) -> Any:
-    """The JSON document as plain values. Bytes that are not UTF-8 become U+FFFD, and `TOO_DEEP` stands for what is
-    nested too deep. Raises ValueError where it is no JSON even so."""
+    """The JSON document as plain values. Bytes that are not UTF-8 become U+FFFD, and `TOO_DEEP` replaces what is nested
+    too deep. Raises ValueError if it still is no JSON."""
     try:
         return json.loads(_pruned(data).decode("utf-8", "replace"), strict=False, parse_int=_integer)
     except RecursionError as error:
@@ -51,18 +51,18 @@ def salvage(data: bytes) -> Any:
 
 
 def identity_of(document: Any) -> Identity:
-    """From a document as `salvage` reads it."""
+    """The identity in a document that `salvage` has read."""
     metadata = document.get("metadata") if isinstance(document, dict) else None
     if not isinstance(metadata, dict):
         return Identity()
     fields = ("name", "namespace", "uid", "resourceVersion")
     texts = (metadata.get(field) for field in fields)
-    # Half of a surrogate pair is legal JSON, but no text that can be logged.
+    # Half of a surrogate pair is legal in JSON, but can't be encoded for the log.
     return Identity(*(text.encode("utf-8", "replace").decode() if isinstance(text, str) else "" for text in texts))
 
 
 def identity_in(data: bytes | str | msgspec.Raw) -> Identity:
-    """As `identity_of`, from JSON; an empty one where that can't be read at all."""
+    """As `identity_of`, from JSON; an empty identity if that can't be read at all."""
     try:
         return identity_of(salvage(data.encode() if isinstance(data, str) else bytes(data)))
     except ValueError:
@@ -70,23 +70,23 @@ def identity_in(data: bytes | str | msgspec.Raw) -> Identity:
 
 
 def reason_of(error: Exception) -> str:
-    """What a decoder's exception says, in words for users."""
+    """A decoder's exception as a text for users."""
     if isinstance(error, RecursionError):
         return "the JSON is nested too deep"
     return str(error) or type(error).__name__
 
 
 def _integer(digits: str) -> int | float:
-    # Python refuses to read integers of thousands of digits; no field of ours takes one of hundreds.
+    # Python refuses to parse integers of thousands of digits; no field takes one of hundreds.
     return int(digits) if len(digits) < _MAX_DIGITS else float("inf")
 
 
 def _pruned(data: bytes) -> bytes:
     """The same JSON with a string in place of each array and object that is nested deeper than `MAX_DEPTH`.
 
-    In columns: a Python loop over each bracket of a megabyte would hold up the event loop for a second.
+    Vectorised: a Python loop over the brackets of a megabyte would block the event loop for a second.
     """
-    # Escapes are blanked out in pairs, from the left as a parser reads them: each quote left begins or ends a string.
+    # Escapes are blanked out in pairs, from the left as a parser reads them: each remaining quote delimits a string.
     plain = np.frombuffer(data.replace(rb"\\", b"__").replace(rb"\"", b"__"), np.uint8)
     is_inside = np.bitwise_xor.accumulate(plain == ord('"'))
     # "[" and "{" differ from each other, and "]" and "}", in one bit only.

@@ -1,4 +1,4 @@
-"""Selectors as the API writes them, not yet checked. `selectors` turns them into values that match."""
+"""Selectors as the API encodes them, not validated. `selectors` parses them into values that match."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class SelectorExpression(ApiStruct, frozen=True):
 
 
 class LabelSelector(ApiStruct, frozen=True):
-    """A label selector. A field that holds None instead has no selector: not the same as an empty one."""
+    """A label selector. A field with None instead has no selector, which differs from an empty one."""
 
     match_labels: dict[str, str] = msgspec.field(default_factory=dict)
     match_expressions: tuple[SelectorExpression, ...] = ()

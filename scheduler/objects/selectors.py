@@ -1,6 +1,6 @@
-"""Label selectors: parsed, checked and canonical (reference plugins.md §2.5).
+"""Label selectors: parsed, validated and canonical (docs/kube-scheduler/plugins.md §2.5).
 
-Two selectors that say the same in another order are equal and have one hash, so that counters can be kept per selector.
+Selectors that differ only in order are equal and have the same hash, so that counters can be kept per selector.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from scheduler.objects.requirements import Operator, Requirement
 from scheduler.objects.selector_fields import LabelSelector
 
 Expression = tuple[str, str, tuple[str, ...]]
-"""Key, operator and values as written."""
+"""Key, operator and values as in the API object."""
 
 _OPERATORS = {operator.value: operator for operator in (Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.ABSENT)}
 
 
 class SelectorError(SchedulerError, ValueError):
-    """The selector can't be used. The text is the one that kube-scheduler 1.36 would give."""
+    """The selector is invalid. The text is kube-scheduler 1.36's."""
 
 
 class Selector(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
-    """A label selector that matches when all its requirements do. `selects_nothing` is the absent selector.
+    """A label selector, which matches if all its requirements do. `selects_nothing` is the absent selector.
 
-    Make one with `parse_selector`, `equality_selector` or `combined`: they keep the form canonical.
+    Create one with `parse_selector`, `equality_selector` or `combined`, which keep it canonical.
     """
 
     requirements: tuple[Requirement, ...] = ()
@@ -42,7 +42,7 @@ class Selector(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     def matches(self, labels: Mapping[str, str]) -> bool:
         if self.selects_nothing:
             return False
-        for requirement in self.requirements:  # noqa: SIM110 - a loop, for speed: this is asked millions of times
+        for requirement in self.requirements:  # noqa: SIM110 - a loop, for speed: this runs millions of times
             if not requirement.matches(labels):
                 return False
         return True
@@ -56,7 +56,7 @@ NOTHING = Selector(selects_nothing=True)
 
 
 def parse_selector(written: LabelSelector | None) -> Selector:
-    """None selects nothing, an empty selector everything. Raises `SelectorError`."""
+    """Parses a selector; None selects nothing, an empty one everything. Raises `SelectorError`."""
     if written is None:
         return NOTHING
     if not written.match_labels and not written.match_expressions:
@@ -67,12 +67,12 @@ def parse_selector(written: LabelSelector | None) -> Selector:
 
 
 def equality_selector(labels: Mapping[str, str]) -> Selector:
-    """Every label must have exactly this value; nothing is checked. An empty map selects everything."""
+    """The selector that requires exactly these labels, not validated. An empty map selects everything."""
     return _canonical([Requirement(key, Operator.IN, (value,)) for key, value in labels.items()])
 
 
 def combined(*selectors: Selector) -> Selector:
-    """The selector that matches what all of them match."""
+    """The conjunction of the selectors."""
     if any(selector.selects_nothing for selector in selectors):
         return NOTHING
     return _canonical([part for selector in selectors for part in selector.requirements])
@@ -106,7 +106,7 @@ def _order(requirement: Requirement) -> tuple[str, str, tuple[str, ...]]:
 
 
 def requirement_faults(key: str, operator: Operator, values: tuple[str, ...], path: str = "") -> list[str]:
-    """What is wrong with a requirement on labels, in kube-scheduler 1.36's words. `path` leads to the expression."""
+    """The faults of a requirement on labels, in kube-scheduler 1.36's words. `path` is the expression's field path."""
     at = f"{path}." if path else ""
     faults = [f'{at}key: Invalid value: "{key}": {fault}' for fault in qualified_name_faults(key)]
     match operator:
@@ -141,6 +141,6 @@ def _shown(values: tuple[str, ...]) -> str:
 
 
 def joined(faults: list[str]) -> str:
-    """Several faults in one text, each once, as Go's API machinery writes them."""
+    """The faults as one text, without duplicates, in the format of Go's API machinery."""
     distinct = list(dict.fromkeys(faults))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

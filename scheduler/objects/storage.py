@@ -1,4 +1,4 @@
-"""Storage: claims, volumes, classes, and what CSI drivers say about nodes (reference volumes.md §1-§8)."""
+"""Storage: claims, volumes, classes, and CSI drivers' objects (docs/kube-scheduler/volumes.md §1-§8)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PersistentVolumeClaim(ApiObject, frozen=True):
 
     @property
     def storage_class(self) -> str:
-        """The legacy annotation (even when empty), else the field, else ""."""
+        """The class's name: the legacy annotation (even if empty), else the field, else ""."""
         written = self.metadata.annotations.get(STORAGE_CLASS_ANNOTATION)
         return written if written is not None else self.spec.storage_class_name or ""
 
@@ -56,7 +56,7 @@ class PersistentVolumeClaim(ApiObject, frozen=True):
 
     @property
     def selected_node(self) -> str | None:
-        """The node that a scheduler has chosen for the volume to be made on, or None."""
+        """The node that a scheduler has selected for provisioning the volume, or None."""
         return self.metadata.annotations.get(SELECTED_NODE_ANNOTATION)
 
     @property
@@ -69,7 +69,7 @@ class PersistentVolumeClaim(ApiObject, frozen=True):
 
     @property
     def requested_storage(self) -> int | None:
-        """Exact, in nano-bytes; None without a request. Raises `InvalidQuantity`."""
+        """The exact requested size in nano-bytes; None without a request. Raises `InvalidQuantity`."""
         written = self.spec.resources.requests.get("storage")
         return parse(written) if written is not None else None
 
@@ -112,7 +112,7 @@ class PersistentVolume(ApiObject, frozen=True):
 
     @property
     def storage_class(self) -> str:
-        """The legacy annotation (even when empty), else the field."""
+        """The class's name: the legacy annotation (even if empty), else the field."""
         written = self.metadata.annotations.get(STORAGE_CLASS_ANNOTATION)
         return written if written is not None else self.spec.storage_class_name
 
@@ -126,12 +126,12 @@ class PersistentVolume(ApiObject, frozen=True):
 
     @property
     def storage_capacity(self) -> int:
-        """Exact, in nano-bytes; 0 if not given. Raises `InvalidQuantity`."""
+        """The exact capacity in nano-bytes; 0 if not given. Raises `InvalidQuantity`."""
         written = self.spec.capacity.get("storage")
         return parse(written) if written is not None else 0
 
     def is_claimed_by(self, claim: PersistentVolumeClaim) -> bool:
-        """Whether it is set aside for this claim: same name and namespace, and the same UID if the volume has one."""
+        """Whether its claimRef is this claim: same name and namespace, and the same UID if the volume has one."""
         reference = self.spec.claim_ref
         return (
             reference is not None
@@ -178,7 +178,7 @@ class CSINode(ApiObject, frozen=True):
 
     @property
     def limits(self) -> dict[str, int]:
-        """Driver name -> how many volumes can be attached; drivers without a limit are left out."""
+        """Driver name -> maximum number of attached volumes, without drivers that have no limit."""
         return {
             driver.name: driver.allocatable.count
             for driver in self.spec.drivers
@@ -187,7 +187,7 @@ class CSINode(ApiObject, frozen=True):
 
     @property
     def migrated_plugins(self) -> frozenset[str]:
-        """The in-tree plugins whose volumes CSI drivers serve on this node."""
+        """The in-tree plugins that are migrated to CSI drivers on this node."""
         written = self.metadata.annotations.get(MIGRATED_PLUGINS_ANNOTATION, "")
         return frozenset(written.split(",")) if written else frozenset()
 
@@ -212,7 +212,8 @@ class CSIStorageCapacity(ApiObject, frozen=True):
 
     @property
     def limit(self) -> int | None:
-        """The largest volume that can be made, exact, in nano-bytes; None if unknown. Raises `InvalidQuantity`."""
+        """The largest volume that can be provisioned, exact, in nano-bytes; None if unknown. Raises
+        `InvalidQuantity`."""
         written = self.maximum_volume_size if self.maximum_volume_size is not None else self.capacity
         return parse(written) if written is not None else None
 

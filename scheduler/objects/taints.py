@@ -1,4 +1,4 @@
-"""Taints and the tolerations that get past them (reference plugins.md §2.7)."""
+"""Matching of taints and tolerations (docs/kube-scheduler/plugins.md §2.7)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ NO_EXECUTE = "NoExecute"
 PREFER_NO_SCHEDULE = "PreferNoSchedule"
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
-"""What a pod must tolerate to go onto a cordoned node."""
+"""The taint that a pod must tolerate to fit a cordoned node."""
 
 _CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 
 
 def tolerates(toleration: Toleration, taint: Taint, *, comparison_operators: bool = False) -> bool:
-    """Whether one toleration covers one taint.
+    """Whether the toleration matches the taint.
 
-    `comparison_operators`: the alpha gate TaintTolerationComparisonOperators, which brings the operators Gt and Lt.
+    `comparison_operators`: the alpha gate TaintTolerationComparisonOperators, which adds the operators Gt and Lt.
     """
     if toleration.effect and toleration.effect != taint.effect:
         return False
@@ -43,12 +43,12 @@ def tolerates(toleration: Toleration, taint: Taint, *, comparison_operators: boo
 
 
 def tolerated(taint: Taint, tolerations: Iterable[Toleration], *, comparison_operators: bool = False) -> bool:
-    """Whether any of the tolerations covers the taint."""
+    """Whether any of the tolerations matches the taint."""
     return any(tolerates(toleration, taint, comparison_operators=comparison_operators) for toleration in tolerations)
 
 
 class TolerationIndex:
-    """Tolerations by the key that they are about, so that a taint is compared with those that may cover it."""
+    """Tolerations by key, so that a taint is compared only with those that may match it."""
 
     __slots__ = ("_by_key", "_comparison_operators", "_of_any_key")
 
@@ -65,7 +65,7 @@ class TolerationIndex:
                 self._by_key.setdefault((toleration.key, value), {})[toleration] = None
 
     def tolerates(self, taint: Taint) -> bool:
-        """Whether any of the tolerations covers the taint."""
+        """Whether any of the tolerations matches the taint."""
         found: list[Toleration] = [*self._of_any_key, *self._by_key.get((taint.key, taint.value), ())]
         if taint.value:
             found += self._by_key.get((taint.key, ""), ())
@@ -73,7 +73,7 @@ class TolerationIndex:
 
 
 def repels(taint: Taint) -> bool:
-    """Whether the taint keeps pods away, rather than only making the node less attractive."""
+    """Whether the taint has the effect NoSchedule or NoExecute, not PreferNoSchedule."""
     return taint.effect in (NO_SCHEDULE, NO_EXECUTE)
 
 
@@ -95,7 +95,7 @@ def preference_tolerations(tolerations: Iterable[Toleration]) -> tuple[Toleratio
 def count_intolerable_preferences(
     taints: Iterable[Taint], tolerations: Iterable[Toleration], *, comparison_operators: bool = False
 ) -> int:
-    """How many PreferNoSchedule taints are not covered by any of the tolerations."""
+    """The number of PreferNoSchedule taints that none of the tolerations matches."""
     return sum(
         taint.effect == PREFER_NO_SCHEDULE
         and not tolerated(taint, tolerations, comparison_operators=comparison_operators)

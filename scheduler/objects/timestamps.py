@@ -1,4 +1,4 @@
-"""RFC 3339 times, as the API writes them, and whole nanoseconds since 1970 in UTC."""
+"""Converts between the API's RFC 3339 times and nanoseconds since 1970 in UTC."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @lru_cache(maxsize=4096)
 def parse_time(text: str) -> int:
-    """Nanoseconds since the epoch; digits beyond nanoseconds are cut off. Raises `ValueError`."""
+    """Nanoseconds since the epoch; further digits are truncated. Raises `ValueError`."""
     match = _TEXT.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a time in RFC 3339 form")
     year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
     fraction, sign, hours, minutes = match.groups()[6:]
-    # A leap second, which datetime doesn't know, is counted as the second after.
+    # datetime has no leap seconds: one is counted as the following second.
     moment = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC) - _EPOCH
     seconds = moment.days * 86_400 + moment.seconds + (1 if second == 60 else 0)
     if sign:
@@ -34,12 +34,12 @@ def parse_time(text: str) -> int:
 
 
 def format_seconds(nanos: int) -> str:
-    """As in `creationTimestamp`: `2026-01-02T03:04:05Z`, the rest of the second cut off."""
+    """The format of `creationTimestamp`, `2026-01-02T03:04:05Z`; fractions of a second are truncated."""
     return _moment(nanos).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def format_micros(nanos: int) -> str:
-    """As in a Lease's `renewTime`: `2026-01-02T03:04:05.000006Z`."""
+    """The format of a Lease's `renewTime`: `2026-01-02T03:04:05.000006Z`."""
     micros = nanos % NANOS_IN_SECOND // 1000
     return f"{_moment(nanos).strftime('%Y-%m-%dT%H:%M:%S')}.{micros:06d}Z"
 

@@ -1,4 +1,4 @@
-"""Where the data of a volume is: the sources that pods and PersistentVolumes share, as far as scheduling reads them."""
+"""Volume sources that pods and PersistentVolumes share, as far as scheduling reads them."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ class PortworxVolume(ApiStruct, frozen=True):
 
 
 class Csi(ApiStruct, frozen=True):
-    """A CSI volume: of a PersistentVolume (with a handle) or inline in a pod (without)."""
+    """A CSI volume: of a PersistentVolume (with a handle), or inline in a pod (without)."""
 
     driver: str = ""
     volume_handle: str = ""
 
 
 class PlainVolume(ApiStruct, frozen=True):
-    """A source of which only the presence matters."""
+    """A source of which only the presence is read."""
 
 
 class DiskSources(ApiStruct, frozen=True):
-    """The sources that both a pod's volume and a PersistentVolume may have; at most one is set."""
+    """The sources that pods' volumes and PersistentVolumes have in common; at most one is set."""
 
     gce_persistent_disk: GcePersistentDisk | None = None
     aws_elastic_block_store: AwsElasticBlockStore | None = None

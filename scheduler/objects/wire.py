@@ -1,7 +1,7 @@
-"""Lists and watches on the wire: pages and lines to objects. One unreadable object never holds up the others.
+"""Decodes pages of lists and lines of watches. One unreadable object never affects the others.
 
-Each is tried in up to three ways: all at once; object by object; and, where even that fails, with a slower parser that
-takes what others refuse (`salvage.py`). Whatever a decoder raises for one object is that object's fault.
+Each is decoded in up to three ways: as a whole; object by object; and, if even that fails, with a slower, tolerant
+parser (`salvage.py`). Any error that a decoder raises for one object is that object's fault.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Status(ApiStruct, frozen=True):
 
 
 class ListPage(msgspec.Struct, frozen=True):
-    """A page of a list. `faults` are the objects that can't be read. `continue_token` is "" on the last page.
+    """A page of a list. `faults` are the unreadable objects. `continue_token` is "" on the last page.
 
-    `documents`: the JSON of each object, where it was asked for.
+    `documents`: the JSON of each object, if requested.
     """
 
     resource_version: str
@@ -62,10 +62,10 @@ class ListPage(msgspec.Struct, frozen=True):
 class WatchEvent(msgspec.Struct, frozen=True):
     """A line of a watch. `type` is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
 
-    `object`: None for ERROR, which has an `error`, for an object that can't be read, which has a `fault`, as has an
-    event of another type, and for a BOOKMARK, which has a resource version alone. `resource_version` is where a new
-    watch may begin; "" for ERROR.
-    `document`: the object's JSON, where it was asked for.
+    `object`: None for ERROR, which has an `error`; for an unreadable object or an unknown type of event, which have a
+    `fault`; and for a BOOKMARK, which has only a resource version. `resource_version` is where a new watch may start;
+    "" for ERROR.
+    `document`: the object's JSON, if requested.
     """
 
     type: str
@@ -95,7 +95,7 @@ _STATUS = msgspec.json.Decoder(Status)
 
 
 def decode_list(kind: Kind, data: bytes, *, with_documents: bool = False) -> ListPage:
-    """A page of a list. Raises `InvalidObject` only if the page itself can't be read, or is no list of this kind."""
+    """Decodes a page of a list. Raises `InvalidObject` only if the page is unreadable or is no list of this kind."""
     if not with_documents:
         try:
             page = cast("_Page[ApiObject]", _PAGES[kind].decode(data))
@@ -108,7 +108,7 @@ def decode_list(kind: Kind, data: bytes, *, with_documents: bool = False) -> Lis
 
 
 def decode_watch_line(kind: Kind, line: bytes, *, with_document: bool = False) -> WatchEvent:
-    """A line of a watch. Raises `InvalidObject` only if it can't even be seen which object it is about."""
+    """Decodes a line of a watch. Raises `InvalidObject` only if not even its object can be identified."""
     if with_document:
         return _decode_odd_line(kind, line, with_document=True)
     try:
@@ -143,7 +143,7 @@ def _decode_named(kind: Kind, data: bytes | msgspec.Raw) -> ApiObject:
 
 
 def _check_page(kind: Kind, page: _Page[Payload]) -> None:
-    """A body that is no list (a Status, an empty object of a proxy) must not count as a list of nothing."""
+    """Raises InvalidObject for a body that is no list (a Status, a proxy's empty object): it is not an empty list."""
     name = f"{kind.entry.name}List"
     if page.kind not in ("", name, "List"):
         raise InvalidObject(name, "", f"the answer is a {page.kind[:100]}")

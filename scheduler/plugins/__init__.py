@@ -1,1 +1,1 @@
-"""The built-in plugins: a file for a small one, a folder for a family; ``registry.py`` lists them."""
+"""The built-in plugins: a file for each small one, a folder for each family; ``registry.py`` lists them."""

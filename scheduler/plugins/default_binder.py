@@ -1,7 +1,7 @@
 """DefaultBinder: binds a pod by creating its Binding.
 
-The Binding names the pod with its UID, so that the API server refuses it where another pod of that name has taken its
-place. The engine sends the write itself, many at a time; the plugin says what is written. No arguments.
+The Binding contains the pod's UID, so that the API server refuses it if another pod of the same name has replaced the
+pod. The engine sends the writes, many at a time; the plugin only builds them. No arguments.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DefaultBinder(BindPlugin):
-    """Reference plugins.md §3.19."""
+    """See docs/kube-scheduler/plugins.md §3.19."""
 
     name = "DefaultBinder"
     reads = Reads.NOTHING

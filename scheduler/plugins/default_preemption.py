@@ -1,15 +1,15 @@
-"""DefaultPreemption: a pod that fits nowhere may push out pods of lower priority (``preemptionPolicy`` permitting).
+"""DefaultPreemption: removes pods of lower priority for a pod that fits nowhere, if its ``preemptionPolicy`` permits.
 
-Nodes on which evictions could help are tried in turn, from a random one on. On each the plugin finds the fewest and
-least important pods whose removal lets the pod fit; those under a disruption budget that has nothing left are spared as
-far as possible. Of the nodes found it takes the one with the fewest violated budgets, then with the least important
-victims, then with the fewest. The pod is nominated to that node and waits until its victims are gone; while they are
-being removed, it stays out of the queue with ``waiting for the preemption for this pod to be finished``.
+Nodes on which evictions could help are tried in turn, starting at a random one. On each the plugin finds the fewest and
+least important pods whose removal lets the pod fit; those with an exhausted disruption budget are spared as far as
+possible. Of the nodes found it chooses the one with the fewest violated budgets, then with the least important victims,
+then with the fewest. The pod is nominated to that node and waits until its victims are gone; while they are being
+removed, it stays out of the queue with ``waiting for the preemption for this pod to be finished``.
 
 Arguments, the number of candidate nodes that ends the search:
 
-- ``minCandidateNodesPercentage``: percent of the nodes on which evictions could help (10);
-- ``minCandidateNodesAbsolute``: but at least so many (100).
+- ``minCandidateNodesPercentage``: a percentage of the nodes on which evictions could help (10);
+- ``minCandidateNodesAbsolute``: the minimum of that number (100).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
 
 
 def _never_queue(_pod: Any, _old: Any, _new: Any) -> Hint:
-    """A pod gated here looks at deletions only, and the plugins whose filters rejected it say whether they help."""
+    """Never queues: a pod gated here waits for deletions only, and the plugins that rejected it judge those."""
     return Hint.SKIP
 
 

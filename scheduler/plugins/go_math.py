@@ -1,4 +1,4 @@
-"""Go's floating-point arithmetic where numpy's and Python's differ in the last bit (reference plugins.md §2.10)."""
+"""Go's floating-point functions that differ from numpy's in the last bit (docs/kube-scheduler/plugins.md §2.10)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def go_log(x: int) -> float:
 
 
 def go_round(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Halves away from zero; for values of 0 and more."""
+    """Rounds to the nearest integer, halves away from zero; for values of 0 and more."""
     whole = np.floor(values)
     whole += values - whole >= 0.5
     return whole.astype(np.int64)

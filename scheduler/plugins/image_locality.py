@@ -1,8 +1,8 @@
 """ImageLocality: prefers nodes that already hold the pod's container images.
 
-An image counts with its size times the share of the nodes that hold it, so that a rare image does not pull all its
-pods to one node. Up to 23 MiB in total count for nothing; 1000 MiB for each container make the full score. Images of
-containers, init containers and image volumes count. An image without a tag is looked up as ``:latest``. No arguments.
+An image counts with its size times the share of the nodes that hold it, so that a rare image does not attract all its
+pods to one node. Up to 23 MiB in total score 0; 1000 MiB for each container make the full score. Images of containers,
+init containers and image volumes count. An image without a tag is looked up as ``:latest``. No arguments.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FULL_BYTES_PER_CONTAINER = 1000 * _MEBIBYTE
 
 
 class ImageLocality(ScorePlugin):
-    """Reference plugins.md §3.10."""
+    """See docs/kube-scheduler/plugins.md §3.10."""
 
     name = "ImageLocality"
     reads = Reads.NODE
@@ -52,7 +52,7 @@ class ImageLocality(ScorePlugin):
             return held[rows]
         for image in known:
             holders = image.row_array()
-            # A view that was copied earlier may have fewer rows than the index knows by now.
+            # A view that was copied earlier may have fewer rows than the index.
             held[holders[: np.searchsorted(holders, size)]] += _share(image, total)
         low = _THRESHOLD_BYTES
         high = _FULL_BYTES_PER_CONTAINER * _container_count(spec)
@@ -78,7 +78,7 @@ class ImageLocality(ScorePlugin):
 
 
 def _image_names(spec: PodSpec) -> list[str]:
-    """As nodes list them; an image that several containers use comes several times."""
+    """The image names in the form in which nodes list them, with duplicates if several containers use an image."""
     names = [_canonical(container.image) for container in spec.init_containers]
     names += [_canonical(container.image) for container in spec.containers]
     names += [_canonical(volume.image.reference) for volume in spec.volumes if volume.image is not None]
@@ -86,7 +86,7 @@ def _image_names(spec: PodSpec) -> list[str]:
 
 
 def _container_count(spec: PodSpec) -> int:
-    """Image volumes do not count here."""
+    """The number of containers and init containers, without image volumes."""
     return len(spec.init_containers) + len(spec.containers)
 
 
@@ -96,5 +96,5 @@ def _canonical(name: str) -> str:
 
 
 def _share(image: ImageState, total_nodes: int) -> int:
-    """Bytes that holding the image is worth."""
+    """The image's size in bytes times the share of the nodes that hold it."""
     return int(float(image.size_bytes) * (len(image.rows) / total_nodes))

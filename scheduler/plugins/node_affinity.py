@@ -1,11 +1,11 @@
-"""NodeAffinity: pods that ask for nodes with certain labels, or of a certain name, get those nodes.
+"""NodeAffinity: restricts pods to nodes with certain labels or names, and prefers such nodes.
 
-Filter: ``spec.nodeSelector`` and the required half of ``spec.affinity.nodeAffinity`` must both hold. Refuses with
-``node(s) didn't match Pod's node affinity/selector``. Where the required terms name their nodes (``metadata.name``),
-only those are looked at. Score: the sum of the weights of the preferred terms that hold.
+Filter: ``spec.nodeSelector`` and the required terms of ``spec.affinity.nodeAffinity`` must both match. Refuses with
+``node(s) didn't match Pod's node affinity/selector``. If the required terms name their nodes (``metadata.name``), only
+those are searched. Score: the sum of the weights of the preferred terms that match.
 
-Arguments: ``addedAffinity``, a node affinity that all pods of the profile get on top of their own; its refusal reads
-``node(s) didn't match scheduler-enforced node affinity``.
+Arguments: ``addedAffinity``, a node affinity that applies to all pods of the profile in addition to their own; its
+refusal is ``node(s) didn't match scheduler-enforced node affinity``.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Preferences(State):
 
 
 class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugin):
-    """Reference plugins.md §3.6."""
+    """See docs/kube-scheduler/plugins.md §3.6."""
 
     name = "NodeAffinity"
     Args = NodeAffinityArgs
@@ -185,7 +185,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
         try:
             if not required.evaluate(new.metadata.labels, new.metadata.name):
                 return Hint.SKIP
-            # What the profile adds is not asked of the old node, as in kube-scheduler 1.36.
+            # The profile's added affinity is not checked against the old node, as in kube-scheduler 1.36.
             had_matched = old is not None and required.evaluate(old.metadata.labels, old.metadata.name)
         except SelectorError:
             return Hint.QUEUE
@@ -193,7 +193,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
 
 
 def _faults(added: NodeAffinityFields, path: str) -> Iterator[tuple[str, str]]:
-    """What can't be used in ``addedAffinity``; a pod's own faulty term just matches nothing, here it is an error."""
+    """The faults of ``addedAffinity``; here they are errors, while a pod's own invalid term just matches nothing."""
     if added.required is not None:
         for fault in parse_node_selector(added.required).faults:
             place, _, message = fault.partition(": ")

@@ -1,6 +1,6 @@
-"""NodeDeclaredFeatures: a pod that needs a feature of the kubelet goes only where the node declares it (KEP-5328).
+"""NodeDeclaredFeatures: filters nodes that do not declare a kubelet feature that the pod needs (KEP-5328).
 
-Nodes list what they support in ``status.declaredFeatures``. Two needs are read from a pod's spec: a container with a
+Nodes list their features in ``status.declaredFeatures``. Two needs are derived from a pod's spec: a container with a
 restart rule that restarts all containers (``RestartAllContainersOnContainerExits``), and the host's network together
 with a user namespace of the pod's own (``UserNamespacesHostNetworkSupport``). Refuses with ``node(s) didn't match Pod's
 required features``. No arguments.
@@ -36,7 +36,7 @@ class RequiredFeatures(State):
 
 
 class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
-    """Reference plugins.md §3.20."""
+    """See docs/kube-scheduler/plugins.md §3.20."""
 
     name = "NodeDeclaredFeatures"
     reads = Reads.NODE
@@ -68,7 +68,7 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
 
 
 def required_features(spec: PodSpec) -> frozenset[str]:
-    """What the pod needs the kubelet to declare; nearly always nothing."""
+    """The features that the pod requires of the node; nearly always none."""
     names: list[str] = []
     for container in (*spec.containers, *spec.init_containers):
         if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules):

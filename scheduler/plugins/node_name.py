@@ -1,6 +1,6 @@
-"""NodeName: a pod that names its node (``spec.nodeName``) fits there only.
+"""NodeName: a pod with ``spec.nodeName`` fits that node only.
 
-Such a pod is bound already and never queued; the rule counts where a placement is asked about ("would it fit there?").
+Such a pod is bound already and never queued; the rule matters for what-if questions ("would it fit there?").
 Refuses with ``node(s) didn't match the requested node name``. No arguments.
 """
 
@@ -24,7 +24,7 @@ _EVENTS = (EventRegistration(ClusterEvent(Resource.NODE, Action.ADD)),)
 
 
 class NodeName(FilterPlugin):
-    """Reference plugins.md §3.4."""
+    """See docs/kube-scheduler/plugins.md §3.4."""
 
     name = "NodeName"
     reads = Reads.NODE

@@ -1,7 +1,7 @@
-"""NodeUnschedulable: keeps pods off cordoned nodes (``spec.unschedulable``, what ``kubectl cordon`` sets).
+"""NodeUnschedulable: keeps pods off cordoned nodes (``spec.unschedulable``, set by ``kubectl cordon``).
 
-A pod that tolerates the taint ``node.kubernetes.io/unschedulable:NoSchedule`` goes there all the same, as the pods of
-a DaemonSet do. Refuses with ``node(s) were unschedulable``. No arguments.
+Pods that tolerate the taint ``node.kubernetes.io/unschedulable:NoSchedule``, such as those of a DaemonSet, fit anyway.
+Refuses with ``node(s) were unschedulable``. No arguments.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REFUSALS = (UNSCHEDULABLE_NODE,)
 
 
 class NodeUnschedulable(FilterPlugin):
-    """Reference plugins.md §3.3."""
+    """See docs/kube-scheduler/plugins.md §3.3."""
 
     name = "NodeUnschedulable"
     reads = Reads.NODE

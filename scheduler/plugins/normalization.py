@@ -1,4 +1,4 @@
-"""Arithmetic that several scores share (reference plugins.md §2.8, §2.9)."""
+"""Arithmetic shared by several score plugins (docs/kube-scheduler/plugins.md §2.8, §2.9)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from scheduler.config.validators import ShapePoint
 from scheduler.framework.plugin import MAX_NODE_SCORE, Scores
 
 _SHAPE_SCORE_FACTOR = 10
-"""Shapes are written with scores from 0 to 10."""
+"""Shapes are configured with scores from 0 to 10."""
 
 
 def default_normalize(scores: Scores, reverse: bool = False) -> Scores:
-    """Raw scores (int64, none below 0) to 0..100: the highest becomes 100, or 0 if ``reverse``.
+    """Scales raw scores (int64, at least 0) to 0..100: the highest becomes 100, or 0 if ``reverse``.
 
-    Where no score is above 0, all become 100 if ``reverse`` and else stay 0.
+    If no score is above 0, all become 100 if ``reverse`` and stay 0 otherwise.
     """
     highest = int(scores.max()) if len(scores) else 0
     if highest <= 0:
@@ -28,7 +28,7 @@ def default_normalize(scores: Scores, reverse: bool = False) -> Scores:
 def shape_scores(points: Sequence[ShapePoint]) -> Scores:
     """A score's shape as a table: the score (0..100, int64) for each utilization of 0..100 percent.
 
-    Straight lines between the points, with divisions truncated towards zero as Go does; level outside of them.
+    Interpolates linearly between the points, truncating divisions towards zero as Go does; constant outside of them.
     """
     return np.array([_shape_score(points, utilization) for utilization in range(101)], np.int64)
 

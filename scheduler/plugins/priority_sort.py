@@ -1,4 +1,4 @@
-"""PrioritySort: pods of higher ``spec.priority`` are tried first; among equals, those that have waited longer.
+"""PrioritySort: sorts pods by descending ``spec.priority``; among equals, those that have waited longer come first.
 
 A pod without a priority counts as 0. Every profile must have the same one queue-sort plugin. No arguments.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PrioritySort(QueueSortPlugin):
-    """Reference plugins.md §3.2."""
+    """See docs/kube-scheduler/plugins.md §3.2."""
 
     name = "PrioritySort"
     reads = Reads.NOTHING

@@ -1,4 +1,4 @@
-"""The built-in plugins, in the order in which every extension point runs them unless configured otherwise."""
+"""The built-in plugins, in the default order of every extension point."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ the taint that it asks about has an empty value, which no comparison matches."""
 
 
 def registry(added: Iterable[type[Plugin]] = (), gates: FeatureGates | None = None) -> Mapping[str, type[Plugin]]:
-    """Plugin name → its class: the built-in ones in order, in the form that the gates ask for, then those added.
+    """Plugin name → its class: the built-in ones in order, in their form for the gates, then those added.
 
-    Raises ConfigurationError where two plugins have one name.
+    Raises ConfigurationError if two plugins have the same name.
     """
     compares = gates is not None and gates.enabled("TaintTolerationComparisonOperators")
     built_in = [WITH_COMPARISON_OPERATORS.get(plugin, plugin) for plugin in BUILT_IN] if compares else BUILT_IN

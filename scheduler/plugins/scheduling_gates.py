@@ -1,7 +1,7 @@
 """SchedulingGates: a pod waits as long as its ``spec.schedulingGates`` is not empty (KEP-3521).
 
-A gated pod is not tried at all and costs nothing. Whoever set a gate removes it; with the last one gone the pod is
-queued at once. No arguments.
+A gated pod is not tried at all and costs nothing. Users or controllers remove the gates; with the last one gone the
+pod is queued at once. No arguments.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SchedulingGates(PreEnqueuePlugin):
-    """Reference plugins.md §3.1."""
+    """See docs/kube-scheduler/plugins.md §3.1."""
 
     name = "SchedulingGates"
     reads = Reads.NOTHING

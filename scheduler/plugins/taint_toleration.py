@@ -56,7 +56,7 @@ class PreferenceTolerations(State):
 
 
 class TaintToleration(FilterPlugin, PreScorePlugin, NormalizePlugin):
-    """Reference plugins.md §3.5."""
+    """See docs/kube-scheduler/plugins.md §3.5."""
 
     name = "TaintToleration"
     reads = Reads.NODE
@@ -109,7 +109,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, NormalizePlugin):
         return self._intolerable(taints, state.tolerations) if taint_set else 0
 
     def _intolerable(self, taints: tuple[TaintKey, ...], tolerations: tuple[Toleration, ...]) -> int:
-        """How many PreferNoSchedule taints of a set are not tolerated."""
+        """The number of PreferNoSchedule taints of a set that are not tolerated."""
         preferences = [
             Taint(key=key, value=value, effect=effect) for key, value, effect in taints if effect == PREFER_NO_SCHEDULE
         ]

@@ -1,4 +1,4 @@
-"""The active queue: pods that are ready to be tried, the most urgent first (reference queue.md §1.2)."""
+"""The active queue: pods that are ready to be tried, the most urgent first (docs/kube-scheduler/queue.md §1.2)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from scheduler.queue.queued_pod import QueuedPod
 
 
 class QueueSort(Protocol):
-    """What is needed of the one queue-sort plugin that all profiles share."""
+    """The part of the queue-sort plugin, shared by all profiles, that the active queue uses."""
 
     def sort_key(self, pod: PodInfo, timestamp: float) -> tuple[Any, ...]:
-        """Smaller goes first. ``timestamp``: seconds, see ``QueuedPod.timestamp``."""
+        """The sort key; smaller is popped first. ``timestamp``: seconds, see ``QueuedPod.timestamp``."""
         ...
 
 
 def order_by(queue_sort: QueueSort) -> Order:
-    """The plugin's order as an order of records."""
+    """The plugin's sort key as a function of records."""
 
     def order(record: QueuedPod) -> tuple[Any, ...]:
         return queue_sort.sort_key(record.info, record.timestamp / SECOND)
@@ -28,7 +28,7 @@ def order_by(queue_sort: QueueSort) -> Order:
 
 
 class ActiveQueue(PodHeap):
-    """Pods in the order of the queue-sort plugin; equals in the order in which they came."""
+    """Pods in the order of the queue-sort plugin; equal ones in order of arrival."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""The back-off queues: pods that have to wait before they may be tried again (reference queue.md §11, §12)."""
+"""The back-off queues: pods that wait before the next attempt (docs/kube-scheduler/queue.md §11, §12)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from scheduler.queue.queued_pod import QueuedPod
 
 
 class BackoffQueues:
-    """Two heaps: pods that a plugin rejected, which may be taken early when nothing else is to be done, and pods whose
-    attempt ended with an error, which may not, since the wait protects the API server.
+    """Two heaps: pods that a plugin rejected, which may be taken early while the active queue is empty, and pods whose
+    attempt ended with an error, which may not, since their wait protects the API server.
 
-    ``initial`` and ``maximum`` are nanoseconds; a ``maximum`` of 0 means no back-off at all. With ``in_windows`` (pop
-    from back-off) everything is measured in whole seconds: all pods whose wait ends within one second leave together,
-    so that priority and not the fraction of a second decides among them.
+    ``initial`` and ``maximum`` are nanoseconds; a ``maximum`` of 0 disables back-off. With ``in_windows`` (pop from
+    back-off) times are rounded to whole seconds: all pods whose wait ends within one second leave together, so that
+    priority orders them and not the fraction of a second.
     """
 
     __slots__ = ("_errors", "_in_windows", "_initial", "_maximum", "_rejected")
@@ -38,14 +38,14 @@ class BackoffQueues:
         self._errors = PodHeap(by_expiration)
 
     def set_limits(self, initial: int, maximum: int) -> None:
-        """Nanoseconds, for waits that begin from now on; those under way keep their end."""
+        """Sets the limits, in nanoseconds, of waits that begin from now on; current waits keep their end."""
         self._initial = initial
         self._maximum = maximum
 
     # --- the formula --------------------------------------------------------------------------------------------------
 
     def duration(self, record: QueuedPod) -> int:
-        """Nanoseconds: doubled with each error in a row or, where there was none, with each rejection so far."""
+        """The wait in nanoseconds: doubled with each consecutive error or, without errors, with each rejection."""
         count = record.error_count or record.unschedulable_count
         if count == 0 or self._maximum == 0:
             return 0
@@ -54,14 +54,15 @@ class BackoffQueues:
         return self._initial << (count - 1)
 
     def expiration(self, record: QueuedPod) -> int:
-        """When the wait is over, rounded down to its window; kept in the record. 0 for a pod that need not wait."""
+        """When the wait ends, rounded down to its window; cached in the record. 0 for a pod without a wait."""
         if record.backoff_expiration is None:
             duration = self.duration(record)
             record.backoff_expiration = self._window(record.timestamp + duration) if duration else 0
         return record.backoff_expiration
 
     def is_backing_off(self, record: QueuedPod, time: int) -> bool:
-        """Up to and including its window: a pod leaves at the first whole second *after* its expiration."""
+        """Whether the pod still waits: up to and including its window, so it leaves at the first whole second *after*
+        its expiration."""
         expiration = self.expiration(record)
         return expiration > 0 and expiration >= self._window(time)
 
@@ -71,11 +72,11 @@ class BackoffQueues:
     # --- the heaps ----------------------------------------------------------------------------------------------------
 
     def add(self, record: QueuedPod) -> None:
-        """Pods without a rejector had an error."""
+        """Adds a pod; one without rejectors goes to the heap for errors."""
         (self._rejected if record.rejectors else self._errors).put(record)
 
     def replace(self, record: QueuedPod) -> None:
-        """The record's pod has changed: find its place anew, in the heap where it is."""
+        """Restores the heap's order after the record's pod has changed."""
         (self._rejected if record.key in self._rejected else self._errors).put(record)
 
     def get(self, key: str) -> QueuedPod | None:
@@ -85,11 +86,12 @@ class BackoffQueues:
         return self._rejected.remove(key) or self._errors.remove(key)
 
     def take_early(self) -> QueuedPod | None:
-        """The rejected pod whose wait ends first, however far off; never one that had an error."""
+        """Removes and returns the rejected pod whose wait ends first, even if that is in the future; never one that
+        had an error."""
         return self._rejected.take()
 
     def take_complete(self, time: int) -> list[QueuedPod]:
-        """All pods whose wait is over."""
+        """Removes and returns all pods whose wait is over."""
         complete: list[QueuedPod] = []
         for heap in (self._rejected, self._errors):
             while (record := heap.head()) is not None and not self.is_backing_off(record, time):

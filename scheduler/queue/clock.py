@@ -1,4 +1,4 @@
-"""The queue's time: nanoseconds that follow the monotonic clock and share whole seconds with the wall clock."""
+"""The queue's time: nanoseconds of the monotonic clock, aligned with the wall clock's whole seconds."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ SECOND = 1_000_000_000
 
 
 class QueueClock:
-    """Turns ``Now`` into queue time and back.
+    """Converts ``Now`` to queue time and back.
 
-    Back-off ends on whole seconds of the wall clock (reference queue.md §11), yet a wall clock that is set must neither
-    release nor hold pods. So queue time starts at the wall clock's fraction of a second and then only follows the
-    monotonic clock. It stays small, so that seconds as floats still tell nanoseconds apart after months.
+    Back-off ends on whole seconds of the wall clock (docs/kube-scheduler/queue.md §11), but setting the wall clock must
+    neither release nor hold pods. So queue time starts at the wall clock's fraction of a second and then follows the
+    monotonic clock. It stays small, so that seconds as floats keep nanosecond precision for months.
     """
 
     __slots__ = ("_monotonic_start", "_start", "_wall_base")
@@ -25,15 +25,15 @@ class QueueClock:
 
     @property
     def start(self) -> int:
-        """Queue time at which the queue began to run."""
+        """The queue time at which the queue started."""
         return self._start
 
     def read(self, now: Now) -> int:
-        """Queue time, nanoseconds."""
+        """The queue time in nanoseconds."""
         return self._start + round((now.monotonic - self._monotonic_start) * SECOND)
 
     def wall(self, time: int) -> int:
-        """Nanoseconds since 1970, for people: off by as much as the wall clock has been set since the start."""
+        """Nanoseconds since 1970, for display: off by any adjustment of the wall clock since the start."""
         return self._wall_base + time
 
     def monotonic(self, time: int) -> float:

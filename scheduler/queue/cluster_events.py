@@ -1,4 +1,4 @@
-"""Which events a change of an object is (reference queue.md §6.6)."""
+"""Maps changes of objects to cluster events (docs/kube-scheduler/queue.md §6.6)."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ _OBJECT_EVENTS = {
 
 
 def node_events(old: Node, new: Node) -> tuple[ClusterEvent, ...]:
-    """What a node's update is, in order; nothing for a heartbeat or a change that helps nobody."""
+    """The events of a node's update, in order; none for a heartbeat or a change that can't help any pod."""
     return tuple(_NODE_EVENTS[change] for change in node_changes(old, new))
 
 
 def pod_events(old: Pod, new: Pod) -> tuple[ClusterEvent, ...]:
-    """What a pod's update is, in order; the general update if it is nothing special."""
+    """The events of a pod's update, in order; the general update if no specific one applies."""
     changes = pod_changes(old, new)
     if new.is_assigned:
         return tuple(_ASSIGNED_EVENTS[change] for change in changes) if changes else _ASSIGNED_POD_UPDATE
@@ -66,5 +66,5 @@ def pod_events(old: Pod, new: Pod) -> tuple[ClusterEvent, ...]:
 
 
 def object_event(kind: Kind, action: Action) -> ClusterEvent | None:
-    """What ADD, UPDATE (all of it) or DELETE of another kind is; None for kinds without events, such as Services."""
+    """The event of an ADD, UPDATE (all bits) or DELETE of another kind; None for kinds without events, as Services."""
     return _OBJECT_EVENTS.get((kind, action))

@@ -1,4 +1,4 @@
-"""PreEnqueue: whether a pod may be queued at all (reference queue.md §7)."""
+"""PreEnqueue: whether a pod may be queued at all (docs/kube-scheduler/queue.md §7)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
 from scheduler.messages.status import Refusal, failure
-from scheduler.queue.facts import QueueFacts
+from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queued_pod import QueuedPod
 
 
@@ -14,24 +14,24 @@ class Gates:
     """The PreEnqueue plugins of every profile (scheduler name → plugins, in order). Pass one to the queue."""
 
     def __init__(
-        self, plugins: Mapping[str, Sequence[PreEnqueuePlugin]], context: EnqueueContext, facts: QueueFacts
+        self, plugins: Mapping[str, Sequence[PreEnqueuePlugin]], context: EnqueueContext, facts: QueueMetrics
     ) -> None:
         self._plugins = plugins
         self._context = context
         self._facts = facts
 
     def held_back(self, profile: str, name: str) -> Collection[str]:
-        """UIDs of pods that the plugin of that name would refuse again, as far as it says so."""
+        """UIDs of pods that the named plugin declares it would refuse again."""
         for plugin in self._plugins.get(profile, ()):
             if plugin.name == name:
                 try:
                     return plugin.held_back(self._context)
-                except Exception as error:  # noqa: BLE001 - a plugin's; without its word its pods are asked for one by one
-                    self._facts.problem(f"PreEnqueue plugin {name} raised when asked whom it holds back: {error!r}")
+                except Exception as error:  # noqa: BLE001 - a plugin's; its pods are then checked one by one
+                    self._facts.problem(f"PreEnqueue plugin {name} raised in held_back: {error!r}")
         return ()
 
     def __call__(self, record: QueuedPod) -> Refusal | None:
-        """The first refusal, signed. The plugin that held the pod back last is asked first: it likely still does."""
+        """The first refusal, signed. The plugin that held the pod back last runs first: it likely still does."""
         plugins: Sequence[PreEnqueuePlugin] = self._plugins.get(record.profile, ())
         if record.gating_plugin:
             plugins = sorted(plugins, key=lambda plugin: plugin.name != record.gating_plugin)

@@ -32,7 +32,7 @@ from scheduler.framework.plugin import (
     PreFilterPlugin,
     ReservePlugin,
 )
-from scheduler.queue.facts import QueueFacts
+from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queued_pod import QueuedPod
 
 EXTENDER = "Extender"
@@ -110,7 +110,7 @@ class HintMap:
     def __init__(
         self,
         profiles: Mapping[str, Mapping[str, Sequence[EventRegistration]]],
-        facts: QueueFacts,
+        facts: QueueMetrics,
         stopwatch: Callable[[], float] | None = None,
     ) -> None:
         self._profiles = {name: {plugin: tuple(found) for plugin, found in of.items()} for name, of in profiles.items()}

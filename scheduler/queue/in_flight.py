@@ -1,7 +1,7 @@
-"""Attempts under way, and the events that have come since they began (reference queue.md §4).
+"""Attempts under way, and the events that have come since they began (docs/kube-scheduler/queue.md §4).
 
-An event that arrives while a pod is being tried may be the one that it will wait for. So all events are kept, in one
-list for all attempts, until no attempt is left that began before them.
+An event that arrives during an attempt may be the one that the pod will wait for. So all events are kept, in one list
+for all attempts, until no attempt is left that began before them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scheduler.queue.queued_pod import QueuedPod
 
 EVENT_LIMIT = 100_000
 POD_MARKER = "PodPopped"
-"""What attempts are called in the gauge of the list's length."""
+"""The label of attempts in the gauge of the list's length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class KeptEvent:
 
 
 class InFlight:
-    """Numbers are given to attempts and events alike, so that "since" is a comparison.
+    """Attempts and events share one sequence of numbers, so that "since" is a comparison.
 
-    More than ``limit`` events (an attempt that waits long in Permit on a busy cluster) push out the oldest; attempts
-    that should have seen them are remembered, and are then simply tried again after their back-off.
+    Beyond ``limit`` events (an attempt that waits long in Permit on a busy cluster) the oldest are dropped; attempts
+    that should have seen them are marked, and are tried again after their back-off.
     """
 
     __slots__ = ("_began", "_counts", "_events", "_incomplete", "_limit", "_number", "_records")
@@ -49,13 +49,13 @@ class InFlight:
         self._counts: Counter[str] = Counter()
 
     def begin(self, record: QueuedPod) -> None:
-        """The pod has been taken from the queue."""
+        """Records that the pod has been popped from the queue."""
         self._number += 1
         self._began[record.uid] = self._number
         self._records[record.uid] = record
 
     def append(self, event: ClusterEvent, old: Any, new: Any) -> None:
-        """Keep an event for whoever is in flight; for nobody, it is dropped."""
+        """Keeps an event for the attempts in flight; without any, it is dropped."""
         if not self._began:
             return
         self._number += 1
@@ -82,7 +82,7 @@ class InFlight:
         return tuple(since)
 
     def done(self, uid: str) -> bool:
-        """The attempt needs no events any more; those that nobody needs now go. False if it was not in flight."""
+        """Ends an attempt and drops the events that no attempt needs any more. False if it was not in flight."""
         if self._began.pop(uid, None) is None:
             return False
         del self._records[uid]
@@ -96,7 +96,7 @@ class InFlight:
         return self._records.get(uid)
 
     def named(self, key: str) -> Iterator[QueuedPod]:
-        """Pods in flight of this ``namespace/name``: more than one where a pod was made anew."""
+        """Pods in flight of this ``namespace/name``: more than one where a pod was deleted and created again."""
         return (record for record in self._records.values() if record.key == key)
 
     @property
@@ -106,7 +106,7 @@ class InFlight:
 
     @property
     def entries(self) -> tuple[QueuedPod | KeptEvent, ...]:
-        """Attempts and events as they came."""
+        """Attempts and events in order of arrival."""
         merged: list[tuple[int, QueuedPod | KeptEvent]] = [
             (began, self._records[uid]) for uid, began in self._began.items()
         ]
@@ -114,7 +114,7 @@ class InFlight:
         return tuple(entry for _number, entry in sorted(merged, key=lambda pair: pair[0]))
 
     def lengths(self) -> dict[str, int]:
-        """How many entries the list has, by event label; attempts under ``PodPopped``."""
+        """The number of entries by event label; attempts under ``PodPopped``."""
         lengths = {label: count for label, count in self._counts.items() if count}
         return lengths | {POD_MARKER: len(self._began)} if self._began else lengths
 
@@ -131,7 +131,7 @@ class InFlight:
         """Raise InvariantViolation if events are kept that no attempt needs, or the counts are wrong."""
         oldest = next(iter(self._began.values()), None)
         if self._events and (oldest is None or self._events[0].number < oldest):
-            raise InvariantViolation(f"event {self._events[0].event.label} is kept for nobody")
+            raise InvariantViolation(f"event {self._events[0].event.label} is kept though no attempt needs it")
         if list(self._began.values()) != sorted(self._began.values()) or self._began.keys() != self._records.keys():
             raise InvariantViolation("attempts in flight are out of order")
         recount = Counter(kept.event.label for kept in self._events)

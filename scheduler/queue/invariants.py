@@ -1,4 +1,4 @@
-"""What must hold between the queue's places, whatever happens."""
+"""Invariants across the queue's places."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections import Counter
 from scheduler.errors import InvariantViolation
 from scheduler.queue.active import ActiveQueue
 from scheduler.queue.backoff import BackoffQueues
-from scheduler.queue.facts import QueueFacts
+from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.pool import UnschedulablePool
 
 
-def check_places(active: ActiveQueue, backoff: BackoffQueues, pool: UnschedulablePool, facts: QueueFacts) -> None:
-    """Raise InvariantViolation unless every pod waits in one place that suits it, and the gauge of rejected pods agrees
-    with a recount."""
+def check_places(active: ActiveQueue, backoff: BackoffQueues, pool: UnschedulablePool, facts: QueueMetrics) -> None:
+    """Raises InvariantViolation unless every pod is in exactly one place that fits its state, and the gauge of rejected
+    pods agrees with a recount."""
     seen: set[str] = set()
     gauge: Counter[tuple[str, str]] = Counter()
     for place in (active, backoff.rejected, backoff.errors, pool):

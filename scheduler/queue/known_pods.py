@@ -1,4 +1,4 @@
-"""What the watch last said of every pod: the place where failed attempts look a pod up again."""
+"""The latest observed version of every pod, where failed attempts look a pod up again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scheduler.cluster.pod_info import PodInfo
 
 
 class KnownPods:
-    """All pods that run or wait, whoever schedules them, by ``namespace/name``. Finished ones are gone."""
+    """All pods that run or wait, of any scheduler, by ``namespace/name``; without finished ones."""
 
     __slots__ = ("_by_key", "_by_uid")
 
@@ -17,19 +17,19 @@ class KnownPods:
         self._by_uid: dict[str, PodInfo] = {}
 
     def put(self, info: PodInfo) -> None:
-        """The newest version; a predecessor of the same name must have been removed."""
+        """Stores the newest version; a predecessor of the same name must have been removed."""
         self._by_key[info.key] = info
         self._by_uid[info.uid] = info
 
     def remove(self, info: PodInfo) -> PodInfo | None:
-        """The pod is gone; returns what was known. A successor of its name stays."""
+        """Removes a deleted pod and returns its last version. A successor of the same name stays."""
         known = self._by_uid.pop(info.uid, None)
         if known is not None and self._by_key[known.key] is known:
             del self._by_key[known.key]
         return known
 
     def get(self, key: str) -> PodInfo | None:
-        """By ``namespace/name``."""
+        """The pod with this ``namespace/name``, or None."""
         return self._by_key.get(key)
 
     def by_uid(self, uid: str) -> PodInfo | None:

@@ -1,4 +1,4 @@
-"""A heap of pods by name, from which any pod can be taken."""
+"""A heap of pods, keyed by name, from which any pod can be removed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from scheduler.queue.queued_pod import QueuedPod
 
 Order = Callable[[QueuedPod], tuple[Any, ...]]
-"""Smaller goes first."""
+"""The sort key of a record; smaller is popped first."""
 
 _SLACK = 64
 
@@ -29,13 +29,13 @@ class _Entry:
 
 
 _Ranked = tuple[tuple[Any, ...], int, int, _Entry]
-"""What lies in the heap. Tuples are compared without a call into Python; serials differ, so entries never are."""
+"""The heap's items. Tuples compare without a call into Python; serials are unique, so entries are never compared."""
 
 
 class PodHeap:
-    """Keyed by ``namespace/name``. Equal orders come out as they went in.
+    """Keyed by ``namespace/name``. Pods of equal order are popped in order of insertion.
 
-    Removing marks the entry dead and leaves it in the heap; the heap is rebuilt when most of it is dead.
+    Removing marks the entry dead and leaves it in the heap; the heap is rebuilt when most entries are dead.
     """
 
     __slots__ = ("_count", "_entries", "_live", "_order")
@@ -47,7 +47,7 @@ class PodHeap:
         self._count = 0
 
     def put(self, record: QueuedPod) -> None:
-        """Add the pod, or find its place anew: its order is read now."""
+        """Adds the pod, or moves it to where its present order puts it."""
         self._count += 1
         known = self._live.get(record.key)
         if known is None:
@@ -63,7 +63,7 @@ class PodHeap:
             heapify(self._entries)
 
     def head(self) -> QueuedPod | None:
-        """The first pod, which stays."""
+        """The first pod, without removing it; None if there is none."""
         entries = self._entries
         while entries:
             record = entries[0][3].record
@@ -73,7 +73,7 @@ class PodHeap:
         return None
 
     def take(self) -> QueuedPod | None:
-        """The first pod, which leaves; None if there is none."""
+        """Removes and returns the first pod; None if there is none."""
         record = self.head()
         if record is not None:
             heappop(self._entries)
@@ -92,13 +92,13 @@ class PodHeap:
         return entry.record if entry is not None else None
 
     def in_order(self) -> tuple[QueuedPod, ...]:
-        """All pods, the next one first."""
+        """All pods in order, the next one first."""
         ranked = sorted(entry.ranked for entry in self._live.values())
         return tuple(entry.record for *_order, entry in ranked if entry.record is not None)
 
     def first_in_slices(self, limit: int, slice_size: int) -> Generator[None, None, tuple[QueuedPod, ...]]:
-        """The first ``limit`` pods of those here at the start, the next one first; pods that leave meanwhile are
-        missing. Yields after each ``slice_size`` pods, so that a long queue is no long step."""
+        """The first ``limit`` pods as of the start, the next one first, without those removed meanwhile. Yields after
+        each ``slice_size`` pods, so that a long queue does not block the event loop."""
         entries = list(self._live.values())
         first: list[_Ranked] = []
         for start in range(0, len(entries), slice_size):
@@ -108,7 +108,7 @@ class PodHeap:
         return tuple(entry.record for *_order, entry in first if entry.record is not None)
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        """In no particular order of urgency: as they were added."""
+        """Iterates in order of insertion, not of urgency."""
         return (entry.record for entry in self._live.values() if entry.record is not None)
 
     def __contains__(self, key: str) -> bool:

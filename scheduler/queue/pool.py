@@ -1,7 +1,7 @@
 """The unschedulable pool: rejected pods that wait for an event that may help, and gated pods.
 
-Most events help nobody, and there are thousands of them a second. So pods are found by who rejected them, and those
-that every hint treats alike (``pod_template.py``) lie together in one group, for which each hint is asked once.
+Most events help no waiting pod, and there are thousands of them a second. So pods are indexed by their rejectors, and
+those that every hint treats alike (``pod_template.py``) form one group, for which each hint is called once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NO_PLUGINS: dict[str, RejectorIndex] = {}
 
 
 class UnschedulablePool:
-    """Keyed by ``namespace/name``. A record that lies here is changed only between ``remove`` and ``put``."""
+    """Keyed by ``namespace/name``. A record in the pool may be changed only between ``remove`` and ``put``."""
 
     __slots__ = ("_by_rejector", "_class_key", "_gated", "_group_of", "_groups", "_records")
 
@@ -61,7 +61,7 @@ class UnschedulablePool:
         return record
 
     def replace_pod(self, record: QueuedPod, info: PodInfo) -> None:
-        """A newer version of a pod that lies here."""
+        """Replaces a pod of the pool by a newer version."""
         self.remove(record.key)
         record.replace_pod(info)
         self.put(record)
@@ -73,7 +73,7 @@ class UnschedulablePool:
         return self._group_of.get(key)
 
     def rejected_by(self, profile: str, plugin: str) -> RejectorIndex | None:
-        """The groups that this plugin is among the rejectors of; None if there are none."""
+        """The groups whose rejectors include this plugin; None if there are none."""
         return self._by_rejector.get(profile, _NO_PLUGINS).get(plugin)
 
     @property
@@ -82,7 +82,7 @@ class UnschedulablePool:
 
     @property
     def profiles(self) -> KeysView[str]:
-        """Of the pods that lie here."""
+        """The profiles of the pods in the pool."""
         return self._by_rejector.keys()
 
     @property
@@ -94,7 +94,7 @@ class UnschedulablePool:
         return len(self._records) - self._gated
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        """As they came."""
+        """Iterates in order of insertion."""
         return iter(self._records.values())
 
     def __contains__(self, key: str) -> bool:
@@ -104,11 +104,11 @@ class UnschedulablePool:
         return len(self._records)
 
     def check(self) -> None:
-        """Raise InvariantViolation unless every pod lies in the group that its record says, and is found by it."""
+        """Raises InvariantViolation unless every pod is in the group of its record, and the index finds it there."""
         for key, record in self._records.items():
             group = self._group_of.get(key)
             if group is None or group.members.get(key) is not record or self._group_key(record) != group.key:
-                raise InvariantViolation(f"pod {key} lies in the wrong group of the pool")
+                raise InvariantViolation(f"pod {key} is in the wrong group of the pool")
             by_plugin = self._by_rejector.get(record.profile, {})
             if any(plugin not in by_plugin for plugin in record.rejectors) or any(
                 by_plugin[plugin].groups.get(group.key) is not group for plugin in record.rejectors
@@ -124,7 +124,7 @@ class UnschedulablePool:
 
     def _group_key(self, record: QueuedPod) -> GroupKey:
         if record.class_key is None:
-            # A pod like no other is its own class; its UID cannot be mistaken for a template.
+            # A pod without a class key is its own class; a UID never equals a template's key.
             record.class_key = self._class_key(record.info) or record.uid
         return (
             record.profile,

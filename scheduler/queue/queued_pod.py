@@ -1,4 +1,4 @@
-"""The record that the queue keeps of a pod from its first sight until it is bound (reference queue.md §1.1)."""
+"""The queue's record of a pod, from its first event until it is bound (docs/kube-scheduler/queue.md §1.1)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Hashable, Iterable
 
 from scheduler.cluster.pod_info import PodInfo
 
-NOBODY: frozenset[str] = frozenset()
+NO_PLUGINS: frozenset[str] = frozenset()
 
 
 class QueuedPod:
-    """One pod and what became of it so far. Times are queue time, nanoseconds (``clock.py``).
+    """One pod and the state of its attempts. Times are queue time in nanoseconds (``clock.py``).
 
     Only the queue and the failure handling change a record, and never while it lies in a heap or in the pool without
     the queue knowing.
@@ -35,26 +35,26 @@ class QueuedPod:
     def __init__(self, info: PodInfo, timestamp: int) -> None:
         self.info = info
         self.timestamp = timestamp
-        """When it was added or its last attempt failed; moves between queues leave it alone, so that among pods of one
-        priority the order is that of the last failed attempts."""
+        """When it was added or its last attempt failed. Moves between queues don't change it, so pods of equal
+        priority are ordered by their last failed attempts."""
         self.initial_attempt: int | None = None
-        """When it first was ready to be tried: what the waiting time that users see is measured from."""
+        """When it first was ready to be tried; the waiting time shown to users starts here."""
         self.attempts = 0
         self.unschedulable_count = 0
         """Attempts that ended in a rejection."""
         self.error_count = 0
         """Errors in a row."""
         self.backoff_expiration: int | None = None
-        """Worked out at first need; None after each attempt."""
-        self.unschedulable_plugins = NOBODY
-        self.pending_plugins = NOBODY
-        """Those that asked the pod to wait for something outside: their word skips the back-off."""
+        """Computed on first use; None after each attempt."""
+        self.unschedulable_plugins = NO_PLUGINS
+        self.pending_plugins = NO_PLUGINS
+        """Plugins that answered Pending; their events skip the back-off."""
         self.gating_plugin = ""
         self.gating_reasons: tuple[str, ...] = ()
         self.was_flushed = False
-        """No event has moved it since its last attempt, only the flush of the pool: a hint may be missing."""
+        """The flush of the pool has moved it since its last attempt, and no event: a hint may be missing."""
         self.class_key: Hashable | None = None
-        """See ``pod_template.py``; None: not worked out, or the pod is a class of its own."""
+        """See ``pod_template.py``; None: not computed yet, or the pod is a class of its own."""
 
     @property
     def uid(self) -> str:
@@ -70,7 +70,7 @@ class QueuedPod:
 
     @property
     def rejectors(self) -> frozenset[str]:
-        """Every plugin whose events may wake the pod; empty after an error."""
+        """The plugins whose events may wake the pod; empty after an error."""
         return self.unschedulable_plugins | self.pending_plugins if self.pending_plugins else self.unschedulable_plugins
 
     @property
@@ -83,7 +83,7 @@ class QueuedPod:
         self.unschedulable_plugins = frozenset(unschedulable)
 
     def replace_pod(self, info: PodInfo) -> None:
-        """A newer version of the pod."""
+        """Replaces the pod by a newer version."""
         self.info = info
         self.class_key = None
 

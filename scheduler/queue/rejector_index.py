@@ -1,9 +1,9 @@
-"""Whom the events that one plugin hears of would wake, remembered from one event to the next.
+"""Caches which pool groups each cluster event can wake.
 
-With a hundred classes of pods waiting, asking a hint about each of them for every pod that another scheduler starts
-would cost more than scheduling itself. But such events look alike (``EventRegistration.facet``), and few groups come
-or go between two of them. So an answer is kept with the number of groups it has been worked out for: the next event of
-the same look asks about the groups that have come since, and no others.
+With a hundred classes of pods waiting, calling a hint for each of them for every pod that another scheduler starts
+would cost more than scheduling itself. But such events have equal facets (``EventRegistration.facet``), and few groups
+are added or removed between two of them. So an answer is cached with the number of groups that it covers: the next
+event with the same facets calls the hint only for the groups added since.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Hashable
 
 from scheduler.queue.pool_group import PoolGroup
 
-MOST_LOOKS = 2_048
-"""Answers kept for one plugin of one profile; beyond it all are forgotten, and worked out again as they are needed."""
+MAX_ANSWERS = 2_048
+"""Answers cached for one plugin of one profile; one more clears the cache."""
 
 
 class _Answer:
@@ -22,18 +22,18 @@ class _Answer:
     def __init__(self) -> None:
         self.groups: list[PoolGroup] = []
         self.seen = 0
-        """How many of the index's arrivals have been asked about."""
+        """The number of the index's arrivals that the answer covers."""
 
 
 class RejectorIndex:
-    """The groups of the pool that one plugin of one profile is among the rejectors of."""
+    """The pool's groups whose rejectors include one plugin of one profile."""
 
     __slots__ = ("_answers", "_arrivals", "_groups")
 
     def __init__(self) -> None:
         self._groups: dict[Hashable, PoolGroup] = {}
         self._arrivals: list[PoolGroup] = []
-        """In the order they came, those that are gone among them until there are too many."""
+        """Groups in order of arrival; removed ones stay until they outnumber the others."""
         self._answers: dict[Hashable, _Answer] = {}
 
     def add(self, group: PoolGroup) -> None:
@@ -41,7 +41,7 @@ class RejectorIndex:
         self._arrivals.append(group)
 
     def discard(self, group: PoolGroup) -> None:
-        """The group has no members any more; it never has again."""
+        """Removes a group that has lost its last member; it is never added again."""
         del self._groups[group.key]
         if len(self._arrivals) > 2 * len(self._groups) + 32:
             self._arrivals = list(self._groups.values())
@@ -51,13 +51,13 @@ class RejectorIndex:
     def groups(self) -> dict[Hashable, PoolGroup]:
         return self._groups
 
-    def woken_by(self, look: Hashable, would_wake: Callable[[PoolGroup], bool]) -> list[PoolGroup]:
-        """The groups that events of this look wake, as they came. ``would_wake`` is asked where that is not known."""
-        answer = self._answers.get(look)
+    def woken_by(self, key: Hashable, would_wake: Callable[[PoolGroup], bool]) -> list[PoolGroup]:
+        """The groups that events with this key wake, in order of arrival. Calls ``would_wake`` for uncached groups."""
+        answer = self._answers.get(key)
         if answer is None:
-            if len(self._answers) >= MOST_LOOKS:
+            if len(self._answers) >= MAX_ANSWERS:
                 self._answers.clear()
-            answer = self._answers[look] = _Answer()
+            answer = self._answers[key] = _Answer()
         if answer.seen < len(self._arrivals):
             newcomers = self._arrivals[answer.seen :]
             answer.seen = len(self._arrivals)

@@ -1,4 +1,4 @@
-"""The scheduling queue: the one place that knows where every pending pod is (reference queue.md).
+"""The scheduling queue: the state of every pending pod (docs/kube-scheduler/queue.md).
 
 ::
 
@@ -35,10 +35,10 @@ from scheduler.queue.active import ActiveQueue, QueueSort
 from scheduler.queue.backoff import BackoffQueues
 from scheduler.queue.clock import SECOND, QueueClock
 from scheduler.queue.cluster_events import PENDING_POD_ADD, PENDING_POD_UPDATE, pod_events
-from scheduler.queue.facts import QueueFacts
 from scheduler.queue.hints import HintMap, Strategy
 from scheduler.queue.in_flight import EVENT_LIMIT, InFlight
 from scheduler.queue.invariants import check_places
+from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.pool import ClassKey, UnschedulablePool
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.story import Place, PodStory, story_of
@@ -49,11 +49,11 @@ class PreEnqueue(Protocol):
     """The PreEnqueue plugins of all profiles (``gates.py``)."""
 
     def __call__(self, record: QueuedPod) -> Refusal | None:
-        """Run those of the pod's profile: None, or the first refusal, signed."""
+        """Runs the plugins of the pod's profile: None, or the first refusal, signed."""
         ...
 
     def held_back(self, profile: str, name: str) -> Collection[str]:
-        """UIDs of pods that the plugin of that name is sure to refuse again."""
+        """UIDs of pods that the named plugin is certain to refuse again."""
         ...
 
 
@@ -72,14 +72,14 @@ class QueueSettings:
 
 
 class SchedulingQueue:
-    """See the module. ``started`` is when the queue begins to run: the flush of the pool counts its 30 s from there."""
+    """See the module. ``started`` is when the queue starts; the pool's flush, every 30 s, is counted from there."""
 
     def __init__(
         self,
         *,
         queue_sort: QueueSort,
         hints: HintMap,
-        facts: QueueFacts,
+        facts: QueueMetrics,
         nominator: Nominator,
         pre_enqueue: PreEnqueue,
         started: Now,
@@ -90,7 +90,7 @@ class SchedulingQueue:
         self.nominator = nominator
         self.clock = QueueClock(started)
         self.cycle = 0
-        """How many pods have been popped."""
+        """The number of pods popped so far."""
         self.is_closed = False
         self._settings = settings
         self._hints = hints
@@ -107,11 +107,11 @@ class SchedulingQueue:
         self._maximum_in_pool = round(settings.maximum_in_pool * SECOND)
         self._held: list[QueuedPod] = []
         self._flushed_until = self.clock.start
-        """The pool's flush is through with all its dates up to here."""
+        """Queue time up to which all flushes of the pool have been done."""
 
     def reconfigure(self, hints: HintMap, pre_enqueue: PreEnqueue, settings: QueueSettings, now: Now) -> None:
-        """Go on by other plugins and durations. Everybody in the pool is looked at again: what held a pod back may be
-        gone. Whether the queue takes pods early from the back-off, and by which order it sorts, stays as it was.
+        """Replaces plugins and durations. All pods of the pool are activated, since what held them back may be gone.
+        Taking pods early from the back-off and the sort order stay as they were.
         """
         self._hints = hints
         self._pre_enqueue = pre_enqueue
@@ -123,15 +123,15 @@ class SchedulingQueue:
     # --- pods come, change and go -------------------------------------------------------------------------------------
 
     def add(self, info: PodInfo, now: Now) -> Place:
-        """A pending pod of ours has appeared."""
-        # It is asked for in each attempt, and quicker to work out while the object is fresh.
+        """Adds a pending pod of one of our profiles."""
+        # Needed in each attempt, and quicker to compute while the object is in the processor's cache.
         template_key(info)
         return self._enter(info, PENDING_POD_ADD.label, self.clock.read(now))
 
     def update(self, old: PodInfo, new: PodInfo, now: Now) -> Place:
-        """A pending pod has changed (same UID, another resourceVersion)."""
+        """Updates a pending pod (same UID, new resourceVersion)."""
         if new.uid in self._in_flight:
-            # The failure handling looks the pod up again, so only what the change may bring about is kept.
+            # The failure handling looks the pod up again, so only the events of the change are kept.
             for event in pod_events(old.pod, new.pod):
                 self._in_flight.append(event, old, new)
             return Place.IN_FLIGHT
@@ -150,7 +150,7 @@ class SchedulingQueue:
         return self._enter(new, PENDING_POD_UPDATE.label, self.clock.read(now))
 
     def delete(self, info: PodInfo) -> None:
-        """The pod is gone, or bound by whomever. In flight nothing is done here: its attempt ends by itself."""
+        """Removes a pod that was deleted or bound by any scheduler. One in flight stays: its attempt ends by itself."""
         self.nominator.delete(info.uid)
         record = self._lookup(info.key)
         if record is not None and record.uid == info.uid:
@@ -166,9 +166,9 @@ class SchedulingQueue:
         return not self.is_closed and (bool(self._active) or early)
 
     def pop(self, now: Now) -> QueuedPod | None:
-        """The pod to try next, or None. Each pod that is popped must be ``done`` once, whatever becomes of it.
+        """Removes and returns the next pod, or None. ``done`` must be called once for each, however its attempt ends.
 
-        With nothing active, the rejected pod whose back-off ends first is taken early.
+        With no active pod, the rejected pod whose back-off ends first is taken early.
         """
         while self.has_next:
             record = self._active.take()
@@ -190,11 +190,10 @@ class SchedulingQueue:
         return None
 
     def add_unschedulable(self, record: QueuedPod, now: Now) -> Place:
-        """The attempt failed: the pod comes back, with its rejectors on the record (none after an error). Ends with
-        ``done``.
+        """Returns a pod whose attempt failed, with its rejectors on the record (none after an error). Calls ``done``.
 
-        An event that has come since the pod was popped counts as if it came now. A pod that is already here (which is
-        a bug somewhere) is left where it is.
+        Events since the pod was popped count as if they came now. A pod that is already queued (a bug elsewhere) stays
+        where it is.
         """
         try:
             present = self._lookup(record.key)
@@ -218,7 +217,7 @@ class SchedulingQueue:
             self.done(record.uid)
 
     def done(self, uid: str) -> None:
-        """The attempt needs no events any more. Unknown pods are ignored."""
+        """Ends the attempt, so that its events need not be kept. Unknown pods are ignored."""
         self._in_flight.done(uid)
 
     def is_in_flight(self, uid: str) -> bool:
@@ -234,10 +233,10 @@ class SchedulingQueue:
         now: Now,
         only: Only | None = None,
     ) -> int:
-        """Something happened in the cluster: pods of the pool that it may help move on. Returns how many did.
+        """Moves the pods of the pool that a cluster event may help. Returns the number of pods moved.
 
         ``old`` and ``new``: the object before and after, pods as PodInfo, None where absent. ``only`` restricts the
-        pods looked at; what is kept for pods in flight is not restricted.
+        pods of the pool; the event is kept for all pods in flight.
         """
         if not self._hints.is_of_interest(event):
             return 0
@@ -253,10 +252,10 @@ class SchedulingQueue:
         return len(moving)
 
     def activate(self, pods: Iterable[PodInfo | str], now: Now) -> int:
-        """Try these pods at once, whatever their back-off; gates still apply. Returns how many became active.
+        """Moves these pods to the active queue regardless of back-off; gates still apply. Returns how many it moved.
 
-        A pod is given as PodInfo, or by ``namespace/name``. One in flight will not wait if its attempt fails. Pods that
-        are active already, or unknown, are ignored.
+        A pod is given as PodInfo, or by ``namespace/name``. One in flight is tried again at once if its attempt fails.
+        Pods that are active already, or unknown, are ignored.
         """
         time = self.clock.read(now)
         moved = 0
@@ -300,8 +299,8 @@ class SchedulingQueue:
         return bool(self._held)
 
     def take_held(self) -> tuple[QueuedPod, ...]:
-        """The pods that have been gated by an error since the last call. Nobody else tells their users: of an ordinary
-        gate the API server does, and kube-scheduler 1.36 leaves it at a line in its own log."""
+        """The pods that have been gated by an error since the last call, to report to their users: ordinary gates are
+        reported by the API server, and kube-scheduler 1.36 only logs such an error."""
         held = dict.fromkeys(one for one in self._held if one.is_gated and self._pool.get(one.key) is one)
         self._held.clear()
         return tuple(held)
@@ -309,7 +308,7 @@ class SchedulingQueue:
     # --- time ---------------------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> float | None:
-        """When ``tick`` has something to do, as ``Now.monotonic``; None while nothing waits."""
+        """When ``tick`` is due, as ``Now.monotonic``; None while no pod waits for a time."""
         deadlines = []
         release = self._backoff.next_release()
         if release is not None:
@@ -319,8 +318,8 @@ class SchedulingQueue:
         return self.clock.monotonic(min(deadlines)) if deadlines else None
 
     def tick(self, now: Now) -> int:
-        """Let go of the pods whose back-off is over; every 30 s, also of those too long in the pool. Returns how many
-        pods moved. Does nothing before its time."""
+        """Moves the pods whose back-off is over and, every 30 s, those too long in the pool. Returns the number of
+        pods moved. Does nothing before it is due."""
         time = self.clock.read(now)
         complete = self._backoff.take_complete(time)
         for record in complete:
@@ -332,7 +331,7 @@ class SchedulingQueue:
         return moved
 
     def close(self) -> None:
-        """Nothing is popped any more; attempts under way are let go."""
+        """Stops popping; attempts under way are dropped."""
         self.is_closed = True
         for uid in self._in_flight.uids:
             self._in_flight.done(uid)
@@ -353,7 +352,7 @@ class SchedulingQueue:
     def _put(
         self, record: QueuedPod, strategy: Strategy, label: str, time: int, *, is_new_to_pool: bool = True
     ) -> Place:
-        """Place a pod that is nowhere now. On its way to active or back-off it has to pass the gates."""
+        """Places a pod that is in no queue. The gates decide whether it may enter active or back-off."""
         if strategy is not Strategy.SKIP and self._passes_gates(record):
             if strategy is Strategy.AFTER_BACKOFF and self._backoff.is_backing_off(record, time):
                 self._backoff.add(record)
@@ -421,10 +420,10 @@ class SchedulingQueue:
         return Place.GATED if record.is_gated else Place.UNSCHEDULABLE
 
     def _flush_pool(self, time: int) -> int:
-        """Try the pods that nothing has woken for too long.
+        """Retries the pods that no event has woken for longer than the limit.
 
-        Gated pods too, which kube-scheduler 1.36 leaves out: their gate is asked again, in case its opening went
-        unnoticed.
+        Includes gated pods, which kube-scheduler 1.36 leaves out: their gate is checked again, in case its opening was
+        missed.
         """
         overdue = [record for record in self._pool if time - record.timestamp > self._maximum_in_pool]
         moved = 0
@@ -450,7 +449,7 @@ class SchedulingQueue:
 
     @property
     def in_flight(self) -> InFlight:
-        """To read: who is being tried, and the events kept meanwhile."""
+        """The attempts under way and the events kept for them; read only."""
         return self._in_flight
 
     def find(self, key: str) -> QueuedPod | None:
@@ -458,24 +457,24 @@ class SchedulingQueue:
         return self._lookup(key)
 
     def active_pods(self) -> tuple[QueuedPod, ...]:
-        """The next one first."""
+        """Active pods, the next one first."""
         return self._active.in_order()
 
     def backoff_pods(self) -> tuple[QueuedPod, ...]:
-        """After a rejection, in the order in which they would be popped."""
+        """Pods in back-off after a rejection, in the order in which they would be popped."""
         return self._backoff.rejected.in_order()
 
     def error_backoff_pods(self) -> tuple[QueuedPod, ...]:
-        """After an error, the one whose wait ends first first."""
+        """Pods in back-off after an error, in order of the end of their wait."""
         return self._backoff.errors.in_order()
 
     def pool_pods(self) -> tuple[QueuedPod, ...]:
-        """Unschedulable and gated pods, as they came."""
+        """Unschedulable and gated pods, in order of insertion."""
         return tuple(self._pool)
 
     def first_waiting(self, limit: int, slice_size: int) -> Generator[None, None, tuple[QueuedPod, ...]]:
         """At most ``limit`` pods: active ones, back-off and the pool, each in its order, as of the start. Yields after
-        each ``slice_size`` pods that were looked at."""
+        each ``slice_size`` pods."""
         first: list[QueuedPod] = []
         for heap in (self._active, self._backoff.rejected, self._backoff.errors):
             first += yield from heap.first_in_slices(limit - len(first), slice_size)
@@ -483,21 +482,21 @@ class SchedulingQueue:
         return tuple(first)
 
     def seconds_since(self, time: int, now: Now) -> float:
-        """From a time on a record until now."""
+        """Seconds from a record's time (queue time) until now."""
         return (self.clock.read(now) - time) / SECOND
 
     def story(self, record: QueuedPod) -> PodStory:
-        """What there is to say about one pod, in flight or waiting."""
+        """The description of one pod, in flight or waiting."""
         place = Place.IN_FLIGHT if self._in_flight.get(record.uid) is record else self._place_of(record)
         return story_of(record, place, self._next_try(record, place), self._hints, self.clock)
 
     def next_try(self, record: QueuedPod, place: Place) -> int | None:
-        """When a pod is tried again without any event, nanoseconds since 1970; None: at once, or not known."""
+        """When a pod is tried again without an event, in nanoseconds since 1970; None: at once, or unknown."""
         time = self._next_try(record, place)
         return None if time is None else self.clock.wall(time)
 
     def describe(self) -> tuple[PodStory, ...]:
-        """Every pod: active ones in their order, then back-off, pool, and those in flight."""
+        """The descriptions of all pods: active ones in order, then back-off, pool, and those in flight."""
         waiting = (*self.active_pods(), *self.backoff_pods(), *self.error_backoff_pods(), *self._pool)
         trying = tuple(record for record in self._in_flight.entries if isinstance(record, QueuedPod))
         return tuple(self.story(record) for record in (*waiting, *trying))
@@ -508,13 +507,13 @@ class SchedulingQueue:
         return self._flush_of(record) if place in (Place.UNSCHEDULABLE, Place.GATED) else None
 
     def _flush_of(self, record: QueuedPod) -> int:
-        """The first date of the pool's flush at which this pod is overdue."""
+        """The first flush of the pool at which this pod is overdue."""
         earliest = max(record.timestamp + self._maximum_in_pool + 1, self._flushed_until + 1)
         periods = -(-(earliest - self.clock.start) // POOL_FLUSH_PERIOD)
         return self.clock.start + periods * POOL_FLUSH_PERIOD
 
     def check(self) -> None:
-        """Raise InvariantViolation unless every pod is in one place, and counts and gauges agree with a recount."""
+        """Raises InvariantViolation unless every pod is in one place, and counts and gauges agree with a recount."""
         check_places(self._active, self._backoff, self._pool, self.facts)
         self._pool.check()
         self._in_flight.check()

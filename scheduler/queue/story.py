@@ -1,4 +1,4 @@
-"""What the queue says about a pod when somebody asks: where it is, why, and what would wake it."""
+"""The queue's description of a pod for users: where it is, why, and which events would wake it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.queue.queued_pod import QueuedPod
 
 
 class Place(Enum):
-    """Where a pod is; the values of the first four are the labels of ``pending_pods``."""
+    """The place of a pod; the values of the first four are the labels of ``pending_pods``."""
 
     ACTIVE = "active"
     BACKOFF = "backoff"
@@ -23,7 +23,7 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PodStory:
-    """One pod's. Times are nanoseconds since 1970; None where there is none."""
+    """The description of one pod. Times are nanoseconds since 1970; None where there is none."""
 
     pod: str
     """namespace/name"""
@@ -43,13 +43,13 @@ class PodStory:
     woken_by: tuple[str, ...]
     """Labels of the events that its rejectors registered, where it waits for one."""
     next_try: int | None
-    """When it is tried again without any event; None: at once, or not known. With nothing else to do, pods that were
-    rejected are tried before their back-off is over."""
+    """When it is tried again without an event; None: at once, or unknown. While no pod is active, rejected pods are
+    tried before their back-off is over."""
     was_flushed: bool
 
 
 def story_of(record: QueuedPod, place: Place, next_try: int | None, hints: HintMap, clock: QueueClock) -> PodStory:
-    """``next_try`` is queue time. A gated pod is woken by what its gating plugin registered, and by nothing else."""
+    """Describes a record. ``next_try`` is queue time. Only the events of its gating plugin wake a gated pod."""
     woken_by: dict[str, None] = {}
     if place in (Place.UNSCHEDULABLE, Place.GATED):
         for plugin in (record.gating_plugin,) if record.is_gated else sorted(record.rejectors):

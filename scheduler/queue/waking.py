@@ -1,6 +1,6 @@
-"""Which waiting pods an event is worth another attempt for (reference queue.md §6.1, §5).
+"""Decides which waiting pods an event moves (docs/kube-scheduler/queue.md §6.1, §5).
 
-This is the one place where hints are asked for pods of the pool: once for each group of pods that are alike.
+Only this module calls hints for pods of the pool: once for each group of equivalent pods.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Only = Callable[[QueuedPod], bool]
 """Restricts an event to some of the pods."""
 
 HeldBack = Callable[[str, str], Collection[str]]
-"""Profile and PreEnqueue plugin → UIDs of pods that the plugin is sure to refuse again."""
+"""Profile and PreEnqueue plugin → UIDs of pods that the plugin is certain to refuse again."""
 
 
 def worth_moving(
@@ -32,23 +32,31 @@ def worth_moving(
     only: Only | None,
     held_back: HeldBack,
 ) -> list[tuple[QueuedPod, Strategy]]:
-    """The pods of the pool that the event may help, none of them with SKIP. The pool is not changed.
+    """The pods of the pool that the event may help, never with SKIP. Does not change the pool.
 
-    Gated pods hear only of what the plugin that holds them back has registered, and only while it may let them go.
+    Gated pods see only the events registered by the plugin that holds them back, and only while it may release them.
     """
     moving: list[tuple[QueuedPod, Strategy]] = []
     interest = hints.interest(event)
     own = _own_records(pool, old, new)
+    held_by: dict[tuple[str, str], Collection[str]] = {}
     for group in _groups(pool, hints, event, old, new, own):
-        if group.gating_plugin and group.gating_plugin not in interest.get(group.profile, ()):
+        gate = group.gating_plugin
+        if gate and gate not in interest.get(group.profile, ()):
             continue
-        held = held_back(group.profile, group.gating_plugin) if group.gating_plugin else ()
+        held: Collection[str] = ()
+        if gate:
+            known = held_by.get((group.profile, gate))
+            held = held_by[group.profile, gate] = held_back(group.profile, gate) if known is None else known
+            if held and all(record.info.uid in held for record in group.members.values()):
+                # Preemptors with claims of their own are a group each, and wait in thousands.
+                continue
         moving.extend(_worth_moving_of(group, hints, event, old, new, held, only, own))
     return moving
 
 
 def _own_records(pool: UnschedulablePool, old: Any, new: Any) -> dict[str, QueuedPod]:
-    """The waiting pods that the event itself is about, by UID: hints may know them as such."""
+    """The waiting pods that are the event's object, by UID: hints may recognise them as such."""
     found: dict[str, QueuedPod] = {}
     for pod in (old, new):
         if isinstance(pod, PodInfo):
@@ -61,7 +69,7 @@ def _own_records(pool: UnschedulablePool, old: Any, new: Any) -> dict[str, Queue
 def _groups(
     pool: UnschedulablePool, hints: HintMap, event: ClusterEvent, old: Any, new: Any, own: dict[str, QueuedPod]
 ) -> Iterable[PoolGroup]:
-    """Those that have to be asked: with a rejector that hears of the event, and not known to sleep on."""
+    """The groups to call hints for: a rejector has registered the event, and no cached answer says they stay."""
     if event.is_wildcard:
         return pool.groups
     found: dict[Hashable, PoolGroup] = {}
@@ -95,7 +103,7 @@ def _worth_moving_of(
     only: Only | None,
     own: dict[str, QueuedPod],
 ) -> Iterator[tuple[QueuedPod, Strategy]]:
-    """The event's own pods are asked for alone; the others share one answer."""
+    """Calls hints for the event's own pods one by one; the other members share one answer."""
     others: Collection[QueuedPod] = group.members.values()
     if held:
         others = [record for record in others if record.info.uid not in held]
@@ -122,7 +130,7 @@ def _worth_moving_of(
 
 
 def strategy_after_attempt(record: QueuedPod, in_flight: InFlight, hints: HintMap) -> Strategy:
-    """What the events that came since the pod was popped are worth to it, now that its rejectors are known."""
+    """The strategy by the events since the pod was popped, now that its rejectors are known."""
     kept_events = in_flight.events_for(record.uid) if record.rejectors else None
     if kept_events is None:
         return Strategy.AFTER_BACKOFF

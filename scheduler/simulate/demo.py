@@ -1,6 +1,6 @@
-"""``tandem demo``: the embedded cluster, the shipped scheduler against it over HTTP, and a workload worth watching.
+"""``tandem demo``: the embedded cluster, the real scheduler against it over HTTP, and a scripted workload.
 
-The scheduler is a process of its own, started with the command line that users type. It needs nothing but Python.
+The scheduler runs as a separate process, started with the usual command line. It needs nothing but Python.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ LOOK_SECONDS: Final = 0.1
 
 
 class DemoFailure(Exception):
-    """Something didn't come about; the text says what, and where the scheduler's log is."""
+    """An expected result did not occur; the text names it, with lines of the scheduler's log."""
 
 
 async def run_demo(console: Console, *, serve: bool, pause_seconds: float | None = None) -> int:
-    """The exit code: 0 if all that was to be shown came about.
+    """Runs the demo and returns the exit code: 0 if all scenes succeeded.
 
-    ``pause_seconds`` between scenes; by default two on a terminal, where somebody watches, and next to none elsewhere.
-    ``serve``: stays until interrupted.
+    ``pause_seconds`` between scenes; by default two on a terminal, and nearly none elsewhere. ``serve``: keeps the
+    cluster running until interrupted.
     """
     is_live = console.is_terminal
     pause = pause_seconds if pause_seconds is not None else (2.0 if is_live else 0.1)
@@ -47,7 +47,7 @@ async def run_demo(console: Console, *, serve: bool, pause_seconds: float | None
         async with EmbeddedCluster(kubelet=settings) as cluster:
             kubeconfig = cluster.kubeconfig(folder / "kubeconfig")
             play = scenes()
-            # The first scene is the stage: the Lease's namespace has to be there before the scheduler is.
+            # The first scene is the setup: the Lease's namespace must exist before the scheduler starts.
             play[0].act(cluster.registry)
             async with ShippedScheduler(kubeconfig, folder / "scheduler.log") as shipped:
                 view: DemoView = (LiveView if is_live else PlainView)(console, cluster.store, len(play))
@@ -77,7 +77,7 @@ async def _play(
         if scene.is_over(cluster.registry):
             break
         if time.monotonic() > end:
-            raise DemoFailure(f"{scene.title}: this did not come about within {scene.seconds:g} s")
+            raise DemoFailure(f"{scene.title}: this did not happen within {scene.seconds:g} s")
         if shipped.has_ended:
             raise DemoFailure("the scheduler has ended")
         await asyncio.sleep(LOOK_SECONDS)
@@ -98,14 +98,14 @@ async def _serve(console: Console, kubeconfig: Path, shipped: ShippedScheduler) 
         f"tandem why huge --server {shipped.url}",
     ):
         console.print(f"  {line}", highlight=False, soft_wrap=True)
-    # Ctrl-C is how this is meant to end.
+    # Ctrl-C is the normal end.
     with contextlib.suppress(asyncio.CancelledError):
         await shipped.ended()
         console.print("The scheduler has ended.")
 
 
 class ShippedScheduler:
-    """``python -m scheduler run`` as a process, for the block that it is entered for."""
+    """``python -m scheduler run`` as a process, running within an ``async with`` block."""
 
     def __init__(self, kubeconfig: Path, log: Path, *flags: str, scheme: str = "http", pod: str = "") -> None:
         """``pod``: NAMESPACE/NAME of the pod that it takes itself for; "" for none."""
@@ -130,7 +130,7 @@ class ShippedScheduler:
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "PYTHONPATH": path, **own_pod},
-                # Ctrl-C is for the demo, which then stops it in its own time.
+                # Ctrl-C goes to the demo, which then stops the scheduler.
                 start_new_session=True,
             )
         self._session = aiohttp.ClientSession(
@@ -159,7 +159,7 @@ class ShippedScheduler:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs."""
+        """The process's exit code; None while it runs."""
         return self._process.returncode
 
     async def ended(self) -> None:
@@ -169,11 +169,11 @@ class ShippedScheduler:
         return self._log.read_text(errors="replace").splitlines(keepends=True)
 
     async def queue(self) -> dict[str, Any]:
-        """Its queue's page, {} if it doesn't answer."""
+        """The queue's page, {} without an answer."""
         return await self._page("/debug/queue")
 
     async def why(self, pod: str) -> dict[str, Any]:
-        """A pod's page, {} for one that it doesn't know."""
+        """A pod's page, {} for an unknown pod."""
         return await self._page(f"/debug/why/{pod}")
 
     async def _page(self, path: str) -> dict[str, Any]:

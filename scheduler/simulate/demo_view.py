@@ -1,4 +1,4 @@
-"""What the demo looks like: a live picture on a terminal, plain lines elsewhere; in the end a summary of both."""
+"""The demo's output: a live display on a terminal, plain lines elsewhere; in both cases a summary at the end."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Object = dict[str, Any]
 
 _BAR: Final = 12
 _OVER: Final = ("Succeeded", "Failed")
-_MOST_WAITING: Final = 8
+_MAX_WAITING_SHOWN: Final = 8
 
 
 class DemoView:
-    """Told of scenes as they begin and end. Enter it for the time of the show."""
+    """Called at the begin and end of scenes. A context manager around the demo."""
 
     def __init__(self, console: Console, store: Store, scenes: int) -> None:
         self._console = console
@@ -40,7 +40,7 @@ class DemoView:
         self._began = time.monotonic()
         self._seen: dict[str, str] = {}
         self.scene = 0
-        """The number of the one that runs, from 1."""
+        """The number of the running scene, from 1."""
 
     def __enter__(self) -> DemoView:
         return self
@@ -59,17 +59,17 @@ class DemoView:
                 self.bound(pod["metadata"]["name"], node)
 
     def bound(self, pod: str, node: str) -> None:
-        """A pod has its node, as far as the last look shows."""
+        """Called for a pod that was observed as bound."""
 
     def end(self, page: Object) -> None:
-        """``page``: the story of the pod that the scene is about, {} if it is about none."""
+        """Called at the end of a scene. ``page``: the explanation of the scene's pod, {} without one."""
 
     @property
     def clock(self) -> str:
         return f"{time.monotonic() - self._began:5.1f} s"
 
     async def summarize(self, why: Callable[[str], Awaitable[Object]]) -> None:
-        """Who ended up where and why, for every pod that is left."""
+        """Prints for every remaining pod where it is and why."""
         table = Table(box=box.SIMPLE_HEAD, title="What was bound where, and why", title_justify="left")
         for column in ("Pod", "Node", "Why"):
             table.add_column(column, overflow="fold")
@@ -89,7 +89,7 @@ class DemoView:
 
 
 class PlainView(DemoView):
-    """Lines, for logs and pipes."""
+    """Plain lines, for logs and pipes."""
 
     def begin(self, title: str) -> None:
         super().begin(title)
@@ -107,7 +107,7 @@ class PlainView(DemoView):
 
 
 class LiveView(DemoView):
-    """One picture, drawn anew several times a second."""
+    """A live display, redrawn several times a second."""
 
     def __init__(self, console: Console, store: Store, scenes: int) -> None:
         super().__init__(console, store, scenes)
@@ -161,7 +161,7 @@ class LiveView(DemoView):
 
 
 def short_story(page: Object) -> str:
-    """One sentence about a pod, from its page: why it is where it is, or why it waits."""
+    """A summary of a pod's page in one sentence: why it is where it is, or why it waits."""
     attempt = page.get("attempt") or {}
     if not attempt:
         return "not tried yet"
@@ -187,11 +187,11 @@ def _waiting_table(queue: Object) -> Table:
     for column in ("Pod", "Place", "Rejected by"):
         table.add_column(column)
     pods = queue.get("pods", [])
-    for story in pods[:_MOST_WAITING]:
+    for story in pods[:_MAX_WAITING_SHOWN]:
         name = story["pod"].partition("/")[2]
         table.add_row(name, story["place"], ", ".join(story["rejectedBy"]) or story["gatedBy"])
-    if len(pods) > _MOST_WAITING:
-        table.add_row(f"… {len(pods) - _MOST_WAITING} more", "", "")
+    if len(pods) > _MAX_WAITING_SHOWN:
+        table.add_row(f"… {len(pods) - _MAX_WAITING_SHOWN} more", "", "")
     return table
 
 

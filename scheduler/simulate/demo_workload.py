@@ -1,4 +1,4 @@
-"""What the demo shows, as a script: each scene does something to the cluster and knows when it has worked out."""
+"""The demo's script: each scene changes the cluster and checks for the expected result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OVER: Final = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """``explains``: the pod whose story is told when the scene is over."""
+    """A scene. ``explains``: the pod whose explanation is shown at its end."""
 
     title: str
     act: Callable[[Registry], None]
@@ -30,7 +30,7 @@ class Scene:
 
 
 def scenes() -> tuple[Scene, ...]:
-    """In order; each builds on what is there."""
+    """The scenes in order; each builds on the previous ones."""
     return (
         Scene("Four nodes in three zones; one has a GPU and a taint", _four_nodes, lambda _: True),
         Scene(
@@ -50,7 +50,7 @@ def scenes() -> tuple[Scene, ...]:
             explains=lambda _: f"{NAMESPACE}/trainer",
         ),
         Scene(
-            "Pod huge asks for 6 CPUs: it fits nowhere, and is told why",
+            "Pod huge asks for 6 CPUs: it fits nowhere, and its events say why",
             lambda registry: _pod(registry, "huge", "6"),
             lambda registry: _is_refused(registry, "huge"),
             explains=lambda _: f"{NAMESPACE}/huge",
@@ -61,7 +61,7 @@ def scenes() -> tuple[Scene, ...]:
             lambda registry: _running(registry, "huge") == 1,
         ),
         Scene(
-            "Deployment web is rolled out anew, with a budget of 5 that must stay",
+            "Deployment web is rolled out again, with a budget that keeps 5 pods",
             _roll_out,
             lambda registry: _running(registry, "web", "web:v2") == 6 and _alive(registry, "web") == 6,
         ),
@@ -85,7 +85,7 @@ def scenes() -> tuple[Scene, ...]:
     )
 
 
-# --- what is done -----------------------------------------------------------------------------------------------------
+# --- actions ----------------------------------------------------------------------------------------------------------
 
 
 def _four_nodes(registry: Registry) -> None:
@@ -176,7 +176,7 @@ def _roll_out(registry: Registry) -> None:
     registry.update(DEPLOYMENTS, NAMESPACE, "web", {**document, "spec": {**document["spec"], "template": changed}})
 
 
-# --- what came of it --------------------------------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------------------------------
 
 
 def _pods(registry: Registry, app: str) -> list[Object]:

@@ -1,4 +1,4 @@
-"""The kubelets of all nodes, played by one task: pods that are bound get admitted, run, finish and go away."""
+"""Simulates the kubelets of all nodes in one task: bound pods are admitted, run, finish and are removed."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _Amounts = dict[str, int]
 
 
 class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How the kubelets behave; durations in seconds.
+    """Settings of the kubelets; durations in seconds.
 
-    `run_seconds` says for a pod how long it runs until it succeeds, None for ever; by default a Job's pods run for
+    `run_seconds` returns how long a pod runs until it succeeds, None for ever; by default a Job's pods run for
     `job_seconds`.
     """
 
@@ -45,20 +45,20 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kubelet:
-    """Acts on the store's pods until cancelled."""
+    """Updates the store's pods until cancelled."""
 
     def __init__(self, registry: Registry, settings: KubeletSettings | None = None) -> None:
         self._registry = registry
         self._settings = settings or KubeletSettings()
         self._used: dict[str, dict[str, _Amounts]] = {}
-        """What the admitted pods take: node, then uid of the pod."""
+        """The requests of admitted pods, by node and then by the pod's UID."""
         self._node_of: dict[str, str] = {}
         self._under_way: set[tuple[str, str]] = set()
-        """(uid, what is to happen) of everything with a timer running."""
+        """(UID, action) of all running timers."""
         self._addresses = 0
 
     async def run(self) -> None:
-        """Follow the pods for ever; begins with those that are there."""
+        """Handles the present pods and then follows their changes, until cancelled."""
         follower = Follower(self._registry.store, PODS)
         try:
             for stored in list(self._registry.store.collection(PODS).every()):
@@ -183,7 +183,7 @@ class Kubelet:
     # -- admission ------------------------------------------------------------------------------------------------
 
     def _admit(self, stored: Stored, node: Stored) -> tuple[str, int, int, int] | None:
-        """Take what the pod needs; or the resource of which there is too little: name, asked, used, capacity."""
+        """Reserves the pod's requests; returns the insufficient resource, if any: name, requested, used, capacity."""
         asked = requests_of(decode_as(Pod, stored.body))
         offered = allocatable_of(decode_as(Node, node.body))
         amounts: _Amounts = {

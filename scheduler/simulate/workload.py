@@ -1,4 +1,4 @@
-"""Random users: pods of many shapes come and go, nodes appear, vanish and change, watches break. All from one seed."""
+"""A random workload: pods of many shapes come and go, nodes appear, vanish and change, watches break; from one seed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRIORITIES: Final = (0, 0, 0, 0, 100, 1000)
 
 
 def node_document(name: str, *, cpu: int = 4, zone: str = "a", pods: int = 20) -> Document:
-    """A node of ``cpu`` CPUs with 2 GiB each."""
+    """A node with ``cpu`` CPUs and 2 GiB for each of them."""
     amounts = {"cpu": str(cpu), "memory": f"{2 * cpu}Gi", "pods": str(pods)}
     return {
         "metadata": {"name": name, "labels": {HOST: name, ZONE: zone}},
@@ -28,7 +28,7 @@ def node_document(name: str, *, cpu: int = 4, zone: str = "a", pods: int = 20) -
 
 
 def pod_document(name: str, *, cpu: str = "500m", memory: str = "256Mi", priority: int = 0, **spec: Any) -> Document:
-    """A pod of one container; ``spec`` is merged in as it is."""
+    """A pod with one container; ``spec`` is merged into its specification."""
     return {
         "metadata": {"name": name, "namespace": "default", "labels": {"app": name.partition("-")[0]}},
         "spec": {
@@ -43,7 +43,7 @@ def pod_document(name: str, *, cpu: str = "500m", memory: str = "256Mi", priorit
 
 
 class RandomWorkload:
-    """``step`` does one thing to the world; ``settle`` undoes what would keep pods waiting without end."""
+    """``step`` makes one random change; ``settle`` reverts what would keep pods waiting for ever."""
 
     def __init__(self, world: World, nodes: int = 5) -> None:
         self._world = world
@@ -78,7 +78,7 @@ class RandomWorkload:
         self._random.choices([do for do, _ in actions], [weight for _, weight in actions])[0]()
 
     def settle(self) -> None:
-        """Nodes take pods again, gates open."""
+        """Uncordons nodes and opens gates."""
         for name, _ in list(self._world.facts.of(Kind.NODE)):
             self._world.change(Kind.NODE, name, _open_node)
         for key, _ in list(self._world.facts.of(Kind.POD)):
@@ -161,16 +161,16 @@ class RandomWorkload:
         self._world.break_watch(self._random.choice((Kind.POD, Kind.NODE, Kind.POD_DISRUPTION_BUDGET)))
 
     def _any(self, kind: Kind, wanted: Callable[[Document], bool] = lambda _: True) -> str:
-        """The key of any object that will do, "" if there is none."""
+        """The key of a random matching object, "" if there is none."""
         keys = [key for key, document in self._world.facts.of(kind) if wanted(document)]
         return self._random.choice(keys) if keys else ""
 
 
 def plain_pods_that_fit(world: World) -> list[str]:
-    """Pending pods for which some node has room, worked out from the facts alone, as a check on the engine.
+    """Pending pods for which some node has room, computed from the facts alone, as a check on the engine.
 
-    Only pods that state nothing about other pods are judged: requests, node selector, tolerations, and whether a pod
-    on the node wants none of them beside it."""
+    Only pods without constraints on other pods are checked: requests, node selector, tolerations, and whether a pod
+    on the node has anti-affinity to them."""
     free = {name: _free(world, name, node) for name, node in world.facts.of(Kind.NODE)}
     found = []
     for key in world.pending():

@@ -1,4 +1,4 @@
-"""For authors of plugins: small clusters to try a plugin on, and one check of the whole plugin contract.
+"""Tools for authors of plugins: small clusters to test a plugin on, and a check of the whole plugin contract.
 
 from scheduler.testing import check_contract
 

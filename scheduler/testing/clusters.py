@@ -1,4 +1,4 @@
-"""Clusters to try a plugin on: what is there at first (``Cluster``), and how it goes on (``World``)."""
+"""Clusters to test a plugin on: an initial state (``Cluster``), and one that changes (``World``)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from scheduler.objects.pod import Pod
 from scheduler.testing.objects import node, pod
 
 SIEVE_LABEL = "contract.test/sieve"
-"""Nodes with this label are taken away by the harness's own filter: what is feasible changes beside the plugin."""
+"""Nodes with this label are refused by the harness's own filter, which changes the feasible nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Nodes, pods that run on them, pods that wait for a node, and objects of any other kind."""
+    """Nodes, pods on them, pending pods, and objects of other kinds."""
 
     nodes: Sequence[Node]
     pods: Sequence[Pod] = ()
@@ -32,12 +32,12 @@ class Cluster:
     objects: Sequence[ApiObject] = ()
 
     def view(self) -> View:
-        """What a plugin sees of it."""
+        """The view that plugins get of the cluster."""
         return World(self).view
 
 
 def usual_clusters(seed: int = 0, count: int = 2) -> tuple[Cluster, ...]:
-    """Small clusters with zones, taints, full and cordoned nodes, and pods of several kinds; one seed, one answer."""
+    """Small clusters with zones, taints, full and cordoned nodes, and pods of several kinds, determined by the seed."""
     rng = Random(seed)
     return tuple(_usual_cluster(rng) for _ in range(count))
 
@@ -92,7 +92,7 @@ def _usual_cluster(rng: Random) -> Cluster:
 
 
 class World:
-    """A cluster that changes. ``change`` makes one random change and says which."""
+    """A cluster that changes. ``change`` makes one random change and returns its description."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -119,11 +119,11 @@ class World:
         return [one for one in found if one is not None]
 
     def place(self, info: PodInfo, node_name: str) -> PodInfo:
-        """A copy of a pod, under another name, on a node."""
+        """Adds a copy of a pod, under another name, to a node."""
         return PodInfo(twin(info.pod, f"copy{next(self._numbers)}").on_node(node_name))
 
     def change(self, rng: Random) -> str:
-        """Raises nothing: where a change is not possible another one is made."""
+        """Makes a random change and describes it; if one is not possible, makes a different one. Never raises."""
         makers: tuple[Callable[[Random], str], ...] = (
             self._change_node,
             self._change_node,
@@ -193,7 +193,7 @@ class World:
 
 
 def twin(original: Pod, name: str) -> Pod:
-    """A pod that differs in nothing but its name and UID."""
+    """A copy of a pod with another name and UID."""
     return replace(original, metadata=replace(original.metadata, name=name, uid=f"uid-{name}"))
 
 

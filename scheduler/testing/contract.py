@@ -1,4 +1,4 @@
-"""The whole plugin contract, checked on small clusters: READ ``check_contract`` for the list of promises."""
+"""Checks the whole plugin contract on small clusters; ``check_contract`` lists the rules."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from scheduler.user_plugins.shape import defines, faults_of
 def check_contract(
     plugin: Plugin, clusters: Iterable[Cluster] | None = None, *, changes: int = 60, seed: int = 0
 ) -> None:
-    """Raise ContractViolation with the first promise that the plugin breaks. In this order:
+    """Raises ContractViolation for the first rule that the plugin violates, in this order:
 
     * ``shape``: the class defines what its extension points need and declares nothing that it lacks.
     * ``answers``, ``raises``: types, codes and lengths are right, and nothing raises.
     * ``forms``: the vector form for all rows, for some rows in any order, and the scalar form agree.
-    * ``range``, ``normalize``: final scores are 0 to 100; equal raw scores come out equal, alone as among others.
-    * ``repeatable``: the same question has the same answer, also after other pods were asked about.
-    * ``inputs``: nothing that the plugin is given is changed.
+    * ``range``, ``normalize``: final scores are 0 to 100; equal raw scores become equal ones, alone or among others.
+    * ``repeatable``: the same call has the same answer, also after calls for other pods.
+    * ``inputs``: the plugin mutates none of its arguments.
     * ``concerns``: a pod that does not concern the plugin is skipped by its PreFilter and PreScore.
-    * ``with_pod``: a State with a pod added or taken away answers as a fresh one would if the pod were really there.
+    * ``with_pod``: a State with a pod added or removed answers as a new one would for the changed cluster.
     * ``fragment``, ``reads``: pods with equal fragments have equal answers, and through ``changes`` random changes of
-      the cluster the answers that the class cache keeps are those of a fresh evaluation.
-    * ``hints``: a queueing hint answers with a Hint, alike for pods that differ in name and UID only, and alike for
-      events of which its facet shows the same.
+      the cluster the answers of the class cache equal those of a fresh evaluation.
+    * ``hints``: a queueing hint returns a Hint, the same for pods that differ in name and UID only, and the same for
+      events with equal facets.
 
-    ``clusters`` None: ``usual_clusters(seed)``. Give clusters of your own where the plugin looks at labels, taints or
-    objects that those have not got: random changes draw on what a cluster holds.
+    ``clusters`` None: ``usual_clusters(seed)``. Pass clusters of your own if the plugin reads labels, taints or
+    objects that those lack: random changes are drawn from the objects of a cluster.
     """
     wrong = faults_of(type(plugin))
     if wrong:
@@ -79,7 +79,7 @@ def _check_answers(plugin: Plugin, cluster: Cluster) -> None:
 
 
 def _all_answers(plugin: Plugin, pod: PodInfo, view: View) -> tuple[Any, ...]:
-    """In a form that can be compared; the plugin's own State takes part only by what comes of it."""
+    """All answers in a comparable form; the plugin's State is compared only through the answers that follow from it."""
     found: list[Any] = []
     if isinstance(plugin, PreFilterPlugin):
         answer = pre_filter_answer(plugin, pod, view)
@@ -106,7 +106,7 @@ def _check_concerns(plugin: Plugin, pod: PodInfo, view: View) -> None:
 
 
 def _picture(view: View) -> tuple[Any, ...]:
-    """Everything of the table that a plugin could write to, as bytes and identities."""
+    """A snapshot of all parts of the table that a plugin could mutate, as bytes and identities."""
     table = view.table
     held: list[Any] = [column.tobytes() for column in columns_of(table).values()]
     held.append([sorted(pods) for pods in table.pods])

@@ -1,8 +1,8 @@
-"""Queueing hints: they answer with a Hint, never raise, and answer alike for pods that are alike.
+"""Checks queueing hints: they return a Hint, never raise, and have equal answers for equivalent pods and events.
 
-The queue asks once for all waiting pods that differ in nothing but their identity. So a hint may use a pod's name or
-UID for one thing only: to recognise the pod itself as the object of the event. And where a registration has a facet,
-the hint is not asked about events that look alike to it, so their answers must be alike.
+The queue calls a hint once for all waiting pods that differ only in their identity. So a hint may use a pod's name or
+UID only to recognise the pod itself as the object of the event. And if a registration has a facet, the hint is called
+once for all events with equal facets, so their answers must be equal.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def check_hints(plugin: Plugin, cluster: Cluster) -> None:
                     if known.setdefault((new is None, look), one) is not one:
                         message = (
                             f"the hint for {registration.event.label} about pod {pod.name} "
-                            f"depends on more than its facet shows: two events of the look {look} differ"
+                            f"depends on more than its facet shows: two events with the facets {look} differ"
                         )
                         raise ContractViolation(plugin.name, "hints", message)
 

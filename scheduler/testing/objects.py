@@ -1,4 +1,4 @@
-"""Nodes and pods for tests, made of the API's JSON with only what a test wants to say spelled out."""
+"""Nodes and pods for tests, built from the API's JSON with defaults for all fields that a test does not set."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def node(
     unschedulable: bool = False,
     allocatable: Mapping[str, str] | None = None,
 ) -> Node:
-    """A ready node. ``taints`` are in the API's form; ``allocatable`` adds to cpu, memory and pods."""
+    """A ready node. ``taints`` are as in the API; ``allocatable`` is added to cpu, memory and pods."""
     offered = {"cpu": cpu, "memory": memory, "pods": str(pods), **(allocatable or {})}
     metadata = {
         "name": name,
@@ -53,7 +53,7 @@ def pod(
     scheduler: str = "tandem-scheduler",
     **spec: Any,
 ) -> Pod:
-    """A pod of one container, placed where a ``node`` is named. ``spec``: further fields by their API names."""
+    """A pod with one container, bound if ``node`` is set. ``spec``: further fields by their API names."""
     metadata = {
         "name": name,
         "namespace": namespace,

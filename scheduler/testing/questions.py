@@ -1,4 +1,4 @@
-"""A plugin asked in every form it answers in: for all rows, for rows in any order, and row by row; all must agree."""
+"""Calls a plugin in all forms: for all rows, for rows in any order, and row by row; the answers must agree."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _COLUMNS: Final = (
 
 
 def columns_of(table: NodeTable) -> dict[str, npt.NDArray[Any]]:
-    """The columns that every table has, as they are: not copies."""
+    """The columns that every table has, not copied."""
     return {name: getattr(table, name) for name in _COLUMNS}
 
 
 def pre_filter_answer(plugin: Any, pod: PodInfo, view: View) -> State | Skip | Refusal:
-    """EMPTY_STATE for a plugin without ``pre_filter``."""
+    """The answer of ``pre_filter``; EMPTY_STATE for a plugin without it."""
     if not isinstance(plugin, PreFilterPlugin):
         return EMPTY_STATE
     found: State | Skip | Refusal = asked(
@@ -61,7 +61,7 @@ def pre_filter_answer(plugin: Any, pod: PodInfo, view: View) -> State | Skip | R
 
 
 def filter_state(plugin: Any, pod: PodInfo, view: View) -> State | None:
-    """What ``filter`` gets; None where it would not be asked."""
+    """The state for ``filter``; None if it would not be called."""
     answer = pre_filter_answer(plugin, pod, view)
     if isinstance(answer, NodeSubset):
         return answer.inner
@@ -69,7 +69,7 @@ def filter_state(plugin: Any, pod: PodInfo, view: View) -> State | None:
 
 
 def filter_answers(plugin: FilterPlugin, pod: PodInfo, view: View) -> dict[str, Refusal]:
-    """Node name → why not, of the nodes refused. Raises ContractViolation where the forms differ."""
+    """Node name → refusal, for the refused nodes. Raises ContractViolation if the forms differ."""
     state = filter_state(plugin, pod, view)
     if state is None:
         return {}
@@ -112,7 +112,7 @@ def refusal_of_row(plugin: FilterPlugin, state: State, pod: PodInfo, view: View,
 
 
 def score_state(plugin: ScorePlugin, pod: PodInfo, view: View, rows: Rows) -> State | None:
-    """What ``score`` gets; None where it would not be asked. A refusal by ``pre_score`` is an error of the plugin."""
+    """The state for ``score``; None if it would not be called. A refusal by ``pre_score`` is a violation."""
     if not isinstance(plugin, PreScorePlugin):
         return EMPTY_STATE
     what = f"pre_score of pod {pod.name}"
@@ -123,7 +123,7 @@ def score_state(plugin: ScorePlugin, pod: PodInfo, view: View, rows: Rows) -> St
 
 
 def score_answers(plugin: ScorePlugin, pod: PodInfo, view: View) -> dict[str, int] | None:
-    """Node name → final score, None where the plugin skips the pod. Raises ContractViolation where the forms differ."""
+    """Node name → final score; None if the plugin skips the pod. Raises ContractViolation if the forms differ."""
     rows = view.ordered_rows.copy()
     if not len(rows):
         return None
@@ -217,7 +217,7 @@ def _normalized(
     rows: npt.NDArray[np.int64],
     raw: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.int64]:
-    """Final scores; checks that equal raw scores come out equal, whatever the order, and alone as among many."""
+    """The final scores; checks that equal raw scores become equal ones, in any order, alone or among others."""
 
     def normalize(scores: npt.NDArray[np.int64], of: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         before = scores.copy()

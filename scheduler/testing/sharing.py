@@ -1,8 +1,8 @@
-"""Is it true what a plugin declares? Kept answers against fresh ones, through random changes of a cluster.
+"""Checks a plugin's declarations: compares cached answers with fresh ones through random changes of a cluster.
 
-The plugin runs in a profile of its own beside a filter of the harness that takes nodes away by a label, so that scores
-meet changing sets of feasible nodes. Three evaluations are compared after each change: by the class cache that has been
-there from the beginning, by one that is new but shared by the pods, and by one for each pod alone.
+The plugin runs in a profile of its own beside a filter of the harness that refuses nodes by a label, so that scores
+get changing sets of feasible nodes. Three evaluations are compared after each change: by a class cache used from the
+beginning, by a new one shared by the pods, and by a new one for each pod.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _OUT = (unresolvable("taken away by the harness"),)
 
 
 class Sieve(FilterPlugin):
-    """Takes the nodes away that have a label of the harness's."""
+    """Refuses nodes with a label of the harness."""
 
     name = "ContractSieve"
     reads = Reads.NODE
@@ -60,7 +60,7 @@ class Sieve(FilterPlugin):
 
 
 def check_sharing(plugin: Plugin, cluster: Cluster, rng: Random, changes: int) -> None:
-    """Raises ContractViolation: ``fragment``, ``reads`` or, for what only shows then, ``answers``."""
+    """Raises ContractViolation: ``fragment``, ``reads`` or, for errors that only show here, ``answers``."""
     if not isinstance(plugin, PreFilterPlugin | FilterPlugin | PreScorePlugin | ScorePlugin):
         return
     world = World(cluster)
@@ -89,7 +89,7 @@ def check_sharing(plugin: Plugin, cluster: Cluster, rng: Random, changes: int) -
 
 
 def _answers(cache: ClassCache, plugin: Plugin, profile: Profile, pod: PodInfo, world: World) -> dict[str, Any]:
-    """Node name → refusal or final score, as a scheduling cycle works them out."""
+    """Node name → refusal or final score, as computed by a scheduling cycle."""
     view, journal = world.view, world.cache.journal
     names = view.table.names
     try:

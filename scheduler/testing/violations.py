@@ -1,4 +1,4 @@
-"""How a broken promise of a plugin is told."""
+"""The error for a violation of the plugin contract."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Answer = TypeVar("Answer")
 
 
 class ContractViolation(AssertionError):
-    """``rule`` is one word for the promise that was broken; the message says by what, and what to do about it."""
+    """``rule`` names the violated rule; the message describes the violation."""
 
     def __init__(self, plugin: str, rule: str, message: str) -> None:
         self.rule = rule
@@ -17,7 +17,7 @@ class ContractViolation(AssertionError):
 
 
 def asked(plugin: Any, what: str, call: Callable[[], Answer], check: Callable[[Answer], None] | None = None) -> Answer:
-    """The plugin's answer. Raises ContractViolation where it raises, or where ``check`` does not like the answer."""
+    """The plugin's answer. Raises ContractViolation if the call or ``check`` raises."""
     try:
         answer = call()
     except ContractViolation:

@@ -1,4 +1,4 @@
-"""Does a State with a pod added or taken away answer as a fresh one would if that were so?"""
+"""Checks that a State with a pod added or removed answers as a new one for the changed cluster."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from scheduler.testing.clusters import Cluster, World
 from scheduler.testing.questions import filter_state, refusal_of_row
 from scheduler.testing.violations import ContractViolation, asked
 
-MOST_PAIRS = 40
+MAX_PAIRS = 40
 
 
 def check_with_pod(plugin: Plugin, cluster: Cluster, rng: Random) -> None:
-    """Pods that the plugin skips or refuses as a whole are left out: what it skipped stays skipped."""
+    """Raises ContractViolation. Pods that the plugin skips or refuses as a whole are left out: they stay so."""
     if not isinstance(plugin, FilterPlugin) or not isinstance(plugin, PreFilterPlugin):
         return
     world = World(cluster)
     rows = world.view.ordered_rows.tolist()
     pairs = [(pod, row) for pod in world.pending for row in rows]
-    for pod, row in rng.sample(pairs, min(len(pairs), MOST_PAIRS)):
+    for pod, row in rng.sample(pairs, min(len(pairs), MAX_PAIRS)):
         state = filter_state(plugin, pod, world.view)
         if state is None:
             continue
@@ -30,7 +30,7 @@ def check_with_pod(plugin: Plugin, cluster: Cluster, rng: Random) -> None:
         other = world.place(rng.choice(world.pending), world.view.table.names[row])
         used = world.view.table.ports[row] or {}
         if not any(port in used for port in other.ports):
-            # Two pods with one host port never meet on a node; ports are counted as a set.
+            # Two pods with the same host port never share a node; ports are counted as a set.
             _check_added(plugin, world, state, pod, other, row, base)
         placed = list(world.view.table.pods[row].values())
         if placed:

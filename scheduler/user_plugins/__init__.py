@@ -1,1 +1,1 @@
-"""Plugins from outside: how they are found, how their answers are checked, how their coroutines are run."""
+"""User plugins: loading, checks of their answers, and running of their coroutines."""

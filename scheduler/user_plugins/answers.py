@@ -1,4 +1,4 @@
-"""What a plugin may answer at each point. Every function raises TypeError or ValueError with words for its author."""
+"""Checks of plugins' answers at each point. All functions raise TypeError or ValueError with a text for the author."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _REFUSING = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING, Code.ERROR)
 
 
 def row_count(rows: Rows, size: int) -> int:
-    """How many answers are asked for, of a table of ``size`` rows."""
+    """The number of expected answers, for a table of ``size`` rows."""
     return len(range(*rows.indices(size))) if isinstance(rows, slice) else len(rows)
 
 
 def check_refusal(refusal: Any, wanted: str = "None or a Refusal") -> None:
-    """A refusal says no: SUCCESS, SKIP and WAIT are no reasons, and each reason is a text."""
+    """Checks that a refusal's code refuses (not SUCCESS, SKIP or WAIT) and that its reasons are texts."""
     if not isinstance(refusal, Refusal):
         raise TypeError(f"answered {_shown(refusal)}; {wanted} is wanted")
     if refusal.code not in _REFUSING:
@@ -47,14 +47,14 @@ def check_optional_refusal(answer: Any) -> None:
 
 
 def check_few_refusals(answer: Any, count: int) -> None:
-    """Of ``filter_few``: one a row asked, None where the pod fits."""
+    """Checks an answer of ``filter_few``: one per row, None if the pod fits."""
     _check_list(answer, count, "Refusals or Nones")
     for refusal in answer:
         check_optional_refusal(refusal)
 
 
 def check_verdicts(answer: Any, rows: Rows, size: int) -> None:
-    """Of ``filter``: int16, one code a row asked, each 0 or the number of a refusal."""
+    """Checks an answer of ``filter``: int16, one code per row, each 0 or the number of a refusal."""
     if answer is None:
         return
     if not isinstance(answer, Verdicts):
@@ -71,25 +71,25 @@ def check_verdicts(answer: Any, rows: Rows, size: int) -> None:
 
 
 def check_scores(answer: Any, count: int) -> None:
-    """Of ``score`` and ``normalize``: int64, one a row. The range is checked once they are normalised."""
+    """Checks an answer of ``score`` or ``normalize``: int64, one per row. The range is checked after normalising."""
     _check_array(answer, np.dtype(np.int64), count, "scores")
 
 
 def check_score(answer: Any) -> None:
-    """Of ``score_one`` and ``score_row``."""
+    """Checks an answer of ``score_one`` or ``score_row``."""
     if isinstance(answer, bool) or not isinstance(answer, int | np.integer):
         raise TypeError(f"answered the score {_shown(answer)}; a whole number is wanted")
 
 
 def check_few_scores(answer: Any, count: int) -> None:
-    """Of ``score_few``: one a row asked."""
+    """Checks an answer of ``score_few``: one per row."""
     _check_list(answer, count, "whole numbers")
     for score in answer:
         check_score(score)
 
 
 def check_state(answer: Any) -> None:
-    """Of ``pre_filter`` and ``pre_score``."""
+    """Checks an answer of ``pre_filter`` or ``pre_score``."""
     if isinstance(answer, NodeSubset):
         if not isinstance(answer.names, frozenset):
             raise TypeError(f"answered a NodeSubset of {_shown(answer.names)}; a frozenset of names is wanted")
@@ -154,7 +154,7 @@ def check_progress(answer: Any) -> None:
 
 
 def check_call(answer: Any, may_skip: bool) -> None:
-    """Of the coroutines that run in the shell."""
+    """Checks an answer of the coroutines that run in the shell."""
     if may_skip and isinstance(answer, Skip):
         return
     if answer is not None:

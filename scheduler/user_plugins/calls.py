@@ -1,4 +1,4 @@
-"""PreBind, Bind and PostBind of user plugins, as the shell runs them: checked, and cut off when they take too long."""
+"""Runs PreBind, Bind and PostBind of user plugins in the shell, with checked answers and a time-out."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Answer = Refusal | Skip | None
 
 
 class SharedClient:
-    """One client of the API server for all plugin calls that run at a time; closed when the last of them ends.
+    """The API client shared by all running plugin calls; closed when the last of them ends.
 
-    It is not the scheduler's own: whatever plugins ask, bindings and events find their connections free.
+    It is separate from the scheduler's own, so that plugins can't use up the connections for bindings and events.
     """
 
     def __init__(self, make: Callable[[], ApiClient]) -> None:
@@ -58,7 +58,7 @@ class SharedClient:
 def plugin_calls(
     profiles: Mapping[str, Profile], make_client: Callable[[], ApiClient]
 ) -> dict[tuple[str, str, str], PluginCall]:
-    """What the shell is to run, by (profile, extension point, plugin); empty without user plugins."""
+    """The calls that the shell runs, by (profile, extension point, plugin); empty without user plugins."""
     shared = SharedClient(make_client)
     calls: dict[tuple[str, str, str], PluginCall] = {}
     for name, profile in profiles.items():
@@ -139,7 +139,7 @@ def _call(
 
 
 async def _within(seconds: float, call: Coroutine[Any, Any, Any]) -> Any:
-    """The call's answer. Raises TimeoutError after ``seconds``, also of a call that will not be cancelled."""
+    """The call's answer. Raises TimeoutError after ``seconds``, even if the call suppresses its cancellation."""
     task = asyncio.ensure_future(call)
     try:
         await asyncio.wait((task,), timeout=seconds)
@@ -155,13 +155,13 @@ async def _within(seconds: float, call: Coroutine[Any, Any, Any]) -> Any:
 
 
 def _forget(task: asyncio.Future[Any]) -> None:
-    """The outcome of a call that was cut off interests nobody, but must have been looked at."""
+    """Retrieves and discards the outcome of a timed-out call, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()
 
 
 async def _contained(call: Coroutine[Any, Any, Any]) -> Any:
-    """The call; SystemExit ends the plugin's call and not the scheduler."""
+    """Awaits the call; SystemExit ends the plugin's call and not the scheduler."""
     try:
         return await call
     except SystemExit as error:

@@ -1,7 +1,7 @@
-"""A plugin class whose every answer is checked: nonsense becomes an error that names the plugin, and nothing else.
+"""Wraps a plugin class so that all its answers are checked: an invalid one becomes an error that names the plugin.
 
-Built-in plugins are proven by tests and go unchecked; those from outside pay some microseconds a call. The checks are a
-subclass, made when the plugin is loaded, so the framework meets an ordinary plugin.
+Built-in plugins are verified by tests and not checked; user plugins pay some microseconds per call. The checks are a
+subclass, created when the plugin is loaded, so the framework sees an ordinary plugin.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ _FAILING: Final[tuple[tuple[type[Plugin], str, Check], ...]] = (
     (ReservePlugin, "reserve", lambda answer, _: answers.check_reserve(answer)),
     (PermitPlugin, "permit", lambda answer, _: answers.check_permit(answer)),
 )
-"""Methods whose errors become a refusal with the code ERROR, which the cycle reports in the plugin's name."""
+"""Methods whose errors become a refusal with the code ERROR, which the cycle reports under the plugin's name."""
 
 
 def checked(plugin_type: type[Plugin], name: str, path: str) -> type[Plugin]:
-    """The plugin under the name that the configuration gives it. ``path`` is for the faults of its construction."""
+    """The checked class, under its configured name. ``path`` is the field path for errors of its construction."""
     members: dict[str, Any] = {"name": name, "__doc__": plugin_type.__doc__, "__module__": plugin_type.__module__}
     members[_MARK] = True
     members["__init__"] = _constructor(plugin_type, name, path)
@@ -90,7 +90,7 @@ def checked(plugin_type: type[Plugin], name: str, path: str) -> type[Plugin]:
 
 
 def is_checked(plugin: Plugin) -> bool:
-    """Whether the plugin comes from outside."""
+    """Whether it is a user plugin."""
     return _MARK in vars(type(plugin))
 
 
@@ -110,7 +110,7 @@ def _validation(plugin_type: type[Plugin]) -> Any:
     def validate_args(_: type[Plugin], args: Any, path: str) -> tuple[tuple[str, str], ...]:
         try:
             return tuple((str(place), str(text)) for place, text in plugin_type.validate_args(args, path))
-        except Exception as error:  # noqa: BLE001 - whatever the plugin raises is said to be wrong with its args
+        except Exception as error:  # noqa: BLE001 - any error of the plugin is reported as a fault of its args
             return ((path, f"{type(error).__name__}: {error}"),)
 
     return classmethod(validate_args)
@@ -133,7 +133,7 @@ def _owning(score: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(score)
     def call(self: Plugin, *asked: Any) -> Any:
         scores = score(self, *asked)
-        # A view may be one of the table's columns: it would change under the class cache that keeps it.
+        # A numpy view may be one of the table's columns, and would change while the class cache holds it.
         return scores if scores.base is None else scores.copy()
 
     return call
@@ -160,7 +160,7 @@ def _never_failing(method: Callable[..., Any], name: str) -> Callable[..., Any]:
         try:
             return guarded(self, *asked)
         except Exception:
-            # What follows a failed attempt must follow: the pod goes back to the queue whatever this plugin does.
+            # The failure handling must complete: the pod goes back to the queue in spite of this error.
             log.exception("Plugin failed", plugin=name, point="Unreserve")
             return ()
 

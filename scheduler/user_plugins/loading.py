@@ -1,10 +1,10 @@
-"""Where user plugins come from: ``plugins`` of the TandemConfiguration, and packages that are installed.
+"""Loads user plugins: from ``plugins`` of the TandemConfiguration, and from installed packages.
 
-A package offers plugins under the entry-point group ``tandem.plugins``, one entry ``Name = "module:Class"`` for each.
-An entry is looked at only when a profile enables its name, so that a package nobody uses can't stop the scheduler. The
-configuration wins over an installed package; the name of a built-in plugin can't be taken by either.
+A package offers plugins in the entry-point group ``tandem.plugins``, one entry ``Name = "module:Class"`` for each. An
+entry is loaded only if a profile enables its name, so that an unused package can't stop the scheduler. The
+configuration takes precedence over installed packages; neither can use the name of a built-in plugin.
 
-Modules are imported at the start alone: a configuration that comes later chooses among the classes that are there.
+Modules are imported only at the start: a later configuration chooses among the loaded classes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ENTRY_POINT_GROUP: Final = "tandem.plugins"
 
 
 class PluginClasses:
-    """The plugin classes by ``module:Class``: imported when first asked for, until ``seal`` ends that."""
+    """The plugin classes by ``module:Class``: imported on first use, until ``seal`` is called."""
 
     def __init__(self, sources: PluginSources | None = None) -> None:
         self._sources = sources or PluginSources()
@@ -35,7 +35,7 @@ class PluginClasses:
         self._is_sealed = False
 
     def seal(self) -> None:
-        """From now on only classes that are loaded are given out."""
+        """Ends importing: from now on only loaded classes are returned."""
         self._is_sealed = True
 
     def at(self, path: str) -> type[Plugin]:
@@ -60,7 +60,7 @@ def load_user_plugins(
     """Plugin name → its class of ``classes``, wrapped so that every answer is checked (``checked.py``).
 
     ``enabled`` are the plugin sets of all profiles. ``installed`` None: the entry points of this Python environment,
-    which are read only if a profile enables a name that is still unknown. Raises ConfigurationError with every fault.
+    which are read only if a profile enables an otherwise unknown name. Raises ConfigurationError with all faults.
     """
     found: dict[str, type[Plugin]] = {}
     faults: list[Fault] = []
@@ -112,7 +112,7 @@ def _load_installed(
     found: dict[str, type[Plugin]],
     faults: list[Fault],
 ) -> None:
-    """A name that nobody offers is left out: building the profile says that it does not exist."""
+    """Loads enabled plugins from entry points. Unknown names are skipped: building the profile reports them."""
     for name in names:
         matching = [offer for offer in offers if offer.name == name]
         if not matching:

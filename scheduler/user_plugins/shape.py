@@ -1,4 +1,4 @@
-"""What can be seen of a plugin class without asking it anything: is it complete, and does it declare what it must."""
+"""Static checks of a plugin class: whether it is complete, and whether its declarations are consistent."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Unloadable(Exception):
     """What is wrong with a plugin's path or class, in words for the user."""
 
 
-LONGEST_CALL_SECONDS: Final = 600.0
+MAX_CALL_SECONDS: Final = 600.0
 CALL_SECONDS: Final = 60.0
-"""How long a plugin's PreBind, Bind or PostBind may take unless it states ``time_limit_seconds``."""
+"""Time limit of a plugin's PreBind, Bind or PostBind unless it sets ``time_limit_seconds``."""
 
 WANTED: Final[tuple[tuple[type[Plugin], tuple[str, ...]], ...]] = (
     (PreEnqueuePlugin, ("pre_enqueue",)),
@@ -67,7 +67,7 @@ COROUTINES: Final = {
 
 
 def faults_of(plugin_type: type[Plugin]) -> tuple[str, ...]:
-    """What the class lacks, in words for its author; nothing for a complete one."""
+    """The faults of the class, as texts for its author; empty for a valid one."""
     return tuple(_faults(plugin_type))
 
 
@@ -77,7 +77,7 @@ def defines(plugin_type: type[Plugin], base: type[Plugin], method: str) -> bool:
 
 
 def time_limit_of(plugin: Plugin | type[Plugin]) -> float:
-    """Seconds that one call of the plugin in the shell may take."""
+    """The time limit in seconds of one call of the plugin in the shell."""
     limit: Any = getattr(plugin, "time_limit_seconds", CALL_SECONDS)
     return float(limit)
 
@@ -102,8 +102,8 @@ def _faults(plugin_type: type[Plugin]) -> Iterator[str]:
     elif Reads.UNDECLARED not in reads and _decides(plugin_type) and not defines(plugin_type, Plugin, "fragment"):
         yield "reads is declared, so fragment must be defined"
     limit: Any = getattr(plugin_type, "time_limit_seconds", CALL_SECONDS)
-    if not (isinstance(limit, int | float) and 0 < limit <= LONGEST_CALL_SECONDS):
-        yield f"time_limit_seconds must be above 0 and at most {LONGEST_CALL_SECONDS:g}"
+    if not (isinstance(limit, int | float) and 0 < limit <= MAX_CALL_SECONDS):
+        yield f"time_limit_seconds must be above 0 and at most {MAX_CALL_SECONDS:g}"
 
 
 def _decides(plugin_type: type[Plugin]) -> bool:

@@ -1,4 +1,4 @@
-"""Where a plugin's module may come from: a folder that is stated at the start, or what is installed.
+"""The permitted sources of a plugin's module: a folder configured at the start, or installed packages.
 
 A configuration can be changed by more people than those who may run code as the scheduler. So it chooses among the
 code that is there, and the folder is no part of it.
@@ -58,7 +58,7 @@ def plugin_folder(stated: str, configuration_file: str) -> Path | None:
     if configuration_file and folder in (Path(os.path.abspath(configuration_file)).resolve().parents):
         text = f"--plugin-folder {stated}: must not hold the configuration file, which would then bring code with it"
         raise ConfigurationError([Fault("", text)])
-    # Behind everything else: nothing in it takes the place of what is installed.
+    # Last on the path, so that nothing in it replaces an installed module.
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
     return folder

@@ -24,7 +24,7 @@ from scheduler.messages.stimuli import (
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import Condition
 from scheduler.objects.pod import Pod
-from scheduler.queue.facts import Durations
+from scheduler.queue.metrics import Durations
 
 NAME = "tandem-scheduler"
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from prometheus_client.exposition import generate_latest
 
-from scheduler.compose import build_engine, build_profiles
+from scheduler.compose import all_plugins, build_engine, build_profiles
 from scheduler.config.loading import load
 from scheduler.controller.loop import read_clock
 from scheduler.controller.parts import Parts
@@ -23,6 +24,8 @@ from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.engine.attempt import Attempt
 from scheduler.user_plugins.calls import background_calls
+from scheduler.user_plugins.loading import PluginClasses
+from scheduler.user_plugins.sources import PluginSources
 from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
 
 CONFIGURATION = """
@@ -32,6 +35,8 @@ leaderElection: {resourceName: tandem-scheduler}
 profiles: [{schedulerName: tandem-scheduler}]
 """
 
+
+ROOT = Path(__file__).parents[2]
 
 GUARDED = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -50,7 +55,7 @@ async def test_a_permit_plugins_background_part_lets_waiting_pods_in_and_sends_o
     connection: ConnectionSettings, client: ApiClient
 ) -> None:
     configuration = load(GUARDED)
-    profiles = build_profiles(configuration)
+    profiles = build_profiles(configuration, all_plugins(configuration, PluginClasses(PluginSources(ROOT))))
     engine = build_engine(configuration, started=read_clock(), seed=1, profiles=profiles)
     messages: list[str] = []
     calls = background_calls(profiles, lambda: ApiClient(CredentialSource(connection, {})))

@@ -154,8 +154,8 @@ def test_the_configuration_that_is_shown_loads() -> None:
 
 
 def test_the_table_of_settings_is_that_of_the_code() -> None:
-    told = [tuple(cells[:3]) for cells in _table(_settings_section())]
-    assert told == list(_settings(TandemConfiguration, configuration_document(TandemConfiguration())))
+    documented = [tuple(cells[:3]) for cells in _table(_settings_section())]
+    assert documented == list(_settings(TandemConfiguration, configuration_document(TandemConfiguration())))
     assert all(cells[3] for cells in _table(_settings_section()))
 
 

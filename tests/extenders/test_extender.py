@@ -29,7 +29,7 @@ def raw(document: Any) -> msgspec.Raw:
     return msgspec.Raw(body(document))
 
 
-# --- whom it concerns -------------------------------------------------------------------------------------------------
+# --- interest ---------------------------------------------------------------------------------------------------------
 
 
 def test_without_managed_resources_every_pod_concerns_it() -> None:
@@ -125,11 +125,11 @@ def test_a_name_that_was_not_sent_is_a_lie() -> None:
 
 
 def test_a_node_that_failed_for_good_is_not_also_one_that_failed_and_strangers_are_ignored() -> None:
-    told = {
+    document = {
         "FailedNodes": {"a": "no", "b": "no", "x": "no"},
         "FailedAndUnresolvableNodes": {"a": "never", "y": "never"},
     }
-    answer = extender().read_filter(body(told), ["a", "b"])
+    answer = extender().read_filter(body(document), ["a", "b"])
     assert (dict(answer.failed), dict(answer.unresolvable)) == ({"b": "no"}, {"a": "never"})
 
 
@@ -155,8 +155,8 @@ def test_a_list_that_is_none_is_an_error(document: Any) -> None:
 
 
 def test_scores_are_weighed_and_scaled_from_ten_to_a_hundred_and_several_of_one_node_add_up() -> None:
-    told = [{"Host": "a", "Score": 7}, {"host": "b", "score": -2}, {"Host": "a", "Score": 1}, {"Host": "c"}]
-    assert extender(weight=3).read_scores(body(told)) == {"a": 240, "b": -60, "c": 0}
+    document = [{"Host": "a", "Score": 7}, {"host": "b", "score": -2}, {"Host": "a", "Score": 1}, {"Host": "c"}]
+    assert extender(weight=3).read_scores(body(document)) == {"a": 240, "b": -60, "c": 0}
 
 
 def test_null_is_an_empty_list_of_scores() -> None:
@@ -185,8 +185,10 @@ def test_a_bind_is_done_unless_the_answer_says_otherwise() -> None:
 
 
 def test_victims_are_answered_by_uid() -> None:
-    told = {"nodenametometavictims": {"n": {"pods": [{"uid": "u1"}, {"UID": "u2"}], "numPDBViolations": 1}, "m": None}}
-    answers = extender().read_victims(body(told))
+    document = {
+        "nodenametometavictims": {"n": {"pods": [{"uid": "u1"}, {"UID": "u2"}], "numPDBViolations": 1}, "m": None}
+    }
+    answers = extender().read_victims(body(document))
     assert (answers["n"].uids, answers["n"].budget_violations) == (("u1", "u2"), 1)
     assert answers["m"].uids == ()
 

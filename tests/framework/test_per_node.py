@@ -22,7 +22,7 @@ class Sociable(PerNodeFilter, PerNodeScore):
     name = "Sociable"
 
     def filter_one(self, state: State, pod: PodInfo, node: Node, node_view: NodeView) -> Refusal | None:
-        return None if node_view.pods else unschedulable(f"nobody is on {node.metadata.labels['rack']}")
+        return None if node_view.pods else unschedulable(f"no pod is on {node.metadata.labels['rack']}")
 
     def score_one(self, state: State, pod: PodInfo, node: Node, node_view: NodeView) -> int:
         return 100 * node_view.requested("cpu") // node_view.allocatable("cpu")
@@ -30,11 +30,11 @@ class Sociable(PerNodeFilter, PerNodeScore):
 
 def test_a_plugin_may_answer_for_one_node_at_a_time() -> None:
     nodes = [node(name, labels={"rack": f"r-{name}"}) for name in ("a", "b", "c")]
-    # A pod on a node that is not there makes a row without a node: nobody is asked about it.
+    # A pod on an unknown node creates a row without a node: the plugin is not called for it.
     view = cluster(nodes, [pod("p", node="b", cpu="1"), pod("lost", node="gone")])
     assert refusals(Sociable(), info(), view) == {
-        "a": unschedulable("nobody is on r-a"),
-        "c": unschedulable("nobody is on r-c"),
+        "a": unschedulable("no pod is on r-a"),
+        "c": unschedulable("no pod is on r-c"),
     }
     assert raw_scores(Sociable(), info(), view) == {"a": 0, "b": 25, "c": 0}
 

@@ -75,7 +75,7 @@ def test_what_only_a_start_can_change_is_named() -> None:
 
 def test_numbers_are_those_of_the_code() -> None:
     election, settings, limits, writer = LeaderElectionSettings(), ShellSettings("host"), Limits(), WriterSettings()
-    for told in (
+    for documented in (
         f"retry period ({election.retry_period:g} s)",
         f"has run out: {election.lease_duration:g} s",
         f"renewed for {LEASE_OVERDUE_SECONDS:g} s",
@@ -88,7 +88,7 @@ def test_numbers_are_those_of_the_code() -> None:
         f"`limits.journalEntries` ({limits.journal_entries:,})",
         f"{writer.events_queued:,} `Scheduled` and as many others;",
     ):
-        assert told in TEXT, told
+        assert documented in TEXT, documented
 
 
 def test_log_lines_that_are_quoted_are_written_by_the_scheduler() -> None:

@@ -81,13 +81,13 @@ def test_a_right_for_one_name_is_written_as_such() -> None:
 def test_the_operations_page_tells_of_each_right() -> None:
     page = (ROOT / "docs" / "operations.md").read_text().partition("## Rights\n")[2].partition("\n## ")[0]
     row = re.compile(r"^\| `([^`]*)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \|", re.MULTILINE)
-    told = {
+    documented = {
         (group if group != "core" else "", resource, verb, *_scope(scope))
         for group, resources, verbs, scope in row.findall(page)
         for resource in re.findall(r"`([^`]+)`", resources)
         for verb in verbs.replace(",", " ").split()
     }
-    assert told == granted()
+    assert documented == granted()
 
 
 def _place(role: Document) -> tuple[str, str, str]:

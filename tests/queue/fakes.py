@@ -1,4 +1,4 @@
-"""A queue with made-up plugins, and time that only moves when told to."""
+"""A queue with fake plugins, and a clock that tests set."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from scheduler.framework.events import (
 from scheduler.messages.now import Now
 from scheduler.messages.status import Refusal, unresolvable
 from scheduler.plugins.priority_sort import PrioritySort
-from scheduler.queue.facts import QueueFacts
 from scheduler.queue.hints import HintMap
 from scheduler.queue.known_pods import KnownPods
+from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
 from tests.builders import pod
@@ -83,7 +83,7 @@ class Bench:
         self.held: set[str] = set()
         """UIDs of pods that the gate is sure of."""
         self.known = KnownPods()
-        self.facts = QueueFacts()
+        self.facts = QueueMetrics()
         self.nominator = Nominator(self.known.get)
         self.queue = SchedulingQueue(
             queue_sort=PrioritySort(),

@@ -79,7 +79,7 @@ class QueueAndModel(RuleBasedStateMachine):
     @precondition(lambda self: self.has("active", "backoff", "errors", "pool", "in flight"))
     @rule(data=st.data(), priority=st.integers(0, 2))
     def update(self, data: st.DataObject, priority: int) -> None:
-        """A change that no plugin has registered: it may change a pod's turn, and moves nobody."""
+        """A change that no plugin has registered: it may change a pod's turn, and moves no pod."""
         self.pass_time()
         name = data.draw(st.sampled_from(self.names("active", "backoff", "errors", "pool", "in flight")))
         self.model.pods[name].priority = priority
@@ -157,7 +157,7 @@ class QueueAndModel(RuleBasedStateMachine):
     @precondition(lambda self: self.has("active", "backoff", "errors", "pool", "in flight"))
     @rule(data=st.data())
     def shut_gate(self, data: st.DataObject) -> None:
-        """As when victims of a pod begin to be removed: nobody looks until it is to be queued again."""
+        """As when victims of a pod begin to be removed: the gate is checked when the pod is queued again."""
         name = data.draw(st.sampled_from(self.names("active", "backoff", "errors", "pool", "in flight")))
         self.model.shut.add(name)
         self.bench.gated.add(name)

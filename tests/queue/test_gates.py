@@ -5,9 +5,9 @@ from collections.abc import Collection
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
 from scheduler.messages.status import Code, Refusal, unresolvable
-from scheduler.queue.facts import QueueFacts
 from scheduler.queue.gates import Gates
 from scheduler.queue.known_pods import KnownPods
+from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queued_pod import QueuedPod
 from tests.builders import pod
 from tests.queue.fakes import GATES_GONE, PROFILE, Bench
@@ -32,8 +32,8 @@ def gate(plugin_name: str, asked: list[str], refuses: bool = False, raises: bool
     return Gate()
 
 
-def ask(*gates: PreEnqueuePlugin, held_by: str = "", scheduler: str = PROFILE) -> tuple[Refusal | None, QueueFacts]:
-    facts = QueueFacts()
+def ask(*gates: PreEnqueuePlugin, held_by: str = "", scheduler: str = PROFILE) -> tuple[Refusal | None, QueueMetrics]:
+    facts = QueueMetrics()
     record = QueuedPod(PodInfo(pod("a", scheduler=scheduler)), 0)
     record.gating_plugin = held_by
     return Gates({PROFILE: gates}, Removals(KnownPods()), facts)(record), facts
@@ -59,7 +59,7 @@ def test_a_plugin_that_raises_holds_its_pod_back_and_is_reported() -> None:
 
 
 def test_a_plugin_that_can_not_say_whom_it_holds_back_has_its_pods_asked_for_and_is_reported() -> None:
-    facts = QueueFacts()
+    facts = QueueMetrics()
     gates = Gates({PROFILE: [gate("A", [], refuses=True), gate("B", [], raises=True)]}, Removals(KnownPods()), facts)
     assert (set(gates.held_back(PROFILE, "A")), set(gates.held_back(PROFILE, "B"))) == ({"a"}, set())
     assert "PreEnqueue plugin B raised" in facts.take_problems()[0]

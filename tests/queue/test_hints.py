@@ -15,8 +15,8 @@ from scheduler.framework.events import (
     Resource,
 )
 from scheduler.framework.plugin import FilterPlugin, Plugin, ScorePlugin
-from scheduler.queue.facts import QueueFacts
 from scheduler.queue.hints import EXTENDER, HintMap, Strategy, registrations_of
+from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queued_pod import QueuedPod
 from tests.builders import node, pod
 from tests.queue.fakes import NODE_ADD, NODE_LABEL, PROFILE, never, on
@@ -46,7 +46,7 @@ def rejected(*plugins: str) -> QueuedPod:
 def hint_map(
     registered: dict[str, tuple[EventRegistration, ...]], stopwatch: Callable[[], float] | None = None
 ) -> HintMap:
-    return HintMap({PROFILE: registered}, QueueFacts(), stopwatch)
+    return HintMap({PROFILE: registered}, QueueMetrics(), stopwatch)
 
 
 def test_a_plugin_that_registers_nothing_hears_of_everything() -> None:
@@ -97,7 +97,7 @@ def test_forced_events_pass_by_all_pods_but_their_own() -> None:
 
 def test_with_a_stopwatch_answers_are_timed_by_outcome() -> None:
     ticks = iter(range(100))
-    facts = QueueFacts()
+    facts = QueueMetrics()
 
     def broken(_pod: Any, _old: Any, _new: Any) -> Any:
         raise ValueError

@@ -24,12 +24,12 @@ from scheduler.framework.post_filter import CLEAR_NOMINATION, KEEP_NOMINATION, n
 from scheduler.messages.now import Now
 from scheduler.objects.kinds import Kind, decode
 from scheduler.queue.cluster_events import pod_events
-from scheduler.queue.facts import QueueFacts
 from scheduler.queue.gates import Gates
 from scheduler.queue.handlers import EventHandlers, OurPods
 from scheduler.queue.hints import HintMap, registrations_of
 from scheduler.queue.in_flight import KeptEvent
 from scheduler.queue.known_pods import KnownPods
+from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
 from scheduler.queue.story import Place
@@ -129,7 +129,7 @@ class ScriptedCluster:
         self.cache = ClusterCache()
         self.known_pods = KnownPods()
         self.removals = Removals(self.known_pods)
-        facts = QueueFacts()
+        facts = QueueMetrics()
         config = scenario["config"] or {}
         self.queue = ListeningQueue(
             queue_sort=next(plugin for plugin in plugins if isinstance(plugin, QueueSortPlugin)),

@@ -18,7 +18,7 @@ CONFIGURATIONS = {
     "sampling": KUBE + "percentageOfNodesToScore: 0\n",
     "short back-off": KUBE + "podMaxBackoffSeconds: 1\n",
     "budgets kept": KUBE + TANDEM + "preemption: {pdbPolicy: strict}\n",
-    "no flush of the pool: events alone wake whom they help": KUBE
+    "no flush of the pool: events alone wake the pods that they help": KUBE
     + TANDEM
     + "podMaxInUnschedulablePodsDuration: 100h\n",
     "all nominations": KUBE + TANDEM + "nominations: all\n",

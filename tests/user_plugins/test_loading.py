@@ -92,7 +92,7 @@ def test_what_can_not_be_loaded_is_said_with_the_path_of_its_field() -> None:
     assert faults(configuration('[{name: Mine, path: "no.such.module:Rack"}]')) == [
         'plugins[0].path: Invalid value: "no.such.module:Rack": there is no module no'
     ]
-    assert fault_of("Nobody") == f"module {SAMPLES} has no Nobody"
+    assert fault_of("Missing") == f"module {SAMPLES} has no Missing"
     not_derived = "is not a class derived from scheduler.framework.plugin.Plugin"
     assert fault_of("NotAPlugin") == f"NotAPlugin {not_derived}"
     assert fault_of("NOT_A_CLASS") == f"NOT_A_CLASS {not_derived}"
@@ -114,7 +114,7 @@ def test_an_incomplete_class_is_told_all_that_it_lacks() -> None:
 
 
 def test_every_plugin_that_can_not_be_loaded_is_told_at_once() -> None:
-    assert len(faults(configuration(f'[{{name: A, path: "x:Y"}}, {{name: B, path: "{SAMPLES}:Nobody"}}]'))) == 2
+    assert len(faults(configuration(f'[{{name: A, path: "x:Y"}}, {{name: B, path: "{SAMPLES}:Missing"}}]'))) == 2
 
 
 def test_names_of_built_in_plugins_and_repeated_names_are_refused() -> None:
@@ -153,12 +153,12 @@ def test_an_installed_plugin_is_found_when_a_profile_enables_it() -> None:
 
 
 def test_an_installed_plugin_that_nobody_enables_can_not_fail() -> None:
-    assert load_user_plugins((), enabling("NodeName"), BUILT_IN, sample_classes(), [offered("Other", "Nobody")]) == {}
+    assert load_user_plugins((), enabling("NodeName"), BUILT_IN, sample_classes(), [offered("Other", "Missing")]) == {}
 
 
 def test_an_installed_plugin_that_can_not_be_loaded_is_told_with_its_entry_point() -> None:
-    with pytest.raises(ConfigurationError, match=r"entry point tandem\.plugins Rack .*has no Nobody"):
-        load_user_plugins((), enabling("Rack"), BUILT_IN, sample_classes(), [offered("Rack", "Nobody")])
+    with pytest.raises(ConfigurationError, match=r"entry point tandem\.plugins Rack .*has no Missing"):
+        load_user_plugins((), enabling("Rack"), BUILT_IN, sample_classes(), [offered("Rack", "Missing")])
 
 
 def test_two_packages_that_offer_one_name_are_a_clash() -> None:

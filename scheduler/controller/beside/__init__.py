@@ -1,1 +1,1 @@
-"""What running beside others needs: refusals of kubelets, and the shadow mode."""
+"""Operation beside other schedulers: refusals by kubelets, and the shadow mode."""

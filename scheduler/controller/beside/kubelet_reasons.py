@@ -1,8 +1,8 @@
-"""Why a kubelet does not admit a pod, and to which pods that matters: one table of the reasons of Kubernetes 1.36.
+"""The kubelet's reasons for not admitting a pod in Kubernetes 1.36, and the pods that each reason affects.
 
-A kubelet's reasons are the ``status.reason`` of a pod that failed before it began. Those of the node's room, ports or
-state would meet the next pod as well. Those of the workload would meet other pods of the same controller only: one bad
-workload must not take nodes away from all others.
+The reason is the ``status.reason`` of a pod that failed before it started. Reasons of the node's resources, ports or
+state affect the next pod as well. Reasons of the workload affect only other pods of the same controller: one faulty
+workload must not exclude nodes for all others.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Mapping
 from typing import Final
 
 ROOM_PREFIX: Final = "OutOf"
-"""Followed by the resource: ``OutOfcpu``, ``OutOfpods``, ``OutOfexample.com/gpu``."""
+"""Prefix, followed by the resource: ``OutOfcpu``, ``OutOfpods``, ``OutOfexample.com/gpu``."""
 
 
 class Concern(enum.Enum):
     NODE = "node"
-    """All pods: the node has no room, or takes no pods now."""
+    """All pods: the node has no room, or accepts no pods now."""
     WORKLOAD = "workload"
     """Pods of the same controller."""
 
 
 CONCERN_OF: Final[Mapping[str, Concern]] = {
-    # The predicates that kubelet and scheduler share; the two may differ where one has seen less than the other.
+    # The predicates that kubelet and scheduler share; their results differ if one has observed less than the other.
     "NodePorts": Concern.NODE,
     "NodeAffinity": Concern.WORKLOAD,
     "NodeName": Concern.WORKLOAD,
@@ -32,12 +32,12 @@ CONCERN_OF: Final[Mapping[str, Concern]] = {
     "InvalidNodeInfo": Concern.NODE,
     "NodeShutdown": Concern.NODE,
     "VolumeAttachmentLimitExceeded": Concern.NODE,
-    # What the pod asks of the node's devices, processors and memory banks.
+    # The pod's requirements on the node's devices, processors and memory banks.
     "EmptyPodSharedPoolError": Concern.WORKLOAD,
     "SMTAlignmentError": Concern.WORKLOAD,
     "TopologyAffinityError": Concern.WORKLOAD,
     "UnexpectedAdmissionError": Concern.WORKLOAD,
-    # What the pod asks of the kubelet or its operating system.
+    # The pod's requirements on the kubelet or its operating system.
     "AppArmor": Concern.WORKLOAD,
     "InitContainerRestartPolicyForbidden": Concern.WORKLOAD,
     "PodFeatureUnsupported": Concern.WORKLOAD,
@@ -46,13 +46,13 @@ CONCERN_OF: Final[Mapping[str, Concern]] = {
     "PodOSSelectorNodeLabelDoesNotMatch": Concern.WORKLOAD,
     "SupplementalGroupsPolicyNotSupported": Concern.WORKLOAD,
     "SysctlForbidden": Concern.WORKLOAD,
-    # A kubelet that can't say more.
+    # The kubelet's general reason.
     "UnexpectedPredicateFailureType": Concern.WORKLOAD,
     "UnknownReason": Concern.WORKLOAD,
 }
-"""``Evicted`` is missing on purpose: a node under pressure has a taint that says so."""
+"""``Evicted`` is left out on purpose: a node under pressure has a taint."""
 
 
 def concern_of(reason: str) -> Concern | None:
-    """None: not a reason of a kubelet that did not admit the pod."""
+    """The pods that a reason affects; None if it is not a reason for refusing admission."""
     return Concern.NODE if reason.startswith(ROOM_PREFIX) else CONCERN_OF.get(reason)

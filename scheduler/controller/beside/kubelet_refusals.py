@@ -1,14 +1,14 @@
-"""Pods that we bound and that the kubelet would not take: counted, and their node left alone for a while.
+"""Detects pods that we bound and the kubelet refused, counts them, and avoids their nodes for a while.
 
 Two schedulers may fill the last room of a node at the same moment; the kubelet then fails one of the pods (OutOfcpu,
-OutOfmemory and the like), and its owner makes another. Lest that one go the same way, the node is shown to the engine
-with one taint more, for half a minute and then longer each time. Nothing of it is written: other schedulers, and pods
-that tolerate everything, may go there. Where the reason is the pod's own (``kubelet_reasons``), only pods of the same
-controller keep away from the node.
+OutOfmemory and the like), and its owner creates another. To keep that one from failing likewise, the engine is given
+the node with an additional taint, for half a minute and then longer each time. The taint is not written: other
+schedulers, and pods that tolerate everything, may use the node. If the reason is the pod's own (``kubelet_reasons``),
+only pods of the same controller avoid the node.
 
-A pod that has ended leaves the watch as a deletion, with what was known of it before. So one of ours that has gone
-although no kubelet had begun with it and nobody had deleted it is looked up; pods of its controller keep away from its
-node from that moment, since the controller may be quicker than the answer.
+A pod that has ended leaves the watch as a deletion, with its last known state. So a pod of ours that is gone without
+having been started by a kubelet or deleted by a client is looked up; pods of its controller avoid its node from that
+moment on, since the controller may be quicker than the answer.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ TAINT: Final = Taint("tandem.scheduling/refused-by-kubelet", "", "NoSchedule")
 BACKOFF_SECONDS: Final = 30.0
 MAX_BACKOFF_SECONDS: Final = 300.0
 MEMORY_SECONDS: Final = 600.0
-"""A node without a refusal for so long begins anew."""
+"""Time without a refusal after which a node's back-off is reset."""
 PLACEMENTS_KEPT: Final = 20_000
 MAX_LOOKUPS_WAITING: Final = 1_000
 LOOKUP_SECONDS: Final = 10.0
 
 MAX_SHARE_LEFT_ALONE: Final = 0.1
-"""Of all nodes, and at least one node: whatever kubelets say, the others stay in use. Two schedulers that meet on the
-last room of a node are a matter of single nodes; a tenth of a cluster that refuses at once has another cause."""
+"""Maximum share of all nodes, and at least one node, that is avoided at a time. Two schedulers that fill the last room
+of a node affect single nodes; a tenth of a cluster that refuses at once has another cause."""
 MAX_REASONS_COUNTED: Final = 64
-"""Beyond, a resource's name is left out of the metric's label: pods' reasons are not ours."""
+"""Distinct reasons counted; beyond, the metric's label omits the resource's name, since reasons are foreign input."""
 
 log = structlog.get_logger()
 
 
 class KubeletRefusals:
-    """``placed`` hears of attempts; ``dress`` and ``dress_pods`` make what the watches tell what the engine shall see.
+    """``placed`` takes finished attempts; ``dress`` and ``dress_pods`` map watch events to the engine's stimuli.
 
-    ``run`` as a task. ``feed`` takes stimuli for the engine; ``node_named`` is a node as the API server has it,
-    ``node_count`` how many there are.
+    ``run`` as a task. ``feed`` passes stimuli to the engine; ``node_named`` returns a node as the API server has it,
+    ``node_count`` the number of nodes.
     """
 
     def __init__(
@@ -80,18 +80,18 @@ class KubeletRefusals:
         self._backoff_seconds = backoff_seconds
         self._clock = clock
         self._placed: OrderedDict[str, str] = OrderedDict()
-        """UID of a pod that we bound → its node; the oldest go first."""
+        """UID of a pod that we bound → its node; the oldest are dropped first."""
         self._lookups: asyncio.Queue[_Lookup] = asyncio.Queue(MAX_LOOKUPS_WAITING)
         self._workloads = WorkloadAvoidance(feed)
         self._ends: dict[tuple[str, str], asyncio.TimerHandle] = {}
-        """(UID of a controller or "" for all pods, node) → the end of its time."""
+        """(UID of a controller or "" for all pods, node) → the timer that ends the avoidance."""
         self._history: dict[tuple[str, str], tuple[int, float]] = {}
-        """The same → refusals in a row, and when the last one was."""
+        """The same key → consecutive refusals, and the time of the last one."""
         self._reasons: set[str] = set()
 
     @property
     def backed_off(self) -> frozenset[str]:
-        """The nodes that are left alone by all pods now."""
+        """The nodes that all pods avoid now."""
         return frozenset(node for owner, node in self._ends if not owner)
 
     def placed(self, attempt: Attempt) -> None:
@@ -101,7 +101,7 @@ class KubeletRefusals:
                 self._placed.popitem(last=False)
 
     def dress_pods(self, stimuli: Sequence[Stimulus]) -> Sequence[Stimulus]:
-        """What the watch of pods tells, as the engine shall see it; pods that have gone may have been refused."""
+        """The pod watch's stimuli as passed to the engine; deleted pods are checked for a refusal."""
         for stimulus in stimuli:
             if isinstance(stimulus, ObjectDeleted) and isinstance(stimulus.object, Pod):
                 self._pod_gone(stimulus.object)
@@ -121,7 +121,7 @@ class KubeletRefusals:
         self._lookups.put_nowait(_Lookup(reference, node, owner))
 
     def dress(self, stimuli: Sequence[Stimulus]) -> Sequence[Stimulus]:
-        """What the watch of nodes tells, as the engine shall see it."""
+        """The node watch's stimuli as passed to the engine."""
         if not self._ends:
             return stimuli
         return [
@@ -132,7 +132,7 @@ class KubeletRefusals:
         ]
 
     def dressed(self, node: Node) -> Node:
-        """The node with the taint, where it is to be left alone. Its version is one of its own, so that it is news."""
+        """The node, with the taint if it is avoided, and then with a resource version of its own, to be a change."""
         if ("", node.metadata.name) not in self._ends:
             return node
         version = f"{node.metadata.resource_version}+refused"
@@ -143,7 +143,7 @@ class KubeletRefusals:
         )
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         try:
             while True:
                 lookup = await self._lookups.get()
@@ -151,16 +151,16 @@ class KubeletRefusals:
                 try:
                     reason = await self._reason_of(lookup.pod)
                 finally:
-                    # A look-up that fails must not keep the controller's pods from the node for ever.
+                    # A failed look-up must not keep the controller's pods off the node for ever.
                     self._judge(lookup, reason)
         except asyncio.CancelledError:
-            # Only at the end: after a failure it is started again, and the nodes that are left alone need their ends.
+            # Only at the end: after a failure the task is restarted, and avoided nodes need their timers.
             for timer in self._ends.values():
                 timer.cancel()
             raise
 
     async def _reason_of(self, pod: PodReference) -> str:
-        """Why the pod has failed; "" where it has not, or nobody can tell."""
+        """The reason of the pod's failure; "" if it has not failed or the reason is unknown."""
         try:
             answer = await self._client.request("GET", pod_path(pod), timeout_seconds=LOOKUP_SECONDS)
             found = decode_as(Pod, answer.body)
@@ -189,7 +189,7 @@ class KubeletRefusals:
         self._counter.child(reason).add()
 
     def _back_off(self, lookup: _Lookup, owner: str, reason: str) -> None:
-        """Leave the node alone: all pods (``owner`` ""), or those of one controller."""
+        """Starts the avoidance of a node by all pods (``owner`` ""), or those of one controller."""
         key = (owner, lookup.node)
         if not owner and key not in self._ends and not self._may_leave_another_alone():
             log.warning(
@@ -232,7 +232,7 @@ class KubeletRefusals:
             self._show(node)
 
     def _show(self, name: str) -> None:
-        """Let the engine see the node as it shall see it now."""
+        """Passes the node in its present form to the engine."""
         node = self._node_named(name)
         if node is not None:
             self._feed([ObjectObserved(Kind.NODE, self.dressed(node))])
@@ -240,7 +240,7 @@ class KubeletRefusals:
 
 @dataclass(frozen=True, slots=True)
 class _Lookup:
-    """A pod whose end is to be looked up. ``owner``: the UID of its controller, "" without one."""
+    """A pod whose state is to be looked up. ``owner``: the UID of its controller, "" without one."""
 
     pod: PodReference
     node: str

@@ -1,9 +1,9 @@
-"""``--shadow``: decide, show and record, but write nothing, beside the scheduler that does place the pods.
+"""``--shadow``: makes and records decisions without writing them, beside the scheduler that places the pods.
 
-It stands in the writer's place. A binding waits here, its pod assumed on our node as ever, until the watch shows
-where the other scheduler has put it (then the two are compared, and the engine's cache has the truth by the same
-event), until the pod is gone, or until the other has taken too long: then the assumption is dropped and the pod tried
-again. Removals of victims wait likewise for the victims to go. Nothing that we would have done is ever believed.
+It replaces the writer. A binding waits here, its pod assumed on our node as usual, until the watch shows the other
+scheduler's node (then the two are compared, and the same event updates the engine's cache), until the pod is gone, or
+until a time-out: then the assumption is dropped and the pod tried again. Removals of victims likewise wait until the
+victims are gone. No decision of the shadow is ever taken as carried out.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from scheduler.messages.stimuli import (
 from scheduler.objects.pod import Pod
 
 PATIENCE_SECONDS: Final = 60.0
-"""How long the other scheduler may take to place a pod that we have found a node for."""
+"""Time-out for the other scheduler to place a pod that we have found a node for."""
 SWEEP_SECONDS: Final = 1.0
-MOST_WAITING: Final = 10_000
+MAX_WAITING: Final = 10_000
 """With as many decisions not yet compared, no further pod is tried."""
 COMPARISONS_KEPT: Final = 1_000
 AGREES, DIFFERS, UNSEEN = "true", "false", "unknown"
@@ -56,18 +56,18 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A decision that nobody carries out. ``node`` "": a victim that should go. ``end`` makes the engine's answer."""
+    """A decision to be compared. ``node`` "": a victim's removal. ``end`` creates the engine's answer."""
 
     pod: PodReference
     node: str
     until: float
     end: Callable[[str], Stimulus]
-    """From what is wrong, "" for nothing."""
+    """Maps a problem ("" for success) to the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One decision beside the other scheduler's. ``theirs`` "": it has made none in time."""
+    """Our decision and the other scheduler's. ``theirs`` "": none in time."""
 
     pod: str
     agrees: str
@@ -96,7 +96,7 @@ class ShadowWriter:
         self.binds_under_way = 0
         self.merged = 0
         self.comparisons: deque[Comparison] = deque(maxlen=COMPARISONS_KEPT)
-        """The newest, in the order in which the others decided."""
+        """The newest comparisons, in the order of the other scheduler's decisions."""
         self._inbox = inbox
         self._extenders = extenders
         self._node_of = node_of
@@ -104,7 +104,7 @@ class ShadowWriter:
         self._patience_seconds = patience_seconds
         self._clock = clock
         self._waiting: dict[tuple[str, bool], _Waiting] = {}
-        """By the pod's UID and whether it is a victim; in the order of their ends."""
+        """Decisions by the pod's UID and whether it is a victim; in the order of their time-outs."""
         self._sweeper: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -117,14 +117,14 @@ class ShadowWriter:
 
     @property
     def has_room(self) -> bool:
-        return len(self._waiting) < MOST_WAITING
+        return len(self._waiting) < MAX_WAITING
 
     @property
     def open_writes(self) -> int:
         return len(self._waiting)
 
     async def settle(self, _seconds: float) -> bool:
-        """Nothing is under way that could be left behind."""
+        """Returns at once: no write is under way."""
         return True
 
     # --- commands -----------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ class ShadowWriter:
         self._await(pod, node, lambda problem: ExtenderAnswered(command.ticket, b"{}", problem))
 
     def _run_plugin(self, command: RunPlugin) -> None:
-        """A user plugin's PreBind and PostBind write what we must not; its Bind is waited for like our own."""
+        """Skips a user plugin's PreBind and PostBind, which may write; a Bind is compared like our own."""
         ticket = command.ticket
 
         def end(problem: str) -> Stimulus:
@@ -177,9 +177,9 @@ class ShadowWriter:
         key = (pod.uid, not node)
         self._waiting[key] = _Waiting(pod, node, self._clock() + self._patience_seconds, end)
         # The watch may have been quicker than the decision.
-        self._look(key)
+        self._check(key)
 
-    # --- what became of it --------------------------------------------------------------------------------------------
+    # --- outcomes -----------------------------------------------------------------------------------------------------
 
     def see(self, stimuli: Sequence[Stimulus]) -> None:
         if not self._waiting:
@@ -187,22 +187,22 @@ class ShadowWriter:
         for stimulus in stimuli:
             if isinstance(stimulus, ObjectObserved | ObjectDeleted) and isinstance(stimulus.object, Pod):
                 for is_victim in (False, True):
-                    self._look((stimulus.object.uid, is_victim))
+                    self._check((stimulus.object.uid, is_victim))
 
     def sweep(self) -> None:
-        """End what has waited too long."""
+        """Ends decisions that have timed out."""
         now = self._clock()
         for key, waiting in list(self._waiting.items()):
             if waiting.until > now:
                 break
             seconds = f"{self._patience_seconds:g} s"
             if waiting.node:
-                self._tell(waiting, UNSEEN, "")
+                self._record(waiting, UNSEEN, "")
                 self._end(key, f"shadow: no other scheduler has bound the pod within {seconds}")
             else:
-                self._end(key, f"shadow: nobody has removed the pod within {seconds}")
+                self._end(key, f"shadow: the pod was not removed within {seconds}")
 
-    def _look(self, key: tuple[str, bool]) -> None:
+    def _check(self, key: tuple[str, bool]) -> None:
         waiting = self._waiting.get(key)
         if waiting is None:
             return
@@ -213,13 +213,13 @@ class ShadowWriter:
         elif node is None:
             self._end(key, f'shadow: pods "{waiting.pod.name}" not found')
         elif node:
-            self._tell(waiting, AGREES if node == waiting.node else DIFFERS, node)
+            self._record(waiting, AGREES if node == waiting.node else DIFFERS, node)
             self._end(key, "")
 
     def _end(self, key: tuple[str, bool], problem: str) -> None:
         self._inbox.put(self._waiting.pop(key).end(problem))
 
-    def _tell(self, waiting: _Waiting, agrees: str, theirs: str) -> None:
+    def _record(self, waiting: _Waiting, agrees: str, theirs: str) -> None:
         self._counter.child(agrees).add()
         self.comparisons.append(Comparison(waiting.pod.key, agrees, waiting.node, theirs))
         log.info("Shadow decision", pod=waiting.pod.key, agrees=agrees, ours=waiting.node, theirs=theirs)

@@ -1,7 +1,7 @@
-"""Nodes that refused a workload: pods of the same controller keep away from them for a while, all other pods do not.
+"""Nodes that refused a workload: only pods of the same controller avoid them for a while.
 
-The engine is shown those pods with one node-affinity requirement more (``metadata.name NotIn``). Nothing of it is
-written, and extenders are sent the pods as they are.
+The engine is given those pods with an additional node-affinity requirement (``metadata.name NotIn``). It is not
+written, and extenders are sent the original pods.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from scheduler.objects.pod import Affinity, NodeAffinity, Pod
 from scheduler.objects.selector_fields import NodeSelectorFields, NodeSelectorTermFields, SelectorExpression
 
 MAX_NODES_PER_WORKLOAD: Final = 16
-"""The oldest is left first. Each costs a comparison with every node, once a class of pods: 16 at 5,000 nodes 10 ms."""
+"""The oldest is dropped first. Each costs a comparison with every node per class of pods: 16 at 5,000 nodes 10 ms."""
 MAX_WORKLOADS: Final = 1_000
-"""The one that was refused first is forgotten first."""
+"""The one that was refused first is dropped first."""
 
 
 class WorkloadAvoidance:
-    """``avoid`` and ``release`` by the controller's UID; ``dress`` what the watch of pods tells.
+    """``avoid`` and ``release`` take the controller's UID; ``dress`` maps the pod watch's stimuli.
 
-    ``feed`` takes stimuli for the engine.
+    ``feed`` passes stimuli to the engine.
     """
 
     def __init__(self, feed: Callable[[Sequence[Stimulus]], None]) -> None:
@@ -35,13 +35,13 @@ class WorkloadAvoidance:
         self._nodes: OrderedDict[str, list[str]] = OrderedDict()
         """UID of a controller → nodes, the oldest first."""
         self._dressed: dict[str, ObjectObserved] = {}
-        """Key of a waiting pod that the engine was shown with a requirement more → what the watch said of it."""
+        """Key of a waiting pod that the engine has with the requirement → the watch's original stimulus."""
 
     def nodes_of(self, owner: str) -> tuple[str, ...]:
         return tuple(self._nodes.get(owner, ()))
 
     def avoid(self, owner: str, node: str) -> None:
-        """Pods of ``owner`` that are observed from now on keep away from ``node``."""
+        """Makes pods of ``owner`` that are observed from now on avoid ``node``."""
         nodes = self._nodes.setdefault(owner, [])
         if node in nodes:
             return
@@ -51,7 +51,7 @@ class WorkloadAvoidance:
             self._nodes.popitem(last=False)
 
     def release(self, owner: str, node: str) -> None:
-        """Pods of ``owner`` may go to ``node`` again: those that wait are tried at once."""
+        """Lets pods of ``owner`` use ``node`` again: those that wait are tried at once."""
         nodes = self._nodes.get(owner)
         if nodes is None or node not in nodes:
             return
@@ -64,7 +64,7 @@ class WorkloadAvoidance:
             self._feed([*self.dress(waiting), PodsActivated(keys)])
 
     def dress(self, stimuli: Sequence[Stimulus]) -> Sequence[Stimulus]:
-        """What the watch of pods tells, as the engine shall see it."""
+        """The pod watch's stimuli as passed to the engine."""
         if not self._nodes and not self._dressed:
             return stimuli
         return [self._dress(stimulus) for stimulus in stimuli]
@@ -82,8 +82,8 @@ class WorkloadAvoidance:
         return stimulus
 
     def dressed(self, pod: Pod) -> Pod:
-        """A waiting pod with the requirement, where its controller's pods were refused. Its version is one of its own,
-        so that it is news."""
+        """The pod, with the requirement if it waits and its controller's pods were refused. Its resource version is
+        distinct, so that the engine sees a change."""
         nodes = self._nodes.get(owner_of(pod)) if self._nodes and not pod.spec.node_name else None
         if not nodes:
             return pod
@@ -100,7 +100,7 @@ class WorkloadAvoidance:
 
 
 def owner_of(pod: Pod) -> str:
-    """The UID of the pod's controller; "" without one: nothing comes in its place then."""
+    """The UID of the pod's controller; "" without one: the pod is not replaced then."""
     owner = controller_of(pod.metadata)
     return owner.uid if owner is not None else ""
 
@@ -110,11 +110,11 @@ def _is_of(seen: ObjectObserved, owner: str) -> bool:
 
 
 def _away_from(required: NodeSelectorFields | None, nodes: Sequence[str]) -> tuple[NodeSelectorTermFields, ...]:
-    # A field may be compared with one value only, so each node takes a requirement of its own.
+    # A field may be compared with one value only, so each node needs a requirement of its own.
     away = tuple([SelectorExpression(key="metadata.name", operator="NotIn", values=(node,)) for node in nodes])
     if required is None:
         return (NodeSelectorTermFields(match_fields=away),)
-    # An empty term matches no node and has to stay so.
+    # An empty term matches no node and must keep doing so.
     return tuple(
         term if term.is_empty else msgspec.structs.replace(term, match_fields=(*term.match_fields, *away))
         for term in required.node_selector_terms

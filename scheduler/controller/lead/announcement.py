@@ -1,6 +1,6 @@
-"""What the leader writes beside its Lease: where its pages are, and by which certificate they are known.
+"""The leader's annotations on its Lease: the address of its pages and the fingerprint of their certificate.
 
-Who may read the Lease finds the leader's pod by it, and can tell its certificate from any other, be it self-made.
+Clients that may read the Lease find the leader's pod by it, and can verify its certificate even if it is self-signed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Announcement(msgspec.Struct, frozen=True):
 
 
 def announced(settings: ShellSettings) -> dict[str, str]:
-    """The Lease's annotations as things are now; none outside a pod, or where nothing is served over HTTPS."""
+    """The Lease's present annotations; empty outside a pod, or if the pages are not served over HTTPS."""
     pod, serving = settings.own_pod, settings.serving
     if pod is None or not serving.port or serving.certificate is None:
         return {}
@@ -33,7 +33,7 @@ def announced(settings: ShellSettings) -> dict[str, str]:
 
 
 def read_announcement(annotations: dict[str, str]) -> Announcement | None:
-    """None where there is none that can be read."""
+    """Decodes the announcement; None if it is missing or unreadable."""
     try:
         return msgspec.json.decode(annotations.get(ANNOTATION, ""), type=Announcement)
     except (msgspec.DecodeError, RecursionError):

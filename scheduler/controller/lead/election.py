@@ -1,4 +1,4 @@
-"""The elector in a thread of its own: the Lease is renewed in time, whatever the scheduling loop is busy with."""
+"""Runs the elector in a thread of its own, so that a busy scheduling loop does not delay the Lease's renewal."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from scheduler.controller.write.credentials import CredentialSource
 
 
 class Election:
-    """Make it inside the event loop in which ``on_won`` and ``on_end`` are to be called.
+    """Create it inside the event loop in which ``on_won`` and ``on_end`` are to be called.
 
-    ``on_end``: leadership was lost, given back, or can't be had.
+    ``on_end``: leadership was lost or released, or can't be acquired.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Election:
         self._thread.start()
 
     async def stop(self, seconds: float) -> None:
-        """Give the Lease back, and wait at most so long for it."""
+        """Releases the Lease and waits for it at most ``seconds``."""
         await self._thread.stop(seconds)
 
     async def _elect(self) -> None:
@@ -68,6 +68,6 @@ class Election:
             await client.close()
 
     def _tell(self, what: Callable[[], None]) -> None:
-        # Whoever is not there any more need not hear it.
+        # The receiving loop is closed already.
         with contextlib.suppress(RuntimeError):
             self._callers.call_soon_threadsafe(what)

@@ -1,4 +1,4 @@
-"""The fence: the right to write is asked right before a request's bytes leave, after every wait before that.
+"""The fence: checks the permission to write right before a request's bytes are sent, after all waits.
 
 A write waits for a place, for the client-side rate limit, for credentials, for a connection of the pool and for TLS;
 the Lease may be lost in any of these. ``FencedRequest`` asks when the connection is there and the next step is to write
@@ -18,7 +18,7 @@ from scheduler.controller.lead.leadership import Leadership, LeadershipLost
 
 
 class Departure:
-    """One write on its way out. ``has_left``: bytes of it were handed to a connection, so it may have been done."""
+    """One outgoing write. ``has_left``: bytes of it were passed to a connection, so it may have been carried out."""
 
     __slots__ = ("_leadership", "has_left")
 
@@ -38,7 +38,7 @@ _departure: ContextVar[Departure | None] = ContextVar("departure", default=None)
 
 @contextlib.contextmanager
 def fenced(departure: Departure | None) -> Iterator[None]:
-    """Requests that the calling task sends within are fenced. They raise LeadershipLost where the right is gone.
+    """Fences the requests that the calling task sends in the block: they raise LeadershipLost without the permission.
 
     None changes nothing: a request within the fence of its caller stays there.
     """

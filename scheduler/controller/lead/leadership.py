@@ -1,4 +1,4 @@
-"""The right to write: asked right before every write, held only as long as the lease says."""
+"""The permission to write, which every write checks right before it is sent and which ends with the lease."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.errors import SchedulerError
 
 
 class LeadershipLost(SchedulerError):
-    """A write was about to leave without the right to it."""
+    """A write was stopped because leadership is not held."""
 
 
 class Leadership(Protocol):
@@ -19,17 +19,17 @@ class Leadership(Protocol):
 
 
 class AlwaysHeld:
-    """Leader election is off: one replica, by the user's word."""
+    """The token without leader election: there is one replica only."""
 
     def is_held(self) -> bool:
         return True
 
 
 class LeaseToken:
-    """Held until a moment that each renewal moves on. Shared between the elector's thread and the writers.
+    """Held until a deadline that each renewal extends. Shared between the elector's thread and the writers.
 
-    The moment counts from *before* the renewal was sent, so a process that slept past it finds its token expired
-    before it can write anything (trap 62).
+    The deadline counts from *before* the renewal was sent, so a process that was suspended past it finds its token
+    expired before it can write anything (trap 62).
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -43,7 +43,7 @@ class LeaseToken:
 
     @property
     def overdue_seconds(self) -> float:
-        """How long ago it ran out, 0.0 if it is held or never was."""
+        """Seconds since it expired; 0.0 if it is held or never was."""
         return max(self._clock() - self._until, 0.0) if self._until else 0.0
 
     def extend(self, until: float) -> None:
@@ -51,6 +51,6 @@ class LeaseToken:
             self._until = until
 
     def revoke(self) -> None:
-        """For good: this process never leads again."""
+        """Revokes it permanently: this process never leads again."""
         with self._lock:
             self._is_revoked = True

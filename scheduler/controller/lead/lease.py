@@ -1,4 +1,4 @@
-"""Leader election on a Lease, in client-go's record format: one replica writes, the others keep warm.
+"""Leader election on a Lease, in client-go's record format: one replica writes, the others keep their caches warm.
 
 Times written by other replicas are never compared with ours: a lease counts as expired when it has not *changed* for
 its duration by our own monotonic clock (trap 67).
@@ -30,9 +30,9 @@ log = structlog.get_logger()
 
 
 class LeaseElector:
-    """``run`` returns when leadership, once won, is lost; cancel it to give the lease back.
+    """``run`` returns when leadership, once won, is lost; cancel it to release the lease.
 
-    ``token`` is what writers ask. ``on_won`` and ``on_new_leader`` are called in the elector's own event loop.
+    Writers check ``token``. ``on_won`` and ``on_new_leader`` are called in the elector's own event loop.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class LeaseElector:
         wall: Callable[[], int] = time.time_ns,
         rng: random.Random | None = None,
     ) -> None:
-        """Raises ConfigurationError for durations that can't work, and for kube-scheduler's own lease."""
+        """Raises ConfigurationError for inconsistent durations, and for kube-scheduler's own lease."""
         settings.check()
         self._client = client
         self._settings = settings
@@ -70,7 +70,7 @@ class LeaseElector:
         self._reported = ""
 
     async def run(self) -> None:
-        """Win, hold, lose. Cancelled while it leads, it releases the lease before it ends."""
+        """Acquires and holds the lease; returns when it is lost. Releases the lease if cancelled while leading."""
         await self._acquire()
         self._on_won()
         try:
@@ -95,7 +95,7 @@ class LeaseElector:
         log.info("Successfully acquired lease", lease=self._lease_name)
 
     async def _hold(self) -> None:
-        """Renew every retry period; returns when the renew deadline has passed without success."""
+        """Renews every retry period; returns when the renew deadline has passed without success."""
         while True:
             renewed_at = self._monotonic()
             await asyncio.sleep(self._settings.retry_period)
@@ -106,14 +106,14 @@ class LeaseElector:
                 await asyncio.sleep(min(self._settings.retry_period, max(deadline - self._monotonic(), 0.0)))
 
     async def _try_once(self) -> bool:
-        """Take or renew the lease, if it may be had; True if it is ours now."""
+        """Acquires or renews the lease if possible; True if it is ours now."""
         began = self._monotonic()
         try:
             async with asyncio.timeout(self._settings.renew_deadline):
                 is_ours = await self._take_or_renew()
         except (ApiError, InvalidObject) as error:
             self._report(error)
-            # The stored lease may be newer than what we know: look again before the next try.
+            # The stored lease may be newer than our copy: read it again before the next try.
             return False
         except TimeoutError:
             self._report(ApiError(0, "Timeout", "the API server did not answer within the renew deadline"))
@@ -167,16 +167,16 @@ class LeaseElector:
         return await self._put(lease, spec)
 
     async def _put(self, lease: Lease, spec: dict[str, Any]) -> bool:
-        """With the resourceVersion that was read: who comes second gets a conflict and has lost."""
+        """Writes the lease with the resourceVersion that was read: the second of two writers gets a conflict."""
         metadata: dict[str, Any] = msgspec.to_builtins(lease.metadata)
-        # What an earlier leader said of itself goes with it.
+        # The annotations of an earlier leader are removed with it.
         kept = {name: text for name, text in lease.metadata.annotations.items() if name != ANNOTATION}
         metadata["annotations"] = kept | self._annotations()
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
         return await self._send("PUT", self._path, body)
 
     async def _send(self, method: str, path: str, body: dict[str, Any]) -> bool:
-        """Whether it was taken; False where somebody else was first."""
+        """Whether the request was accepted; False on a conflict with another writer."""
         try:
             answer = await self._client.request(method, path, body=msgspec.json.encode(body))
         except ApiError as error:
@@ -196,7 +196,7 @@ class LeaseElector:
         }
 
     async def _release(self) -> None:
-        """Empty the holder, so that the next one need not wait. Failing that, the lease runs out by itself."""
+        """Clears the holder, so that the next one need not wait. If that fails, the lease expires by itself."""
         try:
             async with asyncio.timeout(self._settings.renew_deadline):
                 lease = decode_as(Lease, (await self._client.request("GET", self._path)).body)

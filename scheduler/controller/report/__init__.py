@@ -1,1 +1,1 @@
-"""Logs, metrics, the decision journal and traces, all made from the engine's Attempts."""
+"""Logs, metrics, the decision journal and traces, all derived from the engine's Attempts."""

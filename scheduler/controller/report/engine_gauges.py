@@ -1,4 +1,4 @@
-"""The real engine's numbers, as the metrics page wants them."""
+"""The engine's gauges and counters for the metrics page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from scheduler.engine.engine import Engine
 from scheduler.engine.making_room.policies import Suspension
 from scheduler.engine.making_room.removal_times import RemovalTimes
-from scheduler.queue.facts import Durations
+from scheduler.queue.metrics import Durations
 
 
 class GaugesOfEngine:

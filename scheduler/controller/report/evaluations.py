@@ -1,7 +1,7 @@
-"""``plugin_evaluation_total``: which plugins had something to say, counted once an attempt.
+"""``plugin_evaluation_total``: the plugins that did not skip, counted once per attempt.
 
-kube-scheduler 1.36 counts the calls, so that Filter and Score count once a node; here most answers are shared by the
-pods that look alike, and calls would tell nothing.
+kube-scheduler 1.36 counts calls, so Filter and Score count once per node; here most answers are shared by equivalent
+pods, and the number of calls would be meaningless.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from prometheus_client.metrics_core import Metric
 
 
 class Evaluations:
-    """``name`` without ``_total``. An attempt costs two look-ups of sets that keep their hashes; plugins are told apart
+    """``name`` without ``_total``. An attempt costs two look-ups of sets with cached hashes; they are split by plugin
     when the page is read."""
 
     def __init__(self, name: str, text: str) -> None:
         self.name = name
         self.text = text
         self._counts: dict[str, Counter[frozenset[tuple[str, str]]]] = {}
-        """Profile → plugins and points that had a say together → attempts."""
+        """Profile → set of (plugin, point) evaluated in one attempt → number of attempts."""
 
     def note(self, profile: str, evaluated: frozenset[tuple[str, str]]) -> None:
         if evaluated:

@@ -1,7 +1,7 @@
-"""Counters, gauges and histograms that cost a fraction of a microsecond, shown in prometheus_client's format.
+"""Counters, gauges and histograms that cost a fraction of a microsecond, exported by prometheus_client.
 
-prometheus_client's own histograms take a lock and walk their buckets in Python: with a dozen observations an attempt
-that would be a tenth of an attempt's time. These are touched by one thread only, and read by it when scraped.
+prometheus_client's own histograms take a lock and iterate over their buckets in Python: with a dozen observations per
+attempt that would be a tenth of an attempt's time. These are used by one thread only, which also serves scrapes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Child = TypeVar("Child", CounterChild, HistogramChild)
 
 
 class _Family(Generic[Child]):
-    """A metric with labels; ``child`` is kept by whoever observes often."""
+    """A metric with labels; callers that observe often should cache the ``child``."""
 
     def __init__(self, name: str, text: str, labels: Sequence[str]) -> None:
         self.name = name
@@ -61,7 +61,7 @@ class _Family(Generic[Child]):
         return found
 
     def reset(self) -> None:
-        """Children stay valid for those who hold them; their numbers begin again."""
+        """Resets the numbers of all children, which stay valid."""
         raise NotImplementedError
 
     def collect(self) -> Metric:
@@ -69,7 +69,7 @@ class _Family(Generic[Child]):
 
 
 class Counter(_Family[CounterChild]):
-    """``name`` without ``_total``."""
+    """A counter; ``name`` is without ``_total``."""
 
     def _new(self) -> CounterChild:
         return CounterChild()
@@ -112,7 +112,7 @@ class Histogram(_Family[HistogramChild]):
 
 
 class Gauge:
-    """Read when scraped: ``read`` yields (label values, number)."""
+    """A gauge that is read when scraped: ``read`` yields (label values, number)."""
 
     def __init__(
         self, name: str, text: str, labels: Sequence[str], read: Callable[[], Iterable[tuple[tuple[str, ...], float]]]
@@ -123,7 +123,7 @@ class Gauge:
         self._read = read
 
     def reset(self) -> None:
-        """Gauges say what is, not what was."""
+        """Does nothing: gauges show the present state."""
 
     def collect(self) -> Metric:
         family = GaugeMetricFamily(self.name, self.text, labels=self._labels)
@@ -133,7 +133,7 @@ class Gauge:
 
 
 class ReadCounter(Gauge):
-    """A counter that somebody else keeps."""
+    """A counter whose value is maintained elsewhere."""
 
     def collect(self) -> Metric:
         family = CounterMetricFamily(self.name, self.text, labels=self._labels)
@@ -143,7 +143,7 @@ class ReadCounter(Gauge):
 
 
 class ReadHistogram:
-    """A histogram that somebody else keeps: ``read`` yields (label values, count per bucket, sum)."""
+    """A histogram maintained elsewhere: ``read`` yields (label values, count per bucket, sum)."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class ReadHistogram:
         self._read = read
 
     def reset(self) -> None:
-        """Not ours to reset."""
+        """Does nothing: the numbers are maintained elsewhere."""
 
     def collect(self) -> Metric:
         family = HistogramMetricFamily(self.name, self.text, labels=self._labels)
@@ -175,7 +175,7 @@ def _cumulated(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str
 
 
 class Instrument(Protocol):
-    """What a page is made of."""
+    """A metric family of the page."""
 
     def reset(self) -> None: ...
 
@@ -183,7 +183,7 @@ class Instrument(Protocol):
 
 
 class Instruments(Collector):
-    """All of them, for one prometheus_client registry."""
+    """All instruments of one prometheus_client registry."""
 
     def __init__(self) -> None:
         self._all: list[Instrument] = []
@@ -199,7 +199,7 @@ class Instruments(Collector):
         return made
 
     def add(self, made: Instrument) -> None:
-        """One that was made elsewhere."""
+        """Adds an instrument."""
         self._all.append(made)
 
     def reset(self) -> None:

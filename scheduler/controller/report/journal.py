@@ -1,4 +1,4 @@
-"""The decision journal: every decision in order, one JSON line each, for comparing runs and for audits."""
+"""The decision journal: all decisions in order, one JSON line each, for comparing runs and for audits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scheduler.framework.post_filter import NominationMode
 
 
 class Journal:
-    """Appends to ``path``. ``flush`` when a slice of work ends; what the disk does not take is counted, and no more."""
+    """Appends to ``path``. Call ``flush`` at the end of a slice of work; lines that can't be written are counted."""
 
     def __init__(self, path: Path) -> None:
         """Raises ConfigurationError if the file can't be written."""
@@ -41,13 +41,14 @@ class Journal:
             self._lines = 0
 
     def close(self) -> None:
-        """Waits a few seconds for the disk."""
+        """Closes the file, after waiting a few seconds for the disk."""
         self.flush()
         self._file.close()
 
 
 def decision_line(attempt: Attempt) -> dict[str, Any]:
-    """``time`` is nanoseconds since 1970. ``node`` for a placement; ``refusals`` counts nodes per plugin otherwise."""
+    """The journal's entry. ``time`` is nanoseconds since 1970; a placement has a ``node``, any other attempt
+    ``refusals``, the number of nodes per plugin."""
     line: dict[str, Any] = {
         "time": attempt.started_wall,
         "pod": attempt.pod,
@@ -69,7 +70,7 @@ def decision_line(attempt: Attempt) -> dict[str, Any]:
 
 
 def refusals_by_plugin(diagnosis: Diagnosis) -> dict[str, int]:
-    """How many nodes each plugin refused first; a plugin that refused the pod as a whole counts 0."""
+    """The number of nodes that each plugin was first to refuse; 0 for a plugin that refused the pod as a whole."""
     counts: Counter[str] = Counter()
     if diagnosis.refusals:
         used = Counter(diagnosis.codes.tolist())

@@ -1,6 +1,6 @@
-"""The journal's file: appended to by a thread of its own, so that a slow disk never holds up the event loop.
+"""The journal's file, written by a thread of its own, so that a slow disk never blocks the event loop.
 
-What the disk does not take in time waits in memory up to a limit; beyond it lines are dropped, and counted.
+Lines wait in memory up to a limit; beyond it they are dropped and counted.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from scheduler.errors import ConfigurationError, Fault
 
 MAX_WAITING_BYTES: Final = 16 * 2**20
 CLOSE_SECONDS: Final = 5.0
-"""How long the end of the process waits for the disk."""
+"""How long the process waits for the disk at its end."""
 
 log = structlog.get_logger()
 
 
 def open_private(path: Path) -> int:
-    """A descriptor to append to a regular file that only we may read; it is made where it is missing.
+    """Opens a regular file for appending, and creates it, readable by its owner only, if it is missing.
 
-    Raises OSError: a link in the file's place is not followed, and a pipe or a device is not waited for.
+    Raises OSError if it can't be opened or is no regular file. Symbolic links are not followed, and pipes and devices
+    do not block.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)
@@ -40,7 +41,7 @@ def open_private(path: Path) -> int:
 
 
 class JournalFile:
-    """``append`` whole lines from one thread; ``close`` when there are no more. A disk that fails ends the journal."""
+    """``append`` takes complete lines from one thread; ``close`` ends it. A write error ends the journal."""
 
     def __init__(self, path: Path, max_waiting_bytes: int = MAX_WAITING_BYTES) -> None:
         """Raises ConfigurationError if the file can't be written."""
@@ -60,7 +61,7 @@ class JournalFile:
         self._thread.start()
 
     def append(self, lines: bytes, count: int) -> None:
-        """``count`` lines. Returns at once; they are dropped where too much waits already."""
+        """Adds ``count`` lines without blocking; drops them if too much waits already."""
         with self._changed:
             is_too_much = self._waiting_bytes + len(lines) > self._max_waiting_bytes
             if self._is_closing or self._has_failed or is_too_much:
@@ -71,7 +72,7 @@ class JournalFile:
             self._changed.notify()
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Waits so long for what is not written yet."""
+        """Waits at most ``seconds`` until everything is written."""
         with self._changed:
             self._is_closing = True
             self._changed.notify()
@@ -82,14 +83,14 @@ class JournalFile:
             while lines := self._next():
                 self._write_all(lines)
         except OSError as error:
-            log.error("Journal can't be written any more", error=str(error))
+            log.error("Journal can no longer be written", error=str(error))
             with self._changed:
                 self._has_failed = True
         finally:
             os.close(self._descriptor)
 
     def _next(self) -> bytes:
-        """What waits, once there is something; empty at the end."""
+        """Blocks until lines wait and returns them; empty at the end."""
         with self._changed:
             while not self._waiting and not self._is_closing:
                 self._changed.wait()

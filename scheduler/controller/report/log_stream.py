@@ -1,7 +1,7 @@
-"""Where log lines go: those of one turn of the event loop leave in one write.
+"""A log stream that batches the lines of one iteration of the event loop into one write.
 
-With a line for each pod and thousands of pods a second, a system call a line would be a noticeable part of what a pod
-costs. Nothing waits for longer than the turn that it was written in; without a loop each line leaves at once.
+With a line for each pod and thousands of pods a second, a system call per line would be a noticeable part of a pod's
+cost. No line waits longer than the iteration that it was logged in; without a loop each line is written at once.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import TextIO
 
 
 class TurnBuffer:
-    """A text stream for loggers in front of ``stream``. May be written to by any thread."""
+    """A buffered text stream for loggers in front of ``stream``. Any thread may write to it."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._lock = threading.Lock()
         self._waiting: list[str] = []
         self._due_in: asyncio.AbstractEventLoop | None = None
-        """The loop that will write what waits."""
+        """The loop that will write the buffered lines."""
         atexit.register(self.drain)
 
     def write(self, text: str) -> int:
@@ -30,7 +30,7 @@ class TurnBuffer:
             loop = None
         with self._lock:
             self._waiting.append(text)
-            # Another thread's loop may be closed before it comes to it: only one's own can be relied on.
+            # Another thread's loop may be closed before it runs the callback: only the own loop is reliable.
             is_due = loop is not None and self._due_in is loop
             self._due_in = loop
         if loop is None:
@@ -40,10 +40,10 @@ class TurnBuffer:
         return len(text)
 
     def flush(self) -> None:
-        """Loggers flush after each line, which is what this is here to spare."""
+        """Does nothing: loggers flush after each line, which the buffer avoids."""
 
     def drain(self) -> None:
-        """Write what waits, unless the stream has been closed."""
+        """Writes the buffered lines, unless the stream has been closed."""
         with self._lock:
             waiting, self._waiting, self._due_in = self._waiting, [], None
             if waiting and not self._stream.closed:

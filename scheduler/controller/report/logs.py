@@ -1,7 +1,7 @@
 """Logs: JSON in a cluster, readable on a terminal; one wide line for each attempt.
 
 Verbosity follows kube-scheduler's ``-v``: 0–1 errors, warnings and milestones; 2 adds a line for each attempt; 4 and
-more everything. Lines of libraries (kopf, aiohttp, kubernetes_asyncio) take the same form, from warnings up.
+more everything. Lines of libraries (kopf, aiohttp, kubernetes_asyncio) have the same format, from warnings up.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ SKIPPED = {
     "bind": _SKIPPING,
     "prioritize": "Extender gave no scores",
 }
-"""What is logged where an attempt went on without an extender: by the verb that failed."""
+"""The message by failed verb where an attempt went on without an extender."""
 NOISY = ("kopf", "aiohttp", "kubernetes_asyncio", "asyncio")
 
 
 def configure_logs(settings: LogSettings, stream: TextIO = sys.stderr) -> None:
-    """Set up structlog and the standard library's root logger. Call once, first of all."""
+    """Configures structlog and the standard library's root logger. Call it once, before anything else."""
     as_json = settings.format == "json" or (settings.format == "auto" and not stream.isatty())
     lines: Any = TurnBuffer(stream)
     level = logging.DEBUG if settings.verbosity >= DEBUG_VERBOSITY else logging.INFO
@@ -45,7 +45,7 @@ def configure_logs(settings: LogSettings, stream: TextIO = sys.stderr) -> None:
     ]
     ending: list[Any]
     if as_json:
-        # Without local variables: tokens and the like are among them.
+        # Without local variables, which may hold tokens and the like.
         tracebacks = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
         ending = [
             structlog.processors.ExceptionRenderer(tracebacks),
@@ -71,14 +71,14 @@ def configure_logs(settings: LogSettings, stream: TextIO = sys.stderr) -> None:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
-    # kopf regrets that it may not take the signals: that is as it should be.
+    # kopf warns that it may not install signal handlers, which is intended.
     logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
     for name in NOISY:
         logging.getLogger(name).setLevel(logging.WARNING if settings.verbosity < DEBUG_VERBOSITY else logging.INFO)
 
 
 class _Timestamps:
-    """RFC 3339 with microseconds. The part up to the second is made once a second: there is a line for each attempt."""
+    """RFC 3339 times with microseconds. The part up to the second is cached, since each attempt logs a line."""
 
     def __init__(self) -> None:
         self._second = -1
@@ -95,12 +95,12 @@ class _Timestamps:
 
 
 def _json(event: Any, **_options: Any) -> str:
-    """msgspec writes a line in a tenth of the standard library's time; what it does not know is shown by its repr."""
+    """Encodes a line with msgspec, in a tenth of the standard library's time; unknown types are shown by their repr."""
     return msgspec.json.encode(event, enc_hook=repr).decode()
 
 
 class AttemptLog:
-    """Writes each attempt as one line, where the verbosity asks for it; errors always. Make it after configuring."""
+    """Logs each attempt as one line if the verbosity includes it; errors always. Create it after ``configure_logs``."""
 
     def __init__(self, verbosity: int) -> None:
         self._is_on = verbosity >= ATTEMPT_VERBOSITY
@@ -121,7 +121,7 @@ class AttemptLog:
 
 
 def attempt_fields(attempt: Attempt) -> dict[str, Any]:
-    """The attempt as flat fields; what is empty is left out."""
+    """The attempt as flat fields, without empty ones."""
     fields: dict[str, Any] = {
         "pod": attempt.pod,
         "uid": attempt.uid,

@@ -1,6 +1,6 @@
-"""Metrics under kube-scheduler's names, labels and buckets (reference cycle.md §16), made from Attempts.
+"""Metrics with kube-scheduler's names, labels and buckets (docs/kube-scheduler/cycle.md §16), derived from Attempts.
 
-Dashboards and alerts written for kube-scheduler work unchanged. What is ours alone starts with ``tandem_``.
+Dashboards and alerts written for kube-scheduler work unchanged. Tandem's own metrics start with ``tandem_``.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from scheduler.controller.report.instruments import (
 )
 from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE, Attempt
 from scheduler.engine.making_room.removal_times import REMOVAL_BUCKETS, RemovalTimes
-from scheduler.queue.facts import EVENT_BUCKETS, HINT_BUCKETS, Durations
+from scheduler.queue.metrics import EVENT_BUCKETS, HINT_BUCKETS, Durations
 
-MOST_ATTEMPTS_LABEL = 15
-"""From here on the label ``attempts`` says ``15+``."""
+MAX_ATTEMPTS_LABEL = 15
+"""Number of attempts from which the label ``attempts`` is ``15+``."""
 ALGORITHM_POINTS = frozenset({"PreFilter", "Filter", "PostFilter", "PreScore", "Score", "ScoreExtensionNormalize"})
 QUEUES = ("active", "backoff", "unschedulable", "gated")
 
 
 class EngineGauges(Protocol):
-    """Numbers that the engine can tell at any time. Each is optional for the shell's own tests."""
+    """The engine's present numbers, read when scraped."""
 
     def pending_counts(self) -> Mapping[str, int]:
-        """Queue (``active``, ``backoff``, ``unschedulable``, ``gated``) → pods in it."""
+        """Queue (``active``, ``backoff``, ``unschedulable``, ``gated``) → number of pods."""
         ...
 
     def cache_counts(self) -> Mapping[str, int]:
@@ -47,31 +47,31 @@ class EngineGauges(Protocol):
         ...
 
     def unschedulable_counts(self) -> Mapping[tuple[str, str], int]:
-        """(plugin, profile) → pods waiting that this plugin rejected."""
+        """(plugin, profile) → number of waiting pods that this plugin rejected."""
         ...
 
     def incoming_counts(self) -> Mapping[tuple[str, str], int]:
-        """(queue, event) → pods that entered it so far."""
+        """(queue, event) → number of pods that have entered the queue."""
         ...
 
     def inflight_counts(self) -> Mapping[str, int]:
-        """Event → how often it is kept for attempts under way."""
+        """Event → number of entries kept for attempts under way."""
         ...
 
     def removal_times(self) -> Mapping[str, RemovalTimes]:
-        """``success`` and ``error`` → how long the removal of victims took."""
+        """``success`` and ``error`` → durations of the removal of victims."""
         ...
 
     def suspension_counts(self) -> Mapping[str, int]:
-        """Reason → how often a node was left out for a preemptor."""
+        """Reason → number of times that a node was excluded for a preemptor."""
         ...
 
     def hint_durations(self) -> Mapping[tuple[str, str, str], Durations]:
-        """(plugin, event, hint) → what asking took."""
+        """(plugin, event, hint) → durations of the hint's calls."""
         ...
 
     def event_durations(self) -> Mapping[str, Durations]:
-        """Event → what handling it took."""
+        """Event → durations of its handling."""
         ...
 
 
@@ -84,7 +84,7 @@ class _ProfileChildren:
 
 
 class SchedulerMetrics:
-    """``observe`` each finished attempt on the event loop's thread; ``registry`` is what ``/metrics`` shows."""
+    """Call ``observe`` for each finished attempt on the event loop's thread; ``/metrics`` exports ``registry``."""
 
     def __init__(self, wall: Callable[[], int] = time.time_ns) -> None:
         self._wall = wall
@@ -147,11 +147,11 @@ class SchedulerMetrics:
             "scheduler_preemption_victims", "Number of selected preemption victims", exponential(1, 2, 7)
         ).child()
         self._shared = made.counter(
-            "tandem_shared_attempts", "Attempts that shared answers with a pod that looks alike."
+            "tandem_shared_attempts", "Attempts that shared answers with an earlier pod of the same class."
         ).child()
         text = "New configurations while running, by result."
         self.reloads = made.counter("tandem_config_reloads", text, ("result",))
-        text = "What the cache had missed and was mended, by kind. Each is a bug."
+        text = "Missed changes that were repaired in the cache, by kind. Each is a bug."
         self.repairs = made.counter("tandem_cache_repairs", text, ("kind",))
         text = "Decisions compared with where the other scheduler put the pod; unknown: it has not, in time."
         self.shadow_decisions = made.counter("tandem_shadow_decisions", text, ("agrees",))
@@ -159,7 +159,7 @@ class SchedulerMetrics:
         self.kubelet_refusals = made.counter("tandem_kubelet_refusals", text, ("reason",))
         text = "Calls of extenders that failed; skipped: the attempt went on without them."
         self._extender_faults = made.counter("tandem_extender_faults", text, ("extender", "verb", "skipped"))
-        text = "Tasks that an exception has ended and that were started again, by the task."
+        text = "Restarts of tasks that ended with an exception, by task."
         self.task_failures = made.counter("tandem_task_failures", text, ("task",))
         self._by_profile: dict[tuple[str, str], _ProfileChildren] = {}
         self._point_children: dict[tuple[str, str, str], HistogramChild] = {}
@@ -168,7 +168,7 @@ class SchedulerMetrics:
             collector(registry=self.registry)
 
     def observe(self, attempt: Attempt) -> None:
-        """Call right when the attempt ends. One without a result (its pod went away) counts for nothing."""
+        """Counts an attempt; call it right when the attempt ends. One without a result (its pod is gone) is ignored."""
         result = attempt.result
         if not result:
             return
@@ -202,7 +202,7 @@ class SchedulerMetrics:
         if result == SCHEDULED:
             self._algorithm.observe(algorithm)
             self._pod_attempts.observe(attempt.number)
-            label = str(attempt.number) if attempt.number < MOST_ATTEMPTS_LABEL else f"{MOST_ATTEMPTS_LABEL}+"
+            label = str(attempt.number) if attempt.number < MAX_ATTEMPTS_LABEL else f"{MAX_ATTEMPTS_LABEL}+"
             if attempt.was_flushed:
                 self._after_flush.value += 1.0
             self._indicator.child(label).observe(attempt.queued_seconds + spent)
@@ -286,7 +286,7 @@ class SchedulerMetrics:
                 lambda: (((key,), float(one.count)) for key, one in engine.removal_times().items()),
             )
         )
-        text = "How often preemption left a node out for a pod, by the reason."
+        text = "Number of times that preemption excluded a node for a pod, by reason."
         add(
             ReadCounter(
                 "tandem_preemption_suspensions",
@@ -297,14 +297,14 @@ class SchedulerMetrics:
         )
 
     def watch_number(self, name: str, text: str, read: Callable[[], float], *, is_counter: bool = False) -> None:
-        """One more number without labels, read when scraped."""
+        """Adds a gauge or counter without labels, read when scraped."""
         instrument = ReadCounter if is_counter else Gauge
         self.instruments.add(instrument(name, text, (), lambda: (((), read()),)))
 
     def watch_numbers(
         self, name: str, text: str, label: str, read: Callable[[], Mapping[str, float]], *, is_counter: bool = False
     ) -> None:
-        """One more gauge or counter with one label."""
+        """Adds a gauge or counter with one label, read when scraped."""
         instrument = ReadCounter if is_counter else Gauge
         self.instruments.add(instrument(name, text, (label,), lambda: _by_one(read())))
 
@@ -315,7 +315,7 @@ def _by_one(counts: Mapping[str, float], always: tuple[str, ...] = ()) -> list[t
 
 
 def _status_of(point: str, result: str) -> str:
-    """How a point ended, as far as the attempt's result tells: the search is what an unschedulable pod fails in."""
+    """The status of an extension point, derived from the attempt's result: an unschedulable pod fails in the search."""
     if result == UNSCHEDULABLE and point in ("PreFilter", "Filter", "PostFilter", "Permit", "Reserve"):
         return "Unschedulable"
     if result == ERROR and point in ("Bind", "PreBind"):

@@ -1,4 +1,4 @@
-"""Who is told of each attempt that has ended."""
+"""The recorders of finished attempts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Recorder = Callable[[Attempt], None]
 
 
 def attempt_log(verbosity: int, *, is_shadow: bool) -> Recorder:
-    """A log line for each attempt. In shadow mode placements are left out: the shadow itself says what came of them."""
+    """A log line for each attempt. In shadow mode placements are left out: the shadow logs their outcome itself."""
     attempts = AttemptLog(verbosity)
     if not is_shadow:
         return attempts.write

@@ -1,4 +1,4 @@
-"""The shell's own numbers, beside kube-scheduler's metrics."""
+"""The shell's own metrics, beside kube-scheduler's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduler.controller.write.events import EventRecorder
 
 
 class ShellNumbers(Protocol):
-    """The parts that have something to count."""
+    """The parts of the shell that have metrics."""
 
     @property
     def sink(self) -> CommandSink: ...
@@ -36,7 +36,7 @@ class ShellNumbers(Protocol):
 
 
 def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | None = None) -> None:
-    """Add them to the page; each is read when the page is."""
+    """Adds the shell's metrics to the page; each is read when scraped."""
     if parts is not None and parts.gauges is not None:
         metrics.watch_engine(parts.gauges)
     writer, events, loop, refusals = shell.sink, shell.events, shell.loop, shell.refusals
@@ -65,7 +65,7 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
         ("tandem_events_queued", "Events waiting to be written.", lambda: events.queued, gauge),
         (
             "tandem_nodes_left_alone",
-            "Nodes on which nothing is placed for a while, since their kubelet refused a pod of ours.",
+            "Nodes avoided for a while, since their kubelet refused a pod that we bound.",
             lambda: len(refusals.backed_off),
             gauge,
         ),
@@ -98,7 +98,7 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
     )
     metrics.watch_numbers(
         "tandem_watch_silence_seconds",
-        "How long the API server has said nothing of a kind: no list, no line of a watch, no bookmark.",
+        "Time since the API server last sent a list, a line of a watch or a bookmark of a kind.",
         "kind",
         lambda: {r.kind.value: r.silence_seconds for r in reflectors},
     )

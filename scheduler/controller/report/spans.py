@@ -1,8 +1,8 @@
-"""One trace a pod, from its creation to its binding, made from Attempts.
+"""One trace per pod, from its creation to its binding, derived from Attempts.
 
-The root span is the pod; below it each attempt, and below that the extension points one after the other, and the
-binding. The trace's id is the pod's UID, and the root's id follows from it: so attempts of different replicas, or after
-a restart, are parts of one trace, and nothing need be remembered between them. The root is told last, with the binding.
+The root span is the pod; below it are the attempts, and below those the extension points in sequence, and the binding.
+The trace's id is the pod's UID, and the root's id is derived from it: so attempts of different replicas, or after a
+restart, belong to one trace without any state kept between them. The root is exported last, with the binding.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from scheduler.objects.timestamps import parse_time
 
 
 def exporting(environment: Mapping[str, str], creation_of: CreationOf) -> PodTraces:
-    """Traces by OTLP over HTTP, in batches from a thread of the exporter's. Raises ValueError."""
+    """Traces exported by OTLP over HTTP, in batches from the exporter's thread. Raises ValueError."""
     return PodTraces(BatchSpanProcessor(OTLPSpanExporter()), environment, creation_of)
 
 
 class _Ids(RandomIdGenerator):
-    """Random, but for the one root span that is announced."""
+    """Random ids, except for the next root span's, which is set in advance."""
 
     def __init__(self) -> None:
         self.next_root: SpanContext | None = None
@@ -47,7 +47,7 @@ class _Ids(RandomIdGenerator):
 
 
 class PodTraces:
-    """``observe`` attempts right when they end, on one thread."""
+    """Call ``observe`` right when an attempt ends, on one thread."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class PodTraces:
         self._provider.shutdown()
 
     def _is_sampled(self, root: SpanContext) -> bool:
-        """As the sampler of the environment decides for the root, so that a trace is whole or not at all."""
+        """Whether the environment's sampler takes the root, so that a trace is exported completely or not at all."""
         decision = self._provider.sampler.should_sample(None, root.trace_id, "pod").decision
         return decision is Decision.RECORD_AND_SAMPLE
 

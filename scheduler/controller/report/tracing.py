@@ -1,6 +1,6 @@
-"""OpenTelemetry traces, where ``--tracing`` asks for them; where they go is said by the ``OTEL_`` variables.
+"""OpenTelemetry traces, enabled by ``--tracing``; the ``OTEL_`` variables configure the export.
 
-OpenTelemetry is imported here only when it is wanted: it is an extra.
+OpenTelemetry, an optional dependency, is imported only when enabled.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from scheduler.errors import ConfigurationError, Fault
 SERVICE_NAME: Final = "tandem-scheduler"
 
 CreationOf = Callable[[str], str | None]
-"""``namespace/name`` of a pod → its creationTimestamp; None where the pod is no longer known."""
+"""``namespace/name`` of a pod → its creationTimestamp; None if the pod is no longer known."""
 
 
 class Tracing(Protocol):
     def observe(self, attempt: Attempt) -> None:
-        """Call right when the attempt ends."""
+        """Records an attempt; call it right when the attempt ends."""
         ...
 
     def close(self) -> None:
-        """Export what is left. Blocks, for at most the exporter's own time-out."""
+        """Exports the remaining spans. Blocks for at most the exporter's time-out."""
         ...
 
 
 def start_tracing(environment: Mapping[str, str], creation_of: CreationOf) -> Tracing:
-    """Raises ConfigurationError where the extra is not installed, or the ``OTEL_`` variables can't be used."""
+    """Raises ConfigurationError if the extra is not installed, or the ``OTEL_`` variables are invalid."""
     try:
         spans = importlib.import_module("scheduler.controller.report.spans")
     except ImportError as error:

@@ -1,1 +1,1 @@
-"""The HTTPS server: probes, metrics and pages, who may see them, and its certificate."""
+"""The HTTPS server: probes, metrics and pages, their authorization, and the serving certificate."""

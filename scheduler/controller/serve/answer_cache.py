@@ -1,4 +1,4 @@
-"""Answers of the API server that are kept for a few seconds, so that a scrape or a flood is not a question each."""
+"""Caches answers of the API server for a few seconds, so that scrapes and floods do not cause a request each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Answer = TypeVar("Answer")
 
 
 class AnswerCache(Generic[Key, Answer]):
-    """At most ``limit`` answers, the oldest leave first; each has a life of its own, in seconds of ``clock``."""
+    """Holds at most ``limit`` answers, evicting the oldest; each has its own lifetime, in seconds of ``clock``."""
 
     def __init__(self, limit: int, clock: Callable[[], float]) -> None:
         self._limit = limit
@@ -29,7 +29,7 @@ class AnswerCache(Generic[Key, Answer]):
         return answer
 
     def put(self, key: Key, answer: Answer, life: float) -> None:
-        """A life of 0 keeps nothing."""
+        """Stores an answer for ``life`` seconds; 0 stores nothing."""
         self._answers.pop(key, None)
         if life > 0:
             self._answers[key] = (self._clock() + life, answer)

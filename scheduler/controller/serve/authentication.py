@@ -1,7 +1,7 @@
-"""Who asks for a page: a bearer token that the API server knows (TokenReview), or a client certificate.
+"""Authenticates requests for pages: by a bearer token (TokenReview by the API server) or a client certificate.
 
-As kube-scheduler 1.36 has it: no proof makes somebody ``system:anonymous``, whom the cluster may allow what it likes;
-a proof that is no good is refused. The token itself is kept nowhere, only its digest.
+As in kube-scheduler 1.36, a request without credentials is ``system:anonymous``, which the cluster may authorize, and
+one with invalid credentials is refused. Tokens are not stored, only their digests.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ AUTHENTICATED: Final = "system:authenticated"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A user as the API server describes one."""
+    """A user as in the API server's reviews."""
 
     name: str
     uid: str = ""
@@ -40,7 +40,7 @@ ANONYMOUS: Final = Identity("system:anonymous", groups=("system:unauthenticated"
 
 
 class Unauthenticated(Exception):
-    """The proof is no good."""
+    """The credentials are invalid."""
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class _Review(msgspec.Struct, frozen=True):
 
 
 class Authenticator:
-    """``life`` is how long the word of the API server about a token holds, in seconds, good or bad."""
+    """``life`` is the time in seconds for which the API server's answer about a token is cached, valid or not."""
 
     def __init__(self, client: ApiClient, life: float = 10.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
@@ -69,17 +69,17 @@ class Authenticator:
         self._reviews: Reviews[bytes, Identity | Unauthenticated] = Reviews(clock)
 
     async def identify(self, authorization: str, certificate: Mapping[str, Any] | None, address: str = "") -> Identity:
-        """By the Authorization header and the certificate that the TLS library has verified (None: none shown).
+        """The identity by the Authorization header and the certificate that the TLS library has verified, if any.
 
-        ``address`` is where the request comes from. Raises Unauthenticated for a proof that is no good, TooManyReviews,
-        and ApiError if the API server can't be asked.
+        ``address`` is the client's. Raises Unauthenticated for invalid credentials, TooManyReviews, and ApiError if the
+        API server can't be reached.
         """
         if certificate and (shown := identity_of(certificate)) is not None:
             return shown
         scheme, _, token = authorization.strip().partition(" ")
         token = token.strip()
         if not authorization.isascii():
-            # Bytes that are no text reach us as surrogates; no token has any.
+            # Bytes that are not UTF-8 arrive as surrogates; valid tokens have none.
             raise Unauthenticated
         if scheme.lower() != "bearer" or not token:
             return ANONYMOUS
@@ -124,7 +124,7 @@ class _Claims(msgspec.Struct):
 def identity_of(certificate: Mapping[str, Any]) -> Identity | None:
     """The user of a verified client certificate: the common name, with its organisations as groups.
 
-    ``certificate`` as ``ssl.SSLSocket.getpeercert`` gives it. None if it names nobody.
+    ``certificate`` as returned by ``ssl.SSLSocket.getpeercert``. None if it has no common name.
     """
     fields = [field for names in certificate.get("subject", ()) for field in names]
     names = [value for key, value in fields if key == "commonName"]
@@ -135,7 +135,7 @@ def identity_of(certificate: Mapping[str, Any]) -> Identity | None:
 
 
 async def cluster_client_authority(client: ApiClient) -> str:
-    """The authority (PEM) of the cluster's client certificates, "" if the cluster names none. Raises ApiError."""
+    """The certificate authority (PEM) of the cluster's client certificates, "" if not published. Raises ApiError."""
     reply = await client.request("GET", AUTHORITY_PATH, timeout_seconds=REVIEW_SECONDS)
     data = decode_reply(reply.body, _CONFIG_MAP, "ConfigMap").data or {}
     return data.get("client-ca-file", "")
@@ -150,5 +150,5 @@ _CONFIG_MAP: Final = msgspec.json.Decoder(_ConfigMap)
 
 
 def is_of(identity: Identity, groups: Sequence[str]) -> bool:
-    """Whether somebody is in one of these groups."""
+    """Whether the user is in one of these groups."""
     return any(group in groups for group in identity.groups)

@@ -1,6 +1,6 @@
-"""Who may see a page: the API server is asked (SubjectAccessReview), as kube-scheduler 1.36 asks it.
+"""Authorizes requests for pages by SubjectAccessReviews of the API server, as kube-scheduler 1.36 does.
 
-Some paths are open to everybody, so that probes need no token; ``system:masters`` may do all.
+Some paths need no authorization, so that probes need no token; ``system:masters`` may access all.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Review(msgspec.Struct, frozen=True):
 
 
 class OpenPaths:
-    """The paths that need no right."""
+    """The paths that need no authorization."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         exact, beginnings = set(), []
@@ -59,7 +59,7 @@ _REVIEW: Final = msgspec.json.Decoder(_Review)
 
 
 class Authorizer:
-    """``may`` asks the API server, unless it has just answered the same."""
+    """``may`` sends a review to the API server, unless the answer is cached."""
 
     def __init__(
         self, client: ApiClient, settings: AccessSettings, clock: Callable[[], float] = time.monotonic
@@ -69,8 +69,8 @@ class Authorizer:
         self._reviews: Reviews[tuple[Identity, str, str], bool] = Reviews(clock)
 
     async def may(self, who: Identity, verb: str, path: str, address: str = "") -> bool:
-        """``address`` is where the request comes from. Raises TooManyReviews, and ApiError if the API server can't be
-        asked."""
+        """Whether the user may access the path. ``address`` is the client's. Raises TooManyReviews, and ApiError if the
+        API server can't be reached."""
         if is_of(who, ALL_POWERFUL):
             return True
         if len(path) > MAX_PATH_CHARACTERS or not _is_text(path):
@@ -101,7 +101,7 @@ class Authorizer:
 
 
 def _is_text(path: str) -> bool:
-    """Whether it can be sent: bytes that are no UTF-8 are surrogates here."""
+    """Whether the path can be sent: bytes that are not UTF-8 are surrogates here."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -110,7 +110,7 @@ def _is_text(path: str) -> bool:
 
 
 def guards(client: ApiClient, access: AccessSettings | None) -> tuple[Middleware, ...]:
-    """What stands before the pages; nothing where everybody sees all of them."""
+    """The middlewares that guard the pages; none if access is not restricted."""
     if access is None:
         return ()
     authenticator = Authenticator(client, access.token_life)
@@ -118,7 +118,7 @@ def guards(client: ApiClient, access: AccessSettings | None) -> tuple[Middleware
 
 
 def guard(authenticator: Authenticator, authorizer: Authorizer, open_paths: OpenPaths) -> Middleware:
-    """Lets a request through to its page, or answers it with a Status of 401, 403, 429 or 500."""
+    """A middleware that passes a request to its page, or answers it with a Status of 401, 403, 429 or 500."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -137,7 +137,7 @@ def guard(authenticator: Authenticator, authorizer: Authorizer, open_paths: Open
             answer.headers["Retry-After"] = "1"
             return answer
         except ApiError as error:
-            log.warning("Page refused: the API server can't be asked who may see it", path=path, error=str(error))
+            log.warning("Page refused: the API server can't be asked for authorization", path=path, error=str(error))
             return refusal(500, "InternalError", f"Internal Server Error: {path!r}: the API server can't be asked")
         if not is_allowed:
             return refusal(403, "Forbidden", f'forbidden: User "{who.name}" cannot {verb} path "{path}"')
@@ -147,7 +147,7 @@ def guard(authenticator: Authenticator, authorizer: Authorizer, open_paths: Open
 
 
 def refusal(code: int, reason: str, message: str) -> web.Response:
-    """As the API server itself refuses."""
+    """A refusal in the API server's own format."""
     status = {
         "kind": "Status",
         "apiVersion": "v1",

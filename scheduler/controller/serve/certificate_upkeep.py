@@ -1,4 +1,4 @@
-"""What a serving certificate needs while the server runs: whose client certificates count, and a look at its files."""
+"""Keeps the serving certificate and the trusted client authority up to date while the server runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = structlog.get_logger()
 
 
 AUTHORITY_SECONDS: Final = 60.0
-"""How often the cluster's client authority is looked up: it is rotated by hand, both authorities valid for a while."""
+"""Interval of reading the cluster's client authority: it is rotated by hand, with both valid for a while."""
 
 
 async def keep_up(
@@ -32,9 +32,9 @@ async def keep_up(
     authority_seconds: float = AUTHORITY_SECONDS,
     wall: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
 ) -> None:
-    """Never returns. ``access`` None: nobody is asked who they are, so the cluster's authority is not looked up.
+    """Runs until cancelled. ``access`` None: clients are not authenticated, so the cluster's authority is not read.
 
-    ``wall`` is the time by which certificates end.
+    ``wall`` is the clock for the certificates' expiry.
     """
     looks_up = access is not None and not access.skips_lookup and not certificate.states_clients
     next_lookup = time.monotonic()
@@ -46,9 +46,9 @@ async def keep_up(
             if certificate.refresh():
                 log.info("Serving certificate read again")
             if certificate.renew(wall()):
-                log.info("Serving certificate made again, before it ended")
+                log.info("Serving certificate renewed before its expiry")
         except ConfigurationError as error:
-            log.error("Changed serving certificate can't be used, the old one stays", error=str(error))
+            log.error("Changed serving certificate can't be used, the old one stays in use", error=str(error))
         await asyncio.sleep(refresh_seconds)
 
 
@@ -57,4 +57,4 @@ async def _look_up(certificate: ServingCertificate, client: ApiClient) -> None:
         if certificate.trust_cluster(await cluster_client_authority(client)):
             log.info("Cluster's client authority read")
     except (ApiError, ConfigurationError) as error:
-        log.warning("Cluster's client authority can't be used; tokens alone identify", error=str(error))
+        log.warning("Cluster's client authority can't be used; only tokens authenticate", error=str(error))

@@ -1,8 +1,8 @@
-"""Connections to the pages: accepted, bounded in number, and each with a time by which it must get on.
+"""Accepts connections to the pages, bounds their number, and enforces a deadline for each step of a connection.
 
 Any client that reaches the port may open connections. Handshakes that never end, request lines that are never finished
-and readers that never read must neither pile up nor keep the probes out. So a newcomer beyond a limit takes the place
-of the connection that has been without a complete request for the longest time.
+and readers that never read must neither pile up nor lock out the probes. So a connection beyond a limit replaces the
+one that has been without a complete request for the longest time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 ACCEPT_RETRY_SECONDS: Final = 0.1
-"""After an accept that failed: for want of file descriptors it would fail again at once."""
+"""Delay after a failed accept: without free file descriptors the next one would fail at once."""
 TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 log = structlog.get_logger()
@@ -38,28 +38,28 @@ class ConnectionLimits:
     request_seconds: float = 60.0
     """From a request's head until the page is ready."""
     idle_seconds: float = 90.0
-    """From then until the page is sent and the next request's head is complete; as long as in kube-scheduler."""
+    """From then until the page is sent and the next request's head is complete; as in kube-scheduler."""
     head_bytes: int = 32 * 2**10
-    """Received without a request becoming complete. A token has 16 KiB at most."""
+    """Bytes received without completing a request. A token has 16 KiB at most."""
 
 
 @dataclass(slots=True)
 class ConnectionCounts:
-    """For metrics."""
+    """Counters for metrics."""
 
     accepted: int = 0
     displaced: int = 0
-    """Closed for a newcomer, before they had completed a request."""
+    """Connections closed for a newer one, before they had completed a request."""
     refused: int = 0
-    """Newcomers that found nobody to take the place of."""
+    """New connections refused because no other could be replaced."""
     overdue: int = 0
-    """Closed because their time was over."""
+    """Connections closed at their deadline."""
 
 
 class Connections:
     """``serve`` on listening sockets, then ``stop_accepting`` and ``close``. Each request must pass ``marking`` first.
 
-    ``context`` is asked for each connection, since certificates are renewed; None: plain HTTP.
+    ``context`` is called for each connection, since certificates are renewed; None: plain HTTP.
     """
 
     def __init__(self, context: Callable[[], ssl.SSLContext | None], limits: ConnectionLimits) -> None:
@@ -69,7 +69,7 @@ class Connections:
         self._new_protocol: Callable[[], asyncio.Protocol] = asyncio.Protocol
         self._open: set[_Connection] = set()
         self._waiting: OrderedDict[_Connection, None] = OrderedDict()
-        """Those without a complete request, the longest wait first."""
+        """Connections without a complete request, the longest-waiting first."""
         self._of_address: Counter[str] = Counter()
         self._by_protocol: dict[object, _Connection] = {}
         self._sockets: Sequence[socket.socket] = ()
@@ -79,7 +79,7 @@ class Connections:
         return len(self._open)
 
     def serve(self, sockets: Sequence[socket.socket], new_protocol: Callable[[], asyncio.Protocol]) -> None:
-        """``new_protocol`` makes the HTTP protocol of one connection."""
+        """Starts accepting. ``new_protocol`` creates the HTTP protocol of one connection."""
         self._sockets = sockets
         self._new_protocol = new_protocol
         self._accepting = [asyncio.create_task(self._accept(one), name="accept") for one in sockets]
@@ -92,14 +92,14 @@ class Connections:
             one.close()
 
     async def close(self) -> None:
-        """Cut those that are still open."""
+        """Aborts the connections that are still open."""
         beginning = [connection.beginning for connection in self._open if connection.beginning is not None]
         for connection in list(self._open):
             connection.cut()
         await asyncio.gather(*beginning, return_exceptions=True)
 
     def marking(self) -> Middleware:
-        """Tells from requests how far each connection has got."""
+        """A middleware that records the progress of each connection's requests."""
 
         @web.middleware
         async def mark(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -139,7 +139,7 @@ class Connections:
             connection.begin(self._begin(connection, accepted), accepted)
 
     def _has_room(self, address: str) -> bool:
-        """Whether one more connection may come from there; another one may have to go for it."""
+        """Whether one more connection from the address may be accepted; this may close another one."""
         if self._of_address[address] >= self.limits.connections_of_address:
             displaced = next((one for one in self._waiting if one.address == address), None)
         elif len(self._open) >= self.limits.connections:
@@ -153,7 +153,7 @@ class Connections:
         return True
 
     async def _begin(self, connection: _Connection, accepted: socket.socket) -> None:
-        """Wire the socket to HTTP, by way of TLS where the pages are served so."""
+        """Connects the socket to the HTTP protocol, over TLS if configured."""
         context = self._context()
         timeout = self.limits.handshake_seconds if context is not None else None
         try:
@@ -161,10 +161,10 @@ class Connections:
                 lambda: connection, accepted, ssl=context, ssl_handshake_timeout=timeout
             )
         except OSError:
-            # No handshake, or none in time (TLS's faults and time-outs are OSErrors): the peer's own affair.
+            # A failed or timed-out handshake (TLS errors and time-outs are OSErrors) is the peer's fault.
             return
 
-    # --- what a connection tells --------------------------------------------------------------------------------------
+    # --- events of connections ----------------------------------------------------------------------------------------
 
     def protocol_of(self, connection: _Connection) -> asyncio.Protocol:
         made = self._new_protocol()
@@ -175,7 +175,7 @@ class Connections:
         return connection in self._waiting
 
     def forget(self, connection: _Connection) -> None:
-        """It has no place any more; called more than once where it is cut and then lost."""
+        """Removes a connection; idempotent, since one that is aborted is also reported as lost."""
         if connection.http is not None:
             self._by_protocol.pop(connection.http, None)
         if connection not in self._open:
@@ -204,7 +204,7 @@ class _Connection(asyncio.Protocol):
         return self._transport is not None
 
     def begin(self, work: Coroutine[Any, Any, None], accepted: socket.socket) -> None:
-        """``work`` wires ``accepted`` to this connection; it may fail, or be cancelled before it has begun."""
+        """Starts ``work``, which connects ``accepted`` to this connection; it may fail, or be cancelled early."""
         self.beginning = asyncio.create_task(work, name="connection")
 
         def ended(_: asyncio.Task[None]) -> None:
@@ -215,7 +215,7 @@ class _Connection(asyncio.Protocol):
         self.beginning.add_done_callback(ended)
 
     def must_get_on(self, seconds: float) -> None:
-        """From now on it has so long until it comes further."""
+        """Sets the deadline of the connection's next step, ``seconds`` from now."""
         self._bytes = 0
         if self._deadline is not None:
             self._deadline.cancel()
@@ -241,7 +241,7 @@ class _Connection(asyncio.Protocol):
     # --- asyncio.Protocol ---------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are no children of asyncio's, but behave as they do.
+        # uvloop's transports are no subclasses of asyncio's, but behave alike.
         self._transport = cast("asyncio.Transport", transport)
         self.http = self._connections.protocol_of(self)
         self.must_get_on(self._connections.limits.head_seconds)

@@ -1,4 +1,4 @@
-"""Sockets to listen on, chosen as Go's ``net.Listen`` chooses them, and so as kube-scheduler listens."""
+"""Listening sockets, chosen as Go's ``net.Listen`` does, and so as in kube-scheduler."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Endpoint = tuple[socket.AddressFamily, Any]
 def listening_sockets(address: str, port: int) -> list[socket.socket]:
     """Non-blocking listening sockets. Raises ConfigurationError with one line if the address can't be listened on.
 
-    No address, ``0.0.0.0`` and ``::`` all mean every address of both families: one IPv6 socket that takes IPv4 too, or
-    an IPv4 socket on a machine without IPv6. Of a host name, each of its addresses. Port 0 is any free one.
+    No address, ``0.0.0.0`` and ``::`` all mean every address of both families: one dual-stack IPv6 socket, or an IPv4
+    socket on a machine without IPv6. A host name means each of its addresses. Port 0 is any free one.
     """
     sockets: list[socket.socket] = []
     try:
@@ -26,7 +26,7 @@ def listening_sockets(address: str, port: int) -> list[socket.socket]:
             sockets.append(_listen_on_all(port))
         else:
             for family, place in _endpoints(address, port):
-                # A free port that was found for the first address is that of the others too.
+                # The free port found for the first address is used for the others, too.
                 chosen = (place[0], sockets[0].getsockname()[1], *place[2:]) if sockets else place
                 sockets.append(_listen(family, chosen))
     except (OSError, UnicodeError) as error:

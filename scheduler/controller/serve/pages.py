@@ -1,4 +1,4 @@
-"""The pages under ``/debug``: what the scheduler would say about one pod, and about its queue. JSON, read only."""
+"""The pages under ``/debug``: explanations of one pod and the state of the queue, as JSON, read only."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MAX_DIGITS: Final = 9
 
 
 def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionMemory) -> tuple[web.RouteDef, ...]:
-    """``/debug/queue?limit=N`` and ``/debug/why/NAMESPACE/NAME``. Served on the event loop that drives the engine.
+    """The routes ``/debug/queue?limit=N`` and ``/debug/why/NAMESPACE/NAME``, served on the engine's event loop.
 
-    ``memory`` observes the attempts."""
+    ``memory`` must observe the attempts."""
 
     one_at_a_time = asyncio.Semaphore()
 
@@ -44,7 +44,7 @@ def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionM
 
 
 async def _queue_body(engine: Engine, limit: int) -> bytes:
-    """Made in slices of about a millisecond, between which scheduling goes on."""
+    """The queue's page, built in slices of about a millisecond, between which scheduling goes on."""
     pods: list[bytes] = []
     slices = explain.queue_page_in_slices(engine, limit)
     while True:
@@ -57,7 +57,7 @@ async def _queue_body(engine: Engine, limit: int) -> bytes:
 
 
 def shadow_route(shadow: ShadowWriter) -> web.RouteDef:
-    """``/debug/shadow``: the newest decisions beside those of the other scheduler, and how many of them agree."""
+    """The route ``/debug/shadow``: the newest decisions beside the other scheduler's, and how many of them agree."""
 
     async def page(_request: web.Request) -> web.Response:
         newest = list(shadow.comparisons)

@@ -1,8 +1,8 @@
-"""Questions to the API server about those who ask for pages: few at a time, equal ones once, each kept for its life.
+"""Access reviews by the API server: bounded in number, equal ones sent once, answers cached.
 
-Anybody who reaches the port can cause a question, with a token or a path that has never been seen. So they are bounded,
-in all and for each address, and go over an API client of their own: the connections and the rate of the scheduler's own
-requests are not theirs to use up.
+Any client that reaches the port can cause a review, with a new token or path. So reviews are bounded, in total and for
+each address, and are sent by an API client of their own: they must not use up the connections and the rate of the
+scheduler's own requests.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ REVIEW_SECONDS: Final = 10.0
 MAX_UNDER_WAY: Final = 8
 MAX_WAITING: Final = 64
 MAX_PER_ADDRESS: Final = 8
-"""Under way or waiting: one client does not fill the line before the others."""
+"""Reviews of one address under way or waiting, so that one client can't fill the queue."""
 ANSWERS_KEPT: Final = 1000
 
 CONNECTIONS: Final = 2 * MAX_UNDER_WAY
-"""Of the client that asks: reviews of tokens and of rights, and now and then a ConfigMap."""
+"""Connections of the review client, for token and access reviews, and rarely a ConfigMap."""
 REQUESTS_PER_SECOND: Final = 50.0
 REQUESTS_BURST: Final = 100
 
@@ -37,7 +37,7 @@ Answer = TypeVar("Answer")
 
 
 def review_client(source: CredentialSource) -> ApiClient:
-    """The client of the pages, beside that of the scheduler."""
+    """The API client for reviews, separate from the scheduler's."""
     return ApiClient(
         source,
         limiter=RequestLimiter(REQUESTS_PER_SECOND, REQUESTS_BURST),
@@ -47,11 +47,11 @@ def review_client(source: CredentialSource) -> ApiClient:
 
 
 class TooManyReviews(Exception):
-    """Ask again in a second."""
+    """Too many reviews are pending; the client should retry in a second."""
 
 
 def decode_reply(body: bytes, decoder: msgspec.json.Decoder[Answer], what: str) -> Answer:
-    """Raises ApiError for what is not of the decoder's type."""
+    """Decodes a review's answer. Raises ApiError if it does not have the decoder's type."""
     try:
         return decoder.decode(body)
     except (ValueError, RecursionError) as error:
@@ -59,7 +59,7 @@ def decode_reply(body: bytes, decoder: msgspec.json.Decoder[Answer], what: str) 
 
 
 class Reviews(Generic[Key, Answer]):
-    """``answer`` from memory, from a question under way, or by asking."""
+    """``answer`` comes from the cache, from an equal review under way, or from a new request."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._known: AnswerCache[Key, Answer] = AnswerCache(ANSWERS_KEPT, clock)
@@ -70,9 +70,9 @@ class Reviews(Generic[Key, Answer]):
     async def answer(
         self, key: Key, address: str, ask: Callable[[], Awaitable[Answer]], life: Callable[[Answer], float]
     ) -> Answer:
-        """``ask`` the API server unless it has answered the same within its ``life`` in seconds, or is being asked.
+        """Calls ``ask`` unless an equal answer is cached, for its ``life`` in seconds, or is already requested.
 
-        Raises TooManyReviews, and what ``ask`` raises.
+        Raises TooManyReviews, and any error of ``ask``.
         """
         known = self._known.get(key)
         if known is not None:
@@ -82,11 +82,11 @@ class Reviews(Generic[Key, Answer]):
             if len(self._asked) >= MAX_UNDER_WAY + MAX_WAITING or self._of_address[address] >= MAX_PER_ADDRESS:
                 raise TooManyReviews
             asked = asyncio.create_task(self._ask(key, address, ask, life), name="review")
-            # Nobody may be left to hear of a failure.
+            # All waiters may be gone: the exception must be retrieved.
             asked.add_done_callback(lambda task: task.cancelled() or task.exception())
             self._asked[key] = asked
             self._of_address[address] += 1
-        # One of those who wait may hang up; the others still want the answer.
+        # One waiter may disconnect; the others still need the answer.
         return await asyncio.shield(asked)
 
     async def _ask(

@@ -1,4 +1,4 @@
-"""The HTTP server for probes, metrics and the effective configuration (reference cycle.md §17)."""
+"""The HTTP server for probes, metrics and the effective configuration (docs/kube-scheduler/cycle.md §17)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from scheduler.controller.serve.listening import listening_sockets
 from scheduler.controller.settings import ServingSettings
 
 Check = Callable[[], str]
-"""A named check: "" is well, else what is wrong."""
+"""A health check: returns the problem, "" if there is none."""
 
 SHUTDOWN_SECONDS = 1.0
 
 
 class _ClientsFaults(logging.Filter):
-    """Leaves out what is the client's fault: a request that is no HTTP would fill the log with tracebacks."""
+    """Drops records of client errors: requests that are not HTTP would fill the log with tracebacks."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
@@ -35,11 +35,10 @@ _LOGGER.addFilter(_ClientsFaults())
 
 
 class HealthServer:
-    """``start`` before anything is synced: liveness must work while a big cluster loads.
+    """The server; start it before anything is synced, since liveness must work while a large cluster loads.
 
-    ``checks`` are looked at by ``/readyz``; ``alive_checks`` by ``/livez``; ``/healthz`` shows leader election
-    alone, as kube-scheduler's does. ``routes`` adds pages of others (the debug and web pages). ``guards`` see every
-    request first.
+    ``/readyz`` runs ``checks``, ``/livez`` runs ``alive_checks``; ``/healthz`` shows leader election only, as in
+    kube-scheduler. ``routes`` adds further pages (debug and web). ``guards`` are the middlewares of every request.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class HealthServer:
         self._ready_checks = ready_checks
         self._alive_checks = alive_checks
         self.component_config = component_config
-        """What ``/configz`` shows; another after a reload."""
+        """The configuration that ``/configz`` shows; replaced by a reload."""
         self._reset_metrics = reset_metrics
         self._routes = routes
         self._guards = guards
@@ -69,19 +68,19 @@ class HealthServer:
             lambda: certificate.context if certificate is not None else None, settings.limits
         )
         self.port = 0
-        """The port that is listened on, once started."""
+        """The listening port, once started."""
 
     def _context(self) -> ssl.SSLContext | None:
         return self._settings.certificate.context if self._settings.certificate is not None else None
 
     async def start(self) -> None:
-        """Raises ConfigurationError with one line if the address can't be listened on. Port 0 in the settings: off."""
+        """Starts listening, unless the settings' port is 0. Raises ConfigurationError with one line if that fails."""
         if not self._settings.port:
             return
         await self.start_on(self._settings.port)
 
     async def start_on(self, port: int) -> None:
-        """As ``start``, on this port, 0 being any free one."""
+        """As ``start``, on this port; 0 means any free one."""
         sockets = listening_sockets(self._settings.bind_address, port)
         runner = web.AppRunner(
             self._application(),

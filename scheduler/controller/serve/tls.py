@@ -1,8 +1,8 @@
-"""The certificate that the pages are served with: stated files, a folder, or one made at the start for this process.
+"""The serving certificate: from configured files, from a folder, or self-signed at the start of the process.
 
-kube-scheduler 1.36 makes itself a certificate in memory where none is stated, and so do we: traffic is encrypted, but
-who wants to know whom they talk to states files. Stated files are read again when they change (``refresh``), so that a
-rotated certificate is served without a restart.
+Like kube-scheduler 1.36, Tandem creates a self-signed certificate in memory if none is configured: traffic is
+encrypted, but clients can verify the server only with configured files. Those are read again when they change
+(``refresh``), so that a rotated certificate is served without a restart.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from scheduler.errors import ConfigurationError, Fault
 
 REFRESH_SECONDS: Final = 30.0
-"""How often stated files are looked at."""
+"""Interval of checking configured files for changes."""
 PAIR_NAME: Final = "tandem-scheduler"
-"""The files of ``--cert-dir`` are called so, with ``.crt`` and ``.key``."""
+"""The base name of the files in ``--cert-dir``, followed by ``.crt`` and ``.key``."""
 SELF_MADE_DAYS: Final = 365
 RENEWED_DAYS_BEFORE: Final = 30
-"""Self-made certificates are made again so long before they end."""
+"""Days before its expiry at which a self-signed certificate is renewed."""
 VERSIONS: Final = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
 
 _FIXED_IN_TLS_13: Final = frozenset(
@@ -50,15 +50,15 @@ _CIPHER_SUITES: Final = {
     "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305": "ECDHE-RSA-CHACHA20-POLY1305",
     "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
 }
-"""Names of kube-scheduler's flag, and what OpenSSL calls them."""
+"""kube-scheduler's flag values → OpenSSL's names."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """How HTTPS is served. No files and no folder: a certificate is made for this process alone.
+    """The settings of HTTPS. Without files and folder a self-signed certificate is created for this process.
 
-    ``cipher_suites``: kube-scheduler's names, for TLS 1.2; () leaves the choice to the library, and TLS 1.3 has no
-    choice. ``client_authority_file``: clients that show a certificate of this authority are who it says.
+    ``cipher_suites``: kube-scheduler's names, for TLS 1.2; () means the library's defaults, and TLS 1.3 has no choice.
+    ``client_authority_file``: the certificate authority that authenticates clients.
     """
 
     certificate_file: str = ""
@@ -69,7 +69,7 @@ class TlsSettings:
     client_authority_file: str = ""
 
     def faults(self) -> list[Fault]:
-        """What can be told without reading a file."""
+        """The faults that can be found without reading a file."""
         found = []
         if self.minimum_version not in VERSIONS:
             text = f'--tls-min-version: unknown tls version "{self.minimum_version}", known: {", ".join(VERSIONS)}'
@@ -83,7 +83,7 @@ class TlsSettings:
 
 
 class ServingCertificate:
-    """``context`` is the one to serve a new connection with; ``refresh`` and ``renew`` now and then."""
+    """``context`` is the SSL context for new connections; call ``refresh`` and ``renew`` periodically."""
 
     def __init__(self, settings: TlsSettings, hostname: str, today: datetime.datetime | None = None) -> None:
         """Raises ConfigurationError if a file can't be used."""
@@ -94,16 +94,16 @@ class ServingCertificate:
         self._hostname = hostname
         self._cluster_authority = ""
         self._ends = datetime.datetime.max.replace(tzinfo=datetime.UTC)
-        """When a self-made certificate does."""
+        """The expiry of a self-signed certificate."""
         self._today = today or datetime.datetime.now(datetime.UTC)
         self.context = self._new_context()
         self.fingerprint = ""
-        """Of the certificate that is served: its SHA-256, in hexadecimal digits."""
+        """SHA-256 of the serving certificate, in hexadecimal digits."""
         self._fill()
         self._stamps = self._read_stamps()
 
     def renew(self, now: datetime.datetime) -> bool:
-        """Make a self-made certificate again before it ends; whether that was due. Raises ConfigurationError."""
+        """Renews a self-signed certificate before its expiry; returns whether it was due. Raises ConfigurationError."""
         if now < self._ends - datetime.timedelta(days=RENEWED_DAYS_BEFORE):
             return False
         self._today = now
@@ -111,9 +111,9 @@ class ServingCertificate:
         return True
 
     def refresh(self) -> bool:
-        """Take up changed files; whether there were any. Connections that are open go on as they are.
+        """Loads changed files; returns whether there were any. Open connections are not affected.
 
-        Raises ConfigurationError if the new files can't be used; the old certificate is then served on, and the same
+        Raises ConfigurationError if the new files can't be used; the old certificate then stays in use, and the same
         files are not tried again.
         """
         stamps = self._read_stamps()
@@ -124,8 +124,8 @@ class ServingCertificate:
         return True
 
     def _begin_again(self) -> None:
-        """A new context, so that what is not stated any more is not trusted any more. The old one stays where a file
-        can't be used: ConfigurationError."""
+        """Builds a new context, so that removed authorities are no longer trusted. Raises ConfigurationError if a file
+        can't be used; the old context then stays."""
         old, fingerprint = self.context, self.fingerprint
         self.context = self._new_context()
         try:
@@ -147,11 +147,11 @@ class ServingCertificate:
 
     @property
     def states_clients(self) -> bool:
-        """Whether the settings name an authority of client certificates."""
+        """Whether the settings contain a certificate authority for clients."""
         return bool(self._settings.client_authority_file)
 
     def trust_clients(self, authority: str) -> None:
-        """Clients may identify themselves by certificates of this authority (PEM). Raises ConfigurationError."""
+        """Accepts client certificates of this authority (PEM). Raises ConfigurationError."""
         try:
             self.context.load_verify_locations(cadata=authority)
         except (ssl.SSLError, ValueError) as error:
@@ -159,9 +159,9 @@ class ServingCertificate:
         self.context.verify_mode = ssl.CERT_OPTIONAL
 
     def trust_cluster(self, authority: str) -> bool:
-        """Take up the cluster's own client authority (PEM; "" for none) if it is another than before; whether it was.
+        """Sets the cluster's client authority (PEM; "" for none); returns whether it has changed.
 
-        Raises ConfigurationError; the former one stays trusted then.
+        Raises ConfigurationError; the former one then stays trusted.
         """
         if authority == self._cluster_authority:
             return False
@@ -191,7 +191,7 @@ class ServingCertificate:
         return context
 
     def _pair(self) -> tuple[str, str] | None:
-        """The files to serve with; None: made in memory. A folder without the pair gets one."""
+        """The certificate's files; None: create it in memory. Creates the pair in a folder that lacks it."""
         settings = self._settings
         if settings.certificate_file:
             return settings.certificate_file, settings.key_file
@@ -211,7 +211,7 @@ class ServingCertificate:
         return str(certificate), str(key)
 
     def _load_self_made(self) -> None:
-        """The library reads certificates from files alone; these are gone again when it has."""
+        """Loads a self-signed pair by way of temporary files, since the library reads certificates only from files."""
         with tempfile.TemporaryDirectory(prefix="tandem-") as folder:
             certificate, key = Path(folder) / "tls.crt", Path(folder) / "tls.key"
             _write_pair(certificate, key, *self_made_pair(self._hostname, self._today))
@@ -230,7 +230,7 @@ class ServingCertificate:
 
 
 def file_stamp(path: str) -> tuple[int, int, int] | None:
-    """Changes when the file, or what a link on the way to it points at, does. None if there is no such file."""
+    """A value that changes with the file, or with the target of a link on its path. None if there is no such file."""
     try:
         status = os.stat(path)
     except OSError:
@@ -239,7 +239,7 @@ def file_stamp(path: str) -> tuple[int, int, int] | None:
 
 
 def self_made_pair(hostname: str, today: datetime.datetime) -> tuple[bytes, bytes]:
-    """A certificate for this host and the loopback, signed by itself, and its key; both PEM."""
+    """A self-signed certificate for this host and the loopback, and its key; both PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{PAIR_NAME}@{hostname}"[:64])])
     names: list[x509.GeneralName] = [x509.DNSName("localhost")]
@@ -266,14 +266,14 @@ def self_made_pair(hostname: str, today: datetime.datetime) -> tuple[bytes, byte
 
 
 def _end_of(certificate: Path) -> datetime.datetime:
-    """When it ends; long ago where there is none. One that can't be read is not ours to replace: it never ends."""
+    """The expiry of our certificate; the past if there is none, the far future if it is unreadable or not ours."""
     if not certificate.exists():
         return datetime.datetime.min.replace(tzinfo=datetime.UTC) + datetime.timedelta(days=RENEWED_DAYS_BEFORE)
     try:
         found = x509.load_pem_x509_certificate(certificate.read_bytes())
     except (OSError, ValueError):
         return datetime.datetime.max.replace(tzinfo=datetime.UTC)
-    # Only what signed itself can have been made by us.
+    # Only a self-signed certificate can be ours.
     if found.issuer != found.subject:
         return datetime.datetime.max.replace(tzinfo=datetime.UTC)
     return found.not_valid_after_utc

@@ -1,1 +1,1 @@
-"""Lists and watches of the kinds that decisions read, and the comparison that repairs what a watch missed."""
+"""Lists and watches of the kinds that decisions read, and the reconciliation that repairs missed events."""

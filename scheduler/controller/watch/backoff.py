@@ -1,4 +1,4 @@
-"""Waits between tries that grow, with chance in them so that many clients do not come back at the same moment."""
+"""Exponential back-off between retries, with jitter so that many clients do not retry at the same moment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import random
 class Backoff:
     """``first`` seconds, doubled up to ``most``, each times 0.5 to 1.0 at random; ``reset`` after a success.
 
-    What counts as a success is the caller's to say: an answer is none where what follows from it fails at once.
+    The caller decides what a success is: an answer is none if the step that follows it fails at once.
     """
 
     def __init__(self, first: float = 0.8, most: float = 30.0, rng: random.Random | None = None) -> None:

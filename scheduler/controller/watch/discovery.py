@@ -1,6 +1,6 @@
-"""Whether the API server serves a kind, by its own list of what it serves.
+"""Checks by discovery whether the API server serves a kind.
 
-A 404 on the kind's path alone says little: a proxy or a load balancer that has lost its way answers the same.
+A 404 on the kind's path alone proves little: a misconfigured proxy or load balancer sends the same answer.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Resources(msgspec.Struct, frozen=True, tag_field="kind", tag="APIResource
 
 
 async def is_served(client: ApiClient, kind: Kind) -> bool:
-    """False only where discovery answers and does not list the kind. Raises ApiError where it can't be known."""
+    """False only if discovery answers and does not list the kind. Raises ApiError if it can't be determined."""
     entry = kind.entry
     if entry.group:
         groups = (await _read(client, "/apis", _Groups)).groups

@@ -1,4 +1,4 @@
-"""From the watches into the inbox, past the parts of the shell that look at nodes and pods on their way."""
+"""Passes the watches' stimuli to the inbox, by way of the parts of the shell that read or change them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scheduler.objects.kinds import Kind
 
 
 class WatchFeed:
-    """Nodes and pods go to the engine as ``refusals`` wants them seen; a shadow sees pods once the inbox has them."""
+    """``refusals`` maps nodes and pods on their way to the engine; a shadow gets pods once the inbox has them."""
 
     def __init__(self, inbox: Inbox, refusals: KubeletRefusals, shadow: ShadowWriter | None) -> None:
         self._inbox = inbox
@@ -21,7 +21,7 @@ class WatchFeed:
         self._shadow = shadow
 
     def sink_of(self, kind: Kind) -> Sink:
-        """Where the reflector of this kind puts what it sees."""
+        """The sink for the reflector of this kind."""
         if kind is Kind.NODE:
             return self._nodes
         return self._pods if kind is Kind.POD else self._inbox.put_all

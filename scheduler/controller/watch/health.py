@@ -1,4 +1,4 @@
-"""What a reflector says of itself, and which kinds have been silent for too long."""
+"""The health states of a reflector, and the kinds that have been silent for too long."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Final, Protocol
 from scheduler.objects.kinds import Kind
 
 MAX_SILENCE_SECONDS: Final = 120.0
-"""kube-apiserver sends a bookmark every 60 to 75 s, and one when a watch ends: longer than this is no quiet kind."""
+"""Maximum normal silence: kube-apiserver sends a bookmark every 60 to 75 s, and one when a watch ends."""
 MAX_TROUBLE_CHARACTERS: Final = 200
 
 
 class Health(Enum):
-    """The value is the text for users."""
+    """A reflector's state; the value is the text for users."""
 
     LISTING = "listing"
     WATCHING = "watching"
@@ -24,7 +24,7 @@ class Health(Enum):
 
 
 class Watched(Protocol):
-    """The part of a reflector that is looked at."""
+    """The part of a reflector that the health check reads."""
 
     kind: Kind
     health: Health
@@ -35,7 +35,7 @@ class Watched(Protocol):
 
 
 def silent_kinds(reflectors: Iterable[Watched]) -> str:
-    """For ``/readyz``: the kinds of which nothing has been heard for too long, and why; "" where there are none."""
+    """The problem for ``/readyz``: the kinds that have been silent for too long, and why; "" if there are none."""
     return "; ".join(
         f"{one.kind.value}: nothing heard for {one.silence_seconds:.0f} s, {one.health.value}"
         + (f": {one.trouble[:MAX_TROUBLE_CHARACTERS]}" if one.trouble else "")

@@ -1,4 +1,4 @@
-"""What the watches show at this moment, by name: for the parts of the shell that ask about single objects."""
+"""The watches' present objects by name, for parts of the shell that read single objects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scheduler.objects.pod import Pod
 
 
 class KnownObjects:
-    """Reads the reflectors that are given to ``read_from``; nothing is known before."""
+    """Reads the reflectors passed to ``read_from``; empty before that."""
 
     def __init__(self) -> None:
         self._reflectors: dict[Kind, Reflector] = {}

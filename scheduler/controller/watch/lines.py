@@ -1,4 +1,4 @@
-"""Whole lines out of the chunks that a watch's body comes in."""
+"""Splits the chunks of a watch's body into complete lines."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 from scheduler.errors import ApiError
 
 MAX_LINE_BYTES: Final = 64 * 2**20
-"""Objects of etcd have 1.5 MB at most, and a few times that as JSON: a longer line is none of an API server."""
+"""Objects in etcd have at most 1.5 MB, a few times that as JSON: an API server sends no longer line."""
 
 
 class Lines:
-    """Keeps what follows the last line's end until the rest of that line comes."""
+    """Buffers an incomplete last line until the rest of it arrives."""
 
     def __init__(self, max_line_bytes: int = MAX_LINE_BYTES) -> None:
         self._max_line_bytes = max_line_bytes
@@ -19,7 +19,7 @@ class Lines:
         self._size = 0
 
     def whole(self, chunk: bytes) -> bytes:
-        """All lines that end in this chunk, b"" if none does. Raises ApiError for one that is too long."""
+        """All lines that end in this chunk, b"" if none does. Raises ApiError for a line that is too long."""
         end = chunk.rfind(b"\n") + 1
         if not end:
             self._begun.append(chunk)

@@ -1,8 +1,8 @@
-"""Compares what we know with what the API server lists, every few minutes: a missed event must not count for ever.
+"""Compares the caches with the API server's lists every few minutes, so that a missed event has no lasting effect.
 
-Two steps. First each reflector against a list: what is listed and was never told, or is known and no longer listed,
-although the watch is past the version of the list, has been missed. Then the engine against the reflectors, in parts
-and without any request. Each repair is logged and counted: there should be none.
+Two steps. First each reflector is compared with a list: an object that is listed but unknown, or known but no longer
+listed, although the watch is past the list's version, has been missed. Then the engine is compared with the
+reflectors, in parts and without requests. Each repair is logged and counted: there should be none.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from scheduler.controller.report.instruments import Counter
 from scheduler.controller.step_watch import Step, unwatched
 from scheduler.controller.watch.health import Health
 from scheduler.controller.watch.reflector import LIST_TIMEOUT_SECONDS, PAGE_SIZE, Reflector
+from scheduler.controller.watch.versions import version_of
 from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.commands import ReportRepairs, TellBelieved
@@ -30,11 +31,11 @@ from scheduler.objects.pod import Pod
 from scheduler.objects.wire import decode_list
 
 CATCH_UP_SECONDS: Final = 90.0
-"""Bookmarks come every minute, so a quiet watch is past a list's version by then."""
+"""Time for a watch to pass a list's version: bookmarks arrive every minute."""
 POLL_SECONDS: Final = 0.5
 LINES_LOGGED: Final = 20
 OBJECTS_A_PART: Final = 400
-"""Compared in one step: about 2 ms, a slice of the scheduling loop."""
+"""Objects compared in one step, which takes about 2 ms, a slice of the scheduling loop."""
 
 log = structlog.get_logger()
 
@@ -71,13 +72,13 @@ class Reconciler:
         self._believed: TellBelieved | None = None
 
     async def run(self, period: float) -> None:
-        """Every ``period`` seconds, until cancelled."""
+        """Runs a round every ``period`` seconds, until cancelled."""
         while True:
             await asyncio.sleep(period)
             await self.round()
 
     async def round(self) -> None:
-        """All kinds once, one after the other."""
+        """Compares all kinds once, one after the other."""
         for reflector in self._reflectors:
             try:
                 await self._compare(reflector)
@@ -86,7 +87,7 @@ class Reconciler:
         await self._compare_engine()
 
     def take(self, answer: TellBelieved | ReportRepairs) -> None:
-        """What the engine believes, or what it had to mend."""
+        """Takes the engine's answers: its objects, or its repairs."""
         if isinstance(answer, TellBelieved):
             self._believed = answer
             return
@@ -94,7 +95,7 @@ class Reconciler:
             self._tell(kind, [line for one, line in answer.repairs if one is kind])
 
     async def _compare(self, reflector: Reflector) -> None:
-        """Only a reflector whose watch runs: any other one is about to list by itself."""
+        """Compares a reflector with a list, if its watch runs: otherwise it is about to list by itself."""
         if reflector.health is not Health.WATCHING:
             return
         with reflector.noting_deletions() as deleted:
@@ -105,13 +106,13 @@ class Reconciler:
                 return
             if reflector.relists != relists:
                 return
-            # Nothing is awaited from here on: what is known is known as of one moment, past the list's.
+            # No await from here on: the known objects are of one moment, later than the list's.
             missed = [
                 (one, document)
                 for key, (one, document) in suspects.items()
                 if key not in deleted and _is_newer(one, reflector, key)
             ]
-            gone = [key for key in missing if _version(reflector.known.get(key)) in range(1, version + 1)]
+            gone = [key for key in missing if version_of(reflector.known.get(key)) in range(1, version + 1)]
             reflector.mend(missed, gone)
         lines = [f"{one.key} was missing or out of date" for one, _ in missed] + [
             f"{key} no longer exists" for key in gone
@@ -120,8 +121,8 @@ class Reconciler:
             self._tell(reflector.kind, lines)
 
     async def _list(self, reflector: Reflector) -> tuple[int, dict[str, tuple[ApiObject, bytes]], set[str]]:
-        """The list's version (0: can't be compared), the objects that differ from what is known, with their JSON where
-        the reflector hands that over, and all keys."""
+        """The list's version (0: can't be compared), the objects that differ from the known ones, with their JSON if
+        the reflector passes it on, and all keys."""
         suspects: dict[str, tuple[ApiObject, bytes]] = {}
         keys: set[str] = set()
         token, version = "", ""
@@ -132,7 +133,7 @@ class Reconciler:
             )
             page = decode_list(reflector.kind, answer.body, with_documents=reflector.with_documents)
             version = page.resource_version or version
-            # Unreadable objects are there: their last readable version stays.
+            # Unreadable objects exist: their last readable version stays.
             keys.update(fault.name for fault in page.faults)
             for one, document in zip(page.objects, page.documents or repeat(b""), strict=False):
                 keys.add(one.key)
@@ -144,7 +145,7 @@ class Reconciler:
                 return (int(version) if version.isdecimal() else 0), suspects, keys
 
     async def _catches_up(self, reflector: Reflector, version: int) -> bool:
-        """Wait until the watch is past the list; whether it came to that."""
+        """Waits until the watch is past the list's version; False on a time-out."""
         try:
             async with asyncio.timeout(self._catch_up_seconds):
                 while not (reflector.resource_version.isdecimal() and int(reflector.resource_version) >= version):  # noqa: ASYNC110
@@ -154,7 +155,7 @@ class Reconciler:
         return True
 
     async def _compare_engine(self) -> None:
-        """Part by part, each as it is known at that moment; in between, watches and decisions go on."""
+        """Compares the engine part by part, each as of its moment; watches and decisions go on in between."""
         believed = await self._ask()
         if believed is None:
             return
@@ -184,7 +185,7 @@ class Reconciler:
                 suspects += [uid for uid in part if uid not in seen]
             await asyncio.sleep(0)
         if suspects or lost_nodes:
-            # A watch may have brought some of them meanwhile: what is absent is absent at the moment of saying so.
+            # A watch may have added some of them meanwhile: only what is still absent now is reported.
             with self._step("reconciliation of what is gone"):
                 known = {
                     pod.uid
@@ -198,7 +199,7 @@ class Reconciler:
             await self._inbox.emptied()
 
     async def _ask(self) -> TellBelieved | None:
-        """What the engine believes; None if it does not say."""
+        """The engine's present objects; None without an answer."""
         self._inbox.put(ReconciliationStarted())
         await self._inbox.emptied()
         answer, self._believed = self._believed, None
@@ -206,7 +207,7 @@ class Reconciler:
 
     def _tell(self, kind: Kind, lines: Sequence[str]) -> None:
         self._counter.child(kind.value).add(len(lines))
-        log.error("Cache differed from the API server and was mended", kind=kind.value, repairs=lines[:LINES_LOGGED])
+        log.error("Cache differed from the API server and was repaired", kind=kind.value, repairs=lines[:LINES_LOGGED])
 
 
 def _parts(keys: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -214,11 +215,6 @@ def _parts(keys: Sequence[str]) -> Iterator[Sequence[str]]:
         yield keys[begin : begin + OBJECTS_A_PART]
 
 
-def _version(one: ApiObject | None) -> int:
-    text = one.metadata.resource_version if one is not None else ""
-    return int(text) if text.isdecimal() else 0
-
-
 def _is_newer(listed: ApiObject, reflector: Reflector, key: str) -> bool:
-    """Whether the list shows something that the watch, which is past it, has never told."""
-    return _version(listed) > _version(reflector.known.get(key))
+    """Whether the list has a newer version than the watch, which is past the list, has delivered."""
+    return version_of(listed) > version_of(reflector.known.get(key))

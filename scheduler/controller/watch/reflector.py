@@ -1,14 +1,15 @@
 """Keeps the engine informed of every object of one kind: list, watch, and list again when the watch has lost its place.
 
-One class for every kind that a decision reads. It never ends by itself, and nothing that the API server says can make
-it miss a deletion for good: each new list is compared with what is known (reference cycle.md §1, traps 71, 72).
+One class serves every kind that decisions read. It runs until cancelled, and no answer of the API server can make it
+miss a deletion for good: each new list is compared with the known objects (docs/kube-scheduler/cycle.md §1, traps 71,
+72).
 
-Whatever goes wrong, what is known stays: objects go only by a watch's word, by a whole list's, or by discovery's where
-the kind is optional and not served any more. Every wait has a limit, and every repetition a growing wait.
+Errors never remove known objects: only a watch event, a complete list, or discovery does, the latter where the kind is
+optional and no longer served. Every wait is bounded, and retries back off.
 
-An object that can't be read is passed over, and its last readable version stays in force: what runs goes on taking its
-room, and a node goes on taking pods, since most changes are heartbeats and the like. It is named in the log and counted
-until it can be read again or is gone. Only if it is another object of the same name is its predecessor taken away.
+An unreadable object is skipped, and its last readable version stays in force: a running pod keeps its resources and a
+node keeps accepting pods, since most changes are heartbeats and the like. It is logged and counted until it can be read
+again or is gone. A known object of the same name with another UID is removed.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from scheduler.controller.watch.backoff import Backoff
 from scheduler.controller.watch.discovery import is_served
 from scheduler.controller.watch.health import Health
 from scheduler.controller.watch.lines import Lines
+from scheduler.controller.watch.versions import Endings, version_of
 from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus
@@ -38,31 +40,31 @@ from scheduler.objects.wire import DELETED, ERROR, ListPage, WatchEvent, decode_
 PAGE_SIZE = 500
 LIST_TIMEOUT_SECONDS = 60.0
 WATCH_SECONDS = (240, 300)
-"""How long the server shall keep a watch open: at random between these, so that not all are renewed at once."""
+"""Bounds of a watch's duration in seconds, which is chosen at random so that not all watches end at once."""
 RESUMES_BEFORE_RELIST = 5
 SHORT_WATCH_SECONDS = 1.0
-"""No more than one watch in so long, whatever it brought."""
+"""The minimum time between the starts of two watches."""
 STEADY_WATCH_SECONDS = 10.0
-"""A watch that was open for so long has worked: the next trouble is a new one, with a short first wait."""
+"""A watch that was open for this long resets the back-off: the next error starts with a short wait."""
 MAX_PAGES = 10_000
 MAX_REPORTS_KEPT = 1000
 MAX_LOGGED = 300
-"""Characters of a text that comes from outside."""
+"""Characters logged of a text from outside."""
 
 POD_FIELD_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
-"""A pod that has ended holds nothing: it arrives as a deletion."""
+"""Excludes pods that have ended, which hold no resources: they arrive as deletions."""
 
 Sink = Callable[[Sequence[Stimulus]], None]
-"""Applies stimuli at once: it must not await."""
+"""Applies stimuli synchronously."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class WatchTimes:
-    """In seconds. ``idle``: a watch without a byte for so long is taken for dead; kube-apiserver sends a bookmark every
-    60 to 75 s. ``missing_kind``: how often discovery is asked again for a kind that is not served. ``max_retry_after``:
-    up to here the server's Retry-After counts."""
+    """Durations in seconds. ``idle``: the time without a byte after which a watch counts as dead; kube-apiserver sends
+    a bookmark every 60 to 75 s. ``missing_kind``: the interval of discovery requests for a kind that is not served.
+    ``max_retry_after``: the upper bound of the server's Retry-After."""
 
     idle: float = 90.0
     missing_kind: float = 60.0
@@ -70,13 +72,13 @@ class WatchTimes:
 
 
 class WatchPlaceLost(Exception):
-    """The place that the watch, or a list between two pages, was to go on from is too old: list again."""
+    """The resource version or continue token to resume from is too old: list again."""
 
 
 class Reflector:
-    """``run`` until cancelled. ``synced`` is set once everything that the first list held has been handed over.
+    """Runs until cancelled. ``synced`` is set once all objects of the first list have been passed to the sink.
 
-    ``with_documents``: objects are handed over with their JSON, for extenders.
+    ``with_documents``: objects are passed on with their JSON, for extenders.
     """
 
     def __init__(
@@ -96,11 +98,11 @@ class Reflector:
         self.synced = asyncio.Event()
         self.health = Health.LISTING
         self.trouble = ""
-        """What went wrong since anything was heard of the kind."""
+        """The last error since the API server sent anything for the kind."""
         self.rejected = 0
-        """How often something could not be read."""
+        """The number of unreadable objects, lines and lists so far."""
         self.unreadable: set[str] = set()
-        """The keys of the objects whose present version can't be read."""
+        """The keys of the objects whose present version is unreadable."""
         self.relists = 0
         self._client = client
         self._sink = sink
@@ -112,6 +114,7 @@ class Reflector:
         self._rng = rng or random.Random()
         self._known: dict[str, ApiObject] = {}
         self._seen: set[str] = set()
+        self._endings = Endings()
         self.resource_version = ""
         self._resumes = 0
         self._heard_at: float | None = None
@@ -126,18 +129,18 @@ class Reflector:
 
     @property
     def known(self) -> Mapping[str, ApiObject]:
-        """What has been told, by key."""
+        """The objects passed to the sink, by key."""
         return self._known
 
     @property
     def silence_seconds(self) -> float:
-        """Since the API server said anything of this kind: a page of a list, a line of a watch, a bookmark, or that
-        the kind is not served. 0.0 before the start. That a watch was accepted says nothing."""
+        """Seconds since the API server last sent anything for this kind: a page of a list, a line of a watch, a
+        bookmark, or that the kind is not served. 0.0 before the start. An accepted watch request does not count."""
         return time.monotonic() - self._heard_at if self._heard_at is not None else 0.0
 
     @contextlib.contextmanager
     def noting_deletions(self) -> Iterator[Collection[str]]:
-        """The keys of what the watch deletes meanwhile."""
+        """Collects the keys of objects that the watch deletes within the block."""
         self._deleted = deleted = set[str]()
         try:
             yield deleted
@@ -145,8 +148,8 @@ class Reflector:
             self._deleted = None
 
     def mend(self, missed: Sequence[tuple[ApiObject, bytes]], gone: Sequence[str]) -> None:
-        """Hand over what the watch should have told: objects that are new or newer, each with its JSON where that is
-        handed over, and keys of those that are gone."""
+        """Passes on changes that the watch has missed: new or newer objects, with their JSON if ``with_documents``, and
+        keys of deleted ones."""
         stimuli: list[Stimulus] = [
             ObjectDeleted(self.kind, self._known.pop(key), is_stale=True) for key in gone if key in self._known
         ]
@@ -156,7 +159,7 @@ class Reflector:
             self._sink(stimuli)
 
     async def run(self) -> None:
-        """List and watch for ever. Only cancellation ends it."""
+        """Lists and watches until cancelled."""
         self._heard_at = time.monotonic()
         while True:
             try:
@@ -181,7 +184,7 @@ class Reflector:
     # --- list --------------------------------------------------------------------------------------------------------
 
     async def _list(self) -> None:
-        """Hand over what is new or changed page by page, then the deletions of what the list no longer holds."""
+        """Passes on new and changed objects page by page, then the deletions of objects missing from the list."""
         if self.synced.is_set():
             self.relists += 1
         self.health = Health.LISTING
@@ -211,6 +214,8 @@ class Reflector:
         if stale:
             self._sink([ObjectDeleted(self.kind, self._known.pop(key), is_stale=True) for key in stale])
         self.resource_version = version
+        # A new watch begins behind the list; versions may even have gone back, with a backup of etcd.
+        self._endings.clear()
         self._resumes = 0
         self._reported = {text for text in self._reported if text.startswith("object ")}
         self._seen = set()
@@ -232,8 +237,8 @@ class Reflector:
     # --- watch -------------------------------------------------------------------------------------------------------
 
     async def _watch(self) -> float | None:
-        """One watch request, from where the last one ended. Returns when the server ends it in order: how long to
-        wait before the next one, None for not at all."""
+        """Runs one watch request, from where the last one ended, until the server ends it in order. Returns the wait in
+        seconds before the next one, None for no wait."""
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -263,7 +268,7 @@ class Reflector:
         return self._backoff.next_seconds() if lasted < SHORT_WATCH_SECONDS else None
 
     def take(self, data: bytes) -> None:
-        """Whole lines of a watch. What stands before a line that breaks the watch is still handed over."""
+        """Processes complete lines of a watch. The events before a line that breaks the watch are still passed on."""
         stimuli: list[Stimulus] = []
         try:
             for line in data.split(b"\n"):
@@ -282,7 +287,7 @@ class Reflector:
         if event.fault is not None:
             self._reject(event.fault, stimuli)
             if event.type == DELETED:
-                # Unreadable or not, it is gone: its name is enough to say so.
+                # Even if unreadable, it is deleted: the name is enough.
                 self._take_away(event.fault.name, stimuli)
         elif event.object is not None:
             self._take_object(event.type, event.object, stimuli, event.document)
@@ -291,16 +296,19 @@ class Reflector:
     def _take_object(self, type_: str, read: ApiObject, stimuli: list[Stimulus], document: bytes) -> None:
         key = read.key
         known = self._known.get(key)
+        if self._endings.is_outdated(key, known, read):
+            return
         if type_ != DELETED:
-            # The same version again is nothing new, and would only try its pod again (trap 80).
+            # The same version again is no change, and would only retry its pod (trap 80).
             if known is None or known.metadata.resource_version != read.metadata.resource_version:
                 self._observe(key, known, read, stimuli, document)
         else:
             is_same = known is not None and known.metadata.uid == read.metadata.uid
             self._take_away(key, stimuli, read if is_same else None)
+            self._endings.note(key, version_of(read))
 
     def _take_away(self, key: str, stimuli: list[Stimulus], last: ApiObject | None = None) -> None:
-        """``last``: the object as it was when it was deleted, None if that is not known."""
+        """Removes an object. ``last``: its state at the deletion, None if unknown."""
         self.unreadable.discard(key)
         known = self._known.pop(key, None)
         if self._deleted is not None:
@@ -320,9 +328,9 @@ class Reflector:
     # --- trouble -----------------------------------------------------------------------------------------------------
 
     async def _after_error(self, error: ApiError) -> float:
-        """What an error means for the place in the watch; answers how long to wait.
+        """Handles an error's consequences for the resource version; returns the wait in seconds.
 
-        It never means that there is nothing: a kind's objects go only if it may be absent and discovery says it is.
+        An error never removes objects: a kind's objects go only if it is optional and discovery does not list it.
         """
         self.trouble = str(error)
         if error.is_gone:
@@ -337,7 +345,9 @@ class Reflector:
         if error.is_not_found and self.kind.entry.is_optional and await self._is_not_served():
             self._kind_is_missing()
             return self._times.missing_kind
-        if error.status or error.reason == "Timeout":
+        if error.status or error.reason == "Timeout" or self.health is Health.WATCHING:
+            # A watch that was accepted and then cut counts, too: a kind whose watches never last until their first
+            # bookmark would not be heard of otherwise.
             self._count_resume()
         if self.health is not Health.WATCHING or error.reason != "Timeout":
             self._report_once("API server can't be watched, trying again", error)
@@ -348,8 +358,8 @@ class Reflector:
         return max(self._backoff.next_seconds(), min(error.retry_after or 0.0, self._times.max_retry_after))
 
     def _after_unreadable(self, error: InvalidObject) -> float:
-        """A page, or a line that does not even say which object it is about: a fault of what lies in between, so that
-        the same place is tried again."""
+        """Handles a page, or a line whose object can't be identified: a fault of some intermediary, so that the same
+        request is tried again."""
         self.trouble = str(error)
         self.rejected += 1
         self.health = Health.UNREACHABLE
@@ -365,7 +375,7 @@ class Reflector:
             return False
 
     def _kind_is_missing(self) -> None:
-        """An older API server, or a kind that was taken away: as good as an empty list."""
+        """Handles a kind that the API server lacks or no longer serves, like an empty list."""
         if self._known:
             self._sink([ObjectDeleted(self.kind, known, is_stale=True) for known in self._known.values()])
             self._known.clear()
@@ -383,7 +393,7 @@ class Reflector:
         self.trouble = ""
 
     def _count_resume(self) -> None:
-        """A watch that keeps ending without a line has perhaps lost its place: list again after some."""
+        """Counts watches that end without a line; after some of them, lists again."""
         self._resumes += 1
         if self._resumes >= RESUMES_BEFORE_RELIST:
             self._forget_place("watches end without news")
@@ -395,7 +405,7 @@ class Reflector:
         self._resumes = 0
 
     def _reject(self, error: InvalidObject, stimuli: list[Stimulus]) -> None:
-        """Its last readable version, if there is one, stays; that of another object of the same name goes."""
+        """Skips an unreadable object. Its last readable version stays, unless it belongs to another UID."""
         self.rejected += 1
         self._seen.add(error.name)
         known = self._known.get(error.name)
@@ -412,7 +422,7 @@ class Reflector:
             )
 
     def _report_once(self, text: str, error: ApiError) -> None:
-        """Once until the next successful list, so that an outage is one line a kind and not thousands."""
+        """Logs once until the next successful list, so that an outage causes one line per kind and not thousands."""
         if text not in self._reported:
             self._reported.add(text)
             log.error(text, kind=self.kind.value, error=str(error), status=error.status)

@@ -1,9 +1,8 @@
 """Pods that wait for victims to be gone: the removals that are in the state DYING, found by their victims.
 
-Tried any earlier, such a pod finds its room still taken, and all it does is to say so to the API server. So where its
-removal has ended well, it is tried in the moment in which the last of its victims is gone; and until then it does not
-hear of other pods' victims, whose room is not for it (by the reference each of them would wake it). Other events wake
-it as they do any pod.
+Tried earlier, such a pod finds its room still taken and only reports so to the API server. So after a successful
+removal it is tried at the moment at which its last victim is gone; until then other pods' victims, whose room is not
+for it, do not wake it (in kube-scheduler each of them would). Other events wake it like any pod.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class AwaitedVictims:
         self._preemptors: dict[str, dict[str, None]] = {}
         """The other way round, in the order in which they began to wait."""
         self._waiting: set[str] = set()
-        """UIDs of pods whose room is on their nominated node, once victims there are gone."""
+        """UIDs of pods that will have room on their nominated node once its victims are gone."""
 
     # --- until all are gone -------------------------------------------------------------------------------------------
 
@@ -53,7 +52,7 @@ class AwaitedVictims:
         return list(dict.fromkeys(ready))
 
     def take_all(self) -> list[str]:
-        """The nodes on which preemptors wait for their victims; none does afterwards."""
+        """Clear and return the nodes on which preemptors wait for their victims."""
         removals = [removal for removal, _ in self._left.values()]
         self._left.clear()
         self._preemptors.clear()
@@ -62,7 +61,7 @@ class AwaitedVictims:
         return list(dict.fromkeys(removal.node for removal in removals))
 
     def forget(self, preemptor_uid: str) -> None:
-        """The pod is gone, or removes others."""
+        """Drop a preemptor that is gone, or that removes other pods."""
         self._waiting.discard(preemptor_uid)
         self._stop_awaiting(preemptor_uid)
 
@@ -78,18 +77,18 @@ class AwaitedVictims:
             if not preemptors:
                 del self._preemptors[uid]
 
-    # --- whom a victim's end concerns ---------------------------------------------------------------------------------
+    # --- pods concerned by a victim's end -----------------------------------------------------------------------------
 
     def waits(self, uid: str) -> None:
-        """The pod's last attempt has ended so."""
+        """Record that the pod waits for victims after its last attempt."""
         self._waiting.add(uid)
 
     def waits_no_more(self, uid: str) -> None:
-        """An attempt of the pod has ended, which says what it waits for from now on."""
+        """Record that an attempt of the pod has ended, which decides what it waits for from now on."""
         self._waiting.discard(uid)
 
     def concerned_by(self, gone: PodInfo, was_evicted: bool) -> Callable[[QueuedPod], bool] | None:
-        """The pods that should hear that this one has left its node; None = all. ``was_evicted``: victims leave so."""
+        """The pods to notify that this one has left its node; None = all. ``was_evicted``: as victims leave."""
         if not self._waiting or not is_dying_victim(gone, was_evicted):
             return None
         waiting, nominated_node, its_own = self._waiting, self._nominator.nominated_node, ("", gone.node_name)

@@ -10,7 +10,7 @@ from scheduler.objects.pod import Pod
 from scheduler.objects.timestamps import format_seconds
 
 BUDGET_SECONDS = 30.0
-"""After so long the status of a budget counts a victim as gone, also if no change of it was seen."""
+"""Seconds after which a budget's status is taken to count a victim as gone, even if no change of it was seen."""
 
 
 class GrantedDeletions:
@@ -27,30 +27,30 @@ class GrantedDeletions:
         return len(self._leaving)
 
     def grant(self, victim: PodInfo, now: Now) -> None:
-        """The budgets do not count the victim as gone yet."""
+        """Record a granted deletion, which the budgets do not count yet."""
         self._uncounted[victim.uid] = now.monotonic, victim
 
     def leaves(self, uid: str, now: Now) -> None:
-        """The pod terminates, though the watch is yet to show it."""
+        """Record that the pod terminates, before the watch shows it."""
         self._leaving[uid] = format_seconds(now.wall)
 
     def gone(self, uid: str) -> None:
         self._leaving.pop(uid, None)
 
     def as_leaving(self, pod: Pod) -> Pod:
-        """The pod as the API server has it by now: an event under way may be older than the deletion of a victim."""
+        """The pod as the API server has it: an event may be older than the granted deletion of a victim."""
         since = self._leaving.get(pod.metadata.uid) if self._leaving else None
         if since is None or pod.metadata.deletion_timestamp is not None:
             return pod
         return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, deletion_timestamp=since))
 
     def budget_shown(self, namespace: str) -> None:
-        """The watch shows a budget: its status may have caught up with the victims of its namespace."""
+        """The watch shows a budget: its status may now count the victims of its namespace."""
         for uid in [uid for uid, (_, info) in self._uncounted.items() if info.namespace == namespace]:
             del self._uncounted[uid]
 
     def forget_old(self, now: Now) -> None:
-        """Victims that went so long ago count no more."""
+        """Drop the victims that every budget's status counts by now."""
         while self._uncounted:
             uid, (since, _) = next(iter(self._uncounted.items()))
             if now.monotonic - since < BUDGET_SECONDS:

@@ -1,6 +1,6 @@
-"""What a pod's preemption may do: the configuration, and what became of its preemptions so far.
+"""Preemption policy of a pod: the configuration, and the results of its preemptions so far.
 
-Three kinds of preemption end without a placement, and each would repeat itself for ever if it were not remembered:
+Three kinds of preemption end without a placement, and each would repeat for ever if it were not remembered:
 
 - others take the room as soon as it is free, since they know nothing of the nomination (a second scheduler whose
   ReplicaSet fills the node again): after some rounds within a while the node is left out for this preemptor;
@@ -8,7 +8,7 @@ Three kinds of preemption end without a placement, and each would repeat itself 
 - the victims do not end (a dead kubelet, a finalizer): after the nomination timeout the node is given up.
 
 A round counts for the preemptor or, where it has a controller, for all pods of that controller; and only once it is
-known to have been in vain: the pod had to preempt again, or failed where it was bound. A Deployment whose pods take
+known to have failed: the pod had to preempt again, or failed where it was bound. A Deployment whose pods take
 one place after the other from a node is not stopped.
 """
 
@@ -33,7 +33,7 @@ from scheduler.messages.stimuli import PodsActivated
 from scheduler.objects.meta import controller_of
 
 REFUSED_SECONDS = 60.0
-"""How long a node is left out after an eviction was refused there."""
+"""Seconds for which a node is left out after an eviction was refused there."""
 
 MAX_ROUNDS = 10_000
 
@@ -55,7 +55,7 @@ _TEXTS = {
 
 @dataclass(slots=True, eq=False)
 class _Round:
-    """One preemption on one node. ``is_over``: it came to an end, with or without the pod in its place."""
+    """One preemption on one node. ``is_over``: it has ended, with or without the pod placed."""
 
     preemptor: PodInfo
     group: str
@@ -66,7 +66,7 @@ class _Round:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How things stand with all preemptions, for the policy of one."""
+    """The state of all preemptions, as input to the policy of one."""
 
     victims_in_flight: tuple[PodInfo, ...]
     is_nominated_node_being_cleared: bool
@@ -74,7 +74,7 @@ class Standing:
 
 
 class PreemptionPolicies:
-    """The part of making room that remembers. ``own``: the scheduler names of our profiles."""
+    """The memory of past preemptions. ``own``: the scheduler names of our profiles."""
 
     def __init__(
         self, settings: PreemptionSettings, own: Collection[str], deadlines: Deadlines, nominator: ReadsNominations
@@ -87,19 +87,19 @@ class PreemptionPolicies:
         self._by_group: dict[str, list[_Round]] = {}
         self._by_preemptor: dict[str, list[_Round]] = {}
         self._suspended: dict[str, dict[str, tuple[Suspension, PodInfo]]] = {}
-        """UID → node → why the node is left out for the pod, for a time."""
+        """UID → node → the reason for which the node is left out for the pod, temporarily."""
         self._awaited: dict[str, tuple[str, PodInfo]] = {}
-        """UID → the nominated node whose victims should end in time."""
+        """UID → the nominated node whose victims have a deadline."""
         self.suspensions: Counter[str] = Counter()
-        """For metrics: how often a node was left out, by the reason."""
+        """How often a node was left out, by reason; for metrics."""
 
     def configure(self, settings: PreemptionSettings, own: Collection[str]) -> None:
-        """From now on these settings hold; what was learned stays."""
+        """Replace the settings; the memory of past preemptions stays."""
         self._settings = settings
         self._victim_schedulers = frozenset(own) if settings.victim_scope is VictimScope.OWN else None
 
     def policy_of(self, pod: PodInfo, standing: Standing) -> PreemptionPolicy:
-        """What holds for an attempt that is made now."""
+        """The policy of an attempt that is made now."""
         settings = self._settings
         suspended = self._suspended.get(pod.uid, {})
         excluded = {node: _TEXTS[why] for node, (why, _) in suspended.items()}
@@ -120,7 +120,7 @@ class PreemptionPolicies:
     # --- what happens -------------------------------------------------------------------------------------------------
 
     def started(self, preemptor: PodInfo, room: Remove, now: Now) -> list[Step]:
-        """Victims are about to be removed. What was done for this pod before, was in vain."""
+        """Record that victims are about to be removed; earlier preemptions for this pod have thereby failed."""
         breaker, node = self._settings.breaker, room.node
         if not breaker.rounds or all(victim.is_terminating for victim in room.victims):
             return []
@@ -146,7 +146,7 @@ class PreemptionPolicies:
         ]
 
     def attempt_failed(self, pod: PodInfo, nomination: Nomination, now: Now) -> None:
-        """The pod goes back to the queue; if it has a nomination, its victims have a time in which to end."""
+        """The pod goes back to the queue; if it is nominated, its victims get a deadline."""
         timeout = self._settings.nomination_timeout.seconds
         if not timeout:
             return
@@ -160,22 +160,22 @@ class PreemptionPolicies:
             self._deadlines.set(NominationDeadline(pod.uid), now.monotonic + timeout)
 
     def refused(self, preemptor: PodInfo, node: str, now: Now) -> None:
-        """A victim could not be evicted from ``node``."""
+        """Record that a victim could not be evicted from ``node``."""
         self._suspend(preemptor, node, Suspension.EVICTION_REFUSED, now.monotonic + REFUSED_SECONDS)
 
     def placed(self, uid: str) -> None:
-        """The pod is bound: its preemption has helped."""
+        """Record that the pod is bound: its preemption has succeeded."""
         self.gone(uid)
         for each in self._by_preemptor.get(uid, ()):
             each.is_over = True
 
     def ended_in_failure(self, uid: str) -> None:
-        """The pod failed where it was placed, as it does where the kubelet finds the room taken."""
+        """Record that the pod failed on its node, as when the kubelet finds the room taken."""
         for each in self._by_preemptor.get(uid, ()):
             each.is_over = each.is_in_vain = True
 
     def gone(self, uid: str) -> None:
-        """The pod waits no more."""
+        """Drop a pod that no longer waits."""
         self._stop_awaiting(uid)
         for node in self._suspended.pop(uid, ()):
             self._deadlines.drop(SuspensionEnd(uid, node))
@@ -205,7 +205,7 @@ class PreemptionPolicies:
         return [PodsActivated((pod.key,))]
 
     def _round_is_old(self, serial: int) -> list[Step]:
-        """So long ago that it counts no more; its pod may try the node again."""
+        """Drop an old round, which no longer counts; its pod may try the node again."""
         pod = self._rounds[serial].preemptor
         was_stopped = bool(self._taken_again(pod))
         self._forget_round(serial)
@@ -214,7 +214,7 @@ class PreemptionPolicies:
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _taken_again(self, pod: PodInfo) -> list[str]:
-        """The nodes on which enough rounds were in vain. A pod that has to preempt again knows that its last was."""
+        """The nodes on which enough rounds have failed. If a pod must preempt again, its last round has failed."""
         rounds = self._by_group.get(_group_of(pod))
         if not rounds:
             return []
@@ -242,6 +242,6 @@ class PreemptionPolicies:
 
 
 def _group_of(pod: PodInfo) -> str:
-    """The UID of the pod's controller, or its own: what comes in its place counts as the same."""
+    """The UID of the pod's controller, or its own: a pod's replacement counts as the same preemptor."""
     owner = controller_of(pod.pod.metadata)
     return pod.uid if owner is None else owner.uid

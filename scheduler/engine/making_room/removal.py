@@ -1,4 +1,4 @@
-"""One preemptor's victims on their way out: the states of a removal, and the table of their changes."""
+"""The removal of one preemptor's victims: its states and the table of their transitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduler.errors import InvariantViolation
 
 class RemovalState(Enum):
     FIRST_VICTIMS = "FirstVictims"
-    """All victims but the last, side by side."""
+    """Removes all victims but the last, concurrently."""
     LAST_VICTIM = "LastVictim"
     DYING = "Dying"
     """No further write is needed; victims still terminate."""
@@ -28,7 +28,7 @@ REMOVAL_MOVES: Final[dict[tuple[RemovalState, RemovalState], str]] = {
     (RemovalState.LAST_VICTIM, RemovalState.OVER): "it was refused, or no victim is left",
     (RemovalState.DYING, RemovalState.OVER): "the last victim is gone; or the preemptor is, or removes others",
 }
-"""From and to, with what brings it about. No other change is possible. Over, the preemptor is tried."""
+"""From and to, with the cause. No other transition is possible. At the end the preemptor is tried."""
 
 
 @dataclass(slots=True, eq=False)
@@ -43,7 +43,7 @@ class Removal:
     """Victims that need a further write or answer, by UID."""
     has_failed: bool = False
     was_refused: bool = False
-    """The API server would not evict a victim."""
+    """The API server refused to evict a victim."""
 
     @property
     def is_at_last(self) -> bool:

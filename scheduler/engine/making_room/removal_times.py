@@ -1,4 +1,4 @@
-"""How long removals took, for kube-scheduler's ``preemption_goroutines`` metrics (reference preemption.md §10)."""
+"""Durations of removals, for kube-scheduler's ``preemption_goroutines`` metrics (docs/kube-scheduler/preemption.md §10)."""
 
 from __future__ import annotations
 

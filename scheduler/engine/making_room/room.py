@@ -1,4 +1,4 @@
-"""Making room for pods: victims get a condition, then leave, while scheduling goes on (reference preemption.md §7).
+"""Making room for pods: victims get a condition, then leave, while scheduling goes on.
 
 The states of a removal and their changes are the table of ``removal.py``. For each victim first the DisruptionTarget
 condition on its own status (nothing else of it), then its deletion with the UID as precondition, so that a successor of
@@ -9,7 +9,7 @@ since its deletion may be the very event that the preemptor waits for.
 With strict budgets victims leave by eviction instead: the API server says no where a budget would be broken, and writes
 the DisruptionTarget condition itself, together with the deletion, so that a pod that stays never bears it.
 
-In synchronous mode no pod is tried while a removal runs, and the gate opens only when it has ended. Other than
+Source: docs/kube-scheduler/preemption.md §7. In synchronous mode no pod is tried while a removal runs, and the gate opens only when it has ended. Other than
 kube-scheduler's synchronous mode, which removes all victims side by side within the cycle, the order of the victims is
 the same as above.
 """
@@ -47,21 +47,21 @@ _NO_UIDS: frozenset[str] = frozenset()
 
 
 class Left(Enum):
-    """How a pod left."""
+    """How a pod left the queue or its node."""
 
     BOUND = "bound"
-    """It has its node; for victims it is still there."""
+    """It is bound; as a victim it still exists."""
     FAILED = "failed"
-    """It has failed where it ran, as it does where the kubelet finds the room taken."""
+    """It failed on its node, as when the kubelet finds the room taken."""
     ENDED = "ended"
     """It has run to its end."""
     GONE = "gone"
-    """It is deleted, or another pod has its name."""
+    """It was deleted, or another pod has its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoomReads:
-    """What making room looks at."""
+    """The state that making room reads."""
 
     cache: ReadsCache
     known_pods: ReadsPods
@@ -70,7 +70,7 @@ class RoomReads:
 
 
 class MakingRoom:
-    """All removals under way, by the preemptor's UID, and what became of those before.
+    """All removals under way, by the preemptor's UID, and the results of earlier ones.
 
     Four verbs change it: an attempt was ``decided``, a write was ``answered``, a ``pod_left``, a deadline is ``due``.
     ``limit``: how many removals may run at once. ``own``: the scheduler names of our profiles.
@@ -103,16 +103,16 @@ class MakingRoom:
         self._granted = GrantedDeletions()
         self._policies = PreemptionPolicies(settings, own, deadlines, reads.nominator)
         self._put_off: dict[str, PodInfo] = {}
-        """By UID, pods that would preempt if fewer others did."""
+        """By UID, pods that wait for a running removal to end before they may preempt."""
         self._held: set[str] = set()
         self._last_of: dict[str, set[str]] = {}
         """UID of the last victim that is left → preemptors."""
         self.times = {SUCCESS: RemovalTimes(), ERROR: RemovalTimes()}
-        """How long removals took that have ended, by result."""
+        """Durations of completed removals, by result."""
         self.configure(settings, own)
 
     def configure(self, settings: PreemptionSettings, own: Collection[str]) -> None:
-        """From now on these settings hold, also for removals under way; what was learned stays."""
+        """Replace the settings, also for removals under way; the memory of past preemptions stays."""
         self._is_strict = settings.pdb_policy is PDBPolicy.STRICT
         self._is_synchronous = settings.mode is PreemptionMode.SYNC
         self._policies.configure(settings, own)
@@ -124,12 +124,12 @@ class MakingRoom:
 
     @property
     def suspensions(self) -> dict[str, int]:
-        """For metrics: how often a node was left out for a preemptor, by the reason."""
+        """How often a node was left out for a preemptor, by reason; for metrics."""
         return self._policies.suspensions
 
     @property
     def leaving(self) -> int:
-        """How many victims are known to terminate, or to be gone, before the watch has said so."""
+        """The number of victims known to terminate, or to be gone, before the watch has shown it."""
         return len(self._granted)
 
     @property
@@ -138,7 +138,7 @@ class MakingRoom:
         return self._is_synchronous and bool(self._running)
 
     def policy_of(self, pod: PodInfo, now: Now) -> PreemptionPolicy:
-        """What the pod's preemption may do in an attempt that is made now."""
+        """The preemption policy of an attempt that is made now."""
         nominated = pod.pod.nominated_node_name
         has_budgets = bool(self._cache.objects.all(Kind.POD_DISRUPTION_BUDGET))
         standing = Standing(
@@ -150,7 +150,7 @@ class MakingRoom:
         return self._policies.policy_of(pod, standing)
 
     def is_removing_for(self, uid: str) -> bool:
-        """Whether the preemptor must still be held back."""
+        """Whether the preemptor is gated: a removal for it is still running."""
         removal = self._running.get(uid)
         if removal is None:
             return False
@@ -161,15 +161,15 @@ class MakingRoom:
 
     @property
     def held_back(self) -> Collection[str]:
-        """UIDs of preemptors for which ``is_removing_for`` holds, for sure: the answer for all of them at once."""
+        """UIDs of preemptors for which ``is_removing_for`` certainly holds: one answer for all of them."""
         return self._held
 
     def concerned_by(self, gone: PodInfo) -> Callable[[QueuedPod], bool] | None:
-        """The waiting pods that should hear that this one has left its node; None = all of them."""
+        """The pending pods to notify that this one has left its node; None = all of them."""
         return self._awaited.concerned_by(gone, self._is_strict)
 
     def victims_in_flight(self, now: Now) -> tuple[PodInfo, ...]:
-        """Victims whose removal is decided, but which the status of the budgets does not count as gone yet."""
+        """Victims whose removal is decided, but which the budgets' status does not count as gone yet."""
         self._granted.forget_old(now)
         victims = self._granted.uncounted
         for removal in self._running.values():
@@ -181,7 +181,7 @@ class MakingRoom:
     # --- the four verbs -----------------------------------------------------------------------------------------------
 
     def decided(self, pod: PodInfo, outcome: CycleOutcome, now: Now) -> list[Step]:
-        """An attempt has ended. Room is made for a pod that is still there and waits."""
+        """An attempt has ended. Starts the removal of its victims if the pod is still pending."""
         self._awaited.waits_no_more(pod.uid)
         if isinstance(outcome, Placed) or not self._is_pending(pod):
             return []
@@ -197,7 +197,7 @@ class MakingRoom:
         return steps
 
     def answered(self, owner: VictimTicket, outcome: WriteFinished, now: Now) -> list[Step]:
-        """A condition, deletion or eviction of a victim has been done, or refused."""
+        """Apply the answer to a condition, deletion or eviction of a victim."""
         removal, victim = self._running.get(owner.preemptor_uid), owner.victim
         if removal is None:
             return []
@@ -230,14 +230,14 @@ class MakingRoom:
         return self._try_all_nominated_to(self._awaited.gone(uid), but=uid)
 
     def due(self, deadline: NominationDeadline | SuspensionEnd | RoundEnd, now: Now) -> list[Step]:
-        """A preemption's time is over, or a node may be tried again."""
+        """Apply an expired deadline: a preemption's time is over, or a node may be tried again."""
         return self._policies.due(deadline, now)
 
-    # --- what is learned ----------------------------------------------------------------------------------------------
+    # --- observations -------------------------------------------------------------------------------------------------
 
     def shown(self, pod: Pod) -> Pod:
-        """The watch shows the pod. Returns it as the API server has it by now: deletions that it granted are known
-        before the watch shows them."""
+        """The watch shows the pod. Returns it as the API server has it: granted deletions are known before the watch
+        shows them."""
         if pod.metadata.deletion_timestamp is not None:
             self._leaves(pod.metadata.uid)
             return pod
@@ -248,7 +248,7 @@ class MakingRoom:
         self._granted.budget_shown(namespace)
 
     def settled(self, step: VictimSettled, now: Now) -> list[Step]:
-        """What a victim's removal means to the cluster has been applied: the removal goes on."""
+        """The effect of a victim's removal on the cluster has been applied: the removal continues."""
         removal = self._running.get(step.preemptor_uid)
         if removal is None:
             return []
@@ -256,14 +256,14 @@ class MakingRoom:
         return self._go_on(removal, now)
 
     def doubt(self) -> list[Step]:
-        """What is known of victims may have changed unseen: no pod counts as held back for sure."""
+        """Watch events may have been missed: the state of victims is uncertain, and no pod counts as certainly gated."""
         self._held.clear()
         return self._try_all_nominated_to(self._awaited.take_all())
 
     # --- one removal --------------------------------------------------------------------------------------------------
 
     def _start(self, preemptor: PodInfo, room: Remove, now: Now) -> list[Step]:
-        """Victims that terminate already are left alone; if no other is left there is nothing to wait for."""
+        """Start a removal. Victims that already terminate need no write; without others there is nothing to wait for."""
         self._awaited.forget(preemptor.uid)
         self._awaited.waits(preemptor.uid)
         steps = self._clear_lower_nominations(preemptor, room.node)
@@ -280,7 +280,7 @@ class MakingRoom:
         return steps if first else [*steps, *self._go_on(removal, now)]
 
     def _remove(self, removal: Removal, victim: PodInfo, now: Now) -> list[Step]:
-        """The first write about a victim, or none where none is needed."""
+        """The first write about a victim, if one is needed."""
         settled = VictimSettled(removal.preemptor.uid, victim.uid)
         if self._bindings.can_cancel(victim.uid):
             told = preempted(removal.preemptor, victim, f"{removal.node} (in kube-scheduler memory).")
@@ -299,7 +299,7 @@ class MakingRoom:
         return DeletePod(self._ticket(removal, victim, True), reference(victim))
 
     def _grant(self, victim: PodInfo, now: Now) -> list[Step]:
-        """The API server has taken the deletion: the pod terminates, though the watch is yet to show it."""
+        """The API server has accepted the deletion: the pod terminates, before the watch shows it."""
         self._granted.grant(victim, now)
         known = self._known_pods.by_uid(victim.uid)
         if known is None or known.is_terminating:
@@ -309,7 +309,7 @@ class MakingRoom:
         return [ObjectLearned(Kind.POD, self._granted.as_leaving(known.pod))]
 
     def _go_on(self, removal: Removal, now: Now) -> list[Step]:
-        """After the first victims the last one, after that the end."""
+        """Remove the last victim after the others, then end the removal."""
         if removal.outstanding:
             return []
         if removal.is_at_last or removal.has_failed or not self._is_pending(removal.preemptor):
@@ -323,7 +323,7 @@ class MakingRoom:
         return self._remove(removal, last, now)
 
     def _end(self, removal: Removal, now: Now) -> list[Step]:
-        """However it ended, the preemptor is tried again; after a failure at once, whatever its back-off.
+        """End the removal and try the preemptor again; after a failure at once, regardless of its back-off.
 
         kube-scheduler 1.36 does so after a failure only: where the last victim was gone already, or was never bound, no
         event comes that would wake the pod (trap 29).
@@ -346,14 +346,14 @@ class MakingRoom:
             removal.become(RemovalState.OVER)
             again = PodsActivated if removal.has_failed else PodsReady
             steps += [again((preemptor.key,)), *self._try_all_nominated_to((removal.node,))]
-        # One for the place that is free; all with the last, since some may have found room in another way meanwhile.
+        # Wake one for the free place; all with the last one, since some may have found room elsewhere meanwhile.
         free = list(self._put_off)[: 1 if self._running else None]
         steps += [PodsReady((self._put_off.pop(uid).key,)) for uid in free]
         return steps
 
     def _not_gone_yet(self, removal: Removal) -> list[str]:
-        """UIDs of the victims that are on their way out, and whose end is worth waiting for: none where some stay. A
-        victim whose binding was cancelled has gone back to the queue."""
+        """UIDs of the victims whose termination the preemptor awaits; empty if some victims stay. A victim whose
+        binding was cancelled has gone back to the queue."""
         if removal.has_failed or not removal.is_at_last:
             return []
         known = (self._known_pods.by_uid(victim.uid) for victim in removal.victims)
@@ -362,21 +362,21 @@ class MakingRoom:
     # --- small parts --------------------------------------------------------------------------------------------------
 
     def _is_pending(self, pod: PodInfo) -> bool:
-        """The pod is there and waits for its room: no victim falls for one that is gone or bound."""
+        """Whether the pod exists and is pending: no victim is removed for one that is gone or bound."""
         known = self._known_pods.by_uid(pod.uid)
         return known is not None and not known.node_name and not known.is_terminating
 
     def _leaves(self, uid: str) -> None:
-        """A pod terminates, or is about to be gone: a preemptor that waits for it as the last one may go on."""
+        """A pod terminates or is about to be gone: ends the wait of preemptors whose last victim it is."""
         self._held -= self._last_of.get(uid, _NO_UIDS)
 
     def _try_all_nominated_to(self, nodes: Iterable[str], but: str = "") -> list[Step]:
-        """Others may have waited for the same victims, and none of them must do so for ever."""
+        """Try all pods nominated to these nodes: they may have waited for the same victims."""
         keys = [pod.key for node in nodes for pod in self._nominator.pods_for_node(node) if pod.uid != but]
         return [PodsReady(tuple(keys))] if keys else []
 
     def _clear_lower_nominations(self, preemptor: PodInfo, node: str) -> list[Step]:
-        """Less important pods that counted on this node must look again."""
+        """Clear the nominations of less important pods to this node; they are tried again."""
         return [
             NominationChanged(reference(other), "")
             for other in self._nominator.pods_for_node(node)

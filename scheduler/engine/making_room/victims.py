@@ -1,4 +1,4 @@
-"""What is written about one victim, and what the answers mean (reference preemption.md §7)."""
+"""Writes about one victim, and the meaning of their answers (docs/kube-scheduler/preemption.md §7)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_ANSWER = 0
 
 
 def disruption_target(preemptor: PodInfo, victim: PodInfo, now: Now) -> Condition | None:
-    """The condition that tells the victim's owner why; None where its status, as last seen, says so already."""
+    """The DisruptionTarget condition of a victim; None if its status, as last seen, already has it."""
     message = f"{preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod"
     present = victim.pod.condition(DISRUPTION_TARGET)
     since = format_seconds(now.wall)
@@ -34,7 +34,7 @@ def disruption_target(preemptor: PodInfo, victim: PodInfo, now: Now) -> Conditio
 
 
 def preempted(preemptor: PodInfo, victim: PodInfo, place: str) -> WriteEvent:
-    """The event that tells the victim for whom and where (``place``: the node, and what is to be said of it)."""
+    """The Preempted event of a victim, with its preemptor and place (``place``: the node and a suffix)."""
     return WriteEvent(
         regarding=reference(victim),
         related=reference(preemptor),
@@ -47,10 +47,9 @@ def preempted(preemptor: PodInfo, victim: PodInfo, place: str) -> WriteEvent:
 
 
 def was_gone(outcome: WriteFinished, victim: PodInfo, known: PodInfo | None) -> bool:
-    """The victim was not there any more, or another pod has its name: its UID went along with every write.
+    """Whether the victim no longer existed, or another pod has its name: every write carries its UID.
 
-    The API server refuses a foreign UID with 409 where it is a precondition, and in a status with 422. Where no answer
-    came, what the watch has shown meanwhile decides: ``known`` is the pod that it knows by the victim's name.
+    The API server refuses a foreign UID with 409 where it is a precondition, and in a status with 422. Without an answer the watch decides: ``known`` is the pod that it last showed under the victim's name.
     """
     if outcome.is_done:
         return False

@@ -1,1 +1,1 @@
-"""Pods that look alike share answers; start at ``cache.py``."""
+"""Caches plugins' answers for classes of equivalent pods; start at ``cache.py``."""

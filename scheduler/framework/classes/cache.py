@@ -1,17 +1,17 @@
-"""The class cache: pods that look alike share answers.
+"""The class cache: equivalent pods share the plugins' answers.
 
-1.  Each plugin reduces a pod to a *fragment*: just what its answers depend on. The fragments together are the pod's
+1.  Each plugin reduces a pod to a *fragment*: exactly what its answers depend on. The fragments together are the pod's
     class; the thousand pods of a Deployment are one class, and so are those of a StatefulSet (``templates.py``).
-2.  Per class the answers for all rows are kept (``filters.py``, ``scores.py``): which rows fit, how good they are, with
-    each plugin's part.
-3.  When the next pod of the class comes, only what changed is asked again: the rows in the cache's journal, by each
-    plugin that declared that it reads what changed there; and a plugin whose *stamp* (the versions of the counters and
-    kinds it reads) has changed, for all rows.
-4.  A plugin that declares nothing is asked each time, unless it says that such pods do not concern it; the others'
+2.  For each class the answers for all rows are cached (``filters.py``, ``scores.py``): which rows fit and their totals,
+    with each plugin's part.
+3.  For the next pod of the class only what changed is evaluated again: the rows in the cache's journal, by each plugin
+    that declared that it reads what changed there; and a plugin whose *stamp* (the versions of the counters and kinds
+    it reads) has changed, for all rows.
+4.  A plugin that declares nothing is called each time, unless it says that such pods do not concern it; the others'
     answers are still shared.
 
-What differs between pods of a class is never in here: nominations are an overlay (``nominated_overlay.py``).
-The cache is bounded in bytes; the class used longest ago leaves first.
+What differs between pods of a class is not cached: nominations are an overlay (``nominated_overlay.py``).
+The cache is bounded in bytes; the least recently used class is evicted first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from scheduler.framework.classes.templates import Templates
 from scheduler.framework.profile import Profile
 
 CLASS_BYTES = 48 * 2**20
-TEMPLATE_BYTES = 16 * 2**20
+TEMPLATE_BYTES_A_CLASS = 16 * 2**10
+"""Room for templates with each class that may be kept: of a StatefulSet each pod is a template of its own."""
 
 
 class PodClass:
@@ -40,19 +41,19 @@ class PodClass:
 
     def __init__(self, profile: Profile, unconcerned: frozenset[str] = frozenset()) -> None:
         self.unconcerned = unconcerned
-        """Plugins that have nothing to say about pods of the class."""
+        """Plugins that pods of the class do not concern."""
         self.filters = ClassFilters(profile.pre_filter_plugins, profile.filter_plugins, unconcerned)
         self.scores = ClassScores(profile.score_plugins, unconcerned)
         self.overlays: dict[int, NominatedOverlay] = {}
-        """Priority → where pods of the class and that priority do not fit beside nominated ones."""
+        """Priority → the rows on which pods of that priority do not fit beside nominated ones."""
         self.is_known = False
-        """A pod of the class came before."""
+        """Whether a pod of the class has been scheduled before."""
         self.nbytes = 0
-        """Of the columns, when they were weighed last."""
+        """The size of the columns at the last call of ``weigh``."""
         self._weighed = -1
 
     def copied(self, profile: Profile) -> PodClass:
-        """The same answers, to be brought up to date elsewhere: with a fork of the cluster that they are about."""
+        """A copy of the answers, to be brought up to date with a fork of the cluster."""
         other = PodClass(profile, self.unconcerned)
         other.filters.take_from(self.filters)
         other.scores.take_from(self.scores)
@@ -60,7 +61,7 @@ class PodClass:
         return other
 
     def weigh(self) -> int:
-        """By how many bytes the columns have grown since the last call."""
+        """The number of bytes by which the columns have grown since the last call."""
         columns_made = self.filters.columns_made + self.scores.columns_made
         if columns_made == self._weighed:
             return 0
@@ -77,23 +78,25 @@ class ClassCache:
     """The classes of all profiles, at most ``limit_bytes`` of arrays (and always at least one class)."""
 
     def __init__(
-        self, limit_bytes: int = CLASS_BYTES, limit_classes: int = 4096, template_bytes: int = TEMPLATE_BYTES
+        self, limit_bytes: int = CLASS_BYTES, limit_classes: int = 4096, template_bytes: int | None = None
     ) -> None:
         self.limit_bytes = limit_bytes
         self.limit_classes = limit_classes
-        self._templates = Templates(template_bytes)
+        self._templates = Templates(
+            TEMPLATE_BYTES_A_CLASS * limit_classes if template_bytes is None else template_bytes
+        )
         self._classes: OrderedDict[Hashable, PodClass] = OrderedDict()
         self._bytes = 0
         self._latest: PodClass | None = None
-        """The class found last: it has been filled since, and is weighed when the next one is asked for."""
+        """The class found last: filled since then, and weighed at the next ``find``."""
         self._below: Callable[[], ClassCache | None] = _nothing
-        """Of a fork: where answers are read that it does not have."""
+        """Returns the parent cache of a fork while its answers are valid, else None."""
 
     def __len__(self) -> int:
         return len(self._classes)
 
     def find(self, profile: Profile, pod: PodInfo, view: View) -> tuple[PodClass, Fragments]:
-        """The class of a pod, made if it is new, and the pod's fragments. Raises PluginError."""
+        """The class of a pod, created if it is new, and the pod's fragments. Raises PluginError."""
         template = self._templates.find(profile, pod, view)
         self._weigh_latest()
         found = self._classes.get(template.key)
@@ -109,8 +112,8 @@ class ClassCache:
         return found, template.fragments
 
     def fork(self, cluster: ClusterCache) -> ClassCache:
-        """For a fork of ``cluster``, which this cache is about, made at the same time. What is known here is read for
-        as long as nothing changes in ``cluster``; what comes out in the fork stays in the fork."""
+        """A cache for a fork of ``cluster``, the cluster of this cache, made at the same time. It reads this cache's
+        answers until ``cluster`` changes, and writes only its own."""
         view, journal = cluster.view, cluster.journal
         epoch, position = view.epoch, journal.position
 
@@ -131,7 +134,7 @@ class ClassCache:
         return found if below is None else below._peek(key)
 
     def clear(self) -> None:
-        """Forget every answer (a profile changed)."""
+        """Drops all answers (a profile has changed)."""
         self._classes.clear()
         self._templates.clear()
         self._bytes = 0

@@ -1,4 +1,4 @@
-"""What one plugin answered for one class of pods, and what the answer stands on. See ``filters.py``."""
+"""One plugin's cached answers for one class of pods, and what they depend on. See ``filters.py``."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class FilterSlot:
         self.is_declared = traits.is_declared
         self.flags = traits.flags
         self.has_own_stamp = traits.has_stamp and not isinstance(plugin, PreFilterPlugin)
-        """No PreFilter slot compares its stamp."""
+        """Whether the stamp is compared here and not by a PreFilter slot."""
         self.stamp: Hashable = None
         self.is_stale = False
-        """The stamp has changed: all rows must be asked again, even where the state is the same."""
+        """The stamp has changed: all rows must be evaluated again, even if the state is the same."""
         self.state: State | Skip | None = None
         self.codes: npt.NDArray[np.int16] | None = None
 
@@ -50,11 +50,11 @@ class FilterSlot:
         self.codes = None if other.codes is None else other.codes.copy()
 
     def holds_for(self, state: State | Skip) -> bool:
-        """Whether the answers for rows that have not changed are still the plugin's, with this state."""
+        """Whether the answers for unchanged rows are still valid with this state."""
         return self.state is state and self.is_declared and not self.is_stale
 
     def stamp_changed(self, run: ClassRun) -> bool:
-        """Take the plugin's stamp; whether it differs from the one before. Raises PluginError."""
+        """Reads the plugin's stamp and returns whether it has changed. Raises PluginError."""
         try:
             stamp = self.plugin.stamp(run.fragments[self.name], run.view)
         except Exception as error:
@@ -83,7 +83,8 @@ class PreFilterSlot:
         self.stamp, self.answer = other.stamp, other.answer
 
     def refresh(self, run: ClassRun) -> bool:
-        """Ask the plugin unless its answer still holds; whether the answer has changed. Raises PluginError."""
+        """Calls the plugin unless its answer is still valid; returns whether the answer has changed. Raises
+        PluginError."""
         ask = run.timed(self.plugin.pre_filter, self.name, "PreFilter")
         try:
             stamp = self.plugin.stamp(run.fragments[self.name], run.view) if self.has_stamp else ()

@@ -1,4 +1,4 @@
-"""Which rows a class of pods fits on, kept up to date row by row. See ``cache.py`` for the idea."""
+"""The rows that a class of pods fits on, kept up to date row by row. See ``cache.py`` for the idea."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ States = dict[str, State | Skip]
 
 
 class ClassFilters:
-    """The PreFilter and Filter answers of one class. Read the attributes after a refresh; only a refresh changes them.
+    """The PreFilter and Filter answers of one class. Only a refresh changes the attributes; read them after one.
 
     ``pre_filter_plugins`` and ``filter_plugins`` are a profile's, in its order; ``unconcerned`` names those of them
-    that have nothing to say about pods of the class.
+    that pods of the class do not concern.
     """
 
     def __init__(
@@ -37,19 +37,19 @@ class ClassFilters:
         unconcerned: frozenset[str],
     ) -> None:
         self.evaluated: frozenset[PluginPoint] = frozenset()
-        """Plugins that have something to say about the pods, in PreFilter and in Filter."""
+        """The plugins that did not skip the pods, with the point: PreFilter or Filter."""
         self.states: States = {}
-        """Plugin name → what its PreFilter answered, for those that ran."""
+        """Plugin name → its PreFilter answer, for the plugins that ran."""
         self.pre_refusal: Refusal | None = None
         """The PreFilter answer that rejects the pod as a whole."""
         self.pre_rejectors: tuple[str, ...] = ()
-        """Plugins behind ``pre_refusal``, or that restricted the search (``subset_plugins``)."""
+        """The plugins that caused ``pre_refusal`` or restricted the search (``subset_plugins``)."""
         self.subset_plugins: tuple[str, ...] = ()
-        """Plugins that named the only nodes worth looking at, sorted."""
+        """The plugins that restricted the search to a set of nodes, sorted."""
         self.only: frozenset[str] | None = None
-        """The only nodes to look at, by name; None = all."""
+        """The names of the nodes to evaluate; None = all."""
         self.first = FirstRefusals()
-        """A row's first refusal."""
+        """The first refusal of each row."""
         self.stamps_version = 0
         """Grows when a filter plugin's stamp changes."""
         self.columns_made = 0
@@ -61,10 +61,10 @@ class ClassFilters:
         self._moving_pre_slots = [slot for slot in self._pre_slots if slot.has_stamp or not slot.is_declared]
         self._is_pre_filtered = False
         self._epoch: tuple[int, ...] = ()
-        """Of the view when all stamps were compared last."""
+        """The view's epoch at the last comparison of all stamps."""
         self._goes_by_stamps = all(slot.is_declared for slot in self._pre_slots)
         self._moved_by: dict[int, list[FilterSlot]] = {}
-        """Flags of the row journal → slots that such rows concern, until anything else changes."""
+        """Flags of the row journal → the slots that read what they stand for; valid until anything else changes."""
         self._stamped_slots = [slot for slot in self._slots if slot.has_own_stamp]
         self._slot_of = {slot.name: slot for slot in self._slots}
         self._position = -1
@@ -77,7 +77,7 @@ class ClassFilters:
 
     @property
     def codes(self) -> npt.NDArray[np.int16]:
-        """A row's first refusal: FITS, NO_NODE, OUTSIDE, or an index into ``refusals``."""
+        """Each row's first refusal: FITS, NO_NODE, OUTSIDE, or an index into ``refusals``."""
         return self.first.codes
 
     @property
@@ -90,7 +90,7 @@ class ClassFilters:
         return self.codes.nbytes + sum(slot.codes.nbytes for slot in self._slots if slot.codes is not None)
 
     def take_from(self, other: ClassFilters) -> None:
-        """Begin with the answers for the same class elsewhere, where all that was asked about is the same."""
+        """Copies the answers of the same class from another cache whose cluster is equal."""
         for slot, theirs in zip(self._slots, other._slots, strict=True):
             slot.take_from(theirs)
         for pre_slot, their in zip(self._pre_slots, other._pre_slots, strict=True):
@@ -114,7 +114,7 @@ class ClassFilters:
     # --- PreFilter ----------------------------------------------------------------------------------------------------
 
     def refresh_pre_filters(self, run: ClassRun) -> None:
-        """Bring ``states`` and ``pre_refusal`` up to date. Raises PluginError naming a plugin that raised."""
+        """Brings ``states`` and ``pre_refusal`` up to date. Raises PluginError naming a plugin that raised."""
         epoch = run.view.epoch
         if self._is_pre_filtered and self._goes_by_stamps and epoch == self._epoch:
             return
@@ -129,7 +129,7 @@ class ClassFilters:
                 has_changed = True
                 self._mark_stale(self._slot_of.get(slot.name))
             if isinstance(slot.answer, Refusal) and slot.answer.code is not Code.UNSCHEDULABLE:
-                # Ends the round: what comes after it is not asked, and all are compared again next time.
+                # Ends the round: later plugins are not called, and all are compared again next time.
                 self._take_answers(slot)
                 return
         self._is_pre_filtered = True
@@ -144,7 +144,7 @@ class ClassFilters:
             self.stamps_version += 1
 
     def _take_answers(self, last: PreFilterSlot | None) -> None:
-        """Sort the plugins' answers into states, node sets and refusals; ``last`` ended the round."""
+        """Sorts the plugins' answers into states, node sets and refusals; ``last`` ended the round."""
         states: States = {}
         only: frozenset[str] | None = None
         restricting: list[str] = []
@@ -155,8 +155,8 @@ class ClassFilters:
             asked.append(slot)
             answer, name = slot.answer, slot.name
             if isinstance(answer, Refusal):
-                # An Unschedulable is remembered while the others still run: preemption needs what they work out. The
-                # last one is what users read, but whatever helps with any of them may help the pod.
+                # After an Unschedulable the others still run: preemption needs their states. Users see the last
+                # refusal, but an event that helps with any of them may help the pod.
                 rejectors = (name,) if slot is last else (*self.pre_rejectors, name)
                 self.pre_refusal, self.pre_rejectors = answer.by(name), rejectors
             elif isinstance(answer, NodeSubset):
@@ -175,7 +175,7 @@ class ClassFilters:
         self._moved_by.clear()
         self.subset_plugins = tuple(sorted(restricting))
         if only != self.only or self.pre_refusal is not None:
-            # Nothing reads the rows of a pod that is refused as a whole; all are asked when it no longer is.
+            # Nothing reads the rows of a pod that is refused as a whole; all are evaluated when it no longer is.
             self.only = only
             self._position = -1
         self._asked_slots = [
@@ -189,8 +189,8 @@ class ClassFilters:
     # --- Filter -------------------------------------------------------------------------------------------------------
 
     def refresh_rows(self, run: ClassRun) -> None:
-        """Bring the filters' answers up to date; ``refresh_pre_filters`` must have come before, and not refused the
-        pod. Raises PluginError naming a plugin that raised.
+        """Brings the filters' answers up to date, after a ``refresh_pre_filters`` that did not refuse the pod. Raises
+        PluginError naming a plugin that raised.
         """
         table, journal = run.view.table, run.journal
         if self._table.is_crowded:
@@ -237,7 +237,7 @@ class ClassFilters:
     def _refresh_slot(
         self, slot: FilterSlot, run: ClassRun, changes: RowChanges, touched: set[int], is_full: bool
     ) -> bool:
-        """Whether the first refusals must be combined for all rows; single rows go into ``touched``."""
+        """Returns whether the first refusals must be combined for all rows; single rows are added to ``touched``."""
         state = self.states.get(slot.name, EMPTY_STATE)
         holds = slot.holds_for(state)
         slot.state = state
@@ -259,7 +259,7 @@ class ClassFilters:
         return has_changed
 
     def _codes_of(self, slot: FilterSlot, state: State, run: ClassRun, rows: Rows) -> npt.NDArray[np.int16] | None:
-        """The plugin's answers in codes of the class, one a row asked; None where all fit."""
+        """The plugin's answers as codes of the class, one per row of ``rows``; None if all fit."""
         verdicts = run.timed(slot.plugin.filter, slot.name, "Filter")(state, run.pod, run.view, rows)
         if verdicts is None or not verdicts.codes.any():
             return None
@@ -269,7 +269,7 @@ class ClassFilters:
         return ids[verdicts.codes]
 
     def _many_rows(self, slot: FilterSlot, state: State, run: ClassRun, rows: npt.NDArray[np.int64]) -> bool:
-        """Whether any answer has changed."""
+        """Updates the answers for these rows and returns whether any has changed."""
         codes = self._codes_of(slot, state, run, rows)
         if slot.codes is None:
             if codes is None:

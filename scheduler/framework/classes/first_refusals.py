@@ -1,4 +1,4 @@
-"""The first refusal of each row, combined from the filter plugins' columns, and a log of the rows that it changed."""
+"""The first refusal of each row, combined from the filter plugins' columns, and a log of the rows that changed."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ FITS = 0
 NO_NODE = -1
 """Code of a row without a Node object."""
 OUTSIDE = -2
-"""Code of a row that a PreFilter plugin's node set leaves out."""
+"""Code of a row outside of a PreFilter plugin's node set."""
 
 Codes = npt.NDArray[np.int16]
 
 
 class FirstRefusals:
-    """One int16 a row: FITS, NO_NODE, OUTSIDE, or a code of the class's `RefusalTable`.
+    """One int16 per row: FITS, NO_NODE, OUTSIDE, or a code of the class's `RefusalTable`.
 
-    ``version`` grows by one for each row that began or ceased to fit, and by one when all rows were combined.
+    ``version`` grows by one for each row that began or ceased to fit, and by one when all rows are combined.
     """
 
     __slots__ = ("_changed", "_changed_from", "_rows", "_rows_version", "codes", "feasible_count", "version")
@@ -31,7 +31,7 @@ class FirstRefusals:
         self.feasible_count = 0
         self.version = 0
         self._changed: list[int] = []
-        """The row behind each version since ``_changed_from``."""
+        """The changed row of each version since ``_changed_from``."""
         self._changed_from = 0
         self._rows: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         self._rows_version = -1
@@ -59,7 +59,7 @@ class FirstRefusals:
         return self._changed[version - self._changed_from :]
 
     def combine(self, columns: Sequence[Codes], only: frozenset[str] | None, view: View) -> None:
-        """Work out all rows. ``columns``: the plugins' codes in their order; ``only``: the nodes looked at, by name."""
+        """Computes all rows. ``columns``: the plugins' codes in their order; ``only``: names of the nodes searched."""
         table = view.table
         codes = np.zeros(table.size, np.int16)
         for column in reversed(columns):
@@ -99,7 +99,7 @@ class FirstRefusals:
                 self.version += 1
                 self._changed.append(row)
         if len(self._changed) > len(self.codes):
-            # Looking at all rows is no more work than looking at these.
+            # Combining all rows is no more work than combining these.
             self._forget_changes()
 
     def _forget_changes(self) -> None:

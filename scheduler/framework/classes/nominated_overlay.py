@@ -1,8 +1,8 @@
-"""Where a class of pods does not fit once the pods nominated there are counted too.
+"""The rows on which a class of pods does not fit once the pods nominated there are counted.
 
-The class's own answers know nothing of nominations; this overlay does. It keeps, for the pods of one class and one
-priority, the refusal of each node that others are nominated to, and asks again only where the node or its nominations
-changed.
+The class's own answers do not include nominations; this overlay does. It caches, for the pods of one class and one
+priority, the refusal of each node that others are nominated to, and evaluates it again only if the node or its
+nominations have changed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scheduler.messages.status import SKIP, Refusal
 
 
 class Nominations(Protocol):
-    """What the overlay asks of the nominator."""
+    """The part of the nominator that the overlay uses."""
 
     @property
     def position(self) -> int: ...
@@ -39,7 +39,7 @@ _REFUSALS_KEPT = 64
 
 
 class NominatedOverlay:
-    """Which of the rows that pods are nominated to refuse a pod beside those."""
+    """The rows with nominated pods that refuse a pod beside those."""
 
     __slots__ = (
         "_asked",
@@ -57,15 +57,15 @@ class NominatedOverlay:
         self._undeclared = [plugin.name for plugin in filters if not traits_of(plugin).is_declared]
         self._asked: set[int] = set()
         self._refused: dict[int, Refusal] = {}
-        """Of the rows that were asked, those that refuse."""
+        """Row → refusal, of the evaluated rows that refuse."""
         self._refusals: dict[Refusal, Refusal] = {}
-        """Each refusal → the one object that stands for all that are equal to it."""
+        """Refusal → the one object kept for all that are equal to it."""
         self._position = -1
         self._nominated_position = -1
         self._stood_on: tuple[object, ...] = ()
 
     def refusals(self, run: ClassRun, filters: ClassFilters, nominations: Nominations) -> dict[int, Refusal]:
-        """Row → refusal, of those that refuse the pod beside their nominated pods; the caller's own dictionary. Equal
+        """Row → refusal, of the rows that refuse the pod beside their nominated pods, as a new dictionary. Equal
         refusals are one object. Raises PluginError."""
         pod, view, journal = run.pod, run.view, run.journal
         table = view.table
@@ -93,7 +93,7 @@ class NominatedOverlay:
         refused = dict(self._refused)
         own = table.existing_row(nominations.nominated_node(pod.uid))
         if own is not None and own in self._asked:
-            # Kept answers are those of a pod that is nominated nowhere; this one must not be its own rival.
+            # Cached answers are for a pod without a nomination; this pod must not be counted as its own rival.
             refused.pop(own, None)
             if beside := rivals(pod, nominations.pods_for_node(table.names[own])):
                 refusal = refusals_with_nominated(self._filters, filters.states, pod, view, {own: beside})[own]

@@ -13,14 +13,14 @@ import numpy.typing as npt
 from scheduler.framework.classes.first_refusals import FirstRefusals
 
 INFEASIBLE = -1
-"""Total of a row that does not fit: below every other one, which are never negative."""
+"""Total of a row that does not fit: below all others, which are never negative."""
 
 MAX_LEVELS = 4
-"""Totals whose rows are kept: the best one goes down and up again by a few steps as a class fills the nodes."""
+"""Number of totals whose rows are cached: the best total moves by a few steps as a class fills the nodes."""
 
 
 class Ranks:
-    """``totals``: one a row, int32, or int64 where ``max_total`` needs it."""
+    """``totals``: one per row, int32, or int64 if ``max_total`` needs it."""
 
     __slots__ = ("_best", "_dtype", "_levels", "totals")
 
@@ -29,8 +29,8 @@ class Ranks:
         self.totals: npt.NDArray[Any] = np.zeros(0, self._dtype)
         self._best = INFEASIBLE
         self._levels: dict[int, array[int]] = {}
-        """Total → rows, ascending, for totals that were the best of late, kept up to date while single rows change:
-        finding them takes a pass over all rows."""
+        """Total → rows, ascending, for totals that were recently the best, updated while single rows change: finding
+        them takes a pass over all rows."""
 
     @property
     def nbytes(self) -> int:
@@ -44,7 +44,7 @@ class Ranks:
         return other
 
     def add_up(self, constant: int, columns: Sequence[npt.NDArray[np.integer]], first: FirstRefusals) -> None:
-        """Work out all totals: the constant plus the columns, INFEASIBLE where a row does not fit."""
+        """Computes all totals: the constant plus the columns, INFEASIBLE where a row does not fit."""
         size = len(first.codes)
         totals: npt.NDArray[Any] = np.full(size, constant, self._dtype)
         for column in columns:
@@ -55,7 +55,7 @@ class Ranks:
         self._levels = {}
 
     def set_row(self, row: int, total: int) -> None:
-        """Replace the total of one row."""
+        """Replaces the total of one row."""
         before = self.totals.item(row)
         if total == before:
             return
@@ -74,7 +74,7 @@ class Ranks:
         self._best = max(self._best, total)
 
     def leaders(self) -> tuple[int, Sequence[int]]:
-        """The best total and the rows that have it, ascending; valid until the next change, not to be changed."""
+        """The best total and its rows, ascending; valid until the next change. Don't mutate the rows."""
         found = self._levels.get(self._best)
         if not found:
             self._best = best = int(np.maximum.reduce(self.totals))

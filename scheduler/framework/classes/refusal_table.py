@@ -1,4 +1,4 @@
-"""Refusals of one class of pods as small numbers, so that a column of answers is an int16 a row."""
+"""Numbers the refusals of one class of pods, so that a column of answers takes an int16 per row."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from scheduler.framework.plugin import FilterPlugin
 from scheduler.messages.status import Code, Refusal
 
 MAX_REFUSALS = 4096
-"""Different refusals that a class keeps between attempts: reasons that name amounts or nodes never repeat."""
+"""Distinct refusals that a class keeps between attempts: reasons that name amounts or nodes never repeat."""
 _MAX_CODES = 2**15 - 1
 
 
 class RefusalTable:
-    """Code → signed refusal. Code 0 means that the row fits and stands for no refusal."""
+    """Code → signed refusal. Code 0 means that the row fits."""
 
     __slots__ = ("_codes", "_error_codes", "refusals")
 
@@ -19,7 +19,7 @@ class RefusalTable:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all codes; lists that were handed out stay as they are."""
+        """Drops all codes; lists returned before stay valid."""
         self.refusals: list[Refusal] = [Refusal(Code.SUCCESS)]
         self._codes: dict[tuple[int, Refusal], int] = {}
         self._error_codes: list[int] = []
@@ -46,7 +46,7 @@ class RefusalTable:
         if found is not None:
             return found
         if len(self.refusals) >= _MAX_CODES:
-            # More different refusals in one attempt than codes: the nodes that are left share one seen before.
+            # More distinct refusals in one attempt than codes: the remaining nodes share an earlier one.
             return next((code for code, known in enumerate(self.refusals) if known.code is refusal.code), 1)
         found = self._codes[index, refusal] = len(self.refusals)
         self.refusals.append(refusal.by(plugin.name))

@@ -11,10 +11,10 @@ from scheduler.cluster.view import View
 from scheduler.framework.plugin_times import Call, PluginTimes, timed
 
 Fragments = Mapping[str, Hashable]
-"""Plugin name → fragment, of the plugins that declare what they read."""
+"""Plugin name → fragment, for the plugins that declare what they read."""
 
 PluginPoint = tuple[str, str]
-"""A plugin and the point at which it is called."""
+"""A plugin's name and the extension point at which it is called."""
 
 
 @dataclass(slots=True)
@@ -29,5 +29,5 @@ class ClassRun:
     times: PluginTimes | None = None
 
     def timed(self, call: Call, plugin: str, point: str) -> Call:
-        """The call itself, or one that takes the same arguments and is timed where this run is."""
+        """The call itself or, in a timed run, one that takes the same arguments and is timed."""
         return timed(self.times, call, plugin, point)

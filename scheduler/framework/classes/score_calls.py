@@ -1,4 +1,4 @@
-"""Calls of one score plugin for one class of pods, and the shares of the total that they come to."""
+"""Calls of one score plugin for one class of pods, and the plugin's shares of the total."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scheduler.messages.status import SKIP
 
 
 def share_of(slot: ScoreSlot, run: ClassRun, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-    """The weighted final scores where only these rows count, int64, one a row; None where the plugin skips."""
+    """The weighted final scores of these rows as if no others were feasible, int64; None if the plugin skips."""
     if slot.answer_is_kept:
         if slot.state is SKIP:
             return None
@@ -40,7 +40,7 @@ def share_of(slot: ScoreSlot, run: ClassRun, rows: npt.NDArray[np.int64]) -> npt
 def normalized(
     slot: ScoreSlot, normalizer: NormalizePlugin, raw: Scores, run: ClassRun, rows: Rows
 ) -> npt.NDArray[np.integer]:
-    """The weighted final scores of the rows asked, 0 elsewhere; one a row of the table."""
+    """The weighted final scores of ``rows``, 0 elsewhere; one per row of the table."""
     shares = finals(slot, normalizer, raw, run, rows) * slot.weight
     if isinstance(rows, slice):
         return shares.astype(share_dtype(slot.weight))

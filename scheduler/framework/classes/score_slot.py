@@ -17,7 +17,7 @@ _MAX_INT16 = 2**15 - 1
 
 
 class ScoreSlot:
-    """One score plugin's answers: weighted final scores per row, and the raw ones where normalising needs them."""
+    """One score plugin's answers: weighted final scores per row, and the raw ones if normalising needs them."""
 
     __slots__ = (
         "answer_is_kept",
@@ -44,11 +44,11 @@ class ScoreSlot:
         self.normalizer = plugin if isinstance(plugin, NormalizePlugin) else None
         self.flags = traits.flags
         self.answer_is_kept = traits.is_declared and not traits.looks_at_feasible_rows
-        """Its raw scores depend on the row alone: they outlive a change of the feasible rows."""
+        """Its raw scores depend on the row alone: they stay valid when the feasible rows change."""
         self.stamp: Hashable = None
         self.state: State | Skip | None = None
         self.raw: Scores | int | None = None
-        """A number where all rows have the same. Only where ``answer_is_kept``."""
+        """A number if all rows have the same score. Only if ``answer_is_kept``."""
         self.contribution: npt.NDArray[np.integer] | int | None = None
 
     def take_from(self, other: ScoreSlot) -> None:
@@ -65,11 +65,11 @@ class ScoreSlot:
         return self.contribution is None or isinstance(self.contribution, int)
 
     def holds(self, is_same_epoch: bool) -> bool:
-        """Whether the answers for rows that have not changed are still the plugin's."""
+        """Whether the answers for unchanged rows are still valid."""
         return self.state is not None and self.is_declared and (is_same_epoch or not self.has_stamp)
 
     def is_unmoved_by(self, flags: int, feasible_changed: bool) -> bool:
-        """Of one that holds: whether what changed on the rows, and which rows fit, changes none of its answers."""
+        """For a slot that holds: whether neither the rows' changes nor the new feasible rows affect its answers."""
         if not self.answer_is_kept:
             return not feasible_changed and not flags & self.flags
         if self.state is SKIP:
@@ -98,5 +98,5 @@ def check_range(plugin: ScorePlugin, low: int, high: int) -> None:
 
 
 def share_dtype(weight: int, high: int = MAX_NODE_SCORE) -> type[np.int16] | type[np.int64]:
-    """Narrow columns keep a class small and its sum quick."""
+    """The narrowest type for a share of the total: narrow columns keep a class small and its sum quick."""
     return np.int16 if weight * max(high, MAX_NODE_SCORE) <= _MAX_INT16 else np.int64

@@ -1,4 +1,4 @@
-"""How good the rows are for a class of pods, kept up to date row by row. See ``cache.py`` for the idea."""
+"""The scores of the rows for a class of pods, kept up to date row by row. See ``cache.py`` for the idea."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from scheduler.framework.pre_score import pre_score
 from scheduler.messages.status import SKIP
 
 _Moved = tuple[ScoreSlot, bool]
-"""A slot that what changed concerns, and whether its answers for all other rows hold."""
+"""A slot affected by a change, and whether its answers for all other rows are still valid."""
 
 
 @dataclass(slots=True)
 class _Refresh:
-    """What changed since the last refresh, and what it comes to."""
+    """What has changed since the last refresh, and the effect on the totals."""
 
     run: ClassRun
     first: FirstRefusals
     changes: RowChanges
     is_full: bool
-    """All rows are asked."""
+    """All rows are evaluated."""
     feasible_changed: bool
-    """Other rows fit than at the last refresh."""
+    """The feasible rows differ from those of the last refresh."""
     gains: dict[int, int] = field(default_factory=dict)
-    """Row → by how much its total changed."""
+    """Row → the change of its total."""
 
     @property
     def fitting(self) -> Rows:
-        """The rows that fit; a slice, which costs less, where all do."""
+        """The rows that fit; a slice, which is cheaper, if all do."""
         view = self.run.view
         return view.rows if self.first.feasible_count == view.table.size else self.first.feasible_rows
 
@@ -50,29 +50,29 @@ class _Refresh:
 class ClassScores:
     """The PreScore, Score and Normalize answers of one class, and their sum.
 
-    ``score_plugins``: a profile's, with their weights; ``unconcerned`` names those that have nothing to say about pods
-    of the class.
+    ``score_plugins``: a profile's, with their weights; ``unconcerned`` names those that pods of the class do not
+    concern.
     """
 
     def __init__(self, score_plugins: Sequence[tuple[ScorePlugin, int]], unconcerned: frozenset[str]) -> None:
         self._slots = [ScoreSlot(plugin, weight) for plugin, weight in score_plugins if plugin.name not in unconcerned]
         self.evaluated: frozenset[PluginPoint] = frozenset()
-        """Plugins that had something to say at the last refresh, in PreScore and in Score."""
+        """The plugins that did not skip at the last refresh, with the point: PreScore or Score."""
         self.columns_made = 0
         """Grows with each column that is allocated: the class's size in bytes may have changed."""
         self._skips_changed = True
-        """Other plugins may skip than when ``evaluated`` was made."""
+        """Whether the skipping plugins may have changed since ``evaluated`` was computed."""
         self._position = -1
         self._feasible_version = -1
-        """How far the filters' log of changed rows has been read."""
+        """The version up to which the filters' log of changed rows has been read."""
         self._ranks = Ranks(sum(slot.weight for slot in self._slots) * MAX_NODE_SCORE)
         self._epoch: tuple[int, ...] = ()
-        """Of the view at the last refresh."""
+        """The view's epoch at the last refresh."""
         self._columns: list[ScoreSlot] | None = None
-        """Slots whose contribution differs from row to row; None: to be found."""
+        """The slots whose contribution differs from row to row; None: not computed."""
         self._flat_shares: dict[str, int] = {}
         self._moved_by: dict[int, list[_Moved]] = {}
-        """Flags of the row journal → slots that such rows concern, until anything else changes."""
+        """Flags of the row journal → the slots that read what they stand for; valid until anything else changes."""
 
     @property
     def nbytes(self) -> int:
@@ -80,7 +80,7 @@ class ClassScores:
         return self._ranks.nbytes + sum(column.nbytes for column in kept if isinstance(column, np.ndarray))
 
     def take_from(self, other: ClassScores) -> None:
-        """Begin with the answers for the same class elsewhere, where all that was asked about is the same."""
+        """Copies the answers of the same class from another cache whose cluster is equal."""
         for slot, theirs in zip(self._slots, other._slots, strict=True):
             slot.take_from(theirs)
         self.evaluated, self._skips_changed = other.evaluated, other._skips_changed
@@ -95,13 +95,13 @@ class ClassScores:
         return self._ranks.totals
 
     def leaders(self) -> tuple[int, Sequence[int]]:
-        """The best total and the rows that have it, ascending; valid until the next refresh, not to be changed."""
+        """The best total and its rows, ascending; valid until the next refresh. Don't mutate the rows."""
         return self._ranks.leaders()
 
     # --- the class's own feasible rows --------------------------------------------------------------------------------
 
     def refresh(self, run: ClassRun, first: FirstRefusals) -> None:
-        """Bring the totals up to date with the view and with which rows fit. Raises PluginError."""
+        """Brings the totals up to date with the view and the feasible rows. Raises PluginError."""
         view, journal = run.view, run.journal
         changes = journal.changes(self._position, MAX_SINGLE_ROWS) if self._position >= 0 else None
         size = view.table.size
@@ -147,12 +147,12 @@ class ClassScores:
         return self._moved(flags, same_epoch, refresh.feasible_changed)
 
     def _moved(self, flags: int, same_epoch: bool, feasible_changed: bool) -> list[_Moved]:
-        """Slots that rows on which this has changed concern."""
+        """The slots affected by rows with these journal flags."""
         slots = [(slot, slot.holds(same_epoch)) for slot in self._slots]
         return [(slot, holds) for slot, holds in slots if not (holds and slot.is_unmoved_by(flags, feasible_changed))]
 
     def _refresh_slot(self, slot: ScoreSlot, refresh: _Refresh) -> bool:
-        """Whether the totals of all rows must be added up."""
+        """Returns whether the totals of all rows must be added up."""
         run = refresh.run
         self._columns = None
         stamp = slot.stamp_now(run)
@@ -184,8 +184,8 @@ class ClassScores:
         return True
 
     def _refresh_rows(self, slot: ScoreSlot, refresh: _Refresh) -> bool:
-        """The changed rows, for a plugin whose answers depend on the row alone. Whether the totals of all rows must be
-        added up; else ``refresh.gains`` has what changed.
+        """Updates the changed rows of a plugin whose answers depend on the row alone. Returns whether the totals of all
+        rows must be added up; otherwise the changes are in ``refresh.gains``.
         """
         changes = refresh.changes
         if not changes.flags & slot.flags:
@@ -202,7 +202,7 @@ class ClassScores:
         return False
 
     def _many_rows(self, slot: ScoreSlot, refresh: _Refresh, rows: npt.NDArray[np.int64]) -> bool:
-        """Whether any raw score, or where nothing is normalised any share of the total, has changed."""
+        """Returns whether any raw score has changed or, without normalising, any share of the total."""
         run = refresh.run
         scores = score_call(run, slot.plugin)(slot.state, run.pod, run.view, rows)
         if slot.normalizer is not None:
@@ -231,7 +231,7 @@ class ClassScores:
         return True
 
     def _few_rows(self, slot: ScoreSlot, refresh: _Refresh, rows: Sequence[int]) -> bool:
-        """Whether any raw score that is normalised has changed; other changes go into ``refresh.gains``."""
+        """Returns whether any raw score that is normalised has changed; other changes go into ``refresh.gains``."""
         run = refresh.run
         scores = run.timed(slot.plugin.score_few, slot.name, "Score")(slot.state, run.pod, run.view, rows)  # type: ignore[arg-type]  # not SKIP
         if slot.normalizer is not None:
@@ -257,7 +257,7 @@ class ClassScores:
         return False
 
     def _few_raws(self, slot: ScoreSlot, view: View, rows: Sequence[int], scores: Sequence[int]) -> bool:
-        """Take these raw scores, which are normalised later; whether any has changed."""
+        """Stores these raw scores, which are normalised later; returns whether any has changed."""
         raw = slot.raw
         assert raw is not None
         has_changed = False
@@ -278,7 +278,7 @@ class ClassScores:
         return np.full(view.table.size, value, dtype)
 
     def _contribute(self, slot: ScoreSlot, refresh: _Refresh) -> None:
-        """Normalise and weigh ``slot.raw``."""
+        """Normalises and weights ``slot.raw``."""
         self._columns = None
         self.columns_made += 1
         raw = slot.raw
@@ -293,7 +293,7 @@ class ClassScores:
         low, high = int(raw.min()), int(raw.max())
         if slot.normalizer is None:
             if low < 0 or high > MAX_NODE_SCORE:
-                # Rows that do not fit may score as they like.
+                # The scores of rows that do not fit are not checked.
                 check_range(slot.plugin, int(raw[rows].min()), int(raw[rows].max()))
             slot.contribution = (
                 low * slot.weight
@@ -337,7 +337,7 @@ class ClassScores:
         self._flat_shares = {slot.name: slot.contribution for slot in self._slots if isinstance(slot.contribution, int)}
 
     def shares_of(self, row: int) -> dict[str, int]:
-        """Plugin → weighted final score of one row; plugins that skipped are left out."""
+        """Plugin → weighted final score of one row, without plugins that skipped."""
         if self._columns is None:
             self._find_columns()
         shares = self._flat_shares.copy()
@@ -350,8 +350,8 @@ class ClassScores:
     def rank(
         self, run: ClassRun, rows: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], dict[str, npt.NDArray[np.int64]]]:
-        """Totals and the plugins' shares (int64, one a row of ``rows``) where only these of the class's feasible rows
-        count: nominated pods, sampling or an extender took the others away. ``refresh`` must have come before.
+        """Totals and the plugins' shares (int64, one per row of ``rows``) if only these of the class's feasible rows
+        count: nominated pods, sampling or an extender have excluded the others. Call ``refresh`` first.
         """
         total = np.zeros(len(rows), np.int64)
         shares: dict[str, npt.NDArray[np.int64]] = {}

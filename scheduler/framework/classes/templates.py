@@ -1,4 +1,4 @@
-"""What is worked out once for all pods made from one template: their fragments, and the key of their class."""
+"""Caches what all pods of one template share: their fragments and the key of their class."""
 
 from __future__ import annotations
 
@@ -20,49 +20,49 @@ Stamps = tuple[Hashable, ...]
 
 @dataclass(slots=True)
 class Template:
-    """The class of pods in one profile, as far as their template and the cluster decide it."""
+    """The class of pods in one profile, as far as it depends on their template and the cluster."""
 
     number: int
-    """Of the combination of fragments that depend on the template alone; never used twice."""
+    """The number of the combination of fragments that depend on the template alone; never reused."""
     key: Hashable
-    """Of the pod's class."""
+    """The key of the pod's class."""
     fragments: Fragments
     unconcerned: frozenset[str]
-    """Plugins that have nothing to say about the pods."""
+    """Plugins that the pods do not concern."""
     arithmetic: Arithmetic | None
-    """What the pods request; None where a status counts, too."""
+    """What the pods request; None if a pod's status counts, too."""
     stamps: Stamps
-    """Of the fragments that depend on the cluster."""
+    """The stamps of the fragments that depend on the cluster."""
     epoch: tuple[int, ...]
-    """Of the view for which the stamps held last; () where a plugin promises nothing."""
+    """The epoch of the last view for which the stamps held; () if a plugin declares no stamp."""
     nbytes: int
 
 
 class Templates:
-    """At most ``limit_bytes``, counted as the pods' specs in JSON; the template used longest ago leaves first."""
+    """At most ``limit_bytes``, counted as the pods' specs in JSON; the least recently used template goes first."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self._templates: OrderedDict[tuple[str, Hashable], Template] = OrderedDict()
         self._numbers: dict[Hashable, int] = {}
-        """Profile and fragments → number, so that long fragments are hashed once a template."""
+        """Profile and fragments → number, so that long fragments are hashed once per template."""
         self._number_bytes = 0
         self._bytes = 0
         self._new_number = count(1).__next__
         self._below: Callable[[], Templates | None] = _nothing
-        """Of a fork: where templates and numbers are found that it does not have."""
+        """Returns a fork's parent while its templates and numbers are valid, else None."""
 
     def __len__(self) -> int:
         return len(self._templates)
 
     def clear(self) -> None:
-        """Forget everything; numbers go on, so that a class of before is never met again."""
+        """Drops all templates; numbers are not reset, so that no earlier class is found again."""
         self._templates.clear()
         self._numbers.clear()
         self._number_bytes = self._bytes = 0
 
     def fork(self, below: Callable[[], Templates | None]) -> Templates:
-        """An own layer over these. ``below``: these, as long as they may be read. Numbers mean the same in all."""
+        """A layer on top of these templates. ``below`` returns these while they are valid. Numbers are shared."""
         other = Templates(self._limit_bytes)
         other._new_number = self._new_number
         other._below = below
@@ -81,7 +81,7 @@ class Templates:
         return found if below is None else below.number(combination)
 
     def find(self, profile: Profile, pod: PodInfo, view: View) -> Template:
-        """The pod's template, brought up to date with the cluster. The pod takes over its arithmetic.
+        """The pod's template, brought up to date with the cluster. Sets the pod's arithmetic from it.
 
         Raises PluginError.
         """

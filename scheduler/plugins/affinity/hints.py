@@ -1,7 +1,7 @@
-"""Which events may help a pod that InterPodAffinity rejected (reference plugins.md §3.11).
+"""InterPodAffinity's queueing hints (docs/kube-scheduler/plugins.md §3.11).
 
-Namespace selectors are asked about no labels here, as in kube-scheduler 1.36: pods that are matched only through one
-are missed, and the pod waits for another event.
+Namespace selectors are evaluated against no labels here, as in kube-scheduler 1.36: pods that are matched only through
+one are missed, and the pod waits for another event.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ENCODER = msgspec.json.Encoder(order="sorted")
 
 
 def pod_changed(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
-    """A pod came, went, or changed its labels."""
+    """The hint for a placed pod that was added, deleted, or changed its labels."""
     if old is not None and new is not None and new.uid == pod.uid:
         return Hint.QUEUE
     if any(other is not None and not _has_place(other) for other in (old, new)):
@@ -45,14 +45,14 @@ def pod_changed(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
 
 
 def facet_of_pod(other: PodInfo) -> Hashable:
-    """What ``pod_changed`` looks at in a pod that is not the waiting one."""
+    """The part of a pod other than the waiting one that ``pod_changed`` reads."""
     affinity = other.pod.spec.affinity if other.has_affinity else None
     terms = _ENCODER.encode((affinity.pod_affinity, affinity.pod_anti_affinity)) if affinity is not None else b""
     return other.namespace, frozenset(other.labels.items()), _has_place(other), terms
 
 
 def node_changed(pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
-    """A node was added or has other labels."""
+    """The hint for a node that was added or changed its labels."""
     own = terms_of(pod)
     if own.faults or new is None:
         return Hint.QUEUE
@@ -78,5 +78,5 @@ def _has_place(other: PodInfo) -> bool:
 
 
 def _matches_all(terms: tuple[AffinityTerm, ...], other: PodInfo) -> bool:
-    """Without terms nothing matches."""
+    """Whether the pod matches all terms; False without terms."""
     return bool(terms) and all(term.matches(other.namespace, other.labels, _NO_LABELS) for term in terms)

@@ -1,11 +1,11 @@
-"""InterPodAffinity: places pods near the pods that they want to be near, and away from the others.
+"""InterPodAffinity: places pods near pods that they have affinity to, and away from those of their anti-affinity.
 
-``podAffinity`` and ``podAntiAffinity``, required and preferred, of the pod to be placed; also the required
-anti-affinity of the pods already placed, which is kept for them, and their preferences, which count in the score.
+Implements ``podAffinity`` and ``podAntiAffinity``, required and preferred, of the pod to be placed; also the required
+anti-affinity of the pods already placed, and their preferences, which count in the score.
 
-Arguments: ``hardPodAffinityWeight`` (0 to 100, default 1): what a placed pod's *required* affinity to the new pod is
-worth in the score. ``ignorePreferredTermsOfExistingPods`` (default false): pods without preferences of their own are
-not scored.
+Arguments: ``hardPodAffinityWeight`` (0 to 100, default 1): the weight in the score of a placed pod's *required*
+affinity to the new pod. ``ignorePreferredTermsOfExistingPods`` (default false): pods without preferences of their own
+are not scored.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class InterPodAffinityArgs(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Fragment(msgspec.Struct, frozen=True, gc=False):
-    """Ids of the queries that the pod's own terms make, and of the placed terms that match it: never its labels."""
+    """Ids of the queries of the pod's own terms, and of the placed terms that match it, instead of its labels."""
 
     own: Hashable
     query_ids: tuple[int, ...]
@@ -82,7 +82,7 @@ _NOTHING = _Fragment((), (), ())
 
 
 class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugin):
-    """Reference plugins.md §3.11."""
+    """See docs/kube-scheduler/plugins.md §3.11."""
 
     name = "InterPodAffinity"
     Args = InterPodAffinityArgs
@@ -192,7 +192,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
             return SKIP
         sums: dict[str, DomainCounts] = {}
         for key, found, weighted in self._contributions(pod, terms, view):
-            # Terms that hold somewhere make the plugin score, even where their weights cancel out.
+            # The plugin scores if any term holds somewhere, even if the weights cancel out.
             if found.any():
                 _add(sums, key, weighted, even_zero=True)
         return AffinityScoreState(sums) if sums else SKIP
@@ -200,7 +200,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
     def _contributions(
         self, pod: PodInfo, terms: PodTerms, view: View
     ) -> Iterator[tuple[str, DomainCounts, DomainCounts]]:
-        """(topology key, how often a term holds by domain, what it is worth by domain)."""
+        """(topology key, number of matches by domain, contribution to the score by domain) of each term."""
         table = view.table
         for own_term, weight in resolve(terms, view).preferred:
             found = _domains_of(own_term, view)
@@ -227,7 +227,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
         lowest, highest = int(scores.min()), int(scores.max())
         if lowest == highest:
             return np.zeros(len(scores), np.int64)
-        # In floating point and in this order: exact integers give one more for some pairs.
+        # In floating point and in this order: integer arithmetic gives one more for some pairs.
         shares = float(MAX_NODE_SCORE) * ((scores - lowest).astype(np.float64) / float(highest - lowest))
         return shares.astype(np.int64)
 
@@ -244,7 +244,7 @@ def _counts(namespaces: Namespaces, selector: Selector, view: View) -> RowCounts
 
 
 def _domains_of(term: OwnTerm, view: View) -> DomainCounts:
-    """Pods that match the term, by domain."""
+    """The number of pods that match the term, by domain."""
     return count_domains(view.table, term.topology_key, _counts(term.namespaces, term.selector, view))
 
 

@@ -1,4 +1,4 @@
-"""What InterPodAffinity works out once a pod, and answers from (reference plugins.md §3.11)."""
+"""InterPodAffinity's states, computed once per pod (docs/kube-scheduler/plugins.md §3.11)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Domains = Mapping[str, DomainCounts]
 """Topology key -> counts by value id."""
 
 AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY = 1, 2, 3
-"""Codes of refusal, in the order in which they are looked for."""
+"""Codes of refusals, in the order in which they are checked."""
 
 
 class AffinityFilterState(State):
-    """The three counts that decide where the pod may go. Rows without a topology key are in no domain."""
+    """The three counts that decide on which rows the pod fits. Rows without a topology key are in no domain."""
 
     __slots__ = (
         "affinity",
@@ -55,13 +55,13 @@ class AffinityFilterState(State):
         self.namespace_labels = namespace_labels
         self.own = own
         self.affinity = affinity
-        """Pods that match all own required affinity terms, once for each term of the key."""
+        """The number of pods that match all own required affinity terms, counted once for each term of the key."""
         self.anti_affinity = anti_affinity
-        """Pods that match an own required anti-affinity term."""
+        """The number of pods that match an own required anti-affinity term."""
         self.existing = existing
-        """Required anti-affinity terms of placed pods that the pod matches."""
+        """The number of placed pods' required anti-affinity terms that the pod matches."""
         self.may_be_first = all(term.matches(pod.namespace, pod.labels) for term in own.affinity)
-        """It matches its own terms: it may start a domain when no pod of the cluster does."""
+        """The pod matches its own terms, so it may be placed if no pod of the cluster matches them."""
 
     def with_pod(self, view: View, row: int, other: PodInfo, sign: int) -> AffinityFilterState:
         table = view.table
@@ -92,15 +92,15 @@ class AffinityFilterState(State):
         return changed
 
     def for_row(self, view: View, row: int) -> AffinityFilterState | AffinityRowState:
-        """For this row, and for pods of this row that come and go, the same answers; but quick to change."""
+        """A state with the same answers for this row and for changes of its pods, but cheaper to change."""
         if self.own.affinity:
-            # Whether the pod may start a domain depends on the pods of all rows.
+            # Whether the pod may be the first one depends on the pods of all rows.
             return self
         anti_affinity = _counts_at(self.anti_affinity, view.table, row)
         return AffinityRowState(self, anti_affinity, _counts_at(self.existing, view.table, row))
 
     def ignores(self, other: PodInfo) -> bool:
-        """Whether neither pod has a required term about the other: then ``with_pod`` changes nothing on any node."""
+        """Whether no required term of either pod matches the other, so that ``with_pod`` has no effect on any node."""
         own = self.own
         return not (
             (own.affinity and all(term.matches(other.namespace, other.labels) for term in own.affinity))
@@ -113,11 +113,11 @@ class AffinityFilterState(State):
 
     @property
     def no_pod_matches(self) -> bool:
-        """No pod on a node with one of the keys matches all own required affinity terms."""
+        """Whether no pod on a node with one of the keys matches all own required affinity terms."""
         return not any(counts.any() for counts in self.affinity.values())
 
     def codes(self, table: NodeTable, rows: Rows) -> npt.NDArray[np.int16]:
-        """Code of refusal of each row asked, 0 = fits."""
+        """The refusal code of each of ``rows``, 0 = fits."""
         codes = np.zeros(len(table.exists[rows]), np.int16)
         for key, counts in self.existing.items():
             np.putmask(codes, _taken(counts, table, key, rows), EXISTING_ANTI_AFFINITY)
@@ -139,7 +139,7 @@ class AffinityFilterState(State):
         return codes
 
     def code(self, table: NodeTable, row: int) -> int:
-        """The same for one row."""
+        """The refusal code of one row."""
         anywhere: bool | None = None
         for term in self.own.affinity:
             value_id = int(table.label(term.topology_key)[row])
@@ -160,7 +160,7 @@ class AffinityFilterState(State):
 
 
 class AffinityRowState(State):
-    """What ``whole`` knows of the domains of one row: topology key -> count. A key that the node lacks is not there."""
+    """The counts of ``whole`` in the domains of one row: topology key -> count, without keys that the node lacks."""
 
     __slots__ = ("anti_affinity", "existing", "whole")
 
@@ -185,7 +185,7 @@ class AffinityRowState(State):
         return AffinityRowState(whole, anti_affinity, existing)
 
     def code(self, _table: NodeTable, _row: int) -> int:
-        """Code of refusal of the row, 0 = it fits."""
+        """The row's refusal code, 0 = fits."""
         if any(count > 0 for count in self.anti_affinity.values()):
             return ANTI_AFFINITY
         return EXISTING_ANTI_AFFINITY if any(count > 0 for count in self.existing.values()) else 0
@@ -220,7 +220,7 @@ def _at(domains: Domains, key: str, value_id: int) -> int:
 
 
 def _changed(domains: Domains, key: str, table: NodeTable, row: int, sign: int) -> Domains:
-    """The counts with one more or one less in the row's domain; the same ones if the node lacks the key."""
+    """The counts plus ``sign`` in the row's domain; unchanged if the node lacks the key."""
     value_id = int(table.label(key)[row])
     if value_id == ABSENT:
         return domains
@@ -232,7 +232,7 @@ def _changed(domains: Domains, key: str, table: NodeTable, row: int, sign: int) 
 
 
 def _counts_at(domains: Domains, table: NodeTable, row: int) -> dict[str, int]:
-    """Topology key -> the count in the row's domain, for the keys that the node has."""
+    """Topology key -> the count in the row's domain, for the node's keys."""
     ids = {key: int(table.label(key)[row]) for key in domains}
     return {key: _at(domains, key, value_id) for key, value_id in ids.items() if value_id != ABSENT}
 

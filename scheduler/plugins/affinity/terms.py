@@ -1,4 +1,4 @@
-"""The (anti-)affinity terms of the pod to be placed, with their namespaces resolved (reference plugins.md §3.11)."""
+"""The (anti-)affinity terms of a pod with resolved namespaces (docs/kube-scheduler/plugins.md §3.11)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NO_LABELS: Mapping[str, str] = {}
 
 
 class OwnTerm(msgspec.Struct, frozen=True, gc=False):
-    """Which pods a term is about, and the domain in which they count."""
+    """The pods that a term matches, and the topology key of the domains in which they count."""
 
     namespaces: Namespaces
     selector: Selector
@@ -33,11 +33,11 @@ class OwnTerms(msgspec.Struct, frozen=True, gc=False):
     affinity: tuple[OwnTerm, ...] = ()
     anti_affinity: tuple[OwnTerm, ...] = ()
     preferred: tuple[tuple[OwnTerm, int], ...] = ()
-    """With signed weights: anti-affinity below zero."""
+    """Terms with signed weights, negative for anti-affinity."""
 
     @property
     def affinity_namespaces(self) -> Namespaces:
-        """The namespaces of the pods that all required affinity terms are about."""
+        """The namespaces common to all required affinity terms."""
         common: Namespaces = ALL_NAMESPACES
         for term in self.affinity:
             if term.namespaces is not None:
@@ -46,7 +46,7 @@ class OwnTerms(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def affinity_selector(self) -> Selector:
-        """The selector of the pods that all required affinity terms are about: one pod must satisfy them all."""
+        """The conjunction of the selectors of all required affinity terms: one pod must satisfy them all."""
         return combined(*[term.selector for term in self.affinity])
 
 
@@ -54,7 +54,7 @@ NO_OWN_TERMS = OwnTerms()
 
 
 def resolve(terms: PodTerms, view: View) -> OwnTerms:
-    """The terms with the namespaces that their selectors name at this moment."""
+    """The terms with the namespaces that their selectors match in this view."""
     if not terms.affinity and not terms.anti_affinity and not terms.preferred:
         return NO_OWN_TERMS
     return OwnTerms(
@@ -65,7 +65,7 @@ def resolve(terms: PodTerms, view: View) -> OwnTerms:
 
 
 def namespace_labels(view: View, namespace: str) -> Mapping[str, str]:
-    """The labels of a namespace; none if it is not known."""
+    """The labels of a namespace; empty if it is unknown."""
     found = view.get(Kind.NAMESPACE, namespace)
     return _NO_LABELS if found is None else found.metadata.labels
 
@@ -76,7 +76,7 @@ def _resolved(term: AffinityTerm, view: View) -> OwnTerm:
         return OwnTerm(term.namespaces, term.selector, term.topology_key)
     if chooser.matches(_NO_LABELS):
         # The empty selector means all namespaces. So does, in kube-scheduler 1.36, one made of NotIn and DoesNotExist
-        # alone: it keeps the selector beside the names it resolved and asks it again, about no labels at all.
+        # alone: it keeps the selector beside the names that it resolved and evaluates it again, against no labels.
         return OwnTerm(ALL_NAMESPACES, term.selector, term.topology_key)
     named = [name for name, found in view.all(Kind.NAMESPACE).items() if chooser.matches(found.metadata.labels)]
     return OwnTerm(term.namespaces.union(named), term.selector, term.topology_key)

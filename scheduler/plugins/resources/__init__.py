@@ -1,1 +1,1 @@
-"""Requests against what nodes have: NodeResourcesFit and NodeResourcesBalancedAllocation."""
+"""The resource plugins: NodeResourcesFit and NodeResourcesBalancedAllocation."""

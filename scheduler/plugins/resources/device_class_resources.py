@@ -1,4 +1,4 @@
-"""Extended resources that a DeviceClass stands for (KEP-5004): devices give them in place of the node itself."""
+"""Extended resources mapped by DeviceClasses (KEP-5004): devices provide them instead of the node itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arguments of NodeResourcesFit, and what makes them valid (reference config.md §5)."""
+"""The arguments of NodeResourcesFit and their validation (docs/kube-scheduler/config.md §5)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFAULT_RESOURCES = (ResourceSpec("cpu"), ResourceSpec("memory"))
 
 
 class UtilizationShapePoint(msgspec.Struct, frozen=True, rename="camel"):
-    """Utilization in percent, score from 0 to 10."""
+    """A point of the shape: utilization in percent, score from 0 to 10."""
 
     utilization: Int32 = 0
     score: Int32 = 0
@@ -41,7 +41,7 @@ class ScoringStrategy(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NodeResourcesFitArgs(msgspec.Struct, frozen=True, rename="camel"):
-    """``ignored_resources`` and ``ignored_resource_groups`` leave extended resources out of the filter."""
+    """``ignored_resources`` and ``ignored_resource_groups`` exclude extended resources from the filter."""
 
     ignored_resources: tuple[str, ...] = ()
     ignored_resource_groups: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class NodeResourcesFitArgs(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def completed_resources(resources: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
-    """cpu and memory where none are listed; every weight of 0 is 1."""
+    """The resources with defaults: cpu and memory if none are listed, and a weight of 1 for 0."""
     return tuple(ResourceSpec(spec.name, spec.weight or 1) for spec in resources or DEFAULT_RESOURCES)
 
 

@@ -1,7 +1,7 @@
-"""Which events may make room for a pod that NodeResourcesFit rejected (reference plugins.md §3.8).
+"""NodeResourcesFit's queueing hints (docs/kube-scheduler/plugins.md §3.8).
 
-The hints are pure and know no DeviceClass: a node that lacks an extended resource counts as without room for it, which
-is what Tandem's filters say of such a node too.
+The hints are pure and see no DeviceClass: a node that lacks an extended resource counts as having no room for it, as
+in Tandem's filters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def pod_left_or_shrank(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
-    """A pod was deleted or asks for less now."""
+    """The hint for a pod that was deleted or requests less."""
     if new is None:
         held_room = old is not None and (old.node_name or old.pod.status.nominated_node_name)
         return Hint.QUEUE if held_room else Hint.SKIP
@@ -31,7 +31,7 @@ def pod_left_or_shrank(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -
 
 
 def node_has_more_room(pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
-    """A node was added or offers something else now."""
+    """The hint for a node that was added or changed its allocatable resources."""
     if new is None or not _fits_when_empty(pod.requests, allocatable_of(new)):
         return Hint.SKIP
     if old is None:
@@ -42,7 +42,7 @@ def node_has_more_room(pod: PodInfo, old: Node | None, new: Node | None) -> Hint
 
 
 def class_maps_a_request(pod: PodInfo, old: DeviceClass | None, new: DeviceClass | None) -> Hint:
-    """A DeviceClass was added, or stands for another extended resource now."""
+    """The hint for a DeviceClass that was added or changed its extended resource."""
     if new is None:
         return Hint.SKIP
     name = new.spec.extended_resource_name
@@ -54,7 +54,7 @@ def class_maps_a_request(pod: PodInfo, old: DeviceClass | None, new: DeviceClass
 
 
 def _fits_when_empty(needed: ResourceVector, offered: ResourceVector) -> bool:
-    """Ignored resources are not ignored here, as in kube-scheduler 1.36."""
+    """Whether the request fits the empty node. Ignored resources count here, as in kube-scheduler 1.36."""
     return (
         offered.pods >= 1
         and (needed.milli_cpu <= 0 or needed.milli_cpu <= offered.milli_cpu)

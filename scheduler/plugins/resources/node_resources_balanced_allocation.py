@@ -1,7 +1,7 @@
-"""NodeResourcesBalancedAllocation: prefers nodes whose resources the pod would make more evenly used.
+"""NodeResourcesBalancedAllocation: prefers nodes on which the pod makes the use of resources more even.
 
-A node whose cpu is taken and whose memory is free can give neither. The score is about the change that the pod makes:
-75 is no change, up to 100 more even, down to 50 less so. Pods that request none of the resources are not scored.
+A node whose cpu is fully requested can't use its free memory. The score measures the change that the pod makes: 75 is
+no change, up to 100 more even, down to 50 less even. Pods that request none of the resources are not scored.
 
 Arguments: ``resources``, default cpu and memory, each once; their weights must be 1.
 """
@@ -41,7 +41,7 @@ class NodeResourcesBalancedAllocationArgs(msgspec.Struct, frozen=True, rename="c
 
 
 class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
-    """Reference plugins.md §3.9. All arithmetic is in float64, in kube-scheduler's order of operations."""
+    """See docs/kube-scheduler/plugins.md §3.9. Arithmetic is in float64, in kube-scheduler's order of operations."""
 
     name = "NodeResourcesBalancedAllocation"
     Args = NodeResourcesBalancedAllocationArgs
@@ -94,7 +94,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
 
 
 def _balance(fractions: list[float]) -> int:
-    """0..100: how evenly a node's resources are used."""
+    """The evenness of a node's resource use, 0..100."""
     count = len(fractions)
     if count < 2:
         deviation = 0.0
@@ -126,7 +126,7 @@ def _row_of_many(terms: tuple[ResourceTerm, ...], table: NodeTable, row: int) ->
 
 
 def _few_of_two(one: ResourceTerm, other: ResourceTerm, table: NodeTable, rows: Sequence[int]) -> list[int]:
-    """The usual case, cpu and memory, without a list or a call: it is most of what a changed row costs."""
+    """The common case of two resources without lists or calls: it dominates the cost of a changed row."""
     allocatable_one, requested_one = requested_columns(table, one.name)
     allocatable_other, requested_other = requested_columns(table, other.name)
     own_one, own_other = one.own, other.own
@@ -201,7 +201,7 @@ def _score_of_many(terms: tuple[ResourceTerm, ...], table: NodeTable, rows: Rows
 
 
 def _balance_of_many(fractions: list[_Floats], counted: list[npt.NDArray[np.bool_]]) -> Scores:
-    """As ``_balance`` row by row; which resources count differs from row to row. Sums go resource by resource."""
+    """``_balance`` of each row; ``counted`` selects the resources of each row. Sums are taken in order of resources."""
     count = np.zeros(len(counted[0]), np.int64)
     total = np.zeros(len(count))
     largest = np.zeros(len(count))

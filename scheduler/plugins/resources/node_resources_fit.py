@@ -1,17 +1,18 @@
-"""NodeResourcesFit: a pod goes only where there is room for its requests, and rather where there is much of it.
+"""NodeResourcesFit: filters nodes without room for the pod's requests, and scores nodes by their use of resources.
 
-Filter: the pods already on a node, the pod's cpu, memory and ephemeral-storage and each other resource it requests are
-compared with what the node has allocatable. What is requested counts, not what is used; a resource that the pod does
-not request never keeps it away. Refuses with ``Too many pods`` and ``Insufficient <resource>``, all that apply;
-preemption can't help where a request is larger than the whole node.
+Filter: compares the number of pods on the node and the pod's requests of cpu, memory, ephemeral-storage and other
+resources with the node's allocatable. Requests count, not usage; a resource that the pod does not request is not
+checked. Refuses with ``Too many pods`` and ``Insufficient <resource>``, all that apply; preemption can't help where a
+request exceeds the whole node.
 
-Score: how much of the node would be free (LeastAllocated, the default), taken (MostAllocated), or what a shape says
-about how much is taken (RequestedToCapacityRatio). Pods that request no cpu or memory count with 100m and 200Mi.
+Score: the share of the node that would be free (LeastAllocated, the default) or requested (MostAllocated), or a
+function of the requested share (RequestedToCapacityRatio). Pods that request no cpu or memory count with 100m and
+200Mi.
 
 Arguments:
 
-- ``ignoredResources``, ``ignoredResourceGroups``: extended resources that the filter leaves out, by name or by what
-  comes before the "/".
+- ``ignoredResources``, ``ignoredResourceGroups``: extended resources that the filter ignores, by name or by the prefix
+  before the "/".
 - ``scoringStrategy``: ``type``; ``resources`` with weights (cpu and memory, 1 each); for RequestedToCapacityRatio
   ``requestedToCapacityRatio.shape``, points of utilization (0-100) and score (0-10).
 """
@@ -69,11 +70,11 @@ TOO_MANY_PODS = "Too many pods"
 _MAX_BITS = 13
 """Resources that some rows are short of, and one: up to here a table of all combinations is small."""
 _MAX_KNOWN_REASONS = 16
-"""Refusals with more reasons are not remembered: they are as large as the pod wants."""
+"""Refusals with more reasons are not cached: their size depends on the pod."""
 
 
 class _Need(NamedTuple):
-    """A request above 0. Where ``is_delegated``, nodes that have none of it themselves are DynamicResources' affair."""
+    """A request above 0. With ``is_delegated``, nodes that have none of it themselves are left to DynamicResources."""
 
     resource: str
     reason: str
@@ -83,13 +84,13 @@ class _Need(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Needs(State):
-    """What the pod must find on a node besides a place."""
+    """The pod's requests, besides the place for one more pod."""
 
     needs: tuple[_Need, ...]
 
 
 class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
-    """Reference plugins.md §3.8."""
+    """See docs/kube-scheduler/plugins.md §3.8."""
 
     name = "NodeResourcesFit"
     Args = NodeResourcesFitArgs
@@ -227,7 +228,7 @@ _EVENTS = (
 
 
 def _fit_all(needs: tuple[_Need, ...], table: NodeTable, rows: Sequence[int]) -> bool:
-    """Whether no row runs short of anything, as is usual."""
+    """Whether all rows have enough of everything, which is the common case."""
     pod_count, allocatable_pods = table.pod_count, table.allocatable_pods
     for row in rows:
         if pod_count.item(row) >= allocatable_pods.item(row):
@@ -259,7 +260,7 @@ _Shortage = tuple[str, npt.NDArray[np.bool_] | None]
 
 
 def _combined(shortages: list[_Shortage], hopeless: npt.NDArray[np.bool_], length: int) -> Verdicts:
-    """Group rows by which resources run short there, and by whether eviction can't help."""
+    """Groups rows by their insufficient resources, and by whether eviction can't help."""
     if any(is_short is None for _, is_short in shortages):
         hopeless = np.ones(length, np.bool_)
     if len(shortages) == 1:

@@ -1,6 +1,6 @@
-"""How the resources of a node become a score: the strategies of NodeResourcesFit (reference plugins.md §3.8).
+"""The scoring strategies of NodeResourcesFit (docs/kube-scheduler/plugins.md §3.8).
 
-Each resource gives 0..100, the score is their weighted mean. Resources that a node does not offer are left out there.
+Each resource scores 0..100; the node's score is their weighted mean, without resources that the node does not have.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from scheduler.cluster.table import NodeTable
 Column = npt.NDArray[np.int64]
 
 _EXACT_IN_FLOATS = 2**46
-"""Below it, a percentage divided in float64 and truncated is that of whole numbers."""
+"""Below this, a percentage computed in float64 and truncated equals integer division."""
 _EXACT_IN_INT64 = 2**56
-"""Below it, hundred times the value is an int64."""
+"""Below this, a hundred times the value fits an int64."""
 
 
 class Strategy(Enum):
-    """The value is the name in configuration."""
+    """A scoring strategy; the value is its name in the configuration."""
 
     LEAST_ALLOCATED = "LeastAllocated"
     MOST_ALLOCATED = "MostAllocated"
@@ -39,7 +39,7 @@ class Strategy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ResourceTerm:
-    """One resource in a score: what the pod adds of it, and its weight."""
+    """One resource in a score: the pod's request and the weight."""
 
     name: str
     own: int
@@ -53,13 +53,13 @@ class ResourceTerms(State):
 
 @dataclass(frozen=True, slots=True)
 class ResourceScoring:
-    """A strategy; ``shape`` (int64, 101 scores by percent of utilization) is what RequestedToCapacityRatio looks up."""
+    """A strategy. ``shape``: RequestedToCapacityRatio's scores by percent of utilization, 101 int64."""
 
     strategy: Strategy
     shape: Scores | None = None
 
     def score(self, terms: tuple[ResourceTerm, ...], table: NodeTable, rows: Rows) -> Scores:
-        """int64, one a row asked; 0 where no resource counts."""
+        """The scores of ``rows``, int64; 0 where no resource counts."""
         if not terms:
             return np.zeros(len(table.pod_count[rows]), np.int64)
         if self.shape is not None:
@@ -72,14 +72,14 @@ class ResourceScoring:
             allocatable = allocatable[rows]
             percents = self._percents(allocatable, used[rows] + term.own, offer, rows)
             total = total + (percents if term.weight == 1 else percents * term.weight)
-            # Rows that offer nothing of a resource have 0 percent of it here; only the weight must not count.
+            # Rows without a resource get 0 percent of it here; only its weight must not count.
             weights = weights + (term.weight if offer.is_everywhere else (allocatable > 0) * term.weight)
         assert not isinstance(total, int)
         mean: Scores = total // (weights if isinstance(weights, int) else np.maximum(weights, 1))
         return mean
 
     def score_few(self, terms: tuple[ResourceTerm, ...], table: NodeTable, rows: Sequence[int]) -> list[int]:
-        """The same with plain integers, which is quicker for few rows."""
+        """As ``score`` with plain integers, which is quicker for few rows."""
         columns = []
         for term in terms:
             columns.append((*scored_columns(table, term.name), term.own, term.weight))
@@ -128,11 +128,11 @@ class ResourceScoring:
             scores = shape[self._percents(allocatable, used[rows] + term.own, offer, rows)]
             scores[allocatable == 0] = 0
             total = total + scores * term.weight
-            # A resource that scores nothing does not pull the mean down either.
+            # A resource with score 0 does not lower the mean either.
             weights = weights + (scores > 0) * term.weight
         mean = total / np.maximum(weights, 1)
         whole = np.floor(mean)
-        # Half away from zero, as Go rounds.
+        # Rounds half away from zero, as Go does.
         return (whole + (mean - whole >= 0.5)).astype(np.int64)
 
 
@@ -150,7 +150,7 @@ def _percents_of(part: Column, whole: Column, offer: Offer, rows: Rows) -> Score
 
 
 def scored_columns(table: NodeTable, name: str) -> tuple[Column, Column]:
-    """(allocatable, what is taken) of a resource; pods that request no cpu or memory count with defaults there."""
+    """(allocatable, requested) of a resource, with defaults for pods that request no cpu or memory."""
     if name == CPU:
         return table.allocatable_cpu, table.non_zero_cpu
     if name == MEMORY:

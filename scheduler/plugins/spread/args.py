@@ -1,4 +1,4 @@
-"""The arguments of PodTopologySpread, and what makes them valid (reference config.md §5)."""
+"""The arguments of PodTopologySpread and their validation (docs/kube-scheduler/config.md §5)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SYSTEM_CONSTRAINTS = (
 
 
 class PodTopologySpreadArgs(msgspec.Struct, frozen=True, rename="camel"):
-    """``default_constraints`` are for pods without their own; only with ``defaulting_type`` List."""
+    """``default_constraints`` apply to pods without their own, and require ``defaulting_type`` List."""
 
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     defaulting_type: str = SYSTEM_DEFAULTING

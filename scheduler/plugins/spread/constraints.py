@@ -1,4 +1,4 @@
-"""The constraints that hold for a pod: its own, or defaults with a deduced selector (reference plugins.md §3.12)."""
+"""A pod's spread constraints: its own, or defaults with a deduced selector (docs/kube-scheduler/plugins.md §3.12)."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class Constraint(msgspec.Struct, frozen=True, gc=False):
     selector: Selector
     min_domains: int
     honors_affinity: bool
-    """Only nodes that the pod's node selector and required node affinity accept count."""
+    """Whether only nodes count that the pod's node selector and required node affinity accept."""
     honors_taints: bool
-    """Only nodes whose taints the pod tolerates count."""
+    """Whether only nodes count whose taints the pod tolerates."""
 
     @property
     def is_per_node(self) -> bool:
         return self.topology_key == HOSTNAME_KEY
 
     def live_tally(self, namespace: str, view: View) -> RowCounts | None:
-        """Matching pods on each row, without those being deleted; None for none at all.
+        """The number of matching pods on each row, without those being deleted; None if there are none at all.
 
-        The empty selector counts none, though it matches every pod: kube-scheduler 1.36 does so.
+        The empty selector counts none, though it matches every pod, as in kube-scheduler 1.36.
         """
         if self.selector.is_everything or self.selector.selects_nothing:
             return None
@@ -53,7 +53,7 @@ class Constraint(msgspec.Struct, frozen=True, gc=False):
 
 
 class Eligibility(msgspec.Struct, frozen=True, gc=False):
-    """What a pod says about nodes, as far as constraints honour it. Which nodes count may differ by constraint."""
+    """A pod's node affinity and tolerations, which constraints may honour. Each constraint may count other nodes."""
 
     required: RequiredNodeAffinity
     tolerations: tuple[Toleration, ...]
@@ -61,7 +61,7 @@ class Eligibility(msgspec.Struct, frozen=True, gc=False):
     """Whether the operators Gt and Lt of tolerations count."""
 
     def mask(self, constraint: Constraint, table: NodeTable) -> Mask | None:
-        """Rows that count for the constraint: bool, one a row; None = all."""
+        """Mask of the rows that count for the constraint; None = all."""
         mask: Mask | None = None
         if constraint.honors_affinity and not self.required.is_everything:
             mask = matches_required(table, self.required, slice(0, table.size))
@@ -73,7 +73,7 @@ class Eligibility(msgspec.Struct, frozen=True, gc=False):
         return mask
 
     def accepts(self, constraint: Constraint, table: NodeTable, row: int) -> bool:
-        """The same for one row with a node."""
+        """Whether one row, with a node, counts for the constraint."""
         node = table.nodes[row]
         if node is None:
             return False
@@ -98,7 +98,7 @@ def own_constraints(pod: PodInfo, action: str) -> tuple[Constraint, ...]:
 def default_constraints(
     defaults: Iterable[TopologySpreadConstraint], action: str, pod: PodInfo, view: View
 ) -> tuple[Constraint, ...]:
-    """The default constraints with this action, for a pod with none of its own; none without a workload's selector."""
+    """The default constraints with this action, for a pod without its own; empty without a workload's selector."""
     wanted = [one for one in defaults if one.when_unsatisfiable == action]
     if not wanted:
         return ()
@@ -109,7 +109,7 @@ def default_constraints(
 
 
 def rows_with_all_keys(constraints: Iterable[Constraint], table: NodeTable) -> Mask | None:
-    """Rows whose nodes have every topology key: bool, one a row; None = all rows."""
+    """Mask of the rows whose nodes have every topology key; None = all rows."""
     mask: Mask | None = None
     for key in dict.fromkeys(constraint.topology_key for constraint in constraints):
         has_key: Mask = table.label(key) != ABSENT
@@ -118,7 +118,7 @@ def rows_with_all_keys(constraints: Iterable[Constraint], table: NodeTable) -> M
 
 
 def both(one: Mask | None, other: Mask | None) -> Mask | None:
-    """Rows in both masks, where None is all rows."""
+    """The intersection of two masks, where None is all rows."""
     if one is None or other is None:
         return other if one is None else one
     return np.logical_and(one, other)

@@ -1,7 +1,7 @@
-"""Which events may help a pod that PodTopologySpread rejected (reference plugins.md §3.12).
+"""PodTopologySpread's queueing hints (docs/kube-scheduler/plugins.md §3.12).
 
-A hint sees no cluster, so it cannot deduce the selector of default constraints: of a pod that has no constraints of its
-own, every pod of its namespace is taken to match hard defaults.
+A hint sees no cluster, so it cannot deduce the selector of default constraints: for a pod without constraints of its
+own, every pod of its namespace is assumed to match hard defaults.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SpreadHints:
-    """``defaults``: the default constraints that forbid placing."""
+    """The hints. ``defaults``: the default constraints with DoNotSchedule."""
 
     defaults: tuple[TopologySpreadConstraint, ...]
 
     def pod_changed(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
-        """A pod came, went, or changed its labels or tolerations."""
+        """The hint for a pod that was added, deleted, or changed its labels or tolerations."""
         if any(other is not None and not _is_involved(other, pod) for other in (old, new)):
             return Hint.SKIP
         if not pod.pod.spec.topology_spread_constraints:
@@ -57,7 +57,7 @@ class SpreadHints:
         return Hint.QUEUE if honors_taints and _tolerations_changed(pod, old, new) else Hint.SKIP
 
     def node_changed(self, pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
-        """A node came, went, or changed its labels or taints."""
+        """The hint for a node that was added, deleted, or changed its labels or taints."""
         own = pod.pod.spec.topology_spread_constraints
         keys = [one.topology_key for one in own or self.defaults if one.when_unsatisfiable == DO_NOT_SCHEDULE]
         counted_before = old is not None and _has_all(keys, old)
@@ -72,7 +72,7 @@ class SpreadHints:
 
 
 def facet_of_pod(other: PodInfo) -> Hashable:
-    """What ``pod_changed`` looks at in a pod that is not the waiting one."""
+    """The part of a pod other than the waiting one that ``pod_changed`` reads."""
     return other.namespace, frozenset(other.labels.items()), _has_place(other)
 
 

@@ -1,4 +1,4 @@
-"""The selector of a pod's workload, for constraints that the pod does not bring itself (reference plugins.md §3.12).
+"""The selector of a pod's workload, for default constraints (docs/kube-scheduler/plugins.md §3.12).
 
 It is deduced from the Services that select the pod and from the controller that owns it. Jobs, DaemonSets and bare
 pods without a Service have none.
@@ -25,14 +25,14 @@ _WORKLOADS = {
 }
 
 SELECTING_KINDS = (Kind.SERVICE, Kind.REPLICATION_CONTROLLER, *_WORKLOADS.values())
-"""The kinds that a workload's selector is deduced from."""
+"""The kinds from which a workload's selector is deduced."""
 
 _Label = tuple[str, str]
 _Services = dict[tuple[str, _Label], list[Mapping[str, str]]]
 
 
 def workload_selector(pod: PodInfo, view: View) -> Selector:
-    """What all selectors that stand behind the pod have in common; EVERYTHING if nothing does."""
+    """The conjunction of the selectors of the pod's Services and controller; EVERYTHING if there are none."""
     labels = _service_labels(pod, view)
     owner = controller_of(pod.pod.metadata)
     if owner is None:
@@ -63,7 +63,7 @@ def _owner_selector(owner: OwnerReference, key: str, view: View) -> Selector:
 
 
 def _service_labels(pod: PodInfo, view: View) -> dict[str, str]:
-    """The selectors of the Services that select the pod, as one map."""
+    """The selectors of all Services that select the pod, merged."""
     by_label = _services_by_label(view.objects, view.version(Kind.SERVICE))
     merged: dict[str, str] = {}
     if by_label:
@@ -77,7 +77,7 @@ def _service_labels(pod: PodInfo, view: View) -> dict[str, str]:
 
 @lru_cache(maxsize=4)
 def _services_by_label(objects: ObjectStore, version: int) -> _Services:
-    """Services by namespace and one label of their selector. ``version`` is what makes the answer still hold."""
+    """Services by namespace and one label of their selector, cached by ``version``."""
     found: _Services = {}
     for service in objects.all(Kind.SERVICE).values():
         selector = service.spec.selector

@@ -1,8 +1,8 @@
-"""PodTopologySpread: spreads the pods of a workload over zones, nodes, or whatever label the nodes have.
+"""PodTopologySpread: spreads the pods of a workload over zones, nodes, or any other topology label of nodes.
 
-Honours ``topologySpreadConstraints``: those with ``DoNotSchedule`` decide where a pod may go, those with
-``ScheduleAnyway`` where it goes best. Pods that are being deleted do not count. Pods without constraints of their own
-get default ones if a Service, ReplicationController, ReplicaSet or StatefulSet stands behind them.
+Implements ``topologySpreadConstraints``: those with ``DoNotSchedule`` filter nodes, those with ``ScheduleAnyway`` score
+them. Pods that are being deleted do not count. Pods without constraints of their own get default ones if they belong to
+a Service, ReplicationController, ReplicaSet or StatefulSet.
 
 Arguments: ``defaultingType``: ``System`` (the default: over nodes and zones, as a preference) or ``List``;
 ``defaultConstraints``: with ``List``, constraints without a ``labelSelector``.
@@ -73,7 +73,7 @@ _NODE_ACTIONS = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.U
 
 
 class _Fragment(msgspec.Struct, frozen=True, gc=False):
-    """Ids of the queries that the constraints make, and what else they say: never the pod's labels."""
+    """Ids of the constraints' queries and their other fields, instead of the pod's labels."""
 
     query_ids: tuple[int, ...]
     constraints: Hashable
@@ -84,7 +84,7 @@ _NOTHING = _Fragment((), ())
 
 
 class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugin):
-    """Reference plugins.md §3.12."""
+    """See docs/kube-scheduler/plugins.md §3.12."""
 
     name = "PodTopologySpread"
     Args = PodTopologySpreadArgs
@@ -109,7 +109,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, Normalize
         )
 
     def _constraints(self, pod: PodInfo, action: str, view: View) -> tuple[Constraint, ...]:
-        """Raises SelectorError."""
+        """The pod's own or default constraints with this action. Raises SelectorError."""
         if pod.pod.spec.topology_spread_constraints:
             return own_constraints(pod, action)
         return default_constraints(self._defaults, action, pod, view)

@@ -1,4 +1,4 @@
-"""What PodTopologySpread works out once a pod, and answers from (reference plugins.md §3.12)."""
+"""PodTopologySpread's states, computed once per pod (docs/kube-scheduler/plugins.md §3.12)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scheduler.framework.plugin import Rows, Scores
 
 MISSING_KEY, TOO_UNEVEN = 1, 2
-"""Codes of refusal."""
+"""Codes of refusals."""
 
 
 # --- filter -----------------------------------------------------------------------------------------------------------
@@ -37,16 +37,16 @@ class HardConstraint:
     constraint: Constraint
     matches_itself: bool
     counts: DomainCounts
-    """Matching pods by domain; 0 where the domain has no node that counts."""
+    """The number of matching pods by domain; 0 if the domain has no node that counts."""
     present: npt.NDArray[np.bool_]
-    """Which domains have a node that counts, by value id."""
+    """Whether a domain has a node that counts, by value id."""
     domains: int
-    """How many have."""
+    """The number of domains with a node that counts."""
     lowest: int
-    """The smallest count among them; 0 if there are fewer than the constraint's ``minDomains``."""
+    """The smallest count among those domains; 0 if there are fewer than the constraint's ``minDomains``."""
 
-    def most_before(self) -> int:
-        """A domain with more matching pods than this cannot take the pod."""
+    def max_before(self) -> int:
+        """The largest number of matching pods with which a domain can take the pod."""
         return self.constraint.max_skew - int(self.matches_itself) + self.lowest
 
     def changed(self, value_id: int, sign: int, table: NodeTable) -> HardConstraint:
@@ -66,7 +66,7 @@ class HardConstraint:
 def hard_constraint(
     constraint: Constraint, eligibility: Eligibility, with_keys: Mask | None, pod: PodInfo, view: View
 ) -> HardConstraint:
-    """Count a constraint. ``with_keys``: rows that have the keys of all hard constraints, None = all."""
+    """Counts a constraint. ``with_keys``: mask of the rows with the keys of all hard constraints, None = all."""
     table = view.table
     key = constraint.topology_key
     ids = table.label(key)
@@ -90,8 +90,8 @@ class SpreadFilterState(State):
         self.hard = hard
 
     def with_pod(self, view: View, row: int, other: PodInfo, sign: int) -> SpreadFilterState:
-        """As kube-scheduler 1.36 does it: terminating pods are changed like others, though they were never counted,
-        and so are the pods of the empty selector."""
+        """The state with a pod added or removed. As in kube-scheduler 1.36, terminating pods change the counts like
+        others, though they were never counted, and so do the pods of the empty selector."""
         if self.ignores(other):
             return self
         table = view.table
@@ -110,32 +110,32 @@ class SpreadFilterState(State):
         return SpreadFilterState(self._namespace, self._eligibility, hard)
 
     def ignores(self, other: PodInfo) -> bool:
-        """Whether the pod counts for no constraint, on whatever node: then ``with_pod`` changes nothing."""
+        """Whether the pod counts for no constraint on any node, so that ``with_pod`` changes nothing."""
         return other.namespace != self._namespace or not any(
             one.constraint.selector.matches(other.labels) for one in self.hard
         )
 
     def codes(self, table: NodeTable, rows: Rows) -> npt.NDArray[np.int16]:
-        """Code of refusal of each row asked by the first constraint that refuses it, 0 = fits."""
+        """The refusal code of each of ``rows``, by the first constraint that refuses it, 0 = fits."""
         codes: npt.NDArray[np.int16] | None = None
         for one in reversed(self.hard):
             key = one.constraint.topology_key
             counts = widened(one.counts, table, key)
             by_value = np.zeros(len(counts), np.int16)
-            by_value[counts > one.most_before()] = TOO_UNEVEN
+            by_value[counts > one.max_before()] = TOO_UNEVEN
             by_value[ABSENT] = MISSING_KEY
             own = by_value.take(table.label(key)[rows])
             codes = own if codes is None else np.where(own != 0, own, codes)
         return np.zeros(len(table.exists[rows]), np.int16) if codes is None else codes
 
     def code(self, table: NodeTable, row: int) -> int:
-        """The same for one row."""
+        """The refusal code of one row."""
         for one in self.hard:
             value_id = int(table.label(one.constraint.topology_key)[row])
             if value_id == ABSENT:
                 return MISSING_KEY
             count = int(one.counts[value_id]) if value_id < len(one.counts) else 0
-            if count > one.most_before():
+            if count > one.max_before():
                 return TOO_UNEVEN
         return 0
 
@@ -145,13 +145,13 @@ class SpreadFilterState(State):
 
 @dataclass(frozen=True, slots=True)
 class SoftConstraint:
-    """A ScheduleAnyway constraint, ready to be looked up."""
+    """A ScheduleAnyway constraint with its contributions to the score."""
 
     topology_key: str
     by_value: npt.NDArray[np.float64] | None
-    """What it adds to a score by value id, 0 for nodes without the key; None if it is counted per node."""
+    """Its contribution to the score by value id, 0 for nodes without the key; None if it is counted per node."""
     by_row: npt.NDArray[np.float64] | None
-    """What it adds to a score by row, where it is counted per node."""
+    """Its contribution to the score by row, if it is counted per node."""
 
 
 class SpreadScoreState(State):
@@ -160,12 +160,12 @@ class SpreadScoreState(State):
     def __init__(self, soft: tuple[SoftConstraint, ...], ignored: Mask | None) -> None:
         self.soft = soft
         self.ignored = ignored
-        """Rows that lack a key and score nothing: bool, one a row; None = no row."""
+        """Mask of the rows that lack a key and are not scored; None = no row."""
 
     def scores(self, table: NodeTable, rows: Rows) -> Scores:
-        """Raw scores: the fewer the better."""
+        """The raw scores; lower is better."""
         total = np.zeros(len(table.exists[rows]), np.float64)
-        # One constraint after the other: the order of floating-point additions is part of the result.
+        # One constraint after the other: the result depends on the order of floating-point additions.
         for one in self.soft:
             if one.by_row is not None:
                 total += one.by_row[rows]
@@ -184,7 +184,7 @@ def score_state(
     view: View,
     feasible: Rows,
 ) -> SpreadScoreState:
-    """Count the soft constraints. ``requires_all_keys``: nodes that lack a key are left out altogether."""
+    """Counts the soft constraints. ``requires_all_keys``: nodes that lack a key are ignored."""
     table = view.table
     with_keys = rows_with_all_keys(constraints, table) if requires_all_keys else None
     placing: Mask | None = None
@@ -241,7 +241,7 @@ def _unlabelled(
     live: RowCounts | None,
     table: NodeTable,
 ) -> int:
-    """Matching pods on nodes without the label."""
+    """The number of matching pods on nodes without the label."""
     if live is None:
         return 0
     mask: Mask = (ids == ABSENT) & table.exists
@@ -250,5 +250,5 @@ def _unlabelled(
 
 
 def _worth(counts: Counts, constraint: Constraint, size: int) -> npt.NDArray[np.float64]:
-    """What each count adds to a score; the more domains there are, the more a count weighs."""
+    """The contribution of each count to the score; it grows with the number of domains."""
     return counts.astype(np.float64) * go_log(size + 2) + float(constraint.max_skew - 1)

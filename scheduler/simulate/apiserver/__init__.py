@@ -1,4 +1,4 @@
-"""An API server in memory over real HTTP: enough of kube-apiserver 1.36 for schedulers, operators and kubectl."""
+"""An in-memory API server over HTTP: the parts of kube-apiserver 1.36 that schedulers, operators and kubectl use."""
 
 from scheduler.simulate.apiserver.deletion import DeleteOptions
 from scheduler.simulate.apiserver.failures import Failure

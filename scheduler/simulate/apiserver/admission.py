@@ -1,4 +1,4 @@
-"""What happens to a pod on its way in: priority, tolerations, the first status; and what a namespace must be."""
+"""Admission of new pods (priority, tolerations, first status), and the check of an object's namespace."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _QOS_RESOURCES: Final = ("cpu", "memory")
 
 
 def require_open_namespace(store: Store, kind: kinds.Kind, namespace: str, name: str) -> None:
-    """Refuse a new object in a namespace that is not there (404) or is going away (403)."""
+    """Refuses a new object in a namespace that does not exist (404) or is being terminated (403)."""
     found = store.get(kinds.NAMESPACES, "", namespace)
     if found is None:
         raise failures.not_found(kinds.NAMESPACES, namespace)
@@ -39,7 +39,7 @@ def require_open_namespace(store: Store, kind: kinds.Kind, namespace: str, name:
 
 
 def admit_pod(store: Store, pod: Object, now: str) -> Object:
-    """The pod with its priority, its tolerations and a status of its own; 403 as the admission plugins give it."""
+    """The pod with priority, tolerations and first status; raises 403 as the admission plugins do."""
     spec = defaults.eviction_tolerations(_with_priority(store, pod))
     return {**pod, "spec": spec, "status": first_status(spec, now)}
 
@@ -77,7 +77,7 @@ def _with_priority(store: Store, pod: Object) -> Object:
 
 
 def first_status(spec: Object, now: str) -> Object:
-    """The status of a new pod: pending, its quality of service, and why it is not tried while it is gated."""
+    """The status of a new pod: pending, its QoS class, and the condition of a gated pod."""
     status: Object = {"phase": "Pending"}
     if spec.get("schedulingGates"):
         status["conditions"] = [

@@ -20,7 +20,7 @@ _CHUNK_BYTES: Final = 32 * 1024
 
 
 async def forward(request: web.BaseRequest, port: int | None) -> web.WebSocketResponse:
-    """Bytes to and fro, between the WebSocket's channel 0 and a port of the loopback; None: nothing listens there."""
+    """Copies bytes between the WebSocket's channel 0 and a port of the loopback; None: nothing listens there."""
     socket = web.WebSocketResponse(protocols=(PROTOCOL,))
     await socket.prepare(request)
     named = int(request.query.get("ports", "0")).to_bytes(2, "little")
@@ -51,7 +51,7 @@ async def _answers(reader: asyncio.StreamReader, socket: web.WebSocketResponse) 
 
 
 def token_request(namespace: str, name: str, body: bytes) -> dict[str, Any]:
-    """A TokenRequest with its token: in the form of a JWT, signed by nobody."""
+    """A TokenRequest with its token: an unsigned JWT."""
     asked = msgspec.json.decode(body) if body else {}
     audiences = (asked.get("spec") or {}).get("audiences") or []
     claims = {"aud": audiences, "sub": f"system:serviceaccount:{namespace}:{name}"}
@@ -61,7 +61,7 @@ def token_request(namespace: str, name: str, body: bytes) -> dict[str, Any]:
 
 
 def claims_of(token: str) -> dict[str, Any] | None:
-    """What such a token says; None for any other token."""
+    """The claims of such a token; None for any other token."""
     try:
         text = token.split(".")[1]
         claims = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))

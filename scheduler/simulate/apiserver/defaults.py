@@ -1,4 +1,4 @@
-"""What the API server fills in when an object is created: the defaults that schedulers, controllers or users read.
+"""The API server's defaults for objects, as far as schedulers, controllers or users read them.
 
 Each function returns a new object and shares what it did not change.
 """
@@ -33,11 +33,11 @@ _STATUS_AT_BIRTH: Final[dict[str, Object]] = {
     kinds.VOLUME_ATTACHMENTS.resource: {"attached": False},
     kinds.RESOURCE_CLAIMS.resource: {},
 }  # fmt: skip
-"""The status of a new object, whatever its creator sent. Nodes keep theirs; pods get a computed one."""
+"""The status of new objects, regardless of the request. Nodes keep theirs; pods get a computed one."""
 
 
 def status_at_birth(kind: Kind, obj: Object) -> Object:
-    """`obj` with the status that every new object of this kind has."""
+    """`obj` with the status of a new object of this kind."""
     if kind is kinds.PODS:
         return obj
     fresh = _STATUS_AT_BIRTH.get(kind.resource)
@@ -45,7 +45,7 @@ def status_at_birth(kind: Kind, obj: Object) -> Object:
 
 
 def fill(kind: Kind, obj: Object) -> Object:
-    """`obj` with its defaults, for create and update alike."""
+    """`obj` with defaults, for create and update."""
     found = _FILLERS.get(kind.resource)
     return obj if found is None else found(obj)
 
@@ -55,7 +55,7 @@ def _pod(obj: Object) -> Object:
 
 
 def pod_spec(spec: Object) -> Object:
-    """A pod's or pod template's specification with its defaults; requests that are missing come from the limits."""
+    """A pod's or pod template's specification with defaults; missing requests are copied from the limits."""
     filled = {
         "restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
         "securityContext": {}, "schedulerName": "default-scheduler", **spec,
@@ -87,7 +87,7 @@ def _container(container: Object, host_network: bool) -> Object:
 
 
 def eviction_tolerations(spec: Object) -> Object:
-    """The two tolerations that every new pod gets, unless it says itself how long it bears these taints."""
+    """The spec with the two default eviction tolerations, unless the pod tolerates these taints itself."""
     tolerations = spec.get("tolerations") or []
     missing = [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}
@@ -126,7 +126,7 @@ def _replication_controller(obj: Object) -> Object:
 
 
 def _labelled(obj: Object, labels: Object | None) -> Object:
-    """The object with these labels if it has none of its own."""
+    """The object with these labels if it has none."""
     if not labels or obj["metadata"].get("labels"):
         return obj
     return {**obj, "metadata": {**obj["metadata"], "labels": labels}}

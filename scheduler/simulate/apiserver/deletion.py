@@ -1,4 +1,4 @@
-"""How objects go away: at once, after a grace period, or when their last finalizer is removed."""
+"""Deletion of objects: at once, after a grace period, or when their last finalizer is removed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ORPHANED_BY_DEFAULT: Final = frozenset({kinds.JOBS.resource, kinds.REPLICATION_
 
 
 class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """meta/v1 DeleteOptions, as far as they matter; None means that the client left it open."""
+    """The supported fields of meta/v1 DeleteOptions; None means that the client has not set it."""
 
     grace_seconds: int | None = None
     uid: str = ""
@@ -28,7 +28,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def read(body: Object, query: dict[str, str]) -> DeleteOptions:
-        """From a request: the body wins over the query."""
+        """The options of a request; the body takes precedence over the query."""
         preconditions = body.get("preconditions") or {}
         grace = body.get("gracePeriodSeconds")
         if grace is None and "gracePeriodSeconds" in query:
@@ -44,7 +44,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def check(self, kind: Kind, current: Stored) -> None:
-        """409 when a precondition names another object, or another version of it."""
+        """Raises 409 if a precondition names another object, or another version of it."""
         metadata = current.object["metadata"]
         if self.uid and self.uid != metadata["uid"]:
             raise _refused(
@@ -68,9 +68,9 @@ def _refused(kind: Kind, name: str, why: str) -> failures.Failure:
 
 
 def marked(kind: Kind, obj: Object, options: DeleteOptions, now: datetime) -> Object | None:
-    """The object with its deletion under way; None when it simply goes.
+    """The object marked for deletion; None if it is to be removed at once.
 
-    Pods that are on a node get a grace period, ended by the kubelet; anything with finalizers waits for them.
+    Pods on a node get a grace period, ended by the kubelet; objects with finalizers wait for them.
     """
     metadata = obj["metadata"]
     finalizers = _finalizers(kind, metadata, options)
@@ -94,7 +94,7 @@ def marked(kind: Kind, obj: Object, options: DeleteOptions, now: datetime) -> Ob
 
 
 def _hastened(obj: Object, grace: int) -> Object:
-    """A second deletion changes something only if it is to be quicker than the first."""
+    """The object with a shorter grace period; a second deletion has an effect only if it shortens the period."""
     metadata = obj["metadata"]
     before = metadata.get("deletionGracePeriodSeconds", 0)
     if grace >= before:
@@ -104,7 +104,7 @@ def _hastened(obj: Object, grace: int) -> Object:
 
 
 def finished(kind: Kind, metadata: Object, obj: Object) -> bool:
-    """Whether nothing holds a deleted object any more."""
+    """Whether a deleted object can be removed."""
     if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
         return False
     if kind is kinds.NAMESPACES:
@@ -143,5 +143,5 @@ def _terminating_namespace(obj: Object, finalizers: list[str], now: datetime) ->
 
 
 def shown(moment: datetime) -> str:
-    """A moment as metadata shows it: whole seconds, UTC."""
+    """A time in the format of metadata: whole seconds, UTC."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,4 +1,4 @@
-"""What clients ask first: which groups, versions and resources there are, and whether the server is well."""
+"""Discovery of groups, versions and resources, and the server's health pages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SUBRESOURCES: Final[dict[str, Object]] = {
 
 def document(path: str, absent: Collection[str] = ()) -> Object | None:
     """The discovery document at this path, or None. ``absent``: resources (``deviceclasses.resource.k8s.io``) that this
-    server does without; a group that has no others is not there either."""
+    server does not have; a group without other resources is left out, too."""
     found = _DOCUMENTS.get(path.rstrip("/"))
     if not absent or found is None:
         return found
@@ -79,7 +79,7 @@ def _resource(kind: Kind) -> Object:
 
 
 def _schemas(group: str, version: str) -> Object:
-    """Just enough OpenAPI for kubectl to learn that the server validates fields itself."""
+    """The minimal OpenAPI document by which kubectl detects server-side field validation."""
     paths: Object = {}
     for kind in BY_GROUP_VERSION[(group, version)].values():
         if not kind.stored:

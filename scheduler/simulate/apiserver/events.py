@@ -1,4 +1,4 @@
-"""Events are one collection with two faces: core/v1 (as stored) and events.k8s.io/v1."""
+"""Events: one collection served as two APIs, core/v1 (as stored) and events.k8s.io/v1."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _CORE_ALWAYS: Final[dict[str, Any]] = {
     "involvedObject": {}, "source": {}, "firstTimestamp": None, "lastTimestamp": None, "eventTime": None,
     "reportingComponent": "", "reportingInstance": "",
 }  # fmt: skip
-"""Fields that core/v1 shows even when nobody set them."""
+"""Fields that core/v1 shows even if they are unset."""
 
 
 def from_core(event: dict[str, Any]) -> dict[str, Any]:
-    """A stored event as events.k8s.io/v1 shows it."""
+    """A stored event in the form of events.k8s.io/v1."""
     return {
         _TO_NEW.get(field, field): value
         for field, value in event.items()
@@ -34,5 +34,5 @@ def from_core(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def to_core(event: dict[str, Any]) -> dict[str, Any]:
-    """An event of either version as it is stored."""
+    """An event of either API in the stored form."""
     return {**_CORE_ALWAYS, **{_TO_CORE.get(field, field): value for field, value in event.items()}}

@@ -1,4 +1,4 @@
-"""What the API server says when it refuses: `Status` bodies with the real server's codes, reasons and texts."""
+"""The API server's refusals: `Status` bodies with the real server's codes, reasons and texts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Failure(Exception):
         self.message = message
         self.details = details
         self.token = token
-        """A continue token that the client may go on with."""
+        """A continue token with which the client may resume."""
 
     def body(self) -> dict[str, Any]:
         """The meta/v1 Status object."""
@@ -39,7 +39,7 @@ class Failure(Exception):
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """One field error of a validation: the reason as StatusCause names it, the text as a message shows it."""
+    """One field error of a validation: the reason of its StatusCause, and the text in the message."""
 
     field: str
     reason: str
@@ -149,7 +149,7 @@ def unauthorized() -> Failure:
 
 
 def success(code: int = 200, details: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The Status body of a request that did its work."""
+    """The Status body of a successful request."""
     body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     if details is not None:
         body["details"] = details

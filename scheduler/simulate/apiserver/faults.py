@@ -1,4 +1,4 @@
-"""Trouble on demand: requests that fail, hang or lose their connection, for tests of clients."""
+"""Fault injection for tests of clients: requests that fail, hang or lose their connection."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Action = Literal["status", "answer", "drop", "drop_after", "delay"]
 
 @dataclass(slots=True)
 class Fault:
-    """One rule: the next `times` requests that match get it. `path` is a regular expression searched in the path.
+    """One rule, applied to the next `times` matching requests. `path` is a regular expression searched in the path.
 
-    `status` answers with `code` instead of doing the work, `answer` with 200 and `body`; `drop` closes the connection
-    before the work and `drop_after` after it; `delay` waits `seconds` and then does the work.
+    `status` answers with `code` instead of serving the request, `answer` with 200 and `body`; `drop` closes the
+    connection before serving and `drop_after` after it; `delay` waits `seconds` and then serves.
     """
 
     action: Action
@@ -34,7 +34,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Faults:
-    """The rules in force, tried in order; the first that matches is spent."""
+    """The active rules, tried in order; the first that matches is used."""
 
     rules: list[Fault] = field(default_factory=list)
 
@@ -42,27 +42,27 @@ class Faults:
         self, method: str, path: str, code: int, *, times: int = 1, reason: str = "InternalError",
         message: str = "injected fault", retry_after: int = 0,
     ) -> None:  # fmt: skip
-        """Answer the next `times` matching requests with this status and do nothing."""
+        """Answers the next `times` matching requests with this status without serving them."""
         fault = Fault("status", method, path, times, code, reason, message, retry_after)
         self.rules.append(fault)
 
     def answer(self, method: str, path: str, body: bytes, *, times: int = 1) -> None:
-        """Answer the next `times` matching requests with 200 and this body, whatever it is; a watch ends after it."""
+        """Answers the next `times` matching requests with 200 and this body; a watch ends after it."""
         self.rules.append(Fault("answer", method, path, times, body=body))
 
     def drop(self, method: str, path: str, *, times: int = 1, after: bool = False) -> None:
-        """Close the connection of the next matching requests: before the work, or after it (the answer is lost)."""
+        """Closes the connection of the next matching requests, before serving or after it (the answer is lost)."""
         self.rules.append(Fault("drop_after" if after else "drop", method, path, times))
 
     def delay(self, method: str, path: str, seconds: float, *, times: int = 1) -> None:
-        """Hold the next matching requests for `seconds` before the work."""
+        """Delays the next matching requests by `seconds` before serving."""
         self.rules.append(Fault("delay", method, path, times, seconds=seconds))
 
     def clear(self) -> None:
         self.rules.clear()
 
     def take(self, method: str, path: str) -> Fault | None:
-        """The fault that this request gets, spent by one."""
+        """The fault for this request, counted as used once; None without one."""
         for rule in self.rules:
             if rule.matches(method, path):
                 rule.times -= 1

@@ -1,4 +1,4 @@
-"""The resources that the embedded API server knows: those that the scheduler reads, and a few besides.
+"""The resources of the embedded API server: those that the scheduler reads, and a few others.
 
 Everything that depends on a resource's identity (routes, discovery, short names, verbs) is derived from `KINDS`.
 """
@@ -17,7 +17,7 @@ CREATE_ONLY: Final = ("create",)
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """One served resource. `collection` names where its objects are kept: both event resources share one."""
+    """One served resource. `collection` names the collection of its objects: both event resources share one."""
 
     group: str
     version: str
@@ -32,7 +32,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a change of the specification raises metadata.generation."""
     collection: str = ""
     returns_deleted: bool = False
-    """Whether a DELETE that removed the object answers with the object, not with a Status."""
+    """Whether a DELETE that removed the object returns the object, not a Status."""
     upserts: bool = False
     """Whether PUT creates an absent object."""
 
@@ -50,7 +50,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def resource(self) -> str:
-        """The name in messages of the API server, such as `pods` or `deployments.apps`."""
+        """The name in the API server's messages, such as `pods` or `deployments.apps`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
@@ -80,7 +80,7 @@ def _kind(group: str, version: str, plural: str, kind: str, *short_names: str, *
 
 
 def _served(kind: read.Kind) -> Kind:
-    """A kind that the scheduler reads, as ``objects/kinds.py`` declares it."""
+    """A kind that the scheduler reads, by its declaration in ``objects/kinds.py``."""
     entry = kind.entry
     served = msgspec.structs.asdict(entry.served)
     fields = {"group": entry.group, "version": entry.version, "plural": entry.plural, "kind": entry.name}
@@ -149,7 +149,7 @@ _SERVED_BESIDES: Final = (
     BINDINGS, CONFIG_MAPS, CORE_EVENTS, SECRETS, SERVICE_ACCOUNTS, DAEMON_SETS, DEPLOYMENTS, EVENTS, TOKEN_REVIEWS,
     SELF_ACCESS_REVIEWS, ACCESS_REVIEWS, JOBS, CUSTOM_RESOURCE_DEFINITIONS, RESOURCE_CLAIM_TEMPLATES,
 )  # fmt: skip
-"""Kinds that the scheduler does not read: what clients, controllers and tests need."""
+"""Kinds that the scheduler does not read, for clients, controllers and tests."""
 
 _GROUPS: Final = (
     "", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "batch", "policy", "storage.k8s.io",

@@ -1,4 +1,4 @@
-"""Lists: whole or in pages. All pages of one listing show the same moment, however the objects change meanwhile."""
+"""Lists, complete or in pages. All pages of one listing are of the same revision, even if objects change meanwhile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _VERSION: Final = "meta.k8s.io/v1"
 
 
 class Page(msgspec.Struct, frozen=True):
-    """A part of a listing. `remaining` is None where the server cannot know it cheaply: with selectors."""
+    """A page of a listing. `remaining` is None where it would be expensive to compute: with selectors."""
 
     items: list[Stored]
     revision: int
@@ -42,7 +42,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class ListRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client asked to list. `selected` tells requests with different selectors apart."""
+    """A client's list request. `selected` distinguishes requests with different selectors."""
 
     kind: Kind
     namespace: str | None
@@ -55,16 +55,16 @@ class ListRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listings:
-    """Lists of one store; remembers the unread rest of paged ones, the latest few hundred."""
+    """The lists of one store; keeps the unread rest of the latest few hundred paged ones."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._rests: OrderedDict[tuple[str, str, str, int, str], list[Stored]] = OrderedDict()
 
     def page(self, request: ListRequest) -> Page:
-        """The next page: 400 for a malformed token, 410 for a listing that is no longer remembered.
+        """The next page. Raises 400 for a malformed token, 410 for a listing that is no longer kept.
 
-        The 410 carries a token for the rest as it is then, of another moment than the pages before.
+        The 410 has a token for the rest as of its own revision, which is later than that of the pages before.
         """
         if request.token:
             revision, start = _read_token(request.token)
@@ -83,7 +83,7 @@ class Listings:
         return items if request.matches is None else [one for one in items if request.matches(one.object)]
 
     def forget(self) -> None:
-        """Drop all unfinished listings, as compaction does."""
+        """Drops all unfinished listings, as compaction does."""
         self._rests.clear()
 
     def _check_revision(self, request: ListRequest) -> None:

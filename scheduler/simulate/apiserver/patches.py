@@ -1,6 +1,6 @@
 """The patch formats: JSON patch (RFC 6902), JSON merge patch (RFC 7386) and Kubernetes' strategic merge patch.
 
-None of them changes its input: what a patch does not touch is shared between the old object and the new one.
+None of them mutates its input: unchanged parts are shared between the old object and the new one.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _MERGE_KEYS: Final[dict[str, str]] = {
     "ownerReferences": "uid",
     "drivers": "name",
 }
-"""Lists of objects that a strategic patch merges by key; every other list of objects is replaced as a whole."""
+"""Lists of objects that a strategic patch merges by key; all other lists of objects are replaced as a whole."""
 
 _SETS: Final = frozenset({"finalizers", "podCIDRs"})
 _DIRECTIVE: Final = "$patch"
 
 
 def apply(content_type: str, obj: dict[str, Any], patch: Any) -> dict[str, Any]:
-    """`obj` as the patch of this content type makes it."""
+    """Applies a patch of this content type to `obj`."""
     if content_type == JSON_PATCH:
         return json_patch(obj, patch)
     if not isinstance(patch, dict):
@@ -64,7 +64,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def strategic_patch(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """Maps merge, null deletes, lists merge by the key of their field, directives as kubectl's and the kubelet's."""
+    """Merges maps, deletes nulls, merges lists by their field's key, and applies the directives of kubectl."""
     if patch.get(_DIRECTIVE) == "replace":
         return {key: value for key, value in patch.items() if key != _DIRECTIVE}
     if patch.get(_DIRECTIVE) == "delete":
@@ -117,9 +117,9 @@ def _merge_list(field: str, current: list[Any], patch: list[Any], order: list[An
 
 
 def _ordered(merged: dict[Any, Any], before: list[Any], patched: list[Any]) -> list[Any]:
-    """The API server's order: what the patch names in the patch's order, the rest where it was relative to it.
+    """The API server's order: items of the patch in the patch's order, others in their old order relative to them.
 
-    Where a new item meets an old one that the patch does not name, the new one comes first.
+    A new item comes before an adjacent old one that the patch does not contain.
     """
     place = {key: index for index, key in enumerate(before)}
     named = [key for key in dict.fromkeys(patched) if key in merged]
@@ -138,7 +138,7 @@ def _merge_key(field: str, current: list[Any], patch: list[Any]) -> str | None:
 
 
 def json_patch(obj: dict[str, Any], operations: Any) -> dict[str, Any]:
-    """Apply the operations in order; one that cannot be done refuses the whole patch with 422."""
+    """Applies the operations in order; raises 422 if one of them fails."""
     if not isinstance(operations, list):
         raise failures.bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
     result: Any = obj

@@ -1,4 +1,4 @@
-"""The two subresources that make a pod more than data: binding and eviction."""
+"""The pod subresources binding and eviction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PROCESSING_RETRY_SECONDS: Final = 10
 
 
 def bind(registry: Registry, namespace: str, name: str, binding: Object) -> None:
-    """Assign a pod to a node, once: 404 without it, 409 when it has a node, is gated, is going, or is another pod."""
+    """Binds a pod to a node. Raises 404, or 409 if it is bound, gated, terminating, or another pod."""
     sent = binding.get("metadata") or {}
     if sent.get("name") != name:
         raise failures.bad_request("name in URL does not match name in Binding object")
@@ -60,7 +60,7 @@ def _bound(pod: Object, node: str, binding_metadata: Object, now: str) -> Object
 
 
 def with_condition(conditions: list[Object], condition: Object, now: str) -> list[Object]:
-    """The conditions with this one set: its transition time moves only when its status changes."""
+    """The conditions with this one set; its transition time changes only with its status."""
     fresh = {"lastProbeTime": None, "lastTransitionTime": now, **condition}
     for index, one in enumerate(conditions):
         if one["type"] == condition["type"]:
@@ -71,9 +71,9 @@ def with_condition(conditions: list[Object], condition: Object, now: str) -> lis
 
 
 def evict(registry: Registry, namespace: str, name: str, eviction: Object) -> None:
-    """Delete a pod unless its disruption budget forbids it: 429, with the budget named in the cause.
+    """Deletes a pod unless its disruption budget forbids it: then raises 429, with the budget named in the cause.
 
-    As on kube-apiserver 1.36 an eviction whose preconditions fail has used up its share of the budget all the same.
+    As in kube-apiserver 1.36, an eviction whose preconditions fail still consumes its share of the budget.
     """
     sent = (eviction.get("metadata") or {}).get("name")
     if sent and sent != name:
@@ -151,7 +151,7 @@ def _disrupted(budget: Object, pod: Object, now: str) -> Object:
 
 
 def disruption_conditions(status: Object, generation: int, now: str) -> list[Object]:
-    """The DisruptionAllowed condition that goes with a budget's status."""
+    """The DisruptionAllowed condition for a budget's status."""
     allowed = status["disruptionsAllowed"] > 0
     fresh = {
         "type": "DisruptionAllowed", "status": "True" if allowed else "False", "observedGeneration": generation,

@@ -1,6 +1,6 @@
-"""What the verbs do to stored objects: create, update, patch, delete, with the API server's rules around each.
+"""The verbs on stored objects (create, update, patch, delete) with the API server's rules.
 
-The HTTP server and the players inside the process (kubelet, controllers) both come through here.
+Both the HTTP server and the simulated components in the process (kubelet, controllers) use it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def utc_now() -> datetime:
 
 
 class Registry:
-    """The verbs over one store. Objects go in and out as dictionaries; what comes out must not be changed."""
+    """The verbs on one store. Objects are dictionaries; returned ones must not be mutated."""
 
     def __init__(self, store: Store, clock: Clock = utc_now) -> None:
         self.store = store
@@ -53,11 +53,11 @@ class Registry:
         return self._clock()
 
     def timestamp(self) -> str:
-        """Now, as metadata and conditions show it: whole seconds, UTC."""
+        """The present time in the format of metadata and conditions: whole seconds, UTC."""
         return deletion.shown(self._clock())
 
     def stored(self, kind: Kind, namespace: str, name: str) -> Stored:
-        """The current version, or 404."""
+        """The current version; raises 404."""
         found = self.store.collection(kind).get(namespace, name)
         if found is None:
             raise failures.not_found(kind, name)
@@ -66,7 +66,7 @@ class Registry:
     # -- create ---------------------------------------------------------------------------------------------------
 
     def create(self, kind: Kind, namespace: str, body: Object, *, dry_run: bool = False) -> Stored:
-        """A new object with its defaults: 400, 403, 404 (namespace), 409 (name taken) or 422 when it may not be."""
+        """Creates an object, with defaults. Raises 400, 403, 404 (namespace), 409 (name exists) or 422 if invalid."""
         sent = body.get("metadata") or {}
         if sent.get("resourceVersion"):
             raise failures.Failure(500, "", "resourceVersion should not be set on objects to be created")
@@ -117,7 +117,7 @@ class Registry:
     def update(
         self, kind: Kind, namespace: str, name: str, body: Object, subresource: str = "", *, dry_run: bool = False
     ) -> tuple[Stored, bool]:
-        """Replace an object, or the part of it that a subresource owns; the second value says whether it is new."""
+        """Replaces an object, or the part of it that a subresource owns; the second value is whether it was created."""
         sent = body.get("metadata") or {}
         if sent.get("name") and sent["name"] != name:
             text = f"the name of the object ({sent['name']}) does not match the name on the URL ({name})"
@@ -139,7 +139,7 @@ class Registry:
         self, kind: Kind, namespace: str, name: str, content_type: str, patch: Any, subresource: str = "",
         *, dry_run: bool = False,
     ) -> Stored:  # fmt: skip
-        """Change an object (or the part that a subresource owns) by a patch of one of `patches.PATCH_TYPES`."""
+        """Applies a patch of one of `patches.PATCH_TYPES` to an object (or the part that a subresource owns)."""
         current = self.stored(kind, namespace, name)
         shown = shown_object(kind, current)
         patched = patches.apply(content_type, shown, patch)
@@ -155,7 +155,7 @@ class Registry:
         return self._replace(kind, current, without_type(patched), subresource, dry_run=dry_run)
 
     def change(self, kind: Kind, namespace: str, name: str, edit: Callable[[Object], Object]) -> Stored | None:
-        """For players inside the process: `edit(object)` is stored as it is; None if the object is gone."""
+        """For simulated components: stores `edit(object)` without checks; None if the object is gone."""
         current = self.store.collection(kind).get(namespace, name)
         if current is None:
             return None
@@ -189,7 +189,7 @@ class Registry:
         return self._commit(kind, current, new, dry_run=dry_run)
 
     def _kept_metadata(self, kind: Kind, current: Stored, sent: Object) -> Object:
-        """The metadata of an update: labels, annotations, owners, finalizers are the user's, the rest the server's."""
+        """The metadata of an update: labels, annotations, owners and finalizers of the request, the rest unchanged."""
         old = current.object["metadata"]
         metadata = {key: value for key, value in sent.items() if value is not None and key != "managedFields"}
         metadata["name"] = current.name
@@ -214,7 +214,7 @@ class Registry:
         return metadata
 
     def _commit(self, kind: Kind, current: Stored, new: Object, *, dry_run: bool) -> Stored:
-        """Store the new state; nothing when nothing changed, a removal when the last finalizer is gone."""
+        """Stores the new state; does nothing if it is unchanged, and removes the object with its last finalizer."""
         old = current.object
         if new is old or new == old:
             return current
@@ -231,7 +231,7 @@ class Registry:
     def delete(
         self, kind: Kind, namespace: str, name: str, options: DeleteOptions | None = None, *, dry_run: bool = False
     ) -> tuple[Stored, bool]:
-        """Delete, or begin to: the object's last state, and whether it is gone already."""
+        """Deletes an object or marks it; returns its last state, and whether it is gone already."""
         options = options or DeleteOptions()
         current = self.stored(kind, namespace, name)
         options.check(kind, current)
@@ -250,7 +250,7 @@ class Registry:
     def delete_collection(
         self, kind: Kind, namespace: str | None, options: DeleteOptions, matches: Matcher | None
     ) -> list[Stored]:
-        """Delete every matching object; answers with what they were."""
+        """Deletes all matching objects; returns their last states."""
         doomed = [one for one in self.store.collection(kind).every(namespace) if matches is None or matches(one.object)]
         for one in doomed:
             self.delete(kind, one.namespace, one.name, options)
@@ -262,7 +262,7 @@ def without_type(body: Object) -> Object:
 
 
 def shown_object(kind: Kind, stored: Stored) -> Object:
-    """The object as clients of this resource see it, with its kind and API version."""
+    """The object in the form of this resource, with kind and API version."""
     obj = events.from_core(stored.object) if kind is kinds.EVENTS else stored.object
     return {"kind": kind.kind, "apiVersion": kind.api_version, **obj}
 
@@ -275,7 +275,7 @@ def require_same_namespace(kind: Kind, namespace: str, body: Object) -> None:
 
 
 def uid_conflict(kind: Kind, current: Stored, wanted: str) -> failures.Failure:
-    """409 of a request whose body names another object of that name."""
+    """The 409 for a request whose body names another object of that name."""
     key = "/".join(part for part in ("/registry", kind.plural, current.namespace, current.name) if part)
     why = (
         f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition "
@@ -297,7 +297,7 @@ def _content(obj: Object) -> Object:
 
 
 def require_json(content_type: str) -> None:
-    """Refuse (415) what is not JSON; clients that prefer protobuf then send JSON."""
+    """Raises 415 for other content than JSON; clients that prefer protobuf then send JSON."""
     media = content_type.partition(";")[0].strip()
     if media not in ("", "application/json", "*/*"):
         text = "the body of the request was in an unknown format - accepted media types include: application/json"
@@ -305,7 +305,7 @@ def require_json(content_type: str) -> None:
 
 
 def decode_body(kind: Kind, raw: bytes) -> Object:
-    """The object in a request's body: 400 when it is not JSON or another kind of thing."""
+    """The object in a request's body; raises 400 if it is not JSON or of another kind."""
     try:
         body = msgspec.json.decode(raw)
     except msgspec.DecodeError as error:

@@ -1,4 +1,4 @@
-"""Requests that are questions: whose token is this, and may they. The embedded cluster allows everything."""
+"""Token and access reviews. The embedded cluster allows everything."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Object = dict[str, Any]
 
 
 def answer(kind: Kind, review: Object, token: str | None) -> Object:
-    """The review with its status; without a configured `token` every token is the administrator's."""
+    """The review with its status; without a configured `token` any token is the administrator's."""
     status: Object = {"allowed": True}
     if kind is TOKEN_REVIEWS:
         sent = (review.get("spec") or {}).get("token")

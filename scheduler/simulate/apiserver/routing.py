@@ -1,4 +1,4 @@
-"""From a URL path to what it names: a collection, an object, or a subresource of an object."""
+"""Resolves a URL path to a collection, an object, or a subresource of an object."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scheduler.simulate.apiserver.kinds import BY_GROUP_VERSION, NAMESPACES, Kin
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What a request is about. `namespace` None means all namespaces (or a kind that has none)."""
+    """The target of a request. `namespace` None means all namespaces (or a cluster-scoped kind)."""
 
     kind: Kind
     namespace: str | None
@@ -18,12 +18,12 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def space(self) -> str:
-        """The namespace under which the store keeps the object."""
+        """The object's namespace in the store."""
         return self.namespace or ""
 
 
 def resolve(path: str) -> Target | None:
-    """The target of a resource path; None when the path is none; 404 when the group version has no such resource."""
+    """The target of a resource path; None for other paths; raises 404 if the group version lacks the resource."""
     parts = [part for part in path.split("/") if part]
     if len(parts) >= 3 and parts[0] == "api":
         kinds, rest = BY_GROUP_VERSION.get(("", parts[1])), parts[2:]

@@ -1,4 +1,4 @@
-"""The scale subresource: how many replicas a workload wants, apart from everything else about it."""
+"""The scale subresource: a workload's number of replicas."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def scale_of(kind: Kind, workload: Object) -> Object:
 
 
 def put_scale(registry: Registry, kind: Kind, namespace: str, name: str, scale: Object) -> Object:
-    """Set the replicas; 409 when the Scale is of another version of the workload."""
+    """Sets the replicas; raises 409 if the Scale is of another version of the workload."""
     current = registry.stored(kind, namespace, name)
     version = (scale.get("metadata") or {}).get("resourceVersion")
     if version and version != current.object["metadata"]["resourceVersion"]:

@@ -1,4 +1,4 @@
-"""Label and field selectors as they stand in query strings, and label selectors as they stand in objects."""
+"""Label and field selectors of query strings, and label selectors of objects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TOKEN: Final = re.compile(r"\s*(==|!=|[(),=!<>]|[^\s(),=!<>]+)")
 
 
 class Requirement(msgspec.Struct, frozen=True):
-    """One condition on one label. An absent label satisfies `notin`, as everywhere in Kubernetes."""
+    """A requirement on one label. An absent label satisfies `notin`, as everywhere in Kubernetes."""
 
     key: str
     operator: Operator
@@ -53,7 +53,7 @@ class Requirement(msgspec.Struct, frozen=True):
 
 
 def parse_labels(text: str) -> tuple[Requirement, ...]:
-    """`a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`; a malformed text is refused with 400."""
+    """Parses `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`; raises 400 for a malformed text."""
     tokens = _TOKEN.findall(text)
     found: list[Requirement] = []
     position = 0
@@ -109,7 +109,7 @@ def labels_match(requirements: tuple[Requirement, ...], labels: Mapping[str, str
 
 
 def object_selector_matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """A meta/v1 LabelSelector: None matches nothing, an empty one everything."""
+    """Whether a meta/v1 LabelSelector matches: None matches nothing, an empty one everything."""
     if selector is None:
         return False
     for key, value in (selector.get("matchLabels") or {}).items():
@@ -133,7 +133,7 @@ def object_selector_matches(selector: Mapping[str, Any] | None, labels: Mapping[
 
 
 def selector_text(selector: Mapping[str, Any] | None) -> str:
-    """How a label selector reads in a Scale's status."""
+    """A label selector as the text in a Scale's status."""
     parts = [f"{key}={value}" for key, value in sorted((selector or {}).get("matchLabels", {}).items())]
     for expression in (selector or {}).get("matchExpressions") or ():
         key, values = expression["key"], ",".join(sorted(expression.get("values") or ()))
@@ -175,7 +175,7 @@ _NUMBERS: Final = frozenset({"status.replicas", "status.successful"})
 
 
 class FieldRequirement(msgspec.Struct, frozen=True):
-    """One condition on one field that the resource can be selected by."""
+    """A requirement on one selectable field of the resource."""
 
     field: str
     path: tuple[str, ...]
@@ -194,7 +194,7 @@ class FieldRequirement(msgspec.Struct, frozen=True):
 
 
 def parse_fields(text: str, kind: Kind) -> tuple[FieldRequirement, ...]:
-    """`metadata.name=a,spec.nodeName!=b`; a field that this resource cannot be selected by is refused with 400."""
+    """Parses `metadata.name=a,spec.nodeName!=b`; raises 400 for a field that is not selectable."""
     found: list[FieldRequirement] = []
     for part in filter(None, (one.strip() for one in text.split(","))):
         split = re.match(r"([^=!]+)(==|!=|=)(.*)", part)
@@ -211,7 +211,7 @@ def parse_fields(text: str, kind: Kind) -> tuple[FieldRequirement, ...]:
 
 
 def matcher(labels: str, fields: str, kind: Kind) -> Matcher | None:
-    """What a request's two selectors ask of an object; None if they ask nothing."""
+    """The predicate of a request's two selectors; None without selectors."""
     label_requirements = parse_labels(labels)
     field_requirements = parse_fields(fields, kind)
     if not label_requirements and not field_requirements:

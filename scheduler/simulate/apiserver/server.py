@@ -1,6 +1,6 @@
-"""The embedded API server: HTTP on the loopback over a registry in memory.
+"""The embedded API server: HTTP on the loopback, backed by an in-memory registry.
 
-A request's body is read, then everything is decided in one go; only watches last. Faults may be injected in between.
+Once its body is read, a request is served in one step; only watches last longer. Faults may be injected in between.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Served(msgspec.Struct, frozen=True):
-    """One request that was answered: what tests look at."""
+    """A served request, recorded for tests."""
 
     method: str
     path: str
@@ -40,10 +40,10 @@ class Served(msgspec.Struct, frozen=True):
 
 
 class ApiServer:
-    """Serves one store. `token` None: nobody has to say who they are.
+    """Serves one store. `token` None: requests need no authentication.
 
-    `bookmark_seconds` is how often a watch that allows bookmarks gets one; `history` how many changes per resource
-    stay readable; `clock` stamps objects.
+    `bookmark_seconds` is the interval of bookmarks in watches that allow them; `history` the number of changes kept per
+    resource; `clock` supplies the timestamps of objects.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class ApiServer:
         self.registry = Registry(self.store, clock)
         self.faults = faults or Faults()
         self.absent: set[str] = set()
-        """Resources (``deviceclasses.resource.k8s.io``) that this server neither serves nor lists in its discovery."""
+        """Resources (``deviceclasses.resource.k8s.io``) that this server neither serves nor lists in discovery."""
         self.served: deque[Served] = deque(maxlen=_LOGGED_REQUESTS)
         self.pod_ports: dict[tuple[str, str], int] = {}
-        """Namespace and name of a pod → the loopback's port that a port-forward to the pod leads to."""
+        """Namespace and name of a pod → the loopback's port to which a port-forward connects."""
         self._token = token
         self._bookmark_seconds = bookmark_seconds
         self._listings = Listings(self.store)
@@ -68,16 +68,16 @@ class ApiServer:
 
     @property
     def url(self) -> str:
-        """Where it listens, without a trailing slash."""
+        """The server's URL, without a trailing slash."""
         return f"http://127.0.0.1:{self._port}"
 
     @property
     def watching(self) -> int:
-        """How many watches are running."""
+        """The number of running watches."""
         return len(self._watches)
 
     async def start(self, port: int = 0) -> None:
-        """Listen on the loopback; port 0 takes a free one."""
+        """Listens on the loopback; port 0 means any free one."""
         server = web.Server(
             self._handle, handler_cancellation=True, access_log=None, keepalive_timeout=_KEEP_ALIVE_SECONDS
         )
@@ -88,7 +88,7 @@ class ApiServer:
         self._port = int(self._runner.addresses[0][1])
 
     async def stop(self) -> None:
-        """End all watches and close the port."""
+        """Ends all watches and closes the port."""
         self.close_watches()
         if self._runner is not None:
             await self._runner.cleanup()
@@ -104,12 +104,17 @@ class ApiServer:
         await self.stop()
 
     def close_watches(self) -> None:
-        """End all running watches, as a server that restarts does; clients have to watch again."""
+        """Ends all running watches, as a restarting server does; clients have to watch again."""
         for watch in list(self._watches):
             watch.close()
 
+    def cut_watches(self) -> None:
+        """Breaks the connections of all running watches."""
+        for watch in list(self._watches):
+            watch.close(cut=True)
+
     def compact(self) -> None:
-        """Forget all history: resuming a watch or a paged list from before now gets 410."""
+        """Drops all history: resuming an earlier watch or paged list gets 410."""
         self.store.compact()
         self._listings.forget()
 
@@ -202,7 +207,10 @@ class ApiServer:
             await response.prepare(request)
             async for block in watch.lines():
                 await response.write(block)
-            await response.write_eof()
+            if watch.is_cut:
+                _hang_up(request)
+            else:
+                await response.write_eof()
         except ConnectionError:
             return response
         finally:
@@ -211,7 +219,7 @@ class ApiServer:
 
 
 def _hang_up(request: web.BaseRequest) -> web.Response:
-    """Close the connection; the answer returned here goes nowhere."""
+    """Closes the connection; the returned response is not sent."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=500)

@@ -1,8 +1,8 @@
 """The objects of the embedded cluster: one revision counter, one collection per resource, a bounded history each.
 
-Objects are plain dictionaries without `kind` and `apiVersion` (the collection knows them) and are never changed in
-place: every write puts a new dictionary, sharing what did not change. So a listing, a snapshot of an unfinished paged
-listing and an event of a watch are all just references, and the JSON of one version of an object is made once.
+Objects are plain dictionaries without `kind` and `apiVersion` (the collection has them) and are never mutated: every
+write stores a new dictionary that shares unchanged parts. So a listing, a snapshot of an unfinished paged listing and
+an event of a watch are just references, and each version of an object is encoded once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Stored:
-    """One version of one object, with its JSON once somebody asked for it."""
+    """One version of one object, with its JSON encoded on first use."""
 
     __slots__ = ("_body", "name", "namespace", "object", "revision")
 
@@ -36,14 +36,14 @@ class Stored:
 
     @property
     def body(self) -> bytes:
-        """The JSON of the object as it stands in a list: without kind and apiVersion."""
+        """The object's JSON as an item of a list: without kind and apiVersion."""
         if self._body is None:
             self._body = _encode(self.object)
         return self._body
 
 
 class Change:
-    """One write: what the object was (None when created) and is (for a deletion: its last state)."""
+    """One write: the object before (None when created) and after (for a deletion: its last state)."""
 
     __slots__ = ("current", "lines", "previous", "revision", "type")
 
@@ -53,14 +53,14 @@ class Change:
         self.current = current
         self.previous = previous
         self.lines: dict[tuple[str, str], bytes] = {}
-        """Encoded watch lines by (API version, type of event), made once for all watchers."""
+        """Encoded watch lines by (API version, type of event), shared by all watchers."""
 
 
 class Collection:
     """The objects of one resource, by namespace and name, and their latest changes.
 
-    `changes[0]` has absolute position `first`; a reader keeps the position it will read next.
-    Revisions up to `forgotten` can no longer be resumed from.
+    `changes[0]` has absolute position `first`; a reader keeps the position that it will read next.
+    Watches can't resume from revisions up to `forgotten`.
     """
 
     __slots__ = ("bells", "changes", "first", "forgotten", "limit", "spaces")
@@ -82,7 +82,7 @@ class Collection:
         return None if space is None else space.get(name)
 
     def every(self, namespace: str | None = None) -> Iterator[Stored]:
-        """The objects of one namespace (None: of all) in the server's order, by namespace and then name."""
+        """The objects of one namespace (None: all) in the server's order, by namespace and then name."""
         for space_name in sorted(self.spaces) if namespace is None else [namespace]:
             space = self.spaces.get(space_name, {})
             for name in sorted(space):
@@ -92,7 +92,7 @@ class Collection:
         return sum(len(space) for space in self.spaces.values())
 
     def position_after(self, revision: int) -> int:
-        """Where a watch that has seen everything up to `revision` goes on reading."""
+        """The position at which a watch resumes that has seen everything up to `revision`."""
         low, high = 0, len(self.changes)
         while low < high:
             middle = (low + high) // 2
@@ -110,7 +110,7 @@ class Collection:
             bell.set()
 
     def forget(self, count: int) -> None:
-        """Drop the oldest `count` changes: whoever wants to resume among them gets 410."""
+        """Drops the oldest `count` changes: resuming from one of them gets 410."""
         if count > 0:
             self.forgotten = self.changes[count - 1].revision
             del self.changes[:count]
@@ -118,9 +118,9 @@ class Collection:
 
 
 class Store:
-    """All collections. Every write takes the next revision and rings the bells of that collection's readers.
+    """All collections. Every write gets the next revision and wakes that collection's readers.
 
-    `history` bounds how many changes per resource stay readable.
+    `history` is the maximum number of changes kept per resource.
     """
 
     def __init__(self, history: int = 50_000) -> None:
@@ -137,16 +137,16 @@ class Store:
         return found
 
     def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
-        """The current object, or None. Treat it as frozen."""
+        """The current object, or None. Don't mutate it."""
         stored = self.collection(kind).get(namespace, name)
         return None if stored is None else stored.object
 
     def list(self, kind: Kind, namespace: str | None = None) -> list[Object]:
-        """The current objects in the server's order. Treat them as frozen."""
+        """The current objects in the server's order. Don't mutate them."""
         return [stored.object for stored in self.collection(kind).every(namespace)]
 
     def put(self, kind: Kind, namespace: str, name: str, obj: Object) -> Stored:
-        """Create or replace: `obj` is stored with the next revision; its `metadata` must be the caller's own."""
+        """Creates or replaces an object with the next revision; its `metadata` must not be shared."""
         collection = self.collection(kind)
         self.revision += 1
         obj["metadata"]["resourceVersion"] = str(self.revision)
@@ -158,7 +158,7 @@ class Store:
         return stored
 
     def remove(self, kind: Kind, namespace: str, name: str, last: Object | None = None) -> Stored:
-        """Delete: watchers see the object's `last` state (as given, or as stored) with the deletion's revision."""
+        """Deletes an object: watchers get its `last` state (by default the stored one) with the deletion's revision."""
         collection = self.collection(kind)
         previous = collection.spaces[namespace].pop(name)
         self.revision += 1
@@ -169,9 +169,9 @@ class Store:
         return stored
 
     def compact(self) -> None:
-        """Disown all history, as etcd's compaction does: every resumption from before now is refused with 410.
+        """Drops all history, as etcd's compaction does: resuming from an earlier revision gets 410.
 
-        Readers that are following already are not disturbed.
+        Running readers are not affected.
         """
         self._compacted = self.revision
         for collection in self._collections.values():
@@ -179,7 +179,7 @@ class Store:
 
 
 class Follower:
-    """A reader of some collections' changes, in order and without loss; for players inside this process."""
+    """A reader of some collections' changes, in order and without loss, for simulated components."""
 
     def __init__(self, store: Store, *kinds: Kind) -> None:
         self._bell = asyncio.Event()
@@ -189,7 +189,7 @@ class Follower:
             collection.bells.add(self._bell)
 
     async def changes(self) -> list[tuple[Kind, Change]]:
-        """Wait for at least one change and return all there are, in the order in which they happened."""
+        """Waits for at least one change and returns all pending ones, in order."""
         while True:
             self._bell.clear()
             batch = self._unread()

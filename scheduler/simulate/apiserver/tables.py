@@ -1,4 +1,4 @@
-"""Objects as rows, for `kubectl get`: meta.k8s.io/v1 Tables with the columns that users know."""
+"""Tables for `kubectl get`: meta.k8s.io/v1 Tables with the usual columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NONE: Final = "<none>"
 
 
 class Column(msgspec.Struct, frozen=True):
-    """One column: how a cell is made of an object. Priority 1 shows with `-o wide` only."""
+    """One column, with the function that renders a cell. Priority 1 is shown with `-o wide` only."""
 
     name: str
     cell: Callable[[Object, datetime], Any]
@@ -26,7 +26,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 def table(kind: Kind, objects: Iterable[Object], metadata: Object, now: datetime, *, headed: bool = True) -> Object:
-    """The Table of these objects (as clients of this kind see them); later events of a watch come without columns."""
+    """The Table of these objects (in this kind's form); later events of a watch have no column definitions."""
     columns = _COLUMNS.get(kind.resource, _NAME_AND_AGE)
     shown: Object = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
     if headed:
@@ -40,7 +40,7 @@ def table(kind: Kind, objects: Iterable[Object], metadata: Object, now: datetime
 
 
 def partial(obj: Object) -> Object:
-    """The object reduced to its metadata."""
+    """The object's PartialObjectMetadata."""
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
 
 
@@ -65,7 +65,7 @@ def _age(obj: Object, now: datetime) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A span as kubectl shows ages: two units at most, coarser the longer it is."""
+    """A duration in kubectl's format of ages: at most two units, coarser for longer ones."""
     whole = max(0, int(seconds))
     minutes, hours, days = whole // 60, whole // 3600, whole // 86_400
     if whole < 120:

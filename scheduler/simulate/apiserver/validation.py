@@ -1,4 +1,4 @@
-"""What a valid object is, as far as clients of a scheduler get to see it: names, required fields, immutable fields."""
+"""Validation of objects, as far as it matters to clients of a scheduler: names, required and immutable fields."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 
 
 def check_new(kind: Kind, obj: Object) -> None:
-    """Refuse (422) an object that the API server would not create."""
+    """Raises 422 for an object that the API server would not create."""
     causes = [*_metadata(kind, obj["metadata"]), *_content(kind, obj)]
     if causes:
         named = kinds.CORE_EVENTS if kind is kinds.EVENTS else kind
@@ -54,7 +54,7 @@ def check_new(kind: Kind, obj: Object) -> None:
 
 
 def check_update(kind: Kind, old: Object, new: Object) -> None:
-    """Refuse (422) a change that the API server would not make."""
+    """Raises 422 for a change that the API server would refuse."""
     causes = list(_label_values(new["metadata"]))
     if kind is kinds.PODS and old["spec"] != new["spec"]:
         causes += _new_gates(old["spec"], new["spec"])
@@ -72,7 +72,7 @@ def check_update(kind: Kind, old: Object, new: Object) -> None:
 
 
 def check_status(kind: Kind, old: Object, new: Object) -> None:
-    """Refuse (422) a status that a pod cannot take."""
+    """Raises 422 for an invalid change of a pod's status."""
     if kind is not kinds.PODS:
         return
     before, after = old.get("status", {}).get("qosClass"), new.get("status", {}).get("qosClass")

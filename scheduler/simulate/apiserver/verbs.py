@@ -1,6 +1,6 @@
-"""One request to one answer: reads the query, the body and the Accept header, and calls the registry.
+"""Serves one request: reads the query, the body and the Accept header, and calls the registry.
 
-Nothing here waits: a request is decided at once, in one step of the event loop, so no two requests interleave.
+Nothing here awaits: a request is served in one step of the event loop, so no two requests interleave.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SHAPES: Final = {"as=Table": "table", "as=PartialObjectMetadata": "partial", "a
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """An HTTP request with its body read. Header names are those that matter here, already picked out."""
+    """An HTTP request with its body and the headers that are used here."""
 
     method: str
     path: str
@@ -50,7 +50,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shape(self) -> str:
-        """`plain`, `table` or `partial`: the first of the client's wishes that this server can serve; 406 if none."""
+        """`plain`, `table` or `partial`: the first acceptable format that this server supports; raises 406 if none."""
         wishes = [one.strip() for one in self.accept.split(",") if one.strip()] or ["*/*"]
         for wish in wishes:
             media, *parameters = [part.strip() for part in wish.split(";")]
@@ -67,21 +67,21 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A finished reply."""
+    """A complete response."""
 
     code: int
     body: bytes
 
 
 class Watching(msgspec.Struct, frozen=True):
-    """The reply is a watch; `render` is None for plain lines."""
+    """A response that is a watch; `render` is None for plain lines."""
 
     request: WatchRequest
     render: Callable[[Stored], Object] | None
 
 
 class Verbs:
-    """The verbs of HTTP over a registry."""
+    """The HTTP verbs on a registry."""
 
     def __init__(self, registry: Registry, listings: Listings, token: str | None) -> None:
         self._registry = registry
@@ -89,7 +89,7 @@ class Verbs:
         self._token = token
 
     def serve(self, target: Target, request: Request) -> Answer | Watching:
-        """Do what the request says; refusals are raised as `Failure`."""
+        """Serves a request. Raises `Failure` for refusals."""
         if not target.kind.stored:
             return self._review(target, request)
         if target.subresource in ("binding", "eviction", "scale"):

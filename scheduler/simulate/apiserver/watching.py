@@ -1,4 +1,4 @@
-"""A watch: what a client is told of a collection's changes, from where it left off, as JSON lines."""
+"""A watch: streams a collection's changes since a revision as JSON lines."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 def typed_body(kind: Kind, stored: Stored) -> bytes:
-    """An object's JSON with kind and API version, as a single object of a reply or a watch has them."""
+    """An object's JSON with kind and API version, as in single-object responses and watches."""
     body = _encode(events.from_core(stored.object)) if kind is kinds.EVENTS else stored.body
     return b'{"kind":"%b","apiVersion":"%b",%b' % (kind.kind.encode(), kind.api_version.encode(), body[1:])
 
 
 def list_item(kind: Kind, stored: Stored) -> bytes:
-    """An object's JSON as it stands in a list."""
+    """An object's JSON as an item of a list."""
     return _encode(events.from_core(stored.object)) if kind is kinds.EVENTS else stored.body
 
 
@@ -34,7 +34,7 @@ def error_line(failure: failures.Failure) -> bytes:
 
 
 class WatchRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client asked to watch. `revision` None: the present state first, then the changes."""
+    """A client's watch request. `revision` None: the present state first, then the changes."""
 
     kind: Kind
     namespace: str | None
@@ -45,7 +45,7 @@ class WatchRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Watch:
-    """One running watch. `render` turns an event into a Table or another shape; None: the plain, shared lines."""
+    """One running watch. `render` converts an object to a Table or another format; None: plain, shared lines."""
 
     def __init__(
         self, store: Store, request: WatchRequest, bookmark_seconds: float,
@@ -58,15 +58,18 @@ class Watch:
         self._collection = store.collection(request.kind)
         self._bell = asyncio.Event()
         self._closed = False
+        self.is_cut = False
+        """The connection is to be broken instead of ended."""
         self._position = 0
 
-    def close(self) -> None:
-        """End the watch from the server's side, as a server that shuts down does."""
+    def close(self, *, cut: bool = False) -> None:
+        """Ends the watch from the server's side, as a server that shuts down does; or cuts it, as a network does."""
+        self.is_cut = cut
         self._closed = True
         self._bell.set()
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Blocks of JSON lines until the time is up, the history is lost, or the watch is closed."""
+        """Yields blocks of JSON lines until the time-out, the loss of history, or `close`."""
         self._collection.bells.add(self._bell)
         try:
             for block in self._first():
@@ -126,13 +129,13 @@ class Watch:
             return b""
         changes = collection.changes[self._position - collection.first :]
         self._position = collection.end
-        return b"".join(filter(None, map(self._told, changes)))
+        return b"".join(filter(None, map(self._event_line, changes)))
 
     def _too_old(self, revision: int) -> failures.Failure:
         return failures.expired(f"too old resource version: {revision} ({self._collection.forgotten})")
 
-    def _told(self, change: Change) -> bytes:
-        """The line for one change: an object that starts or stops matching appears or disappears for this client."""
+    def _event_line(self, change: Change) -> bytes:
+        """The line for one change: an object that starts or stops matching is ADDED or DELETED for this client."""
         request = self._request
         if request.namespace is not None and change.current.namespace != request.namespace:
             return b""
@@ -149,19 +152,19 @@ class Watch:
         left = {**last, "metadata": {**last["metadata"], "resourceVersion": str(change.revision)}}
         return self._line("DELETED", Stored(change.current.namespace, change.current.name, left, change.revision))
 
-    def _shared(self, change: Change, told: ChangeType, stored: Stored) -> bytes:
+    def _shared(self, change: Change, type_: ChangeType, stored: Stored) -> bytes:
         if self._render is not None:
-            return self._line(told, stored)
-        key = (self._request.kind.api_version, told)
+            return self._line(type_, stored)
+        key = (self._request.kind.api_version, type_)
         line = change.lines.get(key)
         if line is None:
-            line = change.lines[key] = self._line(told, stored)
+            line = change.lines[key] = self._line(type_, stored)
         return line
 
-    def _line(self, told: ChangeType, stored: Stored) -> bytes:
+    def _line(self, type_: ChangeType, stored: Stored) -> bytes:
         if self._render is not None:
-            return _encode({"type": told, "object": self._render(stored)}) + b"\n"
-        return b'{"type":"%b","object":%b}\n' % (told.encode(), typed_body(self._request.kind, stored))
+            return _encode({"type": type_, "object": self._render(stored)}) + b"\n"
+        return b'{"type":"%b","object":%b}\n' % (type_.encode(), typed_body(self._request.kind, stored))
 
     def _bookmark(self, annotations: Object | None) -> bytes:
         kind = self._request.kind

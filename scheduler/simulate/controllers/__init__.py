@@ -1,6 +1,6 @@
-"""The controllers that a cluster needs around a scheduler, each as small as its job: one function a kind.
+"""The controllers that a cluster needs besides a scheduler, one reconcile function per kind.
 
-`Controllers` follows the store and calls the function of whatever may need work.
+`Controllers` follows the store's changes and calls the functions of the objects concerned.
 """
 
 from scheduler.simulate.controllers.loop import Controllers

@@ -1,4 +1,4 @@
-"""The disruption controller: how many pods of each budget may still go."""
+"""The disruption controller: computes how many pods of each budget may be disrupted."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from scheduler.simulate.controllers.workloads import is_ready, is_terminating
 Object = dict[str, Any]
 
 DISRUPTION_SECONDS: Final = 120.0
-"""How long a pod counts as disrupted while its deletion is not seen."""
+"""Time for which a pod counts as disrupted while its deletion is not observed."""
 _SCALED: Final = {
     kind.kind: kind for kind in (DEPLOYMENTS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS)
 }  # fmt: skip
 
 
 def budget(registry: Registry, _: Dependents, obj: Object) -> None:
-    """Write the budget's status from its pods as they are."""
+    """Writes the budget's status according to its present pods."""
     namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
     pods = matching_pods(registry, obj)
     disrupted = _still_disrupted(registry, obj, pods)
@@ -70,7 +70,7 @@ def _still_disrupted(registry: Registry, obj: Object, pods: list[Object]) -> dic
 
 
 def _wanted(registry: Registry, obj: Object, pods: list[Object]) -> tuple[int, int]:
-    """(expected pods, healthy pods that must stay)."""
+    """(number of expected pods, required number of healthy pods)."""
     spec = obj["spec"]
     unavailable, minimum = spec.get("maxUnavailable"), spec.get("minAvailable", 1)
     if unavailable is not None:
@@ -83,12 +83,12 @@ def _wanted(registry: Registry, obj: Object, pods: list[Object]) -> tuple[int, i
 
 
 def _share(value: int | str, whole: int) -> int:
-    """A count, or a percentage of the whole rounded up."""
+    """A count as it is, a percentage of ``whole`` rounded up."""
     return math.ceil(int(value.rstrip("%")) * whole / 100) if isinstance(value, str) else value
 
 
 def _expected(registry: Registry, pods: list[Object]) -> int:
-    """The replicas that the pods' controllers want, plus the pods that have none."""
+    """The desired replicas of the pods' controllers, plus the pods without a controller."""
     scales: dict[str, int] = {}
     for pod in pods:
         uid, replicas = pod["metadata"]["uid"], 1

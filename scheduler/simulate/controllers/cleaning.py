@@ -1,4 +1,4 @@
-"""What goes away with something else: dependents with their owner, contents with their namespace."""
+"""Garbage collection: deletes dependents with their owner, and contents with their namespace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Object = dict[str, Any]
 
 
 def owner_gone(registry: Registry, dependents: Dependents, uid: str) -> None:
-    """Delete what only this owner held; take the reference out of what has others."""
+    """Deletes dependents without other owners; removes the reference from the others."""
     for key in dependents.keys(uid):
         obj = registry.store.get(*key)
         if obj is None:
@@ -27,7 +27,7 @@ def owner_gone(registry: Registry, dependents: Dependents, uid: str) -> None:
 
 
 def owner_going(registry: Registry, dependents: Dependents, kind: Kind, obj: Object) -> None:
-    """Serve the two finalizers of a cascading deletion: dependents first, or let them be."""
+    """Handles the two finalizers of deletions: foreground (dependents first) and orphan."""
     metadata = obj["metadata"]
     finalizers = metadata.get("finalizers") or []
     if "deletionTimestamp" not in metadata or not {FOREGROUND, ORPHAN} & set(finalizers):
@@ -49,7 +49,7 @@ def owner_going(registry: Registry, dependents: Dependents, kind: Kind, obj: Obj
 
 
 def namespace(registry: Registry, _: Dependents, obj: Object) -> None:
-    """Empty a namespace that is being deleted; once it is empty, let it go."""
+    """Deletes the contents of a terminating namespace; once it is empty, removes its finalizer."""
     metadata = obj["metadata"]
     if "deletionTimestamp" not in metadata:
         return

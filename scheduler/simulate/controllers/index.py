@@ -1,4 +1,4 @@
-"""Who owns whom: dependents by the UID of their owner, kept up to date from the store's changes."""
+"""An index of dependents by the UID of their owner, kept up to date from the store's changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def controller_of(obj: Object) -> Object | None:
 
 
 def owner_reference(kind: Kind, owner: Object) -> Object:
-    """The reference that a controller puts into what it creates."""
+    """The owner reference that a controller sets on objects it creates."""
     metadata = owner["metadata"]
     return {
         "apiVersion": kind.api_version, "kind": kind.kind, "name": metadata["name"], "uid": metadata["uid"],
@@ -30,7 +30,7 @@ def owner_reference(kind: Kind, owner: Object) -> Object:
 
 
 class Dependents:
-    """The keys of all objects that name an owner."""
+    """The keys of all objects with owner references."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -50,7 +50,7 @@ class Dependents:
             self._by_owner.setdefault(owner["uid"], {})[key] = None
 
     def keys(self, uid: str) -> list[Key]:
-        """The keys of everything that names this owner."""
+        """The keys of all objects with a reference to this owner."""
         return list(self._by_owner.get(uid, ()))
 
     def forget(self, uid: str) -> None:

@@ -1,4 +1,4 @@
-"""The one task that runs all controllers: it notes what changed, and looks at whatever that may concern."""
+"""The task that runs all controllers: it collects changes and reconciles the objects concerned."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _FOLLOWED: Final = tuple(kind for kind in k.KINDS if kind.stored and kind not in
 
 
 class Controllers:
-    """Runs until cancelled. What a reconciler refuses to do (a quota, a missing class) is tried again with the next
-    change that concerns it, and no sooner: the embedded cluster has no retries of its own."""
+    """Runs until cancelled. A reconciliation that fails (a quota, a missing class) is tried again only with the next
+    change that concerns it: the embedded cluster has no timed retries."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -42,7 +42,7 @@ class Controllers:
         self._dirty: dict[Key, None] = {}
 
     async def run(self) -> None:
-        """Follow the store for ever; begins with what is there."""
+        """Reconciles the present objects and then follows the store's changes, until cancelled."""
         follower = Follower(self._registry.store, *_FOLLOWED)
         try:
             for kind in _FOLLOWED:

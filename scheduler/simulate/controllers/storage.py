@@ -18,7 +18,7 @@ NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 
 
 def volume(registry: Registry, _: Dependents, obj: Object) -> None:
-    """A volume is available until it names a claim; then the claim is bound to it."""
+    """Makes a volume without claimRef available; binds the claim of one with it."""
     reference = obj["spec"].get("claimRef")
     if reference is None:
         _set_phase(registry, obj, "Available")
@@ -32,7 +32,7 @@ def volume(registry: Registry, _: Dependents, obj: Object) -> None:
 
 
 def claim(registry: Registry, _: Dependents, obj: Object) -> None:
-    """A claim gets the volume it names; or a new one, at once or when a node is selected, as its class says."""
+    """Binds a claim to the volume that it names, or provisions one, at once or for a selected node, by its class."""
     if "deletionTimestamp" in obj["metadata"] or BIND_COMPLETED in obj["metadata"].get("annotations", {}):
         return
     if obj["spec"].get("volumeName"):

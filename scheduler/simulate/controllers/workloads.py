@@ -1,4 +1,4 @@
-"""Deployments, ReplicaSets, StatefulSets and Jobs: from a wish to pods."""
+"""The controllers of Deployments, ReplicaSets, StatefulSets and Jobs."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def is_terminating(obj: Object) -> bool:
 
 
 def is_active(pod: Object) -> bool:
-    """Neither finished nor on its way out."""
+    """Whether the pod is neither finished nor terminating."""
     return not is_terminating(pod) and pod.get("status", {}).get("phase") not in _OVER
 
 
 def deployment(registry: Registry, dependents: Dependents, obj: Object) -> None:
-    """One ReplicaSet per template; the old ones shrink as the new one gets ready."""
+    """Keeps one ReplicaSet per template; old ones are scaled down as the new one gets ready."""
     if is_terminating(obj):
         return
     spec, namespace = obj["spec"], obj["metadata"]["namespace"]
@@ -127,7 +127,7 @@ def _replicate(registry: Registry, dependents: Dependents, kind: Kind, obj: Obje
 
 
 def _keep_longest(pod: Object) -> tuple[bool, bool, bool, int]:
-    """The order in which surplus pods go: without node, pending, not ready, then the youngest."""
+    """Sort key for deleting surplus pods: without node, pending, not ready, then the youngest."""
     phase = pod.get("status", {}).get("phase")
     age = -int(pod["metadata"]["resourceVersion"])
     return "nodeName" in pod["spec"], phase != "Pending", is_ready(pod), age
@@ -144,7 +144,7 @@ def _pod_of(kind: Kind, owner: Object, naming: Object) -> Object:
 
 
 def stateful_set(registry: Registry, dependents: Dependents, obj: Object) -> None:
-    """Pods with fixed names, one after the other (unless all at once is asked for); the last goes first."""
+    """Creates pods with fixed names in sequence (unless the policy is Parallel), and deletes the last one first."""
     if is_terminating(obj):
         return
     namespace, name, wanted = obj["metadata"]["namespace"], obj["metadata"]["name"], int(obj["spec"]["replicas"])
@@ -196,7 +196,7 @@ def _create_ordinal(registry: Registry, obj: Object, ordinal: int) -> None:
 
 
 def job(registry: Registry, dependents: Dependents, obj: Object) -> None:
-    """Pods until enough have succeeded, or too many failed."""
+    """Runs pods until enough have succeeded or too many have failed."""
     if is_terminating(obj) or any(one["status"] == "True" for one in obj["status"].get("conditions") or ()):
         return
     namespace, spec, now = obj["metadata"]["namespace"], obj["spec"], registry.timestamp()

@@ -87,7 +87,7 @@ def node_of(shell: Shell, pod: str) -> str:
 
 
 class Heard:
-    """A cluster of ``node_count`` nodes and what the engine is told of them; ``backoff_seconds`` is the first time."""
+    """A cluster of ``node_count`` nodes and the engine's stimuli for them; ``backoff_seconds`` is the first time."""
 
     def __init__(self, client: ApiClient, backoff_seconds: float, node_count: int = 1) -> None:
         self.taints: list[bool] = []
@@ -160,8 +160,8 @@ async def test_a_node_that_refuses_again_and_again_is_left_alone_for_longer_each
         for number in range(3):
             await lose(client, heard, f"p{number}", "OutOfpods")
             await until(lambda count=number + 1: len(heard.taints) == count)  # type: ignore[misc]
-        told = [line["seconds"] for line in log_lines if "left alone" in line["event"]]
-        assert told == [100, 200, 300]
+        logged = [line["seconds"] for line in log_lines if "left alone" in line["event"]]
+        assert logged == [100, 200, 300]
 
 
 async def test_a_pod_that_failed_for_another_reason_says_nothing_of_its_node(client: ApiClient) -> None:

@@ -29,7 +29,7 @@ POD = PodReference("default", "p", "pod-p")
 
 
 class Stage:
-    """A shadow, where the pod is by the watch, and what the engine has been told."""
+    """A shadow, the pod's node by the watch, and the engine's stimuli."""
 
     def __init__(self) -> None:
         self.where: str | None = ""

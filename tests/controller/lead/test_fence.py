@@ -73,7 +73,7 @@ async def test_a_write_that_waited_for_a_connection_does_not_leave_without_the_l
         with pytest.raises(LeadershipLost):
             await write
         await read
-        # The connection was not spoilt: whoever only reads goes on.
+        # The connection stays usable for reads.
         await client.request("GET", "/after")
     assert door.reached == ["/held", "/after"]
     assert not departure.has_left

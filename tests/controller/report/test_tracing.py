@@ -32,15 +32,15 @@ def attempt(number: int, result: str, after: float, node: str = "", **durations:
 
 
 def traced(attempts: Sequence[Attempt]) -> dict[str, ReadableSpan]:
-    told: dict[str, ReadableSpan] = {}
+    spans: dict[str, ReadableSpan] = {}
     for one in attempts:
         # A replica of its own for each: nothing is handed on between them.
         exporter, end = InMemorySpanExporter(), one.started_wall + SECOND // 10
         traces = PodTraces(SimpleSpanProcessor(exporter), {}, lambda _: "2027-01-15T08:00:00Z", lambda end=end: end)
         traces.observe(one)
         traces.close()
-        told |= {span.name: span for span in exporter.get_finished_spans()}
-    return told
+        spans |= {span.name: span for span in exporter.get_finished_spans()}
+    return spans
 
 
 def test_a_pod_is_one_trace_from_its_creation_to_its_binding_with_a_span_an_attempt() -> None:
@@ -130,8 +130,8 @@ def test_traces_go_by_otlp_to_where_the_environment_says(
     (resource,) = request.resource_spans
     names = {pair.key: pair.value.string_value for pair in resource.resource.attributes}
     assert names["service.name"] == "tandem-scheduler"
-    told = [span.name for scope in resource.scope_spans for span in scope.spans]
-    assert sorted(told) == ["Binding", "Filter", "attempt 1", "pod"]
+    names = [span.name for scope in resource.scope_spans for span in scope.spans]
+    assert sorted(names) == ["Binding", "Filter", "attempt 1", "pod"]
 
 
 def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ users: [{{name: u, user: {{}}}}]
 
 
 class Reviewer:
-    """An API server that answers reviews: token ``good`` is anna, who may see /metrics; others nobody knows."""
+    """An API server that answers reviews: token ``good`` is anna, who may see /metrics; others are invalid."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []

@@ -92,7 +92,7 @@ async def test_pods_are_bound_while_clients_without_rights_flood_the_pages(
 
 
 class Asked:
-    """An API server that answers when it is told to."""
+    """An API server that answers when the test lets it."""
 
     def __init__(self) -> None:
         self.questions: list[str] = []

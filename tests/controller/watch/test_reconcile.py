@@ -30,7 +30,8 @@ from scheduler.messages.stimuli import (
     Stimulus,
     Synced,
 )
-from scheduler.objects.kinds import Kind
+from scheduler.objects.kinds import Kind, decode_as
+from scheduler.objects.pod import Pod
 from scheduler.simulate.apiserver.kinds import PODS as PODS_KIND
 from scheduler.simulate.cluster import EmbeddedCluster
 from tests import builders
@@ -74,7 +75,8 @@ async def test_what_the_watch_has_missed_is_mended_and_counted(client: ApiClient
         documents = [await read(client, f"{PODS}/p{number}") for number in range(3)]
         # As if three events had never come: a creation, a change and a deletion.
         reflector.take(line("DELETED", documents[0], documents[0]["metadata"]["resourceVersion"]))
-        reflector.take(line("MODIFIED", documents[1], "1"))
+        outdated = {**documents[1], "metadata": {**documents[1]["metadata"], "resourceVersion": "1"}}
+        reflector.mend([(decode_as(Pod, msgspec.json.encode(outdated)), b"")], [])
         ghost = {**documents[2], "metadata": {**documents[2]["metadata"], "name": "ghost", "uid": "ghost"}}
         reflector.take(line("ADDED", ghost, "1"))
         del seen.stimuli[:]
@@ -82,7 +84,11 @@ async def test_what_the_watch_has_missed_is_mended_and_counted(client: ApiClient
         comparing = asyncio.create_task(rounds.reconciler.round())
         await create(client, PODS, pod_document("later"))
         await comparing
-        assert sorted(told for told in seen.told if told[1] != "later") == [("+", "p0"), ("+", "p1"), ("?", "ghost")]
+        assert sorted(event for event in seen.events if event[1] != "later") == [
+            ("+", "p0"),
+            ("+", "p1"),
+            ("?", "ghost"),
+        ]
         assert rounds.repairs == 3.0
         known = [pod.name for one in rounds.fed if isinstance(one, Reconciled) for pod in one.pods.values()]
         assert sorted(known) == ["later", "p0", "p1", "p2"]

@@ -35,7 +35,7 @@ class Seen:
         self.stimuli.extend(stimuli)
 
     @property
-    def told(self) -> list[tuple[str, str]]:
+    def events(self) -> list[tuple[str, str]]:
         """+ for observed, - for deleted, ? for deleted and stale, each with the name."""
         signs: list[tuple[str, str]] = []
         for stimulus in self.stimuli:
@@ -107,7 +107,7 @@ async def test_the_first_list_is_handed_over_page_by_page_and_then_it_is_synced(
         await create(client, PODS, pod_document(f"p{number}"))
     async with running(client, page_size=2) as (reflector, seen):
         await until(reflector.synced.is_set)
-        assert seen.told == [("+", f"p{number}") for number in range(5)]
+        assert seen.events == [("+", f"p{number}") for number in range(5)]
         assert seen.batches == 3
         assert reflector.object_count == 5
 
@@ -118,8 +118,8 @@ async def test_changes_arrive_through_the_watch(client: ApiClient) -> None:
         await create(client, PODS, pod_document("a"))
         await patch(client, f"{PODS}/a", {"metadata": {"labels": {"x": "y"}}})
         await delete(client, "a")
-        await until(lambda: len(seen.told) == 3)
-        assert seen.told == [("+", "a"), ("+", "a"), ("-", "a")]
+        await until(lambda: len(seen.events) == 3)
+        assert seen.events == [("+", "a"), ("+", "a"), ("-", "a")]
         assert reflector.object_count == 0
 
 
@@ -128,7 +128,7 @@ async def test_objects_come_with_their_json_where_extenders_are_sent_them(client
     async with running(client, with_documents=True) as (reflector, seen):
         await until(lambda: reflector.health is Health.WATCHING)
         await create(client, PODS, pod_document("b"))
-        await until(lambda: len(seen.told) == 2)
+        await until(lambda: len(seen.events) == 2)
         for stimulus in seen.stimuli:
             assert isinstance(stimulus, ObjectObserved)
             document = msgspec.json.decode(stimulus.document)
@@ -139,21 +139,21 @@ async def test_a_pod_that_has_ended_arrives_as_a_deletion(client: ApiClient) -> 
     async with running(client) as (reflector, seen):
         await until(lambda: reflector.health is Health.WATCHING)
         await create(client, PODS, pod_document("a", nodeName="n1"))
-        await until(lambda: len(seen.told) == 1)
+        await until(lambda: len(seen.events) == 1)
         await patch(client, f"{PODS}/a/status", {"status": {"phase": "Succeeded"}})
-        await until(lambda: len(seen.told) == 2)
-        assert seen.told[1] == ("-", "a")
+        await until(lambda: len(seen.events) == 2)
+        assert seen.events[1] == ("-", "a")
 
 
 async def test_a_broken_watch_goes_on_where_it_was(cluster: EmbeddedCluster, client: ApiClient) -> None:
     async with running(client) as (reflector, seen):
         await until(lambda: reflector.health is Health.WATCHING)
         await create(client, PODS, pod_document("a"))
-        await until(lambda: len(seen.told) == 1)
+        await until(lambda: len(seen.events) == 1)
         cluster.server.close_watches()
         await create(client, PODS, pod_document("b"))
-        await until(lambda: len(seen.told) == 2)
-        assert seen.told == [("+", "a"), ("+", "b")]
+        await until(lambda: len(seen.events) == 2)
+        assert seen.events == [("+", "a"), ("+", "b")]
         assert reflector.relists == 0
 
 
@@ -164,7 +164,7 @@ async def test_after_a_410_the_new_list_tells_what_was_missed_deletions_too(
         await create(client, PODS, pod_document(name))
     async with running(client) as (reflector, seen):
         await until(lambda: reflector.health is Health.WATCHING)
-        first = len(seen.told)
+        first = len(seen.events)
         cluster.faults.drop("GET", r"^/api/v1/pods\?", times=1_000_000)
         cluster.server.close_watches()
         await delete(client, "goes")
@@ -175,7 +175,7 @@ async def test_after_a_410_the_new_list_tells_what_was_missed_deletions_too(
         cluster.server.compact()
         cluster.faults.clear()
         await until(lambda: reflector.relists == 1 and reflector.health is Health.WATCHING)
-        news = seen.told[first:]
+        news = seen.events[first:]
         # The pod of the same name is another one: its predecessor is gone first.
         assert news.index(("?", "again")) < news.index(("+", "again"))
         assert sorted(news) == [("+", "again"), ("+", "changes"), ("+", "new"), ("?", "again"), ("?", "goes")]
@@ -195,24 +195,44 @@ async def test_an_unreadable_object_is_skipped_and_its_last_readable_version_sta
     bad = watch_line("MODIFIED", "6", b'"spec":7')
     gone = watch_line("DELETED", "8", b'"spec":7')
     reflector.take(good + bad + good.replace(b'"a"', b'"b"') + bad)
-    assert seen.told == [("+", "a"), ("+", "b")]
+    assert seen.events == [("+", "a"), ("+", "b")]
     assert reflector.rejected == 2
     assert len([line for line in log_lines if line["event"] == "Object can't be read, skipped"]) == 1
     reflector.take(gone)
-    assert seen.told[2:] == [("?", "a")]
+    assert seen.events[2:] == [("?", "a")]
 
 
 async def test_the_same_version_again_is_no_news(client: ApiClient) -> None:
     reflector = Reflector(Kind.POD, client, seen := Seen())
     line = b'{"type":"MODIFIED","object":{"metadata":{"name":"a","namespace":"d","uid":"1","resourceVersion":"5"}}}\n'
     reflector.take(line + line)
-    assert seen.told == [("+", "a")]
+    assert seen.events == [("+", "a")]
+
+
+async def test_lines_that_change_places_or_come_again_bring_nothing_old_back(client: ApiClient) -> None:
+    reflector = Reflector(Kind.POD, client, seen := Seen())
+    first, second = watch_line("ADDED", "5"), watch_line("MODIFIED", "7", b'"spec":{"nodeName":"n"}')
+    reflector.take(second + first)
+    assert seen.events == [("+", "a")]
+    assert reflector.known["d/a"].metadata.resource_version == "7"
+    gone, other = watch_line("DELETED", "8"), watch_line("ADDED", "9").replace(b'"uid":"1"', b'"uid":"2"')
+    reflector.take(gone + second + first)
+    assert seen.events == [("+", "a"), ("-", "a")]
+    reflector.take(other + gone)
+    assert seen.events == [("+", "a"), ("-", "a"), ("+", "a")]
+    assert reflector.known["d/a"].metadata.uid == "2"
+
+
+async def test_an_object_that_comes_after_younger_ones_is_taken(client: ApiClient) -> None:
+    reflector = Reflector(Kind.POD, client, seen := Seen())
+    reflector.take(watch_line("ADDED", "9") + watch_line("ADDED", "8").replace(b'"a"', b'"b"'))
+    assert seen.events == [("+", "a"), ("+", "b")]
 
 
 async def test_a_bookmark_moves_the_place_and_tells_nothing(client: ApiClient) -> None:
     reflector = Reflector(Kind.POD, client, seen := Seen())
     reflector.take(b'{"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"77"}}}\n')
-    assert seen.told == []
+    assert seen.events == []
     assert reflector.resource_version == "77"
 
 
@@ -241,7 +261,7 @@ async def test_a_404_on_a_core_kind_is_a_fault_and_takes_nothing_away(
         await until(lambda: reflector.health is Health.UNREACHABLE)
         assert reflector.trouble == "injected fault"
         await until(lambda: not cluster.faults.rules and reflector.health is Health.WATCHING)
-        assert seen.told == [("+", "n1")]
+        assert seen.events == [("+", "n1")]
         assert list(reflector.known) == ["n1"]
 
 
@@ -262,12 +282,12 @@ async def test_an_optional_kind_that_discovery_does_not_list_is_as_good_as_empty
     async with running(client, Kind.DEVICE_CLASS) as (reflector, seen):
         await until(reflector.synced.is_set)
         await until(lambda: reflector.health is Health.MISSING_KIND)
-        assert seen.told == []
+        assert seen.events == []
         # An upgrade of the control plane brings it.
         cluster.server.absent.clear()
         await until(lambda: reflector.health is Health.WATCHING)
         await create(client, DEVICE_CLASSES, {"metadata": {"name": "gpu"}, "spec": {}})
-        await until(lambda: seen.told == [("+", "gpu")])
+        await until(lambda: seen.events == [("+", "gpu")])
 
 
 async def test_an_optional_kind_that_is_taken_away_takes_its_objects_with_it(
@@ -278,7 +298,7 @@ async def test_an_optional_kind_that_is_taken_away_takes_its_objects_with_it(
         await until(lambda: reflector.health is Health.WATCHING)
         cluster.server.absent.add("deviceclasses.resource.k8s.io")
         cluster.server.close_watches()
-        await until(lambda: seen.told == [("+", "gpu"), ("?", "gpu")])
+        await until(lambda: seen.events == [("+", "gpu"), ("?", "gpu")])
         await until(lambda: reflector.health is Health.MISSING_KIND)
 
 
@@ -295,7 +315,7 @@ async def test_an_optional_kind_is_not_empty_on_the_word_of_its_own_path(
         cluster.faults.answer("GET", "/apis$", b'{"kind":"Status","metadata":{}}')
         cluster.server.close_watches()
         await until(lambda: not cluster.faults.rules and reflector.health is Health.WATCHING)
-        assert seen.told == [("+", "gpu")]
+        assert seen.events == [("+", "gpu")]
 
 
 @pytest.mark.parametrize("answer", [b"{}", b'{"kind":"Status","metadata":{}}', b"<html>not here</html>", b""])
@@ -309,7 +329,7 @@ async def test_an_answer_that_is_no_list_takes_nothing_away(
         cluster.faults.answer("GET", "/api/v1/nodes", answer, times=3)
         cluster.server.close_watches()
         await until(lambda: not cluster.faults.rules and reflector.health is Health.WATCHING)
-        assert seen.told == [("+", "n1")]
+        assert seen.events == [("+", "n1")]
 
 
 async def test_a_server_that_answers_every_watch_with_410_gets_lists_at_growing_intervals(
@@ -323,7 +343,7 @@ async def test_a_server_that_answers_every_watch_with_410_gets_lists_at_growing_
         assert [round(seconds) for seconds in waits.seconds[:6]] == sorted(round(one) for one in waits.seconds[:6])
         assert waits.seconds[5] > 16.0
         assert len(waits.seconds) in (6, 7)
-        assert seen.told == [("+", "n1")]
+        assert seen.events == [("+", "n1")]
 
 
 async def test_a_server_that_ends_every_watch_at_once_is_asked_at_growing_intervals(
@@ -333,6 +353,17 @@ async def test_a_server_that_ends_every_watch_at_once_is_asked_at_growing_interv
     async with running(client, Kind.NODE, backoff=(waits := Waits())) as (reflector, _):
         await until(lambda: reflector.relists == 1)
         assert len(waits.seconds) >= 5 and waits.seconds[4] > 8.0
+
+
+async def test_a_kind_whose_watches_are_cut_before_their_first_line_is_listed_again(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    async with running(client, Kind.NODE, backoff=(waits := Waits())) as (reflector, _):
+        for cuts in range(5):
+            await until(lambda: reflector.health is Health.WATCHING)
+            cluster.server.cut_watches()
+            await until(lambda cuts=cuts: len(waits.seconds) > cuts)
+        await until(lambda: reflector.relists == 1)
 
 
 async def test_a_retry_after_of_an_hour_counts_up_to_its_limit(cluster: EmbeddedCluster, client: ApiClient) -> None:
@@ -351,7 +382,7 @@ async def test_a_watch_on_a_dead_connection_is_given_up_and_goes_on_where_it_was
             lambda: sum(one.path == "/api/v1/nodes" and one.method == "GET" for one in cluster.server.served) > 3
         )
         await create(client, "/api/v1/nodes", node_document("n2"))
-        await until(lambda: seen.told == [("+", "n1"), ("+", "n2")])
+        await until(lambda: seen.events == [("+", "n1"), ("+", "n2")])
         assert reflector.known.keys() == {"n1", "n2"}
 
 
@@ -399,8 +430,8 @@ async def test_an_object_nested_too_deep_is_named_and_the_kind_goes_on(
     )
     async with running(client) as (reflector, seen):
         await create(client, PODS, pod_document("c"))
-        await until(lambda: ("+", "c") in seen.told)
-        assert seen.told == [("+", "a"), ("+", "c")]
+        await until(lambda: ("+", "c") in seen.events)
+        assert seen.events == [("+", "a"), ("+", "c")]
         assert reflector.relists == 0
         assert reflector.unreadable == {"d/b"}
         named = [line["name"] for line in log_lines if line["event"] == "Object can't be read, skipped"]
@@ -416,8 +447,8 @@ async def test_a_line_that_is_no_json_is_asked_for_again_from_the_same_place(
     async with running(client) as (reflector, seen):
         await until(lambda: not cluster.faults.rules)
         await create(client, PODS, pod_document("c"))
-        await until(lambda: ("+", "c") in seen.told)
-        assert seen.told == [("+", "a"), ("+", "c")]
+        await until(lambda: ("+", "c") in seen.events)
+        assert seen.events == [("+", "a"), ("+", "c")]
         assert (reflector.relists, reflector.rejected) == (0, 2)
 
 
@@ -428,10 +459,10 @@ async def test_another_object_of_the_same_name_that_cannot_be_read_takes_its_pre
     reflector.take(
         watch_line("ADDED", "5") + watch_line("MODIFIED", "6", b'"spec":7').replace(b'"uid":"1"', b'"uid":"2"')
     )
-    assert seen.told == [("+", "a"), ("?", "a")]
+    assert seen.events == [("+", "a"), ("?", "a")]
     assert reflector.unreadable == {"d/a"}
     reflector.take(watch_line("MODIFIED", "7").replace(b'"uid":"1"', b'"uid":"2"'))
-    assert seen.told[2:] == [("+", "a")]
+    assert seen.events[2:] == [("+", "a")]
     assert reflector.unreadable == set()
 
 
@@ -441,7 +472,7 @@ async def test_a_server_that_fails_for_a_while_is_asked_again(cluster: EmbeddedC
     cluster.faults.drop("GET", "/api/v1/nodes")
     async with running(client, Kind.NODE) as (reflector, seen):
         await until(reflector.synced.is_set)
-        assert seen.told == [("+", "n1")]
+        assert seen.events == [("+", "n1")]
 
 
 async def test_a_list_that_goes_stale_between_two_pages_begins_again(

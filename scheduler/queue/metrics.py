@@ -1,4 +1,4 @@
-"""What the queue counts for metrics and logs; nothing here feeds a decision (reference queue.md §14)."""
+"""The queue's metrics and problem messages; no decision depends on them (docs/kube-scheduler/queue.md §14)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ HINT_BUCKETS: tuple[float, ...] = tuple(1e-5 * 1.5**exponent for exponent in ran
 EVENT_BUCKETS: tuple[float, ...] = tuple(1e-4 * 2**exponent for exponent in range(12))
 """Upper bounds in seconds of ``event_handling_duration_seconds``."""
 
-_MOST_PROBLEMS = 1000
+_MAX_PROBLEMS = 1000
 
 
 class Durations:
-    """A histogram: ``buckets[i]`` of them took at most ``bounds[i]`` seconds (and longer than the bound before)."""
+    """A histogram: ``buckets[i]`` counts durations of at most ``bounds[i]`` seconds and above the previous bound."""
 
     __slots__ = ("_bounds", "buckets", "count", "seconds")
 
@@ -31,22 +31,22 @@ class Durations:
         self.buckets[bisect_left(self._bounds, seconds)] += 1
 
 
-class QueueFacts:
-    """Counters that only grow, gauges, and messages that somebody should log."""
+class QueueMetrics:
+    """Counters that only grow, gauges, and messages for the log."""
 
     __slots__ = ("event_durations", "hint_durations", "incoming", "problems", "unschedulable_pods")
 
     def __init__(self) -> None:
         self.incoming: Counter[tuple[str, str]] = Counter()
-        """(queue, event label) → pods that came: ``queue_incoming_pods_total``."""
+        """(queue, event label) → pods added: ``queue_incoming_pods_total``."""
         self.unschedulable_pods: Counter[tuple[str, str]] = Counter()
         """(plugin, profile) → queued pods that the plugin rejected last."""
         self.event_durations: dict[str, Durations] = {}
-        """Event label → what handling such events took, cache and queue together; only with a stopwatch."""
+        """Event label → durations of handling such events, cache and queue together; only with a stopwatch."""
         self.hint_durations: dict[tuple[str, str, str], Durations] = {}
         """(plugin, event label, ``Queue`` | ``QueueSkip`` | ``Error``) → durations; only with a stopwatch."""
-        self.problems: deque[str] = deque(maxlen=_MOST_PROBLEMS)
-        """Things that should not happen, oldest first; the newest are kept."""
+        self.problems: deque[str] = deque(maxlen=_MAX_PROBLEMS)
+        """Messages about states that should not occur, oldest first; at most ``_MAX_PROBLEMS``, the newest are kept."""
 
     def problem(self, message: str) -> None:
         self.problems.append(message)
@@ -70,7 +70,7 @@ class QueueFacts:
         durations.observe(seconds)
 
     def rejected(self, plugins: frozenset[str], profile: str, sign: int) -> None:
-        """Pods (+1) began or (-1) ceased to wait for these plugins."""
+        """Adjusts the gauge of rejected pods: +1 where a pod starts to wait for these plugins, -1 where it stops."""
         for plugin in plugins:
             count = self.unschedulable_pods[plugin, profile] + sign
             if count:
