@@ -1,8 +1,8 @@
 """The cluster cache: what the API server said, plus what we assume until it says so itself.
 
 A pod on a node is *added* (the watch showed it there) or *assumed* (we decided so and the bind is under way). Assumed
-pods never expire: they are confirmed by the watch or forgotten by us (reference cycle.md §11). Facts and assumptions
-are counted alike in the table and the tallies.
+pods never expire: they are confirmed by the watch or forgotten by us (docs/kube-scheduler/cycle.md §11). Facts and
+assumptions are counted alike in the table and the tallies.
 """
 
 from __future__ import annotations

@@ -32,7 +32,8 @@ class NotPlaced(msgspec.Struct, frozen=True):
     """No node, for now.
 
     ``is_error``: somebody's fault rather than a lack of room; the pod is retried after the error back-off whatever
-    happens in the cluster. Without any plugin in the two sets the queue treats it so too (reference cycle.md §9).
+    happens in the cluster. Without any plugin in the two sets the queue treats it so too (docs/kube-scheduler/cycle.md
+    §9).
     """
 
     message: str

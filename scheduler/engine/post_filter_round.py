@@ -1,4 +1,7 @@
-"""PostFilter: the plugins that may make room are asked in turn (reference cycle.md §9, preemption.md §1.3)."""
+"""PostFilter: the plugins that may make room are asked in turn.
+
+Source: docs/kube-scheduler/cycle.md §9, preemption.md §1.3.
+"""
 
 from __future__ import annotations
 

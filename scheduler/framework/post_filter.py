@@ -1,4 +1,4 @@
-"""What PostFilter plugins get and answer (reference preemption.md §1)."""
+"""What PostFilter plugins get and answer (docs/kube-scheduler/preemption.md §1)."""
 
 from __future__ import annotations
 

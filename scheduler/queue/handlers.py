@@ -1,7 +1,7 @@
 """What each change of the cluster means to the cache and the queue, and what becomes of a pod whose attempt failed.
 
 The cache is told before the queue, for every kind; only a node's deletion is announced first, while the node is still
-known (reference cycle.md §2, §9; queue.md §6.6).
+known (docs/kube-scheduler/cycle.md §2, §9; queue.md §6.6).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which DeviceClass stands for which extended resource (reference dra.md §12)."""
+"""Which DeviceClass stands for which extended resource (docs/kube-scheduler/dra.md §12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pools of devices that a node can reach (reference dra.md §6.1, §6.2)."""
+"""The pools of devices that a node can reach (docs/kube-scheduler/dra.md §6.1, §6.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How many volumes of each CSI driver are attached to each node, against how many can be (reference volumes.md §6)."""
+"""How many volumes of each CSI driver are attached to each node, against how many can be.
+
+Source: docs/kube-scheduler/volumes.md §6.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Disks that pods have inline and that not every second pod may share (reference volumes.md §7)."""
+"""Disks that pods have inline and that not every second pod may share (docs/kube-scheduler/volumes.md §7)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Storage objects live in the ObjectStore like all others; this keeps what is found by anything but their key, lays
 assumptions over PersistentVolumes and claims, and remembers what each pod on its way to a node has set aside
-(reference volumes.md §3). ``observe`` must be told of every change of a storage kind, after the store and before the
+(docs/kube-scheduler/volumes.md §3). ``observe`` must be told of every change of a storage kind, after the store and
+before the
 queue: a pod that is woken by a change has to find it here. Changes that it was not told of are noticed by the kind's
 version, and cost a pass over all objects of the kind.
 """

@@ -1,4 +1,4 @@
-"""Writes of ResourceClaims: each a few requests in a row (reference dra.md §9, §10)."""
+"""Writes of ResourceClaims: each a few requests in a row (docs/kube-scheduler/dra.md §9, §10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Claims that have their devices already: where they can be used, and whether they are ready (reference dra.md §5)."""
+"""Claims that have their devices already: where they can be used, and whether they are ready.
+
+Source: docs/kube-scheduler/dra.md §5.
+"""
 
 from __future__ import annotations
 

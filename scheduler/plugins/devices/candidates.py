@@ -1,4 +1,4 @@
-"""Which devices a request may have, before anything is said about others (reference dra.md §6.3, §6.4)."""
+"""Which devices a request may have, before anything is said about others (docs/kube-scheduler/dra.md §6.3, §6.4)."""
 
 from __future__ import annotations
 

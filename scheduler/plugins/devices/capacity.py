@@ -1,4 +1,4 @@
-"""How much of a device's capacities a request takes (reference dra.md §6.8)."""
+"""How much of a device's capacities a request takes (docs/kube-scheduler/dra.md §6.8)."""
 
 from __future__ import annotations
 

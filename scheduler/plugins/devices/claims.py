@@ -1,4 +1,4 @@
-"""Which ResourceClaims a pod uses (reference dra.md §3)."""
+"""Which ResourceClaims a pod uses (docs/kube-scheduler/dra.md §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""matchAttribute and distinctAttribute while a search takes and gives back devices (reference dra.md §6.5)."""
+"""matchAttribute and distinctAttribute while a search takes and gives back devices.
+
+Source: docs/kube-scheduler/dra.md §6.5.
+"""
 
 from __future__ import annotations
 

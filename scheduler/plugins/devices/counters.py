@@ -1,4 +1,4 @@
-"""Counters that the devices of a pool share (reference dra.md §6.7)."""
+"""Counters that the devices of a pool share (docs/kube-scheduler/dra.md §6.7)."""
 
 from __future__ import annotations
 

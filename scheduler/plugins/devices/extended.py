@@ -1,4 +1,4 @@
-"""Extended resources that devices give: the claim that the scheduler makes itself (reference dra.md §12)."""
+"""Extended resources that devices give: the claim that the scheduler makes itself (docs/kube-scheduler/dra.md §12)."""
 
 from __future__ import annotations
 

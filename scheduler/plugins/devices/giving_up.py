@@ -1,4 +1,4 @@
-"""PostFilter: which claim gives its devices back when no node fits (reference dra.md §10)."""
+"""PostFilter: which claim gives its devices back when no node fits (docs/kube-scheduler/dra.md §10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which events may make a pod schedulable that DynamicResources rejected (reference dra.md §3)."""
+"""Which events may make a pod schedulable that DynamicResources rejected (docs/kube-scheduler/dra.md §3)."""
 
 from __future__ import annotations
 

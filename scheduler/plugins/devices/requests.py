@@ -1,4 +1,4 @@
-"""What a claim asks for, checked and put into the form that the search works on (reference dra.md §6.3)."""
+"""What a claim asks for, checked and put into the form that the search works on (docs/kube-scheduler/dra.md §6.3)."""
 
 from __future__ import annotations
 

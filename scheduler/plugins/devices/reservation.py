@@ -1,4 +1,4 @@
-"""What Reserve sets aside for a pod on its node (reference dra.md §9)."""
+"""What Reserve sets aside for a pod on its node (docs/kube-scheduler/dra.md §9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From chosen devices to what is written into the claim (reference dra.md §6.10)."""
+"""From chosen devices to what is written into the claim (docs/kube-scheduler/dra.md §6.10)."""
 
 from __future__ import annotations
 

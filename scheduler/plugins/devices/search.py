@@ -1,4 +1,4 @@
-"""The search for devices on one node: depth first, the first solution wins (reference dra.md §6.4).
+"""The search for devices on one node: depth first, the first solution wins (docs/kube-scheduler/dra.md §6.4).
 
 Claims, their requests and the devices of a request are decided one after the other; what fails later changes what was
 chosen earlier. Which devices are taken follows from the order of pools, slices and devices alone.

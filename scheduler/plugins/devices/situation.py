@@ -1,4 +1,4 @@
-"""What one attempt at a pod has to do with devices, worked out once in PreFilter (reference dra.md §4)."""
+"""What one attempt at a pod has to do with devices, worked out once in PreFilter (docs/kube-scheduler/dra.md §4)."""
 
 from __future__ import annotations
 

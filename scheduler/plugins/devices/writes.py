@@ -1,4 +1,7 @@
-"""What is written before a pod with devices is bound, what is waited for, and what undoes it (reference dra.md §9)."""
+"""What is written before a pod with devices is bound, what is waited for, and what undoes it.
+
+Source: docs/kube-scheduler/dra.md §9.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CEL selectors: what kube-scheduler 1.36 answers, expression by expression (reference dra.md §7)."""
+"""CEL selectors: what kube-scheduler 1.36 answers, expression by expression (docs/kube-scheduler/dra.md §7)."""
 
 from __future__ import annotations
 
