@@ -176,7 +176,7 @@ class AffinityTerms:
         self.version = 0
         """Grows with every change of any term."""
         self.terms_version = 0
-        """Grows when a term comes that nobody had, or goes with the last who had it."""
+        """Grows when the first pod with a term comes, or the last one goes."""
 
     # --- asking -------------------------------------------------------------------------------------------------------
 

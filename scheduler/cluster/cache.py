@@ -33,7 +33,7 @@ from scheduler.objects.node import Node
 
 
 class Tally(Protocol):
-    """Something that counts pods on rows and is told of every change, in the order of the changes."""
+    """Something that counts pods on rows and receives every change, in the order of the changes."""
 
     def add(self, info: PodInfo, row: int) -> None: ...
 
@@ -55,7 +55,7 @@ class Confirmation(Enum):
 
 
 class ClusterCache:
-    """All nodes and all placed pods, whoever placed them."""
+    """All nodes and all placed pods, of every scheduler."""
 
     def __init__(self, selector_limit: int = 1024, lookup: PodLookup | None = None) -> None:
         """``selector_limit``: of how many selectors the matching pods are counted at most. ``lookup``: what the watch
@@ -293,13 +293,13 @@ class ClusterCache:
 
     def _put(self, info: PodInfo) -> None:
         row = self.table.add_pod(info)
-        told: list[Tally] = []
+        updated: list[Tally] = []
         try:
             for tally in self._tallies:
                 tally.add(info, row)
-                told.append(tally)
+                updated.append(tally)
         except BaseException:
-            for tally in told:
+            for tally in updated:
                 tally.remove(info, row)
             self.table.remove_pod(row, info.uid)
             raise

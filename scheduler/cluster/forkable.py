@@ -32,7 +32,7 @@ class ForkableDict(dict[K, V], Generic[K, V]):
     def fork(self) -> ForkableDict[K, V]:
         """The same keys and values. What either side puts or drops, the other does not see.
 
-        Values are shared: whoever changes one in place takes it by ``writable``.
+        Values are shared: take one by ``writable`` before changing it in place.
         """
         other = _Fork(self)
         self._forks.append(ref(other, self._forget_fork))

@@ -25,7 +25,7 @@ def zone_key(labels: Mapping[str, str]) -> tuple[str, str]:
 
 
 class NodeOrder:
-    """Rows in kube-scheduler's order, made anew only when a node comes, goes or moves to another zone."""
+    """Rows in kube-scheduler's order, computed again only when a node comes, goes or moves to another zone."""
 
     __slots__ = ("_is_shared", "_rows", "_zone_of", "_zones")
 

@@ -81,7 +81,7 @@ class RowJournal:
         return changed
 
     def changes(self, position: int, most_few: int) -> RowChanges | None:
-        """The same for readers that treat single rows one by one, but at most so many."""
+        """The same for readers that treat single rows one by one, but at most ``most_few`` of them."""
         asked = (position, most_few, self._first + len(self._entries))
         if asked != self._asked:
             self._asked = asked

@@ -1,7 +1,7 @@
 """NodeTable: one row a node, one array a column.
 
 Rows are stable while a node exists, and used again after it is gone. A row may have pods without a Node object (pods
-seen before their node, or left behind by it): then ``exists`` is False and nobody places anything there.
+seen before their node, or left behind by it): then ``exists`` is False and no pod is placed there.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Reads(Flag):
     FEASIBLE = auto()
     """Scores depend on which rows are feasible (a domain count, say), beyond what ``normalize`` does with them."""
     UNDECLARED = auto()
-    """Nobody knows: never shared between pods."""
+    """Unknown: never shared between pods."""
 
 
 class FragmentReads(Enum):
@@ -234,7 +234,7 @@ class PreScorePlugin(Plugin):
 
 class ScorePlugin(Plugin):
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
-        """Raw scores, int64, one a row asked. May be asked for infeasible rows too, whose scores nobody looks at,
+        """Raw scores, int64, one a row asked. May be asked for infeasible rows too, whose scores are never read,
         unless ``reads`` has FEASIBLE."""
         raise NotImplementedError
 

@@ -25,7 +25,7 @@ class PreemptionPolicy:
     prefer_other_than_daemon_sets: bool = False
     """Of candidates that nothing else tells apart, take one that removes the fewest pods of DaemonSets."""
     excluded_nodes: Mapping[str, str] = field(default_factory=dict)
-    """Nodes that are not tried, with the reason that is told."""
+    """Nodes that are not tried, with the reason shown."""
     given_up_node: str = ""
     """The nominated node, if there is nothing to wait for on it any more: the pod looks elsewhere, though victims may
     still be dying there."""
@@ -33,10 +33,10 @@ class PreemptionPolicy:
     """Victims of ours, deleted or about to be, which the status of the budgets does not show yet: they are subtracted
     from what the budgets allow."""
     is_nominated_node_being_cleared: bool = False
-    """Pods are being removed from the nominated node, for whomever. Their deletion is decided, so that it counts as
-    begun: the pod waits, where kube-scheduler's would remove others until the deletion is seen."""
+    """Pods are being removed from the nominated node, for any preemptor. Their deletion is decided and counts as begun:
+    the pod waits, where kube-scheduler's would remove others until the deletion is seen."""
     is_full: bool = False
-    """So many preemptions are running that no further one may begin."""
+    """The limit of running preemptions is reached: no further one may begin."""
 
     def allows(self, victim: PodInfo, preemptor: PodInfo) -> bool:
         """Whether ``preemptor`` may have ``victim`` removed: it is less important, and within reach."""

@@ -1,4 +1,4 @@
-"""Writes of ResourceClaims. Each is answered with WriteFinished; ``ticket`` 0: nobody waits for the answer."""
+"""Writes of ResourceClaims. Each is answered with WriteFinished; ``ticket`` 0: the answer is not awaited."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ TOO_MANY = unschedulable("node(s) exceed max volume count")
 
 @dataclass(frozen=True, slots=True)
 class NewVolumes(State):
-    """What the pod would have attached to its node; or why that cannot be told."""
+    """What the pod would have attached to its node; or why that is unknown."""
 
     volumes: tuple[Attachable, ...]
     unknown: Refusal | None = None

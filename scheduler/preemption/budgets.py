@@ -61,7 +61,7 @@ class Budgets:
         return [index for index in self.covering(info) if self.charges(index, info)]
 
     def covering(self, info: PodInfo) -> tuple[int, ...]:
-        """Indices of the budgets that the pod is under, whoever paid for it."""
+        """Indices of all budgets that select the pod."""
         budgets = self._by_namespace.get(info.namespace)
         return () if budgets is None else tuple([index for index, budget in budgets if budget.covers(info)])
 

@@ -46,7 +46,7 @@ def why_not_eligible(context: PostFilterContext, policy: PreemptionPolicy) -> st
 
 
 def is_dying_victim(info: PodInfo, was_evicted: bool = False) -> bool:
-    """Whether the pod terminates because a scheduler preempted it, whoever did; drains and users' deletions don't
+    """Whether the pod terminates because a scheduler preempted it, no matter which; drains and users' deletions don't
     count. ``was_evicted``: victims leave by eviction, which looks like a drain."""
     if not info.is_terminating:
         return False

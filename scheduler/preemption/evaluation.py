@@ -79,7 +79,7 @@ class PreemptionEvidence:
 
     @property
     def is_only_waiting(self) -> bool:
-        """All victims terminate already: nobody is removed."""
+        """All victims terminate already: no pod is removed."""
         return bool(self.victims) and all(info.is_terminating for info in self.victims)
 
     @property

@@ -1,8 +1,8 @@
 """The pods of each row in the order of importance, as arrays: kept from one attempt to the next.
 
-Sorting every pod of a cluster anew for each preemptor would cost more than all the rest. A row is sorted again when its
-pods are not the ones it was sorted from; whether they are is seen by comparing the objects themselves, so that nobody
-has to be told of a change and any view will do.
+Sorting every pod of a cluster for each preemptor would cost more than all the rest. A row is sorted again when its pods
+are not the ones it was sorted from, which a comparison of the objects themselves shows: no notification is needed, and
+any view will do.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NEVER_A_VICTIM = np.iinfo(np.int64).max
 _MOST_PODS = 512
 """Rows with more pods are left to the plain dry run, ..."""
 _MOST_SCALARS = 16
-"""... and so are those whose pods charge a resource that is none of the first so many: the arrays have a limit."""
+"""... and so are those whose pods charge a resource beyond the first ones up to this number: the arrays are bounded."""
 _MOST_CELLS = 1 << 24
 _MAX_NUMBERS = 16
 """Kinds of numbers that are kept: one a driver, mostly."""

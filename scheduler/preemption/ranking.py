@@ -12,7 +12,7 @@ from scheduler.preemption.dry_run import Candidate
 
 
 class Criterion(Enum):
-    """What decided between the candidates; the value is how it is told."""
+    """What decided between the candidates; the value is the text shown."""
 
     ONLY_CANDIDATE = "the only candidate"
     FEWEST_VIOLATIONS = "fewest violations of disruption budgets"

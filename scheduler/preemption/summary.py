@@ -55,7 +55,7 @@ class PreemptionSummary:
 
 
 def summary_of(evidence: PreemptionEvidence, most_candidates: int, most_names: int) -> PreemptionSummary:
-    """At most so many candidates, and names of nodes for each refusal."""
+    """The number of candidates kept, and of node names for each refusal."""
     kept = list(evidence.candidates[:most_candidates])
     chosen = [one for one in evidence.candidates[most_candidates:] if one.node_name == evidence.nominated_node]
     if chosen and kept:

@@ -32,7 +32,7 @@ class Inexact(Exception):
 
 class WhatIfTable(NodeTable):
     """Rows 0, 1, ... are those of ``rows`` in another table. Of usage it knows the requested resources and the number
-    of pods alone; whoever asks for more (the pods themselves, say) gets ``Inexact`` raised.
+    of pods alone; asking for more (the pods themselves, say) raises ``Inexact``.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """What each change of the cluster means to the cache and the queue, and what becomes of a pod whose attempt failed.
 
-The cache is told before the queue, for every kind; only a node's deletion is announced first, while the node is still
-known (docs/kube-scheduler/cycle.md §2, §9; queue.md §6.6).
+The cache is updated before the queue, for every kind; only a node's deletion is announced first, while the node is
+still known (docs/kube-scheduler/cycle.md §2, §9; queue.md §6.6).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Fate(Enum):
     GONE = "gone"
     """Deleted meanwhile."""
     BOUND = "bound"
-    """Assigned meanwhile, by whomever."""
+    """Assigned meanwhile, by any scheduler."""
     RECREATED = "recreated"
     """Another pod of its name exists: no event, no condition may be written for it on behalf of the old one."""
 
@@ -182,7 +182,7 @@ class EventHandlers:
         if old is not None and _is_same_version(old, node):
             return
         if old is not None and old.metadata.uid != node.metadata.uid:
-            # Deleted and made anew while nobody watched.
+            # Deleted and created again between two lists.
             self._queue.move_all(NODE_DELETE, old, None, now)
             old = None
         self._cache.observe_node(node)

@@ -24,5 +24,5 @@ class PoolGroup:
 
     @property
     def representative(self) -> QueuedPod:
-        """Whoever came first: what a hint says of it, it says of all (but of an event about one of them)."""
+        """The first pod of the group: a hint's answer for it holds for all, except for events about one of them."""
         return next(iter(self.members.values()))

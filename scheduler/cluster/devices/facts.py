@@ -289,7 +289,7 @@ class Devices:
         return self._contents.setdefault(content, len(self._contents))
 
     def row_versions(self, size: int) -> npt.NDArray[np.int64]:
-        """By row, at least so many: grows with what concerns the row alone."""
+        """By row, a version: grows with what concerns the row alone."""
         self._grow(size)
         return self._row_versions
 

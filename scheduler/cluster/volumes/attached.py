@@ -73,7 +73,7 @@ _NO_LIMITS = AttachedOnNode()
 class AttachedVolumes:
     """The accounts of all rows of a table, with a column a driver.
 
-    Whatever an account depends on only marks rows here; they are counted again when somebody asks. Told of pods by
+    Whatever an account depends on only marks rows here; they are counted again when asked for. Updated with pods by
     ``add`` and ``remove``, of objects by the ``mark`` methods.
     """
 

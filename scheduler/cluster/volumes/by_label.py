@@ -20,7 +20,7 @@ Ranked = tuple[int, str]
 class ByLabel:
     """Names with a rank, each listed at every place from which a node may reach it.
 
-    Whoever lists them must still ask the selector itself: a place stands for one of its requirements only. Things that
+    A caller must still ask the selector itself: a place stands for one of its requirements only. Things that
     no place can stand for are listed for every node.
     """
 

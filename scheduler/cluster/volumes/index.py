@@ -57,7 +57,7 @@ class Groups(Generic[Entry]):
 
 
 class StorageIndex:
-    """Kept by ``change`` for each change of an object; ``rebuild`` makes a kind's part anew."""
+    """Kept by ``change`` for each change of an object; ``rebuild`` computes a kind's part from the store."""
 
     def __init__(self, objects: ObjectStore, volumes: AssumedObjects[PersistentVolume]) -> None:
         self._objects = objects

@@ -11,7 +11,7 @@ from typing import Final
 from scheduler.objects.meta import ApiObject
 
 MAX_ENDINGS: Final = 1000
-"""A line that comes later than so many deletions is left to the comparison with the API server's list."""
+"""A line that comes after more deletions than this is left to the comparison with the API server's list."""
 
 
 def version_of(one: ApiObject | None) -> int:
@@ -36,7 +36,7 @@ class Endings:
         self._versions.clear()
 
     def is_outdated(self, key: str, known: ApiObject | None, read: ApiObject) -> bool:
-        """Whether the line says something older than what has been told of this key. Versions that are no numbers
+        """Whether the line says something older than what is known of this key. Versions that are no numbers
         can't be compared: then the newest line is the truth."""
         version = version_of(read)
         return 0 < version < (version_of(known) if known is not None else self._versions.get(key, 0))

@@ -197,7 +197,7 @@ class ClaimRequests:
                 raise
 
     async def look_up(self, reference: ClaimReference) -> ResourceClaim | None:
-        """The claim as the server has it; None where that can't be told."""
+        """The claim as the server has it; None where it could not be read."""
         try:
             return await self._get(reference) if reference.name else None
         except ApiError:

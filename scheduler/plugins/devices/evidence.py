@@ -82,9 +82,9 @@ def _why_not(situation: Situation, pod: PodInfo, view: View, row: int, max_steps
     is_short = False
     for claim in situation.waiting:
         for request in claim.requests:
-            told = [_request(situation, claim, need, pools, held) for need in request.alternatives]
-            is_short = is_short or all(short for _, short in told)
-            yield from (text for text, _ in told)
+            texts = [_request(situation, claim, need, pools, held) for need in request.alternatives]
+            is_short = is_short or all(short for _, short in texts)
+            yield from (text for text, _ in texts)
     if not is_short:
         yield _together(situation.waiting, pools, held, max_steps)
 

@@ -73,7 +73,7 @@ class Held:
         return total
 
     def holder(self, device: DeviceId) -> str:
-        """Who has all of it, for people; "" if nobody."""
+        """The claim and pods that have all of it, for people; "" if it is free."""
         driver, pool, name = device
         return next((found for one in self._holdings if (found := one.taken_in((driver, pool)).get(name))), "")
 

@@ -30,7 +30,7 @@ class PodClaims:
 
 
 def sort_claims(pod: PodInfo, view: View) -> PodClaims | Skip | Refusal:
-    """SKIP for a pod without claims; a Refusal where a claim is not fit for use, or nobody waits for its volume."""
+    """SKIP for a pod without claims; a Refusal where a claim is unusable, or unbound and not delayed."""
     claims: list[PersistentVolumeClaim] = []
     for volume in pod.pod.spec.volumes:
         key = claim_key(pod, volume)

@@ -65,7 +65,7 @@ _REFUSALS = tuple(unresolvable(*(reason for bit, reason in _REASONS.items() if c
 Codes = npt.NDArray[np.int16]
 
 _MAX_SINGLE_ROWS = 4
-"""Up to so many rows are asked one by one: a look at all of them costs as much as ten such answers."""
+"""The number of rows up to which each is asked alone: asking all of them costs as much as ten such answers."""
 
 
 class UtilizationShapePoint(msgspec.Struct, frozen=True, rename="camel"):

@@ -78,7 +78,7 @@ def _annotated(obj: Any, key: str, value: str) -> Any:
 
 
 def writes_of(reservation: Reservation) -> Iterator[UpdateObject]:
-    """Merge patches that carry the resourceVersion: whoever changed the object meanwhile makes them conflicts."""
+    """Merge patches that carry the resourceVersion: a change of the object meanwhile makes them conflicts."""
     for binding in reservation.bindings:
         yield _write_volume(binding.volume)
     for provision in reservation.provisions:
