@@ -30,7 +30,7 @@ STRICT = {
     "kind": "TandemConfiguration",
     "preemption": {"pdbPolicy": "strict"},
     # What is remembered on purpose is full long before the end.
-    "limits": {"journalEntries": 500},
+    "limits": {"rememberedAttempts": 500},
 }
 
 

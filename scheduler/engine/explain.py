@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from scheduler.engine.attempt import Attempt
-from scheduler.engine.attempt_memory import MOST_CANDIDATES, MOST_NAMES, refused_nodes
+from scheduler.engine.attempt_memory import MAX_CANDIDATES, MAX_NAMES, refused_nodes
 from scheduler.engine.cycle_context import Depth
 from scheduler.engine.engine import Engine
 from scheduler.engine.outcome import Placed
@@ -30,13 +30,13 @@ from scheduler.queue.story import Place
 Wishes = dict[tuple[str, str], list[str]]
 """(profile, plugin) → the events it registered for, as text; filled while a page is made."""
 
-MOST_LISTED = 50
+MAX_LISTED = 50
 """Candidates listed one by one; the count beside them is complete."""
 MAX_WAITING_LISTED = 5_000
 """Waiting pods listed one by one; the counts beside them are complete."""
 _SLICE_SEARCHED, _SLICE_TOLD = 1_000, 32
 """Pods examined, and pods described, in about a millisecond."""
-MOST_NODES = 500
+MAX_NODES = 500
 """Nodes of a preview listed one by one."""
 
 
@@ -54,7 +54,7 @@ class PreemptionMemory:
         if not isinstance(attempt.preemption, PreemptionEvidence) or not attempt.preemption.victims:
             return
         self._attempts.pop(attempt.uid, None)
-        summary = summary_of(attempt.preemption, MOST_CANDIDATES, most_names=0)
+        summary = summary_of(attempt.preemption, MAX_CANDIDATES, most_names=0)
         self._attempts[attempt.uid] = msgspec.structs.replace(attempt, diagnosis=None, preemption=summary)
         if len(self._attempts) > self._limit:
             del self._attempts[next(iter(self._attempts))]
@@ -185,7 +185,7 @@ def preview_page(engine: Engine, pod: Pod, now: Now) -> dict[str, Any]:
         return page
     table = engine.cache.table
     listed: list[dict[str, Any]] = []
-    for row in table.order.rows.tolist()[:MOST_NODES]:
+    for row in table.order.rows.tolist()[:MAX_NODES]:
         name = table.names[row]
         entry: dict[str, Any] = {"node": name}
         is_left_out = attempt.only_nodes is not None and name not in attempt.only_nodes
@@ -201,7 +201,7 @@ def preview_page(engine: Engine, pod: Pod, now: Now) -> dict[str, Any]:
 def preemption_page(evidence: PreemptionEvidence | PreemptionSummary) -> dict[str, Any]:
     """Whether preemption was allowed, its candidates, its victims, and the criterion that decided."""
     if isinstance(evidence, PreemptionEvidence):
-        evidence = summary_of(evidence, MOST_LISTED, MOST_NAMES)
+        evidence = summary_of(evidence, MAX_LISTED, MAX_NAMES)
     return {
         "eligible": evidence.eligible,
         "message": evidence.message,
@@ -303,7 +303,7 @@ def _refusal(refusal: Refusal) -> dict[str, Any]:
 
 def _scores(attempt: Attempt, nodes: Iterable[str]) -> list[dict[str, Any]]:
     """Scores by node, best node first."""
-    best = sorted(nodes, key=lambda node: (node != attempt.node, -attempt.total[node], node))[:MOST_NAMES]
+    best = sorted(nodes, key=lambda node: (node != attempt.node, -attempt.total[node], node))[:MAX_NAMES]
     return [{"node": node, "total": attempt.total[node], "scores": _scores_of(attempt, node)} for node in best]
 
 
