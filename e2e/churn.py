@@ -1,7 +1,7 @@
 """Ten minutes in the life of a cluster, and the judge of what a scheduler did in them.
 
 Nodes come, go and are tainted, pods of two schedulers come and go, some of them urgent enough to preempt, some guarded
-by a budget. The judge replays what the watches told, in the API server's own order.
+by a budget. The judge replays the watch events in the API server's own order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from e2e.room import Room, placements
 PEER = "default-scheduler"
 NODE_CPU, NODES, PODS_WANTED = 8000, 30, 350
 GRACE_SECONDS = 2.0
-"""What happened so shortly before a binding the scheduler need not have known of."""
+"""Seconds before a binding within which the scheduler need not have seen a change."""
 TAINT = "churn"
 
 
@@ -160,7 +160,7 @@ class _NodeState:
 
 @dataclass(slots=True)
 class Judge:
-    """``see`` what the watches told, oldest first, and read ``faults``: what Tandem did against the rules."""
+    """``see`` the watch events, oldest first, and read ``faults``: Tandem's violations of the rules."""
 
     faults: list[str] = field(default_factory=list)
     placed: dict[str, int] = field(default_factory=lambda: {SCHEDULER: 0, PEER: 0})

@@ -276,7 +276,7 @@ class Watch:
         return taken
 
     def wait_until(self, condition: Callable[[State], T | None], seconds: float = 30.0, hope: str = "") -> T:
-        """The first true value of `condition(state)`, asked anew after each event. Raises `NotInTime`.
+        """The first true value of `condition(state)`, evaluated after each event. Raises `NotInTime`.
 
         The recording stands still while the condition looks at it.
         """

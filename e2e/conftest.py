@@ -55,7 +55,7 @@ def room(client: Client) -> Iterator[Room]:
 
 @pytest.fixture
 def subject(cluster: Cluster, identities: Identities) -> Iterator[Scheduler]:
-    """The scheduler under test, not started, with exactly the rights that its users are told to grant."""
+    """The scheduler under test, not started, with exactly the rights that the manifests grant."""
     folder = cluster.folder / f"subject-{next(_rooms)}"
     folder.mkdir()
     scheduler: Scheduler

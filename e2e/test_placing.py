@@ -91,7 +91,7 @@ def test_another_schedulers_pods_count_and_are_left_alone(
 ) -> None:
     room.add_nodes(builders.node("a", cpu="4"))
     theirs = [builders.pod(f"theirs-{i}", room.name, cpu="1", scheduler="default-scheduler") for i in range(3)]
-    room.add_pods(*theirs, builders.pod("nobodys", room.name, scheduler="nobody"))
+    room.add_pods(*theirs, builders.pod("unclaimed", room.name, scheduler="absent"))
     room.wait_bound(3)
     room.add_pods(*(builders.pod(f"ours-{i}", room.name, cpu="1") for i in range(3)))
     room.wait_bound(4)

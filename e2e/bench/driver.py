@@ -56,12 +56,12 @@ class Times:
         self.began = 0.0
         self.created: dict[str, float] = {}
         self.bound: dict[str, float] = {}
-        self.told: dict[str, float] = {}
+        self.reported: dict[str, float] = {}
         self.removed: set[str] = set()
         """Pods that were there before and had to go."""
         self.first_bound = asyncio.Event()
         self.all_bound = asyncio.Event()
-        self.all_told = asyncio.Event()
+        self.all_reported = asyncio.Event()
 
     def saw_pod(self, line: _Line) -> None:
         name = line.object.metadata.name
@@ -83,9 +83,9 @@ class Times:
     def saw_event(self, line: _Line) -> None:
         name = line.object.regarding.name
         if line.object.reason == "Scheduled" and name in self.names:
-            self.told.setdefault(name, time.monotonic())
-            if len(self.told) == len(self.names):
-                self.all_told.set()
+            self.reported.setdefault(name, time.monotonic())
+            if len(self.reported) == len(self.names):
+                self.all_reported.set()
 
 
 async def prepare(client: AsyncClient, scenario: Scenario, nodes: int, pods: int) -> None:
@@ -150,7 +150,7 @@ class Drive:
         await self._within_limit(self.times.all_bound.wait())
         if self.times.all_bound.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.times.all_told.wait(), EVENT_LIMIT)
+                await asyncio.wait_for(self.times.all_reported.wait(), EVENT_LIMIT)
 
     async def _within_limit(self, step: Coroutine[Any, Any, object]) -> None:
         work = asyncio.ensure_future(step)

@@ -78,7 +78,7 @@ class NullScheduler:
         self._pods: asyncio.Queue[_Thing] = asyncio.Queue()
         self._there: dict[str, list[_Thing]] = {}
         """Node → the pods that ran there at the start."""
-        self._told: asyncio.Queue[tuple[_Metadata, str]] = asyncio.Queue()
+        self._reports: asyncio.Queue[tuple[_Metadata, str]] = asyncio.Queue()
         self._seen: set[str] = set()
         self._numbers = itertools.count()
         self.ready = False
@@ -133,7 +133,7 @@ class NullScheduler:
                 "target": {"kind": "Node", "name": node},
             }
             await self._send("POST", f"{_path_of(thing)}/binding", body)
-            self._told.put_nowait((pod, node))
+            self._reports.put_nowait((pod, node))
 
     async def _make_room(self, pod: _Thing, node: str) -> None:
         """Remove the node's last pods, one after the other, until there is room enough."""
@@ -154,7 +154,7 @@ class NullScheduler:
 
     async def _tell_for_ever(self) -> None:
         while True:
-            pod, node = await self._told.get()
+            pod, node = await self._reports.get()
             body = {
                 "apiVersion": "events.k8s.io/v1",
                 "kind": "Event",

@@ -194,7 +194,7 @@ def _full_nodes(nodes: int, pods: int) -> Iterator[Object]:
 
 
 def _preemptor(victims: int) -> Callable[[int], dict[str, Any]]:
-    """A pod in whose place so many of those on a node have to go."""
+    """A pod that needs the room of several pods of a node."""
     return lambda index: {"cpu": str(victims), "priorityClassName": HIGH}
 
 

@@ -290,7 +290,7 @@ def _kubeconfig_text(url: str, authority: bytes) -> str:
 
 
 def _get(url: str, token: str | None = None, authority: str | None = None) -> int:
-    """The status of a GET, 0 when nobody answers."""
+    """The status of a GET, 0 without an answer."""
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
     context = ssl.create_default_context(cadata=authority) if authority else None
     opener = urllib.request.build_opener(

@@ -39,7 +39,7 @@ def show(engine: Engine, kind: Kind, document: dict[str, Any]) -> None:
 
 
 def pending(name: str, **fields: Any) -> dict[str, Any]:
-    """A plain pod of ours: 100m, 200Mi unless told otherwise."""
+    """A plain pod of ours: 100m, 200Mi unless stated otherwise."""
     fields = {"cpu": "100m", "memory": "200Mi"} | fields
     document = pod_json(name, **fields)
     document["spec"]["schedulerName"] = PROFILE

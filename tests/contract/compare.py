@@ -1,4 +1,4 @@
-"""Plays the conversation of `requests.py` against a server and says where two recordings differ.
+"""Plays the conversation of `requests.py` against a server and reports where two recordings differ.
 
 What may differ between two servers, or two runs, is normalised first; `LEFT_OUT` lists what the embedded server does
 not do on purpose, each with its reason.

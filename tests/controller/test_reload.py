@@ -232,5 +232,5 @@ async def test_what_only_a_start_can_change_is_named_and_what_can_not_wait_is_re
         running.reload("profiles: [{schedulerName: one}]\nextenders: [{urlPrefix: 'http://e', filterVerb: f}]")
     assert str(caught.value) == "extenders: can't change while running: start again"
     with pytest.raises(ConfigurationError):
-        running.reload("profiles: [{schedulerName: one, plugins: {filter: {enabled: [{name: Nobody}]}}}]")
+        running.reload("profiles: [{schedulerName: one, plugins: {filter: {enabled: [{name: Missing}]}}}]")
     assert running.engine.profiles is before

@@ -67,11 +67,11 @@ def test_of_many_candidates_the_chosen_one_is_always_told() -> None:
     cluster.schedule_all()
     page = pod_page(cluster.engine, "default/high", cluster.now)
     assert page is not None
-    told = page["attempt"]["preemption"]
-    assert told["candidateCount"] == 3 * MAX_CANDIDATES
-    assert len(told["candidates"]) == MAX_CANDIDATES
-    assert told["nominatedNode"] == f"n{3 * MAX_CANDIDATES - 1}"
-    assert told["nominatedNode"] in {candidate["node"] for candidate in told["candidates"]}
+    summary = page["attempt"]["preemption"]
+    assert summary["candidateCount"] == 3 * MAX_CANDIDATES
+    assert len(summary["candidates"]) == MAX_CANDIDATES
+    assert summary["nominatedNode"] == f"n{3 * MAX_CANDIDATES - 1}"
+    assert summary["nominatedNode"] in {candidate["node"] for candidate in summary["candidates"]}
 
 
 def test_no_more_than_the_stated_number_of_pods_is_known() -> None:

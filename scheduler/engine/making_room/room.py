@@ -284,8 +284,8 @@ class MakingRoom:
         """The first write about a victim, if one is needed."""
         settled = VictimSettled(removal.preemptor.uid, victim.uid)
         if self._bindings.can_cancel(victim.uid):
-            told = preempted(removal.preemptor, victim, f"{removal.node} (in kube-scheduler memory).")
-            return [CancelBinding(victim.uid), told, settled]
+            event = preempted(removal.preemptor, victim, f"{removal.node} (in kube-scheduler memory).")
+            return [CancelBinding(victim.uid), event, settled]
         known = self._known_pods.by_uid(victim.uid)
         if known is None or known.is_terminating:
             return [settled]

@@ -1,4 +1,4 @@
-"""Extenders over HTTPS: whom a call trusts, and that each extender gets its own settings."""
+"""Extenders over HTTPS: which servers a call trusts, and that each extender gets its own settings."""
 
 from __future__ import annotations
 
