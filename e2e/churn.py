@@ -1,4 +1,4 @@
-"""Ten minutes in the life of a cluster, and the judge of what a scheduler did in them.
+"""Ten minutes of churn in a cluster, and a judge of the scheduler's decisions in them.
 
 Nodes come, go and are tainted, pods of two schedulers come and go, some of them urgent enough to preempt, some guarded
 by a budget. The judge replays the watch events in the API server's own order.
@@ -212,7 +212,7 @@ class Judge:
             self._check(name, bound)
 
     def _check(self, name: str, bound: _Bound) -> None:
-        """Against what the scheduler must have known: its own bindings, and what others did a while before."""
+        """Check a binding against what the scheduler must have known: its own bindings, and older changes by others."""
         known = [
             other
             for other in self._bound.values()

@@ -1,4 +1,4 @@
-"""What a run amounts to: pure arithmetic on the moments that the driver saw."""
+"""The result of a run, computed from the times that the driver recorded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Result:
     peak_rss: int
     faults: tuple[str, ...] = field(default=())
     victims: int = 0
-    """Pods that were there before and had to go."""
+    """Pods that existed before and were preempted."""
 
     @property
     def counts(self) -> bool:
@@ -75,7 +75,7 @@ def measure(
 
 
 def failed(scenario: str, contender: str, nodes: int, pods: int, why: str) -> Result:
-    """A run that never came to measuring."""
+    """The result of a run that ended before the measurement."""
     return Result(scenario, contender, nodes, pods, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, (why,))
 
 

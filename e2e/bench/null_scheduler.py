@@ -1,7 +1,8 @@
-"""A scheduler that does not think: each pod gets the next node in turn. What it reaches is what the API server allows.
+"""A scheduler without logic: each pod gets the next node in turn. Its throughput is what the API server allows.
 
-It writes what every contender writes, a binding and a Scheduled event, over the same HTTP library as Tandem. A pod with
-a priority gets its room first: the condition with its nomination, then for each victim the condition and the deletion.
+It makes the writes of every contender, a binding and a Scheduled event, over the same HTTP library as Tandem. A pod
+with a priority gets its room first: the condition with its nomination, then for each victim the condition and the
+deletion.
 """
 
 from __future__ import annotations

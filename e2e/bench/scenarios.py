@@ -1,4 +1,4 @@
-"""What is measured: a table of small values. Sizes are defaults; ``--nodes`` and ``--pods`` scale them."""
+"""The bench's scenarios, as a table. Sizes are defaults; ``--nodes`` and ``--pods`` scale them."""
 
 from __future__ import annotations
 

@@ -101,14 +101,14 @@ class Process:
         return self._child.returncode
 
     def kill(self) -> None:
-        """SIGKILL: no chance to say goodbye."""
+        """Send SIGKILL: no orderly shutdown."""
         if self._child is not None:
             self._child.kill()
             self._child.wait()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """It stands still within the block."""
+        """Pause the process within the block (SIGSTOP)."""
         os.kill(self.pid, signal.SIGSTOP)
         try:
             yield

@@ -1,4 +1,4 @@
-"""Clusters to measure on."""
+"""Clusters for the benchmarks."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def _observed(kind: Kind, document: dict[str, Any]) -> ObjectObserved:
 
 
 def _each(engine: Engine, stimuli: list[Stimulus]) -> float:
-    """The median over batches: whatever else the machine does falls into few of them."""
+    """The median over batches: disturbances of the machine affect only a few of them."""
     times = []
     for start in range(0, len(stimuli), BATCH):
         batch = stimuli[start : start + BATCH]

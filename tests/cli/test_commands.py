@@ -1,4 +1,4 @@
-"""What the commands print, and their exit codes."""
+"""The commands' output and exit codes."""
 
 import io
 import subprocess
@@ -220,7 +220,7 @@ def test_what_several_plugins_wait_for_is_told_once_a_kind() -> None:
 
 
 def test_a_written_configuration_is_for_its_owner_alone(tmp_path: Path) -> None:
-    """It may hold extenders' keys; a file that is there already is no exception, nor is what was in it."""
+    """It may hold extenders' keys; this also holds for a file that exists already, and for its old content."""
     (tmp_path / "old").write_text("x" * 100_000)
     (tmp_path / "old").chmod(0o644)
     for name in ("old", "new"):

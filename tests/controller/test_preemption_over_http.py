@@ -85,7 +85,7 @@ class Running:
         return "" if known is None else known.pod.nominated_node_name
 
     def is_tried(self, name: str) -> bool:
-        """An attempt at the pod has ended."""
+        """Whether an attempt at the pod has ended."""
         attempt = self.engine.attempt_of(f"default/{name}")
         return attempt is not None and bool(attempt.result)
 

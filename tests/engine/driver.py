@@ -243,7 +243,7 @@ class Cluster:
         self.feed(ExtenderAnswered(command.ticket, msgspec.json.encode(body)))
 
     def take_effect(self, command: Answerable) -> bool:
-        """What the API server makes of a write, without telling anybody. False: there is no such pod."""
+        """Apply a write in the API server without a watch event. False if the pod does not exist."""
         if isinstance(command, UpdateObject | RunPlugin | CallExtender):
             return True
         pod = self.pods.get(command.pod.key)
