@@ -30,7 +30,7 @@ lint: $(VENV)/.installed
 e2e: $(VENV)/.installed
 	$(BIN)/python -m pytest e2e $(ARGS)
 
-## e2e-long: churn, soak and side-by-side runs of many minutes; each fuzz test of tests/fuzz for FUZZ_SECONDS
+## e2e-long: churn, churn through faults (E2E_FAULT_SEED, E2E_FAULT_SECONDS), side-by-side runs; fuzz tests (FUZZ_SECONDS)
 e2e-long: export FUZZ_SECONDS ?= 60
 e2e-long: $(VENV)/.installed
 	$(BIN)/python -m pytest tests/fuzz

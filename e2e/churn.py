@@ -13,24 +13,50 @@ from dataclasses import dataclass, field
 
 from e2e import builders
 from e2e.builders import SCHEDULER, Object
-from e2e.client import Client, Seen
+from e2e.client import Client, Seen, Watch
 from e2e.room import Room, placements
 
 PEER = "default-scheduler"
 NODE_CPU, NODES, PODS_WANTED = 8000, 30, 350
 GRACE_SECONDS = 2.0
 """Seconds before a binding within which the scheduler need not have seen a change."""
+LAG_SECONDS = 1.0
 TAINT = "churn"
+GUARDED = 20
+STRICT = {
+    "apiVersion": "tandem.scheduling/v1alpha1",
+    "kind": "TandemConfiguration",
+    "preemption": {"pdbPolicy": "strict"},
+    # What is remembered on purpose is full long before the end.
+    "limits": {"rememberedAttempts": 500},
+}
+
+
+def taken(nodes: Watch, pods: Watch, until: float) -> list[Seen]:
+    """What the watches have recorded since the last time, up to a moment, by time; it is cut off their records.
+
+    A scheduler may hear of a node before we do, and bind at once: what happens to nodes counts as seen a little sooner.
+    """
+    events = [
+        (seen.at - ahead, seen)
+        for watch, ahead in ((nodes, LAG_SECONDS), (pods, 0.0))
+        for seen in watch.take_history(until + ahead)
+    ]
+    return [seen for _, seen in sorted(events, key=lambda event: event[0])]
 
 
 class Churn:
-    """``step`` does one random thing of each sort; the seed makes it the same each time."""
+    """``step`` does one random thing of each sort; the seed makes it the same each time.
 
-    def __init__(self, room: Room, client: Client, urgent: str, seed: int) -> None:
+    With more than the usual `pods_wanted` the nodes are full, so that what is urgent has to preempt.
+    """
+
+    def __init__(self, room: Room, client: Client, urgent: str, seed: int, pods_wanted: int = PODS_WANTED) -> None:
         self._room = room
         self._client = client
         self._urgent = urgent
         self._rng = random.Random(seed)
+        self._pods_wanted = pods_wanted
         self._made = 0
         self._nodes = [f"{room.name}-n{number}" for number in range(NODES)]
         self._away: str = ""
@@ -42,7 +68,7 @@ class Churn:
 
     def begin(self) -> None:
         self._room.add_nodes(*(self.node(name) for name in self._nodes))
-        guarded = [self._pod("guarded", SCHEDULER, 500) for _ in range(20)]
+        guarded = [self._pod("guarded", SCHEDULER, 500) for _ in range(GUARDED)]
         self._client.create(
             {
                 "kind": "PodDisruptionBudget",
@@ -52,11 +78,16 @@ class Churn:
             }
         )
         self._room.add_pods(*guarded)
-        self._room.wait_running(20, 60)
+        self._room.wait_running(GUARDED, 60)
+
+    def fill(self) -> None:
+        """All the pods that are wanted, at once."""
+        while (lacking := self._pods_wanted - len(self._names())) > 0:
+            self._come(lacking)
 
     def step(self) -> None:
         state = self._room.pods.state
-        self._come(PODS_WANTED - len(state))
+        self._come(self._pods_wanted - len(state))
         self._go(state)
         if self._rng.random() < 0.3:
             self._toggle_taint()
@@ -141,6 +172,7 @@ class Churn:
 
 @dataclass(slots=True)
 class _Bound:
+    name: str
     node: str
     cpu: int
     at: float
@@ -160,8 +192,12 @@ class _NodeState:
 
 @dataclass(slots=True)
 class Judge:
-    """``see`` the watch events, oldest first, and read ``faults``: Tandem's violations of the rules."""
+    """``see`` the watch events, oldest first, and read ``faults``: Tandem's violations of the rules.
 
+    ``grace_seconds``: what others did so shortly before a binding does not count against it.
+    """
+
+    grace_seconds: float = GRACE_SECONDS
     faults: list[str] = field(default_factory=list)
     placed: dict[str, int] = field(default_factory=lambda: {SCHEDULER: 0, PEER: 0})
     _bound: dict[str, _Bound] = field(default_factory=dict)
@@ -183,7 +219,7 @@ class Judge:
             return
         if states:
             states[-1].until = seen.at
-        states[:] = [*states[-5:], new]
+        states[:] = [*(state for state in states if state.until > seen.at - self.grace_seconds - LAG_SECONDS), new]
 
     def _pod(self, seen: Seen) -> None:
         pod = seen.thing
@@ -199,6 +235,7 @@ class Judge:
                 self.faults.append(f"{name} was bound twice")
             return
         bound = _Bound(
+            name,
             node,
             _millicores(pod),
             seen.at,
@@ -216,17 +253,23 @@ class Judge:
         known = [
             other
             for other in self._bound.values()
-            if other.node == bound.node and (other.is_ours or other.at < bound.at - GRACE_SECONDS)
+            if other.node == bound.node and (other.is_ours or other.at < bound.at - self.grace_seconds)
         ]
         if (total := sum(other.cpu for other in known)) > NODE_CPU:
-            self.faults.append(f"{bound.node} has {total}m of {NODE_CPU}m with {name}")
+            self.faults.append(f"{bound.node} has {total}m of {NODE_CPU}m with {name}: {_described(known, bound.at)}")
         if bound.is_apart and sum(other.app == bound.app for other in known) > 1:
             self.faults.append(f"{name} is on {bound.node} with one of its own sort")
-        recent = [state for state in self._nodes[bound.node] if state.until > bound.at - GRACE_SECONDS]
+        recent = [state for state in self._nodes[bound.node] if state.until > bound.at - self.grace_seconds]
         if not any(state.is_there for state in recent):
             self.faults.append(f"{name} is on {bound.node}, which was not there")
         elif not name.startswith("tolerant-") and all(state.is_tainted for state in recent if state.is_there):
             self.faults.append(f"{name} is on {bound.node} in spite of its taint")
+
+
+def _described(pods: Iterable[_Bound], now: float) -> str:
+    return ", ".join(
+        f"{pod.name} {'ours' if pod.is_ours else 'of others'} {pod.cpu}m {now - pod.at:.1f} s before" for pod in pods
+    )
 
 
 def _millicores(pod: Object) -> int:

@@ -11,20 +11,20 @@ import json
 import sys
 import urllib.request
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from aiohttp import web
 
 from e2e import paths
 from e2e.client import ApiError, AsyncClient
 from e2e.connection import from_kubeconfig
+from e2e.controlplane import service
 from e2e.controlplane.processes import Process, free_ports
 
 Body = dict[str, Any]
 
 
-class Extender:
+class Extender(service.Service):
     """A process. A context manager. Behaviour, all optional:
 
     ``passes``: nodes that pass the filter (all); ``reason``: why the others do not, ``unresolvable``: they never will;
@@ -63,23 +63,8 @@ class Extender:
         with opener.open(request, timeout=5) as answer:
             return json.loads(answer.read())
 
-    def _is_up(self) -> bool:
-        try:
-            self.calls()
-        except OSError:
-            return False
-        return True
-
-    def __enter__(self) -> Self:
-        self.process.start().wait_until(self._is_up, 30)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if error is not None:
-            print(self.process.tail())
-        self.process.kill()
+    def ask(self) -> None:
+        self.calls()
 
 
 # --- the program ------------------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ import pytest
 
 from e2e import builders
 from e2e.builders import SCHEDULER
-from e2e.churn import PEER, Churn, Judge
-from e2e.client import Client, Seen, Watch
+from e2e.churn import GUARDED, LAG_SECONDS, PEER, STRICT, Churn, Judge, taken
+from e2e.client import Client
 from e2e.peer import KubeScheduler
 from e2e.room import Room, placements
 from e2e.tandem import Tandem, profile
@@ -23,28 +23,7 @@ from e2e.tandem import Tandem, profile
 SECONDS = float(os.environ.get("E2E_CHURN_SECONDS", "600"))
 SEED = int(os.environ.get("E2E_CHURN_SEED", "1"))
 STEP_SECONDS = 0.5
-LAG_SECONDS = 1.0
 MEBIBYTE = 1 << 20
-STRICT = {
-    "apiVersion": "tandem.scheduling/v1alpha1",
-    "kind": "TandemConfiguration",
-    "preemption": {"pdbPolicy": "strict"},
-    # What is remembered on purpose is full long before the end.
-    "limits": {"rememberedAttempts": 500},
-}
-
-
-def taken(nodes: Watch, pods: Watch, until: float) -> list[Seen]:
-    """What the watches have recorded since the last time, up to a moment, by time; it is cut off their records.
-
-    A scheduler may hear of a node before we do, and bind at once: what happens to nodes counts as seen a little sooner.
-    """
-    events = [
-        (seen.at - ahead, seen)
-        for watch, ahead in ((nodes, LAG_SECONDS), (pods, 0.0))
-        for seen in watch.take_history(until + ahead)
-    ]
-    return [seen for _, seen in sorted(events, key=lambda event: event[0])]
 
 
 @pytest.mark.long
@@ -71,7 +50,7 @@ def test_through_ten_minutes_of_churn_every_pod_ends_where_the_rules_allow_and_m
         judge.see(taken(nodes, room.pods, time.monotonic()))
         assert not judge.faults, f"seed {SEED}: {judge.faults}"
         guarded = [pod for pod in room.pods.state.values() if pod["metadata"]["name"].startswith("guarded")]
-        assert len(guarded) == 20 and len(placements(room.pods.state)) > 20
+        assert len(guarded) == GUARDED and len(placements(room.pods.state)) > GUARDED
         assert not room.pods.gaps and not nodes.gaps
         assert min(judge.placed[SCHEDULER], judge.placed[PEER]) > SECONDS
         early, late = (statistics.median(part) for part in (sizes[len(sizes) // 3 :][:20], sizes[-20:]))

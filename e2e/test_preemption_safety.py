@@ -234,7 +234,7 @@ def test_beside_kube_scheduler_nobody_pushes_anybody_to_and_fro(
     room: Room, new_tandem: NewTandem, peer: KubeScheduler, tmp_path: Path
 ) -> None:
     """Five minutes on the same nodes. kube-scheduler knows nothing of our nominations, has more small pods than fit,
-    and fills every gap at once: each preemption is in vain, until the breaker ends it and says why. Where the peer has
+    and fills every gap at once: each preemption fails, until the breaker ends it and says why. Where the peer has
     nothing to fill in, preemption goes on as ever."""
     rounds, seconds = 3, 300.0
     settings = {"breaker": {"rounds": rounds, "window": "10m"}}

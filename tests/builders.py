@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 
 from scheduler.objects.budget import PodDisruptionBudget
+from scheduler.objects.devices import DeviceClass
 from scheduler.objects.kinds import AnyObject, decode_as
 from scheduler.objects.namespace import Namespace
 from scheduler.objects.node import Node
 from scheduler.objects.owners import ReplicaSet, ReplicationController, Service, StatefulSet
 from scheduler.objects.pod import Pod
 from scheduler.objects.priority_class import PriorityClass
-from scheduler.objects.resource_claims import DeviceClass
 from scheduler.objects.storage import (
     BIND_COMPLETED_ANNOTATION,
     CSIDriver,

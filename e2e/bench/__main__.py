@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import sys
 import tempfile
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from e2e.bench import report
 from e2e.bench.contenders import CONTENDERS
 from e2e.bench.driver import Drive, prepare
 from e2e.bench.measurement import Result, failed, measure, middle
+from e2e.bench.provisioning import Provisioning
 from e2e.bench.scenarios import SCENARIOS, Scenario
 from e2e.client import AsyncClient
 from e2e.connection import from_kubeconfig
@@ -27,6 +29,8 @@ from e2e.controlplane.build import BuildError
 from e2e.controlplane.cluster import ControlPlane
 from e2e.controlplane.processes import ProcessFailure
 from e2e.subject import Scheduler
+
+_VOLUME_CONTROLLERS = ("persistentvolume-binder-controller",)
 
 
 def main() -> int:
@@ -58,7 +62,7 @@ def _run(scenario: Scenario, contender: str, nodes: int, pods: int) -> Result:
     try:
         with (
             tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder,
-            ControlPlane(kwok=False, controllers=()) as controlplane,
+            ControlPlane(kwok=False, controllers=_VOLUME_CONTROLLERS if scenario.binds_volumes else ()) as controlplane,
         ):
             kubeconfig = controlplane.kubeconfig()
             scheduler = CONTENDERS[contender](kubeconfig, Path(folder), controlplane.programs)
@@ -71,7 +75,10 @@ def _run(scenario: Scenario, contender: str, nodes: int, pods: int) -> Result:
 async def _measure(scenario: Scenario, scheduler: Scheduler, nodes: int, pods: int, kubeconfig: Path) -> Result:
     async with AsyncClient(from_kubeconfig(kubeconfig)) as client:
         await prepare(client, scenario, nodes, pods)
-        async with Drive(client, scenario, nodes, pods) as drive:
+        async with (
+            Provisioning(client) if scenario.binds_volumes else nullcontext(),
+            Drive(client, scenario, nodes, pods) as drive,
+        ):
             run = _created_meanwhile if scenario.meanwhile else _all_waiting
             cpu_seconds, peak_rss = await run(drive, scheduler)
     times = drive.times

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import aiohttp
 import msgspec
@@ -118,8 +118,8 @@ class Drive:
 
     async def __aenter__(self) -> Self:
         self._watches = [
-            await _start_watch(self._client, paths.collection("Pod", NAMESPACE), self.times.saw_pod),
-            await _start_watch(self._client, paths.collection("Event", NAMESPACE), self.times.saw_event),
+            await start_watch(self._client, paths.collection("Pod", NAMESPACE), self.times.saw_pod, _decode),
+            await start_watch(self._client, paths.collection("Event", NAMESPACE), self.times.saw_event, _decode),
         ]
         self._deadline = time.monotonic() + self._seconds
         return self
@@ -194,7 +194,32 @@ async def _at_rate(client: AsyncClient, path: str, bodies: Sequence[bytes], rate
     await asyncio.gather(*sent)
 
 
-async def _start_watch(client: AsyncClient, path: str, take: Callable[[_Line], None]) -> asyncio.Task[None]:
+class _Versioned(Protocol):
+    @property
+    def resourceVersion(self) -> str: ...
+
+
+class _Known(Protocol):
+    @property
+    def metadata(self) -> _Versioned: ...
+
+
+class Line(Protocol):
+    """What is read of a line of any watch."""
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def object(self) -> _Known: ...
+
+
+AnyLine = TypeVar("AnyLine", bound=Line)
+
+
+async def start_watch(
+    client: AsyncClient, path: str, take: Callable[[AnyLine], None], decode: Callable[[bytes], AnyLine]
+) -> asyncio.Task[None]:
     """Follow a collection from now on. The task ends only by an error, and then the run is no measurement."""
     version = _start(await client.send("GET", path, limit="1")).metadata.resourceVersion
 
@@ -208,7 +233,7 @@ async def _start_watch(client: AsyncClient, path: str, take: Callable[[_Line], N
                 rest = b""
                 async for chunk in answer.content.iter_any():
                     *lines, rest = (rest + chunk).split(b"\n")
-                    for line in map(_decode, lines):
+                    for line in map(decode, lines):
                         if line.type == "ERROR":
                             raise ConnectionError(f"the watch of {path} lost its place")
                         version = line.object.metadata.resourceVersion

@@ -8,12 +8,12 @@ from itertools import chain
 from typing import Any
 
 from e2e import builders
+from e2e.bench import claims
+from e2e.bench.claims import HOST, ZONE
 from e2e.builders import Object, priority_class
 
 NAMESPACE = "bench"
 ZONES = 10
-ZONE = "topology.kubernetes.io/zone"
-HOST = "kubernetes.io/hostname"
 LOW, HIGH = "bench-low", "bench-high"
 
 
@@ -24,6 +24,7 @@ class Scenario:
     Both get (number of nodes, number of pods). `noise` are pods created between the measured ones that never fit.
     The pods are all there before the scheduler starts, or created `meanwhile`, while it works: at `rate` pods a
     second, or (None) as fast as the API server takes them. `seconds` is the limit of one run.
+    `binds_volumes`: claims get their volumes meanwhile, from the volume controller and a provisioner.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Scenario:
     meanwhile: bool = False
     rate: float | None = None
     seconds: float = 300.0
+    binds_volumes: bool = False
 
 
 def _node(index: int, cpu: str = "32", memory: str = "256Gi") -> Object:
@@ -139,65 +141,93 @@ def _never_fits(nodes: int, pods: int) -> Iterator[Object]:
     return (_pod(f"hopeless-{index:05}", cpu="1000") for index in range(pods))
 
 
-def _nodes_and_bound_volumes(nodes: int, pods: int) -> Iterator[Object]:
-    """A claim per pod, bound to a volume that one zone can reach."""
+def _bound(make: Callable[..., Object], number: str, **spec: Any) -> tuple[Object, Object]:
+    """A volume and the claim that it is bound to."""
+    name, volume = f"claim-{number}", f"volume-{number}"
+    return make(volume, claimRef={"namespace": NAMESPACE, "name": name}, **spec), claims.claim(name, NAMESPACE, volume)
 
-    def volume(index: int) -> Object:
-        expression = {"key": ZONE, "operator": "In", "values": [f"zone-{index % ZONES}"]}
-        return {
-            "kind": "PersistentVolume",
-            "apiVersion": "v1",
-            "metadata": {"name": f"volume-{index:05}"},
-            "spec": {
-                "capacity": {"storage": "1Gi"},
-                "accessModes": ["ReadWriteOnce"],
-                "csi": {"driver": "bench.test", "volumeHandle": f"volume-{index:05}"},
-                "claimRef": {"namespace": NAMESPACE, "name": f"claim-{index:05}"},
-                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
-            },
-        }
 
-    def claim(index: int) -> Object:
-        return {
-            "kind": "PersistentVolumeClaim",
-            "apiVersion": "v1",
-            "metadata": {
-                "name": f"claim-{index:05}",
-                "namespace": NAMESPACE,
-                # What the volume controller writes in the end; with it the claim is bound and no controller is needed.
-                "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
-            },
-            "spec": {
-                "accessModes": ["ReadWriteOnce"],
-                "resources": {"requests": {"storage": "1Gi"}},
-                "volumeName": f"volume-{index:05}",
-                "storageClassName": "",
-            },
-        }
+def _and_bound(
+    make: Callable[..., Object], *, is_zonal: bool = False, with_csi_nodes: bool = False
+) -> Callable[[int, int], Iterator[Object]]:
+    """Nodes, and for each pod a bound claim, whose volume one zone or every node can reach."""
 
-    return chain(_nodes(nodes, pods), map(volume, range(pods)), map(claim, range(pods)))
+    def existing(nodes: int, pods: int) -> Iterator[Object]:
+        bound = [
+            _bound(make, f"{i:05}", **(claims.reached_by(ZONE, f"zone-{i % ZONES}") if is_zonal else {}))
+            for i in range(pods)
+        ]
+        csi_nodes = (claims.csi_node(f"node-{i:05}") for i in range(nodes if with_csi_nodes else 0))
+        return chain(_nodes(nodes, pods), csi_nodes, (pair[0] for pair in bound), (pair[1] for pair in bound))
+
+    return existing
 
 
 def _with_a_claim(index: int) -> dict[str, Any]:
-    return {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": f"claim-{index:05}"}}]}
+    return claims.mounted(f"claim-{index:05}")
 
 
-def _full_nodes(nodes: int, pods: int) -> Iterator[Object]:
-    """Four pods of low priority fill each node of four CPUs."""
+def _waiting_claims(pods: int) -> Iterator[Object]:
+    return (claims.claim(f"claim-{i:05}", NAMESPACE) for i in range(pods))
 
-    filling = (
-        _pod(f"low-{i:05}", cpu="1", nodeName=f"node-{i // 4:05}", priorityClassName=LOW) for i in range(4 * nodes)
+
+def _nodes_and_local_volumes(nodes: int, pods: int) -> Iterator[Object]:
+    """A volume on each node in turn, as many as pods; and claims that wait for their first consumer."""
+    volumes = (
+        claims.csi_volume(
+            f"volume-{i:05}", storageClassName=claims.CLASS, **claims.reached_by(HOST, f"node-{i % nodes:05}")
+        )
+        for i in range(pods)
     )
-    return chain(
-        (priority_class(LOW, 1), priority_class(HIGH, 1000)), (_node(i, cpu="4") for i in range(nodes)), filling
-    )
+    kinds = _nodes(nodes, pods), (claims.storage_class(claims.NO_PROVISIONER),), volumes, _waiting_claims(pods)
+    return chain(*kinds)
 
 
-def _preemptor(victims: int) -> Callable[[int], dict[str, Any]]:
+def _nodes_and_a_provisioner(nodes: int, pods: int) -> Iterator[Object]:
+    csi_nodes = (claims.csi_node(f"node-{i:05}") for i in range(nodes))
+    return chain(_nodes(nodes, pods), csi_nodes, (claims.storage_class(claims.DRIVER),), _waiting_claims(pods))
+
+
+def _full(
+    filling: Callable[[int], dict[str, Any]] = _plain, others: Callable[[int, int], Iterable[Object]] | None = None
+) -> Callable[[int, int], Iterator[Object]]:
+    """Four pods of low priority fill each node of four CPUs. ``filling``: what else such a pod has, by its number."""
+
+    def existing(nodes: int, pods: int) -> Iterator[Object]:
+        there = (
+            _pod(f"low-{i:05}", cpu="1", nodeName=f"node-{i // 4:05}", priorityClassName=LOW, **filling(i))
+            for i in range(4 * nodes)
+        )
+        classes = priority_class(LOW, 1), priority_class(HIGH, 1000)
+        return chain(classes, (_node(i, cpu="4") for i in range(nodes)), others(nodes, pods) if others else (), there)
+
+    return existing
+
+
+def _claims_of_all(nodes: int, pods: int) -> Iterator[Object]:
+    """A bound claim for each pod of ``_full`` and each preemptor."""
+    numbers = [*(f"low-{i:05}" for i in range(4 * nodes)), *(f"{i:05}" for i in range(pods))]
+    bound = [_bound(claims.csi_volume, number) for number in numbers]
+    csi_nodes = (claims.csi_node(f"node-{i:05}") for i in range(nodes))
+    return chain(csi_nodes, (pair[0] for pair in bound), (pair[1] for pair in bound))
+
+
+def _preemptor(victims: int, more: Callable[[int], dict[str, Any]] = _plain) -> Callable[[int], dict[str, Any]]:
     """A pod that needs the room of several pods of a node."""
-    return lambda index: {"cpu": str(victims), "priorityClassName": HIGH}
+    return lambda index: {"cpu": str(victims), "priorityClassName": HIGH} | more(index)
 
 
+def _with_its_claim_of_all(index: int) -> dict[str, Any]:
+    return claims.mounted(f"claim-low-{index:05}")
+
+
+def _with_a_host_port(index: int) -> dict[str, Any]:
+    resources = {"requests": {"cpu": "1", "memory": "200Mi"}}
+    port = {"containerPort": 80, "hostPort": 8080}
+    return {"containers": [{"name": "app", "image": builders.IMAGE, "resources": resources, "ports": [port]}]}
+
+
+_EBS = claims.ebs_volume
 _SMALL: dict[str, Any] = {"nodes": 1000, "pods": 1000, "meanwhile": True}
 
 _TABLE = (
@@ -211,7 +241,36 @@ _TABLE = (
     Scenario(
         "mix-300-deployments", "300 deployments of five kinds", _each(_one_of_many_deployments), _nodes_and_services
     ),
-    Scenario("bound-volumes", "a bound volume a pod", _each(_with_a_claim), _nodes_and_bound_volumes),
+    Scenario(
+        "bound-volumes", "a bound volume a pod", _each(_with_a_claim), _and_bound(claims.csi_volume, is_zonal=True)
+    ),
+    Scenario("bound-in-tree", "the same, in-tree and without CSINodes", _each(_with_a_claim), _and_bound(_EBS)),
+    Scenario(
+        "bound-migrated",
+        "the same, in-tree and migrated, limits on every node",
+        _each(_with_a_claim),
+        _and_bound(_EBS, with_csi_nodes=True),
+    ),
+    Scenario(
+        "bound-limits",
+        "a bound CSI volume a pod, limits on every node",
+        _each(_with_a_claim),
+        _and_bound(claims.csi_volume, with_csi_nodes=True),
+    ),
+    Scenario(
+        "local-volumes",
+        "a claim a pod that waits for it, a volume on each node",
+        _each(_with_a_claim),
+        _nodes_and_local_volumes,
+        binds_volumes=True,
+    ),
+    Scenario(
+        "provisioned-volumes",
+        "a claim a pod that waits for it, a provisioner",
+        _each(_with_a_claim),
+        _nodes_and_a_provisioner,
+        binds_volumes=True,
+    ),
     Scenario(
         "hopeless",
         "as many that never fit between them, created meanwhile",
@@ -220,7 +279,35 @@ _TABLE = (
         _never_fits,
         **_SMALL | {"pods": 2000},
     ),
-    Scenario("preemption", "three victims a pod, created meanwhile", _each(_preemptor(3)), _full_nodes, **_SMALL),
-    Scenario("preemption-of-one", "one victim a pod, the same", _each(_preemptor(1)), _full_nodes, **_SMALL),
+    Scenario("preemption", "three victims a pod, created meanwhile", _each(_preemptor(3)), _full(), **_SMALL),
+    Scenario("preemption-of-one", "one victim a pod, the same", _each(_preemptor(1)), _full(), **_SMALL),
+    Scenario(
+        "preemption-volumes",
+        "three victims a pod, a bound claim each, limits on every node",
+        _each(_preemptor(3, _with_a_claim)),
+        _full(_with_its_claim_of_all, _claims_of_all),
+        **_SMALL,
+    ),
+    Scenario(
+        "preemption-spread",
+        "three victims a pod, hard zone and soft host spreading",
+        _each(_preemptor(3, _spread_over_zones_and_hosts)),
+        _full(),
+        **_SMALL,
+    ),
+    Scenario(
+        "preemption-affinity",
+        "three victims a pod, groups of 2,500, one pod a host",
+        _each(_preemptor(3, _apart_from_its_group)),
+        _full(),
+        **_SMALL,
+    ),
+    Scenario(
+        "preemption-host-ports",
+        "one victim a pod, each with the same host port",
+        _each(lambda _: {"priorityClassName": HIGH} | _with_a_host_port(0)),
+        _full(lambda index: {} if index % 4 else _with_a_host_port(index)),
+        **_SMALL,
+    ),
 )
 SCENARIOS = {scenario.name: scenario for scenario in _TABLE}

@@ -35,6 +35,7 @@ CONTROLLERS = (
     "serviceaccount-controller",
     "persistentvolume-binder-controller",
     "garbage-collector-controller",
+    "resourceclaim-controller",
 )
 ADMIN = "admin"
 TOKEN = "token-of-the-admin"

@@ -24,6 +24,7 @@ from scheduler.controller.write.credentials import Credentials, CredentialSource
 from scheduler.errors import ConfigurationError, Fault, SchedulerError
 
 TIMEOUT_SECONDS: Final = 10.0
+TLS_CLOSE_SECONDS = 0.2
 MAX_PAGE_BYTES: Final = 256 * 1024 * 1024
 """Maximum bytes of a page. The page of a queue with 100,000 pods has a tenth of that."""
 _SHA256_BYTES: Final = 32
@@ -89,6 +90,8 @@ async def get_page(
     except TimeoutError:
         raise Unanswered(f"{url} did not answer within {TIMEOUT_SECONDS:g} s") from None
     except aiohttp.ServerFingerprintMismatch as error:
+        # asyncio ends a refused TLS connection in later turns of the loop, which is about to close.
+        await asyncio.sleep(TLS_CLOSE_SECONDS)
         shown = error.got.hex()
         raise Unanswered(f"{url} has another certificate than expected: its SHA-256 is {shown}") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:

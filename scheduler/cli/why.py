@@ -57,6 +57,8 @@ def print_why(page: dict[str, Any], console: Console) -> None:
         _print_preemption(made_room, console)
     if preview is not None:
         _print_preview(preview, console)
+    for finding in page.get("findings", ()):
+        _print_finding(finding, console)
     if story is not None:
         _print_story(story, console)
 
@@ -114,6 +116,15 @@ def _print_preemption(evidence: dict[str, Any], console: Console) -> None:
             victims = ", ".join(f"{escape(one['pod'])} ({one['priority']})" for one in candidate["victims"])
             rows.add_row(escape(candidate["node"]), victims, str(candidate["violatedBudgets"]))
         console.print(rows)
+
+
+def _print_finding(finding: dict[str, Any], console: Console) -> None:
+    """What a plugin tells of nodes that are alike to it."""
+    more = ", …" if finding["count"] > len(finding["nodes"]) else ""
+    where = f"{finding['count']} node{'s' * (finding['count'] != 1)}: {', '.join(finding['nodes'])}{more}"
+    console.print(f"\n{escape(finding['plugin'])}, {escape(where)}")
+    for line in finding["lines"]:
+        console.print(f"  {escape(line)}")
 
 
 def _print_preview(preview: dict[str, Any], console: Console) -> None:

@@ -64,7 +64,7 @@ NO_TERMS = PodTerms()
 
 
 def terms_of(info: PodInfo) -> PodTerms:
-    """A pod's terms, parsed once (reference plugins.md §3.11). Never raises: see ``PodTerms.faults``."""
+    """A pod's terms, parsed once (docs/kube-scheduler/plugins.md §3.11). Never raises: see ``PodTerms.faults``."""
     known = info.affinity_terms
     if known is NOT_WORKED_OUT:
         known = info.affinity_terms = _parsed(info)

@@ -25,7 +25,7 @@ def while_unchanged(assumed: str, stored: str) -> bool:
 
     For what is decided but not written: whatever the API server sends ends it, even a change by somebody else. The
     object then looks free for a moment, but the write carries the old version, is refused as a conflict, and the
-    attempt is made again (reference volumes.md §3).
+    attempt is made again (docs/kube-scheduler/volumes.md §3).
     """
     return assumed == stored
 
@@ -33,8 +33,8 @@ def while_unchanged(assumed: str, stored: str) -> bool:
 def until_as_new(assumed: str, stored: str) -> bool:
     """Holds until the API server shows the assumed version or a newer one; versions are compared as integers.
 
-    For what a write of ours has answered: the watch is behind it (reference dra.md §11). Versions that are no integers
-    hold only while they are equal.
+    For what a write of ours has answered: the watch is behind it (docs/kube-scheduler/dra.md §11). Versions that are
+    no integers hold only while they are equal.
     """
     if assumed.isdecimal() and stored.isdecimal():
         return int(assumed) >= int(stored)

@@ -1,8 +1,8 @@
 """The cluster cache: what the API server said, plus what we assume until it says so itself.
 
 A pod on a node is *added* (the watch showed it there) or *assumed* (we decided so and the bind is under way). Assumed
-pods never expire: they are confirmed by the watch or forgotten by us (reference cycle.md §11). Facts and assumptions
-are counted alike in the table and the tallies.
+pods never expire: they are confirmed by the watch or forgotten by us (docs/kube-scheduler/cycle.md §11). Facts and
+assumptions are counted alike in the table and the tallies.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from enum import Enum
 from typing import Protocol, assert_never
 
 from scheduler.cluster.affinity_terms import AffinityTerms
+from scheduler.cluster.devices.facts import Devices
+from scheduler.cluster.devices.reserved import GiveBack, SetAside
 from scheduler.cluster.effects import Effect
 from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.image_index import ImageIndex
@@ -65,14 +67,17 @@ class ClusterCache:
         self.pod_counts = PodCounts(self.table, selector_limit)
         self.affinity_terms = AffinityTerms(self.table)
         self.volumes = Volumes(self.table, self.objects)
+        self.devices = Devices(self.table, self.objects)
         self.nominator = Nominator(lookup, self.affinity_terms)
         self._placed: ForkableDict[str, PodInfo] = ForkableDict()
         self._assumed: dict[str, None] = {}
         self._put_together()
 
     def _put_together(self) -> None:
-        self._tallies: tuple[Tally, ...] = (self.pod_counts, self.affinity_terms, self.volumes)
-        self.view = View(self.table, self.objects, self.images, self.pod_counts, self.affinity_terms, self.volumes)
+        self._tallies: tuple[Tally, ...] = (self.pod_counts, self.affinity_terms, self.volumes, self.devices)
+        self.view = View(
+            self.table, self.objects, self.images, self.pod_counts, self.affinity_terms, self.volumes, self.devices
+        )
 
     def fork(self) -> ClusterCache:
         """The whole cluster as it is now, to be changed, asked and forked without any effect here; nor does it see what
@@ -85,6 +90,7 @@ class ClusterCache:
         other.pod_counts = self.pod_counts.fork(other.table)
         other.affinity_terms = self.affinity_terms.fork(other.table)
         other.volumes = self.volumes.fork(other.table, other.objects)
+        other.devices = self.devices.fork(other.table, other.objects)
         other.nominator = self.nominator.fork(other.affinity_terms)
         other._placed = self._placed.fork()
         other._assumed = dict(self._assumed)
@@ -105,6 +111,7 @@ class ClusterCache:
             return
         row = self.table.put_node(node)
         self.images.change(row, old, node)
+        self.devices.node_changed(row)
         self.journal.append(row, NODE_CHANGED | USAGE_CHANGED if old is None else NODE_CHANGED)
 
     def remove_node(self, name: str) -> bool:
@@ -114,6 +121,7 @@ class ClusterCache:
             return False
         self.images.change(row, self.table.nodes[row], None)
         self.table.drop_node(name)
+        self.devices.node_changed(row)
         self.journal.append(row, NODE_CHANGED | USAGE_CHANGED)
         return True
 
@@ -123,12 +131,14 @@ class ClusterCache:
         """An object that is neither node nor pod was added or changed; returns the one that it replaces."""
         old: ApiObject | None = self.objects.put(kind, obj.key, obj)
         self.volumes.observe(kind, old, obj)
+        self.devices.observe(kind, old, obj)
         return old
 
     def remove_object(self, kind: Kind, key: str) -> ApiObject | None:
         """It is gone; returns what was known of it."""
         old: ApiObject | None = self.objects.drop(kind, key)
         self.volumes.observe(kind, old, None)
+        self.devices.observe(kind, old, None)
         return old
 
     # --- pods ---------------------------------------------------------------------------------------------------------
@@ -181,6 +191,10 @@ class ClusterCache:
                 self.volumes.reserve(effect)
             case Release():
                 self.volumes.release(effect.pod_uid)
+            case SetAside():
+                self.devices.set_aside(effect)
+            case GiveBack():
+                self.devices.give_back(effect.pod_uid)
             case _:
                 assert_never(effect)
 

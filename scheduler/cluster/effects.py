@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from scheduler.cluster.devices.reserved import GiveBack, SetAside
 from scheduler.cluster.volumes.reserved import Release, Reservation
 
-Effect = Reservation | Release
+Effect = Reservation | Release | SetAside | GiveBack
 """Every effect there is; ``ClusterCache.apply`` has a case for each."""

@@ -39,6 +39,12 @@ class ForkableDict(dict[K, V], Generic[K, V]):
         self._private = set()
         return other
 
+    def copied(self) -> ForkableDict[K, V]:
+        """A dict by itself with the same keys and values: nothing is handed down to it, and it holds no layer below."""
+        other: ForkableDict[K, V] = ForkableDict()
+        dict.update(other, self.items())
+        return other
+
     def writable(self, key: K, copied: Callable[[V], V]) -> V:
         """The value, for changing it in place: a copy is put in its place if another side holds it. Raises KeyError."""
         value = self[key]

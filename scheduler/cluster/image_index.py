@@ -1,4 +1,4 @@
-"""Which nodes hold which container image, and how large it is (reference plugins.md §2.4).
+"""Which nodes hold which container image, and how large it is (docs/kube-scheduler/plugins.md §2.4).
 
 An image's size is that of the node that brought its name first, until no node has it. Differs from kube-scheduler on
 purpose: there, a node's view of how many nodes hold an image stays as it was when that node last changed; here it is

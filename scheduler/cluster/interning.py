@@ -44,6 +44,13 @@ class Interner(Generic[T]):
         """The id of a value, ABSENT where it was never seen."""
         return self._ids.get(value, ABSENT)
 
+    def copied(self) -> Interner[T]:
+        other: Interner[T] = Interner()
+        other._ids = dict(self._ids)
+        other.values = list(self.values)
+        other._looked_at = self._looked_at
+        return other
+
     def compacted(self, column: npt.NDArray[np.int32]) -> tuple[Interner[T], npt.NDArray[np.int32]] | None:
         """Another interner with just the values that ``column`` has ids of, and the column in its ids; None while at
         least half of the ids are in use. Counts them only when there are twice as many as last time."""

@@ -161,9 +161,16 @@ class LabelColumns:
 
     def fork(self) -> LabelColumns:
         """The same labels; neither side sees what the other changes from now on."""
+        return self._with(self._rows_of.fork())
+
+    def copied(self) -> LabelColumns:
+        """As ``fork``, with no layer over this one's maps: for what is copied again and again."""
+        return self._with(self._rows_of.copied())
+
+    def _with(self, rows_of: ForkableDict[str, tuple[int, ...] | int]) -> LabelColumns:
         other = LabelColumns()
         other._labels = self._labels[:]
-        other._rows_of = self._rows_of.fork()
+        other._rows_of = rows_of
         other._columns = dict(self._columns)
         other._bytes = self._bytes
         other._absent = self._absent

@@ -6,6 +6,7 @@ Answers for rows without a Node object mean nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -101,7 +102,15 @@ def matches_term(table: NodeTable, term: NodeSelectorTerm, rows: Rows) -> Mask:
     return mask
 
 
-def matches_requirement(table: NodeTable, requirement: Requirement, rows: Rows) -> Mask:
+class Labelled(Protocol):
+    """What has a column of value ids for each label key: a node table, say."""
+
+    def label(self, key: str) -> npt.NDArray[np.int32]: ...
+
+    def label_values(self, key: str) -> LabelColumn: ...
+
+
+def matches_requirement(table: Labelled, requirement: Requirement, rows: Rows) -> Mask:
     """Rows whose label meets the requirement: bool, one a row asked."""
     column = table.label(requirement.key)[rows]
     operator = requirement.operator
@@ -113,7 +122,7 @@ def matches_requirement(table: NodeTable, requirement: Requirement, rows: Rows) 
     return _in_order(table.label_values(requirement.key), requirement).take(column)
 
 
-def _with_values(table: NodeTable, key: str, wanted: Iterable[str], is_wanted: bool) -> Mask:
+def _with_values(table: Labelled, key: str, wanted: Iterable[str], is_wanted: bool) -> Mask:
     """By value id: whether it is one of these, or is not."""
     values = table.label_values(key)
     accepts = np.full(len(values), not is_wanted)

@@ -1,4 +1,6 @@
-"""The order of nodes: zone by zone in turn, as kube-scheduler lists them (reference cycle.md §4, plugins.md §2.11).
+"""The order of nodes: zone by zone in turn, as kube-scheduler lists them.
+
+Source: docs/kube-scheduler/cycle.md §4, plugins.md §2.11.
 
 Sampling, preemption's walk and every tie go by it. Zones come in order of first appearance, nodes of a zone in order of
 arrival; the list takes one node of each zone in turn, leaving out the zones that are used up.

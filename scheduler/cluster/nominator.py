@@ -1,7 +1,8 @@
 """Who is nominated where: pods that wait for room on a node, most often because their victims are on the way out.
 
 A nominated pod counts as if it ran there for every pod of equal or lower priority. The nominator leads;
-``status.nominatedNodeName`` in the API is its persistent but delayed copy (reference queue.md §13, preemption.md §8).
+``status.nominatedNodeName`` in the API is its persistent but delayed copy (docs/kube-scheduler/queue.md §13,
+preemption.md §8).
 Unlike kube-scheduler 1.36 it keeps the pods themselves, so that one in flight still counts with its requests.
 """
 

@@ -6,7 +6,7 @@ seen before their node, or left behind by it): then ``exists`` is False and nobo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from weakref import ref
 
 import numpy as np
@@ -19,10 +19,11 @@ from scheduler.cluster.label_columns import LabelColumn, LabelColumns
 from scheduler.cluster.node_order import NodeOrder
 from scheduler.cluster.offer import Offer
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.rows_by_key import RowsByKey
 from scheduler.cluster.vocabulary import TableVocabulary
 from scheduler.errors import InvariantViolation
 from scheduler.objects.node import Node
-from scheduler.objects.ports import HostPort
+from scheduler.objects.ports import HostPort, PortKey, key_of
 from scheduler.objects.resources import ResourceVector, allocatable_of
 
 Int64Column = npt.NDArray[np.int64]
@@ -52,11 +53,15 @@ class NodeTable:
         self.node_count = 0
         self.node_version = 0
         """Grows when a node comes, goes, or changes in what a decision reads of it; heartbeats do not count."""
+        self.names_version = 0
+        """Grows when a row gets a name or loses it."""
         self.order = NodeOrder()
         self.names: list[str] = []
         self.nodes: list[Node | None] = []
         self.pods: list[dict[str, PodInfo]] = []
         self.ports: list[dict[HostPort, None] | None] = []
+        self.rows_by_port: RowsByKey[PortKey] = RowsByKey()
+        """By port, whatever the address, the pods that have it: where ``ports`` is worth a look."""
         self._row_of: ForkableDict[str, int] = ForkableDict()
         self._free: list[int] = []
         self._capacity = capacity
@@ -157,10 +162,6 @@ class NodeTable:
         """Whether no two nodes share a value of a label key."""
         return self._labels.column(key, self._capacity).is_unique
 
-    @property
-    def rows_with_ports(self) -> Iterable[int]:
-        return (row for row, ports in enumerate(self.ports) if ports)
-
     # --- nodes --------------------------------------------------------------------------------------------------------
 
     def put_node(self, node: Node) -> int:
@@ -217,6 +218,7 @@ class NodeTable:
                 used = self.ports[row] = {}
             for port in info.ports:
                 used[port] = None
+                self.rows_by_port.add(key_of(port), row)
         return row
 
     def remove_pod(self, row: int, uid: str) -> PodInfo:
@@ -225,6 +227,8 @@ class NodeTable:
             self._own_row(row)
         info = self.pods[row].pop(uid)
         self._charge(row, info, -1)
+        for port in info.ports:
+            self.rows_by_port.remove(key_of(port), row)
         used = self.ports[row]
         if info.ports and used is not None:
             # A set, not a count: as in kube-scheduler, one of two pods that (illegally) share a port frees it.
@@ -271,6 +275,9 @@ class NodeTable:
             other.pods.append(dict(self.pods[row]))
             used = self.ports[row]
             other.ports.append(dict(used) if used is not None else None)
+            if used is not None:
+                for port in [port for info in self.pods[row].values() for port in info.ports]:
+                    other.rows_by_port.add(key_of(port), place)
             other._row_of[name] = place
         other._take_columns(self, np.array(rows, dtype=np.int64))
         other._labels = self._labels.taken(rows)
@@ -287,11 +294,13 @@ class NodeTable:
         other.size = self.size
         other.node_count = self.node_count
         other.node_version = self.node_version
+        other.names_version = self.names_version
         other.order = self.order.fork()
         other.names = self.names[:]
         other.nodes = self.nodes[:]
         other.pods = self.pods[:]
         other.ports = self.ports[:]
+        other.rows_by_port = self.rows_by_port.fork()
         other._row_of = self._row_of.fork()
         other._free = self._free[:]
         other._offers = dict(self._offers)
@@ -347,6 +356,7 @@ class NodeTable:
             self.size += 1
             self._cut()
         self._row_of[name] = row
+        self.names_version += 1
         return row
 
     def _release(self, row: int) -> None:
@@ -354,6 +364,7 @@ class NodeTable:
             return
         del self._row_of[self.names[row]]
         self.names[row] = ""
+        self.names_version += 1
         self.ports[row] = None
         self._free.append(row)
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.affinity_terms import AffinityTerms
+from scheduler.cluster.devices.facts import Devices
 from scheduler.cluster.image_index import ImageIndex
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_counts import PodCounts
@@ -28,7 +29,9 @@ class View:
 
     __slots__ = (
         "affinity_terms",
+        "devices",
         "images",
+        "live_rows",
         "node_count",
         "objects",
         "pod_counts",
@@ -44,6 +47,7 @@ class View:
         pod_counts: PodCounts,
         affinity_terms: AffinityTerms,
         volumes: Volumes,
+        devices: Devices,
     ) -> None:
         """Only the cluster cache makes one; others are made from it by ``over``."""
         self.table = table
@@ -52,13 +56,17 @@ class View:
         self.pod_counts = pod_counts
         self.affinity_terms = affinity_terms
         self.volumes = volumes
+        self.devices = devices
         self.node_count: int | None = None
         """Nodes of the whole cluster, where the table is only a part of it."""
+        self.live_rows: npt.NDArray[np.int64] | None = None
+        """Where the table is a private copy: the rows that it is a copy of, in the table that counters are kept for."""
 
-    def over(self, table: NodeTable) -> View:
-        """The same cluster with another table of some of its rows."""
-        other = View(table, self.objects, self.images, self.pod_counts, self.affinity_terms, self.volumes)
+    def over(self, table: NodeTable, live_rows: npt.NDArray[np.int64]) -> View:
+        """The same cluster with another table of some of its rows, which are ``live_rows`` where counters are kept."""
+        other = View(table, self.objects, self.images, self.pod_counts, self.affinity_terms, self.volumes, self.devices)
         other.node_count = self.total_nodes
+        other.live_rows = live_rows
         return other
 
     @property
@@ -93,6 +101,7 @@ class View:
             self.affinity_terms.version,
             self.images.version,
             self.volumes.version,
+            self.devices.version,
         )
 
     def version(self, kind: Kind) -> int:
@@ -101,7 +110,8 @@ class View:
 
     def take(self, rows: Sequence[int]) -> View:
         """A view whose table is a private copy of these rows (as rows 0, 1, ...)."""
-        return self.over(self.table.take(rows))
+        taken = np.array(rows, np.int64)
+        return self.over(self.table.take(rows), taken if self.live_rows is None else self.live_rows[taken])
 
     def one_row(self, row: int) -> View:
         return self.take((row,))

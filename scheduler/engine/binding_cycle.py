@@ -11,6 +11,7 @@ node.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from scheduler.engine.attempt import Attempt, ExtenderFault
 from scheduler.engine.attempt_end import was_placed
@@ -27,11 +28,12 @@ from scheduler.engine.error_texts import failed_at, go_duration
 from scheduler.engine.internal import AttemptSettled, BindingFailed, NominationChanged, PodBound, Step
 from scheduler.engine.machine import Claims, Part, ReadsView
 from scheduler.engine.outcome import NotPlaced, Placed
-from scheduler.engine.pre_bind import ask_progress, pre_bind_failed, pre_flight
+from scheduler.engine.pre_bind import ask_progress, pre_bind_failed, pre_flight, start_next
 from scheduler.engine.tickets import BindingTicket, Tickets
 from scheduler.extenders.answers import ExtenderError
 from scheduler.extenders.extender import Extender
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
+from scheduler.framework.plugin import WaitingPod
 from scheduler.framework.profile import Profile
 from scheduler.messages.commands import BindPod, CallExtender, RunPlugin, WriteEvent
 from scheduler.messages.now import Now
@@ -89,6 +91,14 @@ class BindingCycles:
         """Whether the pod is in a binding cycle and its bind has not been sent."""
         binding = self._by_uid.get(uid)
         return binding is not None and binding.state not in SENT
+
+    def waiting_for(self, plugin: str) -> Sequence[WaitingPod]:
+        """The pods that wait for this plugin in Permit, those that have waited longest first."""
+        return [
+            WaitingPod(binding.pod, binding.pod.node_name)
+            for binding in self._by_uid.values()
+            if binding.state is BindingState.PERMIT_WAIT and plugin in binding.waits
+        ]
 
     # --- start --------------------------------------------------------------------------------------------------------
 
@@ -172,29 +182,8 @@ class BindingCycles:
         """Start the next plugin, or the next group of plugins that may run in parallel; after the last one, bind."""
         if not binding.work:
             return self._bind(binding, now)
-        group = [binding.work.pop(0)]
-        while group[0][1].is_parallel and binding.work and binding.work[0][1].is_parallel:
-            group.append(binding.work.pop(0))
-        steps: list[Step] = []
         binding.become(BindingState.PRE_BIND_WRITE)
-        for plugin, flight in group:
-            binding.running[plugin.name] = (plugin, flight)
-            if flight.wait_seconds is not None:
-                binding.give_up_at[plugin.name] = now.monotonic + flight.wait_seconds
-            if not flight.writes and flight.wait_seconds is None:
-                ticket = self._ticket(binding, plugin.name)
-                steps.append(
-                    RunPlugin(
-                        ticket,
-                        "PreBind",
-                        binding.profile.scheduler_name,
-                        plugin.name,
-                        binding.pod,
-                        binding.pod.node_name,
-                    )
-                )
-            for write in flight.writes:
-                steps.append(write.with_ticket(self._ticket(binding, plugin.name)))
+        steps = start_next(binding, partial(self._ticket, binding), now)
         if not binding.tickets:
             self._await_progress(binding, now)
         return steps
@@ -264,6 +253,8 @@ class BindingCycles:
             return self._fail(binding, pre_bind_failed(owner.plugin, outcome.message))
         if not binding.tickets:
             self._await_progress(binding, now)
+            if all(flight.asks_at_once for _, flight in binding.running.values()):
+                return self.poll(PreBindPoll(binding.pod.uid), now)
         return []
 
     def plugin_finished(self, owner: BindingTicket, outcome: PluginFinished, now: Now) -> list[Step]:

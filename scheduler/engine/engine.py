@@ -14,22 +14,16 @@ from typing import Any
 from scheduler.cluster.cache import ClusterCache
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import AttemptMemory
-from scheduler.engine.binding import BindingState
 from scheduler.engine.binding_cycle import BindingCycles
 from scheduler.engine.commands import Command
 from scheduler.engine.cycle_context import CycleContext, Depth
 from scheduler.engine.cycles import Cycles
-from scheduler.engine.deadlines import (
-    BindAgain,
-    Deadlines,
-    ExtenderDeadline,
-    PermitDeadline,
-    PreBindPoll,
-)
+from scheduler.engine.deadlines import BindAgain, Deadlines, ExtenderDeadline, PermitDeadline, PreBindPoll
 from scheduler.engine.engine_settings import EngineSettings
 from scheduler.engine.failure import FailureReports, skipped
 from scheduler.engine.gate_facts import gates_of, hints_of
 from scheduler.engine.internal import (
+    AllocationSent,
     AttemptSettled,
     BindingFailed,
     CancelBinding,
@@ -46,7 +40,7 @@ from scheduler.engine.invariants import check_parts
 from scheduler.engine.making_room.room import Left, MakingRoom, RoomReads
 from scheduler.engine.outcome import CycleOutcome, Placed
 from scheduler.engine.reconciling import Reconciliation
-from scheduler.engine.reservation import unreserve
+from scheduler.engine.reservation import take_back, unreserve
 from scheduler.engine.tickets import BindingTicket, CycleTicket, Tickets, VictimTicket
 from scheduler.engine.watching import Watching
 from scheduler.extenders.documents import Documents
@@ -155,7 +149,7 @@ class Engine:
             ObjectDeleted: self.watching.deleted,
             Synced: self._synced,
             Tick: self._tick,
-            WriteFinished: self._answered,
+            WriteFinished: self._written,
             PluginFinished: self._answered,
             ExtenderAnswered: self._extender_answered,
             PermitDecided: self.bindings.permit_decided,
@@ -181,13 +175,14 @@ class Engine:
         self._internal: dict[type, Handler] = {
             CycleEnded: self._cycle_ended,
             ObjectLearned: self.watching.learned,
+            AllocationSent: self.watching.allocation_sent,
             AttemptSettled: self._attempt_settled,
             BindingFailed: self._binding_failed,
             PodBound: self._pod_bound,
             RejectWaiting: self._reject_waiting,
             CancelBinding: self._cancel_binding,
             VictimSettled: self.room.settled,
-            NominationChanged: self._nomination_changed,
+            NominationChanged: self.reports.nomination_changed,
             PodsReady: self._pods_ready,
             PodsActivated: self._pods_activated,
             PermitDecided: self.bindings.permit_decided,
@@ -197,6 +192,7 @@ class Engine:
 
     def handle(self, stimulus: Stimulus, now: Now) -> list[Command]:
         """Apply one stimulus; what is to be done about it comes back."""
+        self.cache.devices.now_nanoseconds = now.wall
         commands = self._drain(self._stimuli[type(stimulus)](stimulus, now), now)
         if self.queue.holds_in_error:
             for queued in self.queue.take_held():
@@ -208,6 +204,7 @@ class Engine:
         a synchronous preemption."""
         if not self.is_synced or self.is_stopping or self.cycles.is_waiting or self.room.holds_up_scheduling:
             return None
+        self.cache.devices.now_nanoseconds = now.wall
         queued = self.queue.pop(now)
         if queued is None:
             return None
@@ -286,10 +283,10 @@ class Engine:
 
     def _binding_failed(self, failed: BindingFailed, now: Now) -> Sequence[Step]:
         binding, failure, queued = failed.binding, failed.failure, failed.binding.queued
-        requests = unreserve(self._context, binding)
+        undone = take_back(self._context, binding)
         queued.rejected_by(failure.unschedulable_plugins | failure.pending_plugins, failure.pending_plugins)
         fate = self.handlers.requeue_unbound(queued, binding.pod, not failure.is_error, now)
-        return [*self.reports.attempt_failed(queued, binding.attempt, failure, fate, now), *requests]
+        return [*self.reports.attempt_failed(queued, binding.attempt, failure, fate, now), *undone]
 
     def _attempt_settled(self, step: AttemptSettled, _now: Now) -> Sequence[Step]:
         self.queue.done(step.uid)
@@ -304,9 +301,6 @@ class Engine:
 
     def _cancel_binding(self, step: CancelBinding, now: Now) -> Sequence[Step]:
         return self.bindings.cancel(step.uid, now)
-
-    def _nomination_changed(self, step: NominationChanged, now: Now) -> Sequence[Step]:
-        return self.reports.nomination_changed(step.pod, step.node, now)
 
     def _pods_ready(self, step: PodsReady, now: Now) -> Sequence[Step]:
         self.queue.wake(step.keys, now)
@@ -329,6 +323,11 @@ class Engine:
     def _reconciliation(self) -> Reconciliation:
         profiles = self.profiles.keys()
         return Reconciliation(self.cache, self.known_pods, self.handlers, self.queue, self.bindings, profiles)
+
+    def _written(self, outcome: WriteFinished, now: Now) -> Sequence[Step]:
+        """What was written is known before the machine that waits for the answer goes on."""
+        learned = self._drain(self.watching.written(outcome, now), now)
+        return [*learned, *self._answered(outcome, now)]
 
     def _answered(self, answer: WriteFinished | PluginFinished | ExtenderAnswered, now: Now) -> Sequence[Step]:
         """An answer that no machine waits for any more is dropped."""
@@ -374,6 +373,7 @@ class Engine:
 
         Raises KeyError for a scheduler name that is not ours.
         """
+        self.cache.devices.now_nanoseconds = now.wall
         return self.cycles.preview(self.profiles[pod.spec.scheduler_name], pod, now, depth)
 
     def attempt_of(self, key: str) -> Attempt | None:
@@ -382,11 +382,7 @@ class Engine:
 
     def waiting_pods(self, plugin: str) -> Sequence[WaitingPod]:
         """The pods that wait for this plugin in Permit, those that have waited longest first."""
-        return [
-            WaitingPod(binding.pod, binding.pod.node_name)
-            for binding in self.bindings.under_way
-            if binding.state is BindingState.PERMIT_WAIT and plugin in binding.waits
-        ]
+        return self.bindings.waiting_for(plugin)
 
     def check(self) -> None:
         """Raise InvariantViolation unless every part, and what the parts know of each other, is consistent."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import MAX_CANDIDATES, MAX_NAMES, refused_nodes
 from scheduler.engine.cycle_context import Depth
@@ -80,6 +81,8 @@ def pod_page(engine: Engine, key: str, now: Now, memory: PreemptionMemory | None
             "nominatedNode": info.pod.nominated_node_name,
             "isOurs": info.pod.spec.scheduler_name in engine.profiles,
         }
+    if info is not None and (findings := _findings(engine, info)):
+        page["findings"] = findings
     if attempt is not None:
         page["attempt"] = attempt_page(engine, attempt)
         made_room = memory.of(attempt.uid) if memory is not None else None
@@ -94,6 +97,23 @@ def pod_page(engine: Engine, key: str, now: Now, memory: PreemptionMemory | None
         if engine.bindings.get(record.uid) is None:
             page["preview"] = preview_page(engine, record.info.pod, now)
     return page
+
+
+def _findings(engine: Engine, info: PodInfo) -> list[dict[str, Any]]:
+    """What plugins can tell beyond their refusals. One that raises tells nothing, and is named."""
+    profile = engine.profiles.get(info.pod.spec.scheduler_name)
+    findings: list[dict[str, Any]] = []
+    for plugin in profile.plugins if profile is not None else ():
+        try:
+            found = plugin.findings(info, engine.cache.view)
+        except Exception as error:  # noqa: BLE001 - a page goes on without what one plugin would have added
+            findings.append({"plugin": plugin.name, "count": 0, "nodes": [], "lines": [f"no details: {error!r}"]})
+            continue
+        findings += [
+            {"plugin": plugin.name, "count": one.count, "nodes": list(one.nodes), "lines": list(one.lines)}
+            for one in found
+        ]
+    return findings
 
 
 def queue_page(engine: Engine, limit: int = MAX_WAITING_LISTED) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_end import was_not_placed
 from scheduler.engine.commands import Command
+from scheduler.engine.internal import NominationChanged
 from scheduler.engine.machine import Claims, Part
 from scheduler.engine.outcome import NotPlaced
 from scheduler.framework.post_filter import KEEP_NOMINATION, Nomination, NominationMode
@@ -86,10 +87,10 @@ class FailureReports:
         self._last_condition.pop(uid, None)
         self._last_nomination.pop(uid, None)
 
-    def nomination_changed(self, pod: PodReference, node: str, now: Now) -> list[Command]:
-        """Write the pod's nominated node, "" for none, on behalf of another machine."""
-        self._last_nomination[pod.uid] = _Written(node, now.monotonic)
-        return [PatchPodStatus(0, pod, nominated_node_name=node)]
+    def nomination_changed(self, step: NominationChanged, now: Now) -> list[Command]:
+        """Write the pod's nominated node on behalf of another machine."""
+        self._last_nomination[step.pod.uid] = _Written(step.node, now.monotonic)
+        return [PatchPodStatus(0, step.pod, nominated_node_name=step.node)]
 
     def _told(self, info: PodInfo, failure: NotPlaced, now: Now) -> list[Command]:
         commands: list[Command] = []

@@ -39,6 +39,14 @@ class ObjectLearned(msgspec.Struct, frozen=True):
     object: ApiObject
 
 
+class AllocationSent(msgspec.Struct, frozen=True):
+    """A claim's allocation is on its way to the API server: its devices stay taken until the answer comes, whatever
+    becomes of the pod."""
+
+    ticket: int
+    claim_uid: str
+
+
 class AttemptSettled(msgspec.Struct, frozen=True):
     """A failure of the pod's binding is an error from now on: the queue need not keep events for it."""
 
@@ -93,6 +101,7 @@ class NominationChanged(msgspec.Struct, frozen=True):
 Internal = (
     CycleEnded
     | ObjectLearned
+    | AllocationSent
     | AttemptSettled
     | BindingFailed
     | PodBound

@@ -16,7 +16,7 @@ import msgspec
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.engine.deadlines import Deadline
-from scheduler.engine.tickets import TicketOwner
+from scheduler.engine.tickets import ClaimTicket, TicketOwner
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
 
@@ -48,6 +48,7 @@ class Claims(msgspec.Struct, frozen=True):
 HANDLERS = Claims(
     writes=frozenset({Part.CACHE, Part.QUEUE, Part.KNOWN_PODS, Part.NOMINATOR}),
     reads=frozenset({Part.BINDINGS, Part.ROOM}),
+    tickets=frozenset({ClaimTicket}),
 )
 """Of ``queue/handlers.py``, which knows nothing of the engine."""
 

@@ -7,6 +7,7 @@ import msgspec
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.plugin import State
 from scheduler.framework.post_filter import CLEAR_NOMINATION, Nomination, Room
+from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.status import Skip
 from scheduler.messages.stimuli import PermitDecided, PodsActivated
 
@@ -31,7 +32,8 @@ class NotPlaced(msgspec.Struct, frozen=True):
     """No node, for now.
 
     ``is_error``: somebody's fault rather than a lack of room; the pod is retried after the error back-off whatever
-    happens in the cluster. Without any plugin in the two sets the queue treats it so too (reference cycle.md §9).
+    happens in the cluster. Without any plugin in the two sets the queue treats it so too (docs/kube-scheduler/cycle.md
+    §9).
     """
 
     message: str
@@ -41,6 +43,8 @@ class NotPlaced(msgspec.Struct, frozen=True):
     nomination: Nomination = CLEAR_NOMINATION
     room: Room | None = None
     """What is to be done so that the pod finds room."""
+    writes: tuple[ClaimCommand, ...] = ()
+    """What PostFilter plugins want to be written, if the pod still waits."""
     requests: tuple[PodRequest, ...] = ()
     """What plugins ask about other pods."""
 

@@ -1,4 +1,7 @@
-"""PostFilter: the plugins that may make room are asked in turn (reference cycle.md §9, preemption.md §1.3)."""
+"""PostFilter: the plugins that may make room are asked in turn.
+
+Source: docs/kube-scheduler/cycle.md §9, preemption.md §1.3.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from scheduler.framework.post_filter import (
     Remove,
     Room,
 )
+from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.status import Code
 
 
@@ -31,6 +35,7 @@ class RoundAnswer:
     nomination: Nomination
     room: Room | None = None
     evidence: object = None
+    writes: tuple[ClaimCommand, ...] = ()
 
     @property
     def victims(self) -> tuple[str, ...]:
@@ -54,18 +59,20 @@ def run_post_filters(
             text = text_of(PluginError(plugin.name, "PostFilter", error))
             return replace(so_far, message=text, nomination=KEEP_NOMINATION, room=None)
         evidence = so_far.evidence if answer.evidence is None else answer.evidence
+        writes = so_far.writes + answer.writes
         if answer.status is None:
-            return RoundAnswer("", answer.nomination, answer.room, evidence)
+            return RoundAnswer("", answer.nomination, answer.room, evidence, writes)
         if not answer.status.code.is_rejection:
-            return RoundAnswer(answer.status.message, KEEP_NOMINATION, None, evidence)
+            return RoundAnswer(answer.status.message, KEEP_NOMINATION, None, evidence, writes)
         if answer.status.code is not Code.UNSCHEDULABLE:
-            return RoundAnswer(answer.status.message, answer.nomination, answer.room, evidence)
+            return RoundAnswer(answer.status.message, answer.nomination, answer.room, evidence, writes)
         reasons.extend(answer.status.reasons)
         so_far = RoundAnswer(
             ", ".join(reasons),
             so_far.nomination if answer.nomination.mode is NominationMode.KEEP else answer.nomination,
             so_far.room if answer.room is None else answer.room,
             evidence,
+            writes,
         )
     return so_far
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from scheduler.cluster.devices.facts import special_claim_uid
 from scheduler.cluster.view import View
 from scheduler.engine.binding import Binding
 from scheduler.engine.error_texts import cause_of, failed_at
+from scheduler.engine.internal import AllocationSent, Step
 from scheduler.engine.outcome import NotPlaced
 from scheduler.engine.reservation import state_of
 from scheduler.framework.plugin import PreFlight
 from scheduler.framework.plugin_times import timed
+from scheduler.messages.claim_commands import ClaimCommand, CreateClaim, ReserveClaim
+from scheduler.messages.commands import RunPlugin, UpdateObject
 from scheduler.messages.now import Now
 from scheduler.messages.status import Refusal
 
@@ -32,6 +38,38 @@ def pre_flight(binding: Binding, unconcerned: frozenset[str], view: View) -> Not
         if isinstance(answer, PreFlight):
             binding.work.append((plugin, answer))
     return None
+
+
+def start_next(binding: Binding, new_ticket: Callable[[str], int], now: Now) -> list[Step]:
+    """Start the next plugin of ``binding.work``, or the next group of plugins that may run in parallel.
+
+    ``new_ticket``: issues one for an answer that is for the plugin of this name.
+    """
+    group = [binding.work.pop(0)]
+    while group[0][1].is_parallel and binding.work and binding.work[0][1].is_parallel:
+        group.append(binding.work.pop(0))
+    steps: list[Step] = []
+    pod = binding.pod
+    for plugin, flight in group:
+        name = plugin.name
+        binding.running[name] = (plugin, flight)
+        if flight.wait_seconds is not None:
+            binding.give_up_at[name] = now.monotonic + flight.wait_seconds
+        if not flight.writes and flight.wait_seconds is None:
+            scheduler_name = binding.profile.scheduler_name
+            steps.append(RunPlugin(new_ticket(name), "PreBind", scheduler_name, name, pod, pod.node_name))
+        for write in flight.writes:
+            steps += _sent(write.with_ticket(new_ticket(name)))
+    return steps
+
+
+def _sent(write: UpdateObject | ClaimCommand) -> list[Step]:
+    """The write, after word of the devices that it gives to its claim."""
+    if isinstance(write, ReserveClaim) and write.allocation is not None:
+        return [AllocationSent(write.ticket, write.claim.uid), write]
+    if isinstance(write, CreateClaim):
+        return [AllocationSent(write.ticket, special_claim_uid(write.pod.uid)), write]
+    return [write]
 
 
 def ask_progress(binding: Binding, view: View, now: Now) -> NotPlaced | None:

@@ -14,6 +14,7 @@ from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import Assumptions, CycleContext, Run
 from scheduler.engine.error_texts import cause_of, failed_at
 from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed, PodRequest
+from scheduler.engine.tickets import ClaimTicket
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
 from scheduler.framework.plugin import (
     ActivatePods,
@@ -26,6 +27,7 @@ from scheduler.framework.plugin import (
 )
 from scheduler.framework.plugin_times import timed
 from scheduler.framework.profile import Profile
+from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.status import Code, Refusal, Skip
 from scheduler.messages.stimuli import PermitDecided, PodsActivated
 
@@ -136,6 +138,19 @@ def unreserve(context: CycleContext, reserved: Reserved) -> list[PodRequest]:
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
             context.report(f"{pod.key}: {failed_at('Unreserve', plugin.name, cause_of(error))}")
     return requests
+
+
+def take_back(context: CycleContext, reserved: Reserved) -> list[ClaimCommand | PodRequest]:
+    """Of a pod whose binding failed: the writes that undo what was written for it; then ``unreserve``."""
+    steps: list[ClaimCommand | PodRequest] = []
+    for plugin in reversed(reserved.profile.reserve_plugins):
+        try:
+            state = state_of(reserved.states, plugin.name)
+            writes = plugin.release_writes(state, reserved.pod, context.cache.view)
+            steps += [write.with_ticket(context.tickets.issue(ClaimTicket())) for write in writes]
+        except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
+            context.report(f"{reserved.pod.key}: {failed_at('Unreserve', plugin.name, cause_of(error))}")
+    return [*steps, *unreserve(context, reserved)]
 
 
 def _carry_out(answer: Iterable[Effect | PluginRequest], plugin: str, assumptions: Assumptions) -> list[PodRequest]:

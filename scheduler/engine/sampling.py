@@ -1,4 +1,4 @@
-"""Node sampling: the number of feasible nodes to find (docs/kube-scheduler/cycle.md §5.5, §5.6)."""
+"""Node sampling: the number of feasible nodes to find (docs/kube-scheduler/cycle.md §5, items 5 and 6)."""
 
 from __future__ import annotations
 

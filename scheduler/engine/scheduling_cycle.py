@@ -44,6 +44,7 @@ from scheduler.framework.node_filter import filter_with_nominated, rivals
 from scheduler.framework.post_filter import PostFilterContext
 from scheduler.framework.pre_score import run_pre_score_only
 from scheduler.framework.profile import Profile
+from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.now import Now
 from scheduler.messages.status import Code, Refusal
 
@@ -323,6 +324,7 @@ def _no_fit(run: Run, diagnosis: Diagnosis) -> Generator[Calls, Answers, NotPlac
     attempt, context, plugins = run.attempt, run.context, run.profile.post_filter_plugins
     if attempt.evaluated_nodes == 0:
         attempt.evaluated_nodes = attempt.total_nodes
+    writes: tuple[ClaimCommand, ...] = ()
     nomination, room = NotPlaced("").nomination, None
     if plugins:
         extenders = run.extenders
@@ -342,7 +344,7 @@ def _no_fit(run: Run, diagnosis: Diagnosis) -> Generator[Calls, Answers, NotPlac
         diagnosis = diagnosis.with_post_filter(answer.message)
         attempt.preemption = answer.evidence
         attempt.victims = answer.victims
-        nomination, room = answer.nomination, answer.room
+        nomination, room, writes = answer.nomination, answer.room, answer.writes
     run.clock.lap("PostFilter")
     attempt.diagnosis = diagnosis
     return NotPlaced(
@@ -351,6 +353,7 @@ def _no_fit(run: Run, diagnosis: Diagnosis) -> Generator[Calls, Answers, NotPlac
         pending_plugins=diagnosis.pending_plugins,
         nomination=nomination,
         room=room,
+        writes=writes,
     )
 
 

@@ -31,7 +31,11 @@ class VictimTicket(msgspec.Struct, frozen=True):
     is_deletion: bool
 
 
-TicketOwner = CycleTicket | BindingTicket | VictimTicket
+class ClaimTicket(msgspec.Struct, frozen=True):
+    """The write of a ResourceClaim for which no pod waits: only the claim that the answer brings back is of use."""
+
+
+TicketOwner = CycleTicket | BindingTicket | VictimTicket | ClaimTicket
 
 
 class Tickets:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from scheduler.engine.binding_cycle import BindingCycles
 from scheduler.engine.failure import FailureReports
-from scheduler.engine.internal import ObjectLearned, RejectWaiting, Step
+from scheduler.engine.internal import AllocationSent, ObjectLearned, RejectWaiting, Step
 from scheduler.engine.machine import ReadsPods
 from scheduler.engine.making_room.room import Left, MakingRoom
 from scheduler.extenders.documents import Documents
 from scheduler.messages.now import Now
-from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved
-from scheduler.objects.kinds import Kind
+from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, WriteFinished
+from scheduler.objects.kinds import Kind, kind_of
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.pod import Pod
 from scheduler.queue.handlers import EventHandlers
@@ -55,6 +55,17 @@ class Watching:
         if pod.is_finished:
             steps += self._room.pod_left(uid, Left.FAILED if pod.status.phase == "Failed" else Left.ENDED)
         return steps
+
+    def written(self, outcome: WriteFinished, now: Now) -> Sequence[Step]:
+        """A write is over: the object that the answer brings back is known before the watch shows it."""
+        written = outcome.written
+        steps = self._apply_observed(kind_of(written), written, now) if written is not None else ()
+        self._handlers.write_answered(outcome.ticket)
+        return steps
+
+    def allocation_sent(self, step: AllocationSent, _now: Now) -> Sequence[Step]:
+        self._handlers.allocation_sent(step.ticket, step.claim_uid)
+        return ()
 
     def learned(self, step: ObjectLearned, now: Now) -> Sequence[Step]:
         return self._apply_observed(step.kind, step.object, now)

@@ -24,6 +24,8 @@ from scheduler.cluster.effects import Effect
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.events import DEFAULT_REGISTRATIONS, EventRegistration
+from scheduler.framework.tallies import RowPods, Tally
+from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.commands import UpdateObject
 from scheduler.messages.status import Refusal, Skip
 from scheduler.objects.kinds import Kind
@@ -80,6 +82,10 @@ class State:
 
     __slots__ = ()
 
+    is_blind_to_pods: ClassVar[bool] = False
+    """Promises that the filter's answer for a row is the same whichever pods are there, of a plugin that does not
+    declare what it reads."""
+
     def with_pod(self, view: View, row: int, other: PodInfo, sign: int) -> State:
         """The state as if ``other`` were on ``row`` (sign +1) or were gone from it (-1).
 
@@ -87,6 +93,14 @@ class State:
         pods keep this default.
         """
         return self
+
+    def tallies(self, pods: RowPods) -> tuple[Tally, ...]:
+        """What the filter's answers for these rows come from, in the order in which it looks: a row is refused by the
+        first tally whose bound is exceeded there, and fits if none is. See ``tallies.py``.
+
+        Only asked of States that override it; then nothing else of the row's pods may have a say.
+        """
+        raise NotImplementedError
 
 
 class EmptyState(State):
@@ -104,6 +118,16 @@ class NodeSubset(State):
 
     names: frozenset[str]
     inner: State = EMPTY_STATE
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a plugin can tell people about nodes that are alike to it, beyond its refusal."""
+
+    count: int
+    nodes: tuple[str, ...]
+    """The first of them, by name."""
+    lines: tuple[str, ...]
 
 
 class Plugin:
@@ -150,6 +174,10 @@ class Plugin:
         A function of the fragment and of versions alone: it is not asked again while the view's ``epoch`` is the same.
         Covers ``pre_filter`` and ``pre_score`` too: one that looks at all nodes has ``view.table.node_version`` in it.
         """
+        return ()
+
+    def findings(self, pod: PodInfo, view: View) -> tuple[Finding, ...]:
+        """For ``tandem why``: details of a pod that waits (why not where) or that has its node. Decides nothing."""
         return ()
 
     def events(self) -> tuple[EventRegistration, ...]:
@@ -261,6 +289,10 @@ class ReservePlugin(Plugin):
         """What takes it back. Called for every reserve plugin, also for those that never ran: must be idempotent."""
         raise NotImplementedError
 
+    def release_writes(self, state: State | None, pod: PodInfo, view: View) -> tuple[ClaimCommand, ...]:
+        """What undoes the writes of claims before a bind that failed. Asked before ``unreserve``."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True)
 class Wait:
@@ -293,8 +325,10 @@ class PreFlight:
 
     is_parallel: bool = False
     """May run beside its neighbours that say so too."""
-    writes: tuple[UpdateObject, ...] = ()
+    writes: tuple[UpdateObject | ClaimCommand, ...] = ()
     wait_seconds: float | None = None
+    asks_at_once: bool = False
+    """``pre_bind_progress`` is asked as soon as the writes are done, not only a second later."""
     doing: str = ""
     """What the wait is for, in the message of one that took too long."""
 

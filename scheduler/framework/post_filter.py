@@ -1,4 +1,4 @@
-"""What PostFilter plugins get and answer (reference preemption.md §1)."""
+"""What PostFilter plugins get and answer (docs/kube-scheduler/preemption.md §1)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from scheduler.cluster.view import View
 from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.plugin import FilterPlugin, Plugin, State
 from scheduler.framework.preemption_policy import UPSTREAM_POLICY, PreemptionPolicy
+from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.status import Refusal, Skip
 
 
@@ -138,6 +139,8 @@ class PostFilterAnswer:
     evidence: object = None
     """What was found on the way (candidates, victims, the criterion that decided): kept in the Attempt for people, and
     never read by the engine."""
+    writes: tuple[ClaimCommand, ...] = ()
+    """Writes of claims that are sent if the pod still waits."""
 
 
 class PostFilterPlugin(Plugin):

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import Condition
@@ -127,6 +128,7 @@ BaseCommand = (
     | DeletePod
     | EvictPod
     | UpdateObject
+    | ClaimCommand
     | WriteEvent
     | RunPlugin
     | CallExtender

@@ -58,6 +58,8 @@ class WriteFinished(msgspec.Struct, frozen=True):
     status: int = 0
     reason: str = ""
     message: str = ""
+    written: ApiObject | None = None
+    """The object as it is since the write, where the watch may show it only later and the next decision must know."""
     is_unknown: bool = False
     """For a BindPod only: the pod's state on the server is unknown. Never together with ``is_done``."""
     seconds: float = 0.0

@@ -9,6 +9,7 @@ import msgspec
 
 from scheduler.errors import InvalidObject
 from scheduler.objects.budget import PodDisruptionBudget
+from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.lease import Lease
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.namespace import Namespace
@@ -16,7 +17,7 @@ from scheduler.objects.node import Node
 from scheduler.objects.owners import ReplicaSet, ReplicationController, Service, StatefulSet
 from scheduler.objects.pod import Pod
 from scheduler.objects.priority_class import PriorityClass
-from scheduler.objects.resource_claims import DeviceClass
+from scheduler.objects.resource_claims import ResourceClaim
 from scheduler.objects.salvage import DECODER_ERRORS, identity_in, reason_of
 from scheduler.objects.storage import (
     CSIDriver,
@@ -192,6 +193,19 @@ class Kind(StrEnum):
     DEVICE_CLASS = KindEntry(
         DeviceClass, "deviceclasses", "resource.k8s.io", namespaced=False, has_events=True, is_optional=True,
         served=Served(generations=True),
+    )  # fmt: skip
+    RESOURCE_SLICE = KindEntry(
+        ResourceSlice, "resourceslices", "resource.k8s.io", namespaced=False, has_events=True, is_optional=True,
+        served=Served(generations=True, returns_deleted=True),
+    )  # fmt: skip
+    RESOURCE_CLAIM = KindEntry(
+        ResourceClaim, "resourceclaims", "resource.k8s.io", has_events=True, is_optional=True,
+        writes=(
+            Write("get", is_optional=True), Write("create", is_optional=True), Write("delete", is_optional=True),
+            Write("patch", is_optional=True), Write("patch", "status", is_optional=True),
+            Write("patch", "binding", is_optional=True),
+        ),
+        served=Served(subresources=_STATUS, returns_deleted=True),
     )  # fmt: skip
     POD = KindEntry(
         Pod, "pods",

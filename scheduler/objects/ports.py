@@ -18,6 +18,14 @@ class HostPort(NamedTuple):
     port: int
 
 
+PortKey = tuple[str, int]
+"""(protocol, port): host ports that differ in it are never in each other's way."""
+
+
+def key_of(port: HostPort) -> PortKey:
+    return port.protocol, port.port
+
+
 def host_ports(pod: Pod) -> tuple[HostPort, ...]:
     """The distinct host ports of containers and sidecars; other init containers don't count."""
     spec = pod.spec

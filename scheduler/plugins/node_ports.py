@@ -8,14 +8,14 @@ arguments.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.plugin import (
-    EMPTY_STATE,
     FilterPlugin,
     FragmentReads,
     PreFilterPlugin,
@@ -24,8 +24,9 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
 )
+from scheduler.framework.tallies import RowPods, Tally, shares_on, summed
 from scheduler.messages.status import SKIP, Refusal, Skip, unschedulable
-from scheduler.objects.ports import HostPort, any_port_conflicts
+from scheduler.objects.ports import HostPort, any_port_conflicts, key_of
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo
@@ -35,8 +36,68 @@ PORTS_TAKEN = unschedulable("node(s) didn't have free ports for the requested po
 _REFUSALS = (PORTS_TAKEN,)
 
 
+@dataclass(frozen=True, slots=True)
+class WantedPorts(State):
+    """Pods that take and leave ports are in the view, so this counts nothing."""
+
+    ports: tuple[HostPort, ...]
+
+    def tallies(self, pods: RowPods) -> tuple[Tally, ...]:
+        wanted = self.ports
+
+        def share_of(info: PodInfo) -> int:
+            return bool(info.ports) and any_port_conflicts(wanted, info.ports)
+
+        table = pods.view.table
+        shares = shares_on(table.rows_by_port.having(map(key_of, wanted)), pods, share_of, _ports_of)
+        # Two pods may have the same port, and what a node has in use is a set: the first to leave frees it.
+        holders = (shares > 0).sum(axis=1)
+
+        def is_freed(position: int) -> bool:
+            return not _is_taken(wanted, table.ports[int(pods.rows[position])])
+
+        return (
+            Tally(
+                PORTS_TAKEN,
+                pods,
+                shares.sum(axis=1),
+                np.zeros(len(pods.rows), np.int64),
+                shares,
+                summed(share_of),
+                lambda position: _PortAccount(wanted, table.ports[int(pods.rows[position])] or ()),
+                [
+                    position
+                    for position in np.flatnonzero(holders).tolist()
+                    if holders[position] > 1 or is_freed(position)
+                ],
+            ),
+        )
+
+
+class _PortAccount:
+    """The ports of one row as the node table keeps them: a set, which one of two pods that share a port frees it of."""
+
+    def __init__(self, wanted: tuple[HostPort, ...], used: Collection[HostPort]) -> None:
+        self._wanted = wanted
+        self._used = set(used)
+        self._beside: set[HostPort] = set()
+
+    def change(self, info: PodInfo, sign: int) -> None:
+        if sign > 0:
+            self._used.update(info.ports)
+        else:
+            self._used.difference_update(info.ports)
+
+    def beside(self, infos: Sequence[PodInfo], sign: int) -> None:
+        self._beside = {port for info in infos for port in info.ports} if sign > 0 else set()
+
+    @property
+    def number(self) -> int:
+        return any_port_conflicts(self._wanted, self._used | self._beside)
+
+
 class NodePorts(PreFilterPlugin, FilterPlugin):
-    """Reference plugins.md §3.7. Pods that take and leave ports are in the view, so the state counts nothing."""
+    """Reference plugins.md §3.7."""
 
     name = "NodePorts"
     reads = Reads.USAGE
@@ -46,18 +107,16 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
         return pod.ports
 
     def pre_filter(self, pod: PodInfo, view: View) -> State | Skip | Refusal:
-        return EMPTY_STATE if pod.ports else SKIP
+        return WantedPorts(pod.ports) if pod.ports else SKIP
 
     def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
-        wanted = pod.ports
-        ports = view.table.ports
-        used = ports[rows] if isinstance(rows, slice) else [ports[row] for row in rows.tolist()]
-        taken = [place for place, there in enumerate(used) if there and any_port_conflicts(wanted, there)]
+        table, wanted = view.table, pod.ports
+        taken = [row for row in table.rows_by_port.having(map(key_of, wanted)) if _is_taken(wanted, table.ports[row])]
         if not taken:
             return None
-        codes = np.zeros(len(used), np.int16)
+        codes = np.zeros(table.size, np.int16)
         codes[taken] = 1
-        return Verdicts(codes, _REFUSALS)
+        return Verdicts(codes[rows], _REFUSALS)
 
     def filter_row(self, state: State, pod: PodInfo, view: View, row: int) -> Refusal | None:
         there = view.table.ports[row]
@@ -65,6 +124,14 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
 
     def events(self) -> tuple[EventRegistration, ...]:
         return _EVENTS
+
+
+def _ports_of(info: PodInfo) -> tuple[HostPort, ...]:
+    return info.ports
+
+
+def _is_taken(wanted: tuple[HostPort, ...], there: Collection[HostPort] | None) -> bool:
+    return bool(there) and any_port_conflicts(wanted, there or ())
 
 
 def _ports_were_freed(pod: PodInfo, old: PodInfo | None, _new: PodInfo | None) -> Hint:

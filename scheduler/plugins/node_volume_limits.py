@@ -3,26 +3,39 @@
 The limit is what the node's CSINode says of the driver (``allocatable.count``); without one there is no limit. Volumes
 of all pods on the node count, and those that are still attached to it without a pod; claims whose volume is yet to be
 made count as one of the driver that will make it. In-tree volumes of AWS EBS, GCE PD, Azure Disk, Cinder and Portworx
-count as volumes of their CSI drivers, whether or not the CSINode lists them as migrated. Refuses with
-``node(s) exceed max volume count``; preemption may help. No arguments.
+count as their driver's, whatever the CSINode says of migration. Refuses with ``node(s) exceed max volume count``;
+preemption may help. No arguments.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.volumes.csi import Attachable, ForeignClaim, MissingClaim, attachable_volumes, needs_attaching
+from scheduler.cluster.volumes.attached import AttachedVolumes
+from scheduler.cluster.volumes.csi import (
+    Attachable,
+    ForeignClaim,
+    MissingClaim,
+    attachable_volumes,
+    attached_volumes,
+    needs_attaching,
+)
 from scheduler.cluster.volumes.migration import CSI_DRIVERS, in_tree_plugin
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, Rows, State, Verdicts
+from scheduler.framework.tallies import NEVER, RowPods, Tally
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
 from scheduler.plugins.volume_hints import its_claim_changed
 
 if TYPE_CHECKING:
+    from scheduler.cluster.object_store import ObjectStore
     from scheduler.cluster.pod_info import PodInfo
     from scheduler.cluster.view import View
     from scheduler.objects.storage import CSINode, VolumeAttachment
@@ -36,6 +49,25 @@ class NewVolumes(State):
 
     volumes: tuple[Attachable, ...]
     unknown: Refusal | None = None
+
+    @property
+    def by_driver(self) -> dict[str, list[Attachable]]:
+        found: dict[str, list[Attachable]] = {}
+        for each in self.volumes:
+            found.setdefault(each.driver, []).append(each)
+        return found
+
+    def tallies(self, pods: RowPods) -> tuple[Tally, ...]:
+        if self.unknown is not None:
+            return (Tally.always(self.unknown, pods),)
+        attached = pods.view.volumes.attached
+        return tuple(
+            [
+                _tally(limits, attached, driver, volumes, pods)
+                for driver, volumes in self.by_driver.items()
+                if (limits := attached.limits(driver)) is not None
+            ]
+        )
 
 
 class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
@@ -58,51 +90,153 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
 
     def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
         assert isinstance(state, NewVolumes)
-        table = view.table
         if state.unknown is not None:
-            return Verdicts(np.ones(len(table.exists[rows]), np.int16), (state.unknown,))
+            return Verdicts(np.ones(len(view.table.exists[rows]), np.int16), (state.unknown,))
         if not state.volumes:
             return None
-        if not view.volumes.is_of(table):
-            full = self._full_rows_one_by_one(state, view, rows)
-        else:
-            full = self._full_rows(state, view)[rows]
+        full = _full_rows(state, view)[rows] if view.volumes.is_of(view.table) else _full_copies(state, view, rows)
         return Verdicts(full.astype(np.int16), (TOO_MANY,)) if full.any() else None
-
-    @staticmethod
-    def _full_rows(state: NewVolumes, view: View) -> npt.NDArray[np.bool_]:
-        """All rows, by the drivers' columns."""
-        attached = view.volumes.attached
-        full = np.zeros(view.table.size, np.bool_)
-        by_driver: dict[str, list[str]] = {}
-        for each in state.volumes:
-            by_driver.setdefault(each.driver, []).append(each.handle)
-        for driver, handles in by_driver.items():
-            limits = attached.limits(driver)
-            if limits is None:
-                continue
-            new = np.full(view.table.size, len(handles), np.int64)
-            for handle in handles:
-                for row in attached.rows_with(driver, handle):
-                    new[row] -= 1
-            full |= (limits >= 0) & (new > 0) & (attached.counts(driver) + new > limits)
-        return full
-
-    @staticmethod
-    def _full_rows_one_by_one(state: NewVolumes, view: View, rows: Rows) -> npt.NDArray[np.bool_]:
-        """The rows asked, of a table whose pods are not the cluster's."""
-        attached = view.volumes.attached
-        table = view.table
-        return np.array(
-            [
-                not attached.account(table.names[row], table.pods[row].values()).has_room_for(state.volumes)
-                for row in np.arange(table.size)[rows].tolist()
-            ],
-            np.bool_,
-        )
 
     def events(self) -> tuple[EventRegistration, ...]:
         return _EVENTS
+
+
+def _full_rows(state: NewVolumes, view: View) -> npt.NDArray[np.bool_]:
+    """All rows, by the drivers' columns; those whose pods have one of the volumes need one place less."""
+    attached = view.volumes.attached
+    full = np.zeros(view.table.size, np.bool_)
+    for driver, volumes in state.by_driver.items():
+        limits = attached.limits(driver)
+        if limits is None:
+            continue
+        counts = attached.counts(driver)
+        beyond = (limits >= 0) & (counts + len(volumes) > limits)
+        for row, known in Counter([row for each in volumes for row in attached.rows_with(each)]).items():
+            new = len(volumes) - known
+            beyond[row] = 0 <= limits[row] < counts[row] + new and new > 0
+        full |= beyond
+    return full
+
+
+def _full_copies(state: NewVolumes, view: View, rows: Rows) -> npt.NDArray[np.bool_]:
+    """The rows asked, few of them, of a table whose pods are not the cluster's."""
+    attached = view.volumes.attached
+    table = view.table
+    return np.array(
+        [
+            not attached.account(
+                table.names[row],
+                table.pods[row].values(),
+                attached.on_row(int(view.live_rows[row])).by_pod if view.live_rows is not None else None,
+            ).has_room_for(state.volumes)
+            for row in np.arange(table.size)[rows].tolist()
+        ],
+        np.bool_,
+    )
+
+
+# --- preemption -------------------------------------------------------------------------------------------------------
+
+
+def _tally(
+    limits: npt.NDArray[np.int64], attached: AttachedVolumes, driver: str, volumes: Sequence[Attachable], pods: RowPods
+) -> Tally:
+    """Volumes of one driver. Rows where pods share a volume, or have one of the new pod's own, have accounts, and so
+    have those that pods with volumes are nominated to."""
+    rows = pods.rows
+    bounds = np.where(limits[rows] < 0, NEVER, limits[rows] - len(volumes))
+    shares = pods.numbers(("attached", driver), partial(_shares, attached, driver), attached.versions)
+    needs_account = (shares < 0).any(axis=1)
+    own_rows = {row for each in volumes for row in attached.rows_with(each)}
+    if own_rows:
+        needs_account |= np.isin(rows, list(own_rows))
+    needs_account &= limits[rows] >= 0
+    objects = pods.view.objects
+
+    def beside(position: int, infos: Sequence[PodInfo]) -> int | None:
+        """They add their volumes, unless one of these is there already, or is the new pod's, or is theirs twice."""
+        found = [
+            each for info in infos for each in dict.fromkeys(attached_volumes(info, objects)) if each.driver == driver
+        ]
+        account = attached.on_row(int(rows[position]))
+        is_shared = len(set(found)) < len(found) or any(
+            each in volumes or each in account.left_over or rows[position] in attached.rows_with(each) for each in found
+        )
+        return None if is_shared else len(found)
+
+    return Tally(
+        TOO_MANY,
+        pods,
+        attached.counts(driver)[rows],
+        bounds,
+        shares,
+        beside,
+        lambda position: _VolumeAccount(attached, driver, volumes, int(rows[position]), objects),
+        np.flatnonzero(needs_account).tolist(),
+    )
+
+
+def _shares(attached: AttachedVolumes, driver: str, row: int, infos: Sequence[PodInfo]) -> list[int]:
+    """How many volumes would be gone with each pod; -1 where another pod of the row has one of them, too."""
+    account = attached.on_row(row)
+    if not account.by_pod:
+        return [0] * len(infos)
+    users = Counter([each for volumes in account.by_pod.values() for each in volumes if each.driver == driver])
+    found = []
+    for info in infos:
+        own = [
+            each for each in account.by_pod.get(info.uid, ()) if each.driver == driver and each not in account.left_over
+        ]
+        found.append(-1 if any(users[each] > 1 for each in own) else len(own))
+    return found
+
+
+class _VolumeAccount:
+    """One row's volumes of a driver, each with its users."""
+
+    def __init__(
+        self, attached: AttachedVolumes, driver: str, volumes: Sequence[Attachable], row: int, objects: ObjectStore
+    ) -> None:
+        account = attached.on_row(row)
+        self._driver = driver
+        self._objects = objects
+        self._new = frozenset(volumes)
+        self._left_over = frozenset([each for each in account.left_over if each.driver == driver])
+        self._by_pod = account.by_pod
+        self._beside: Sequence[Collection[Attachable]] | None = None
+        self._users: Counter[Attachable] = Counter()
+        for known in account.by_pod.values():
+            self._count(known, 1)
+
+    def change(self, info: PodInfo, sign: int) -> None:
+        self._count(self._by_pod.get(info.uid, ()), sign)
+
+    def beside(self, infos: Sequence[PodInfo], sign: int) -> None:
+        if self._beside is None:
+            # The same pods each time.
+            self._beside = [dict.fromkeys(attached_volumes(info, self._objects)) for info in infos]
+        for volumes in self._beside:
+            self._count(volumes, sign)
+
+    @property
+    def number(self) -> int:
+        """Volumes there, less those of the pod that are not new; below any limit if none is new."""
+        users = self._users.keys()
+        known = len(self._new & users)
+        if known == len(self._new):
+            return -NEVER
+        return len(users | self._left_over) - known
+
+    def _count(self, volumes: Collection[Attachable], sign: int) -> None:
+        users = self._users
+        for each in volumes:
+            if each.driver == self._driver:
+                users[each] += sign
+                if not users[each]:
+                    del users[each]
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
 
 
 def _limit_grew(_pod: PodInfo, old: CSINode | None, new: CSINode | None) -> Hint:

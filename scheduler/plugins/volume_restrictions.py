@@ -9,6 +9,7 @@ target and an RBD image can be shared on a node only by pods that all just read 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ import numpy as np
 from scheduler.cluster.volumes.disks import Disk, any_conflict, disks_of
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, Rows, State, Verdicts
+from scheduler.framework.tallies import RowPods, Tally, shares_on, summed
 from scheduler.messages.status import SKIP, Refusal, Skip, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
 from scheduler.objects.storage import READ_WRITE_ONCE_POD
@@ -38,6 +40,9 @@ _REFUSALS = (DISK_TAKEN, CLAIM_TAKEN)
 class WantedDisks(State):
     disks: tuple[Disk, ...]
 
+    def tallies(self, pods: RowPods) -> tuple[Tally, ...]:
+        return (_disk_tally(self.disks, pods),) if self.disks else ()
+
 
 @dataclass(frozen=True, slots=True)
 class WantedVolumes(State):
@@ -50,13 +55,29 @@ class WantedVolumes(State):
 
     def with_pod(self, view: View, row: int, other: PodInfo, sign: int) -> State:
         """kube-scheduler 1.36 forgets to compare the namespace here; a pod of another one has other claims."""
+        shared = self._shared_by(other)
+        return replace(self, conflicts=self.conflicts + sign * shared) if shared else self
+
+    def _shared_by(self, other: PodInfo) -> int:
         if other.namespace != self.namespace:
-            return self
-        shared = sum(
+            return 0
+        return sum(
             volume.persistent_volume_claim is not None and volume.persistent_volume_claim.claim_name in self.claims
             for volume in other.pod.spec.volumes
         )
-        return replace(self, conflicts=self.conflicts + sign * shared) if shared else self
+
+    def tallies(self, pods: RowPods) -> tuple[Tally, ...]:
+        size = len(pods.rows)
+        users = pods.view.volumes.rows_using([f"{self.namespace}/{name}" for name in self.claims])
+        claims = Tally(
+            CLAIM_TAKEN,
+            pods,
+            np.full(size, self.conflicts, np.int64),
+            np.zeros(size, np.int64),
+            shares_on(users, pods, self._shared_by, _claims_of),
+            summed(self._shared_by),
+        )
+        return (_disk_tally(self.disks, pods), claims) if self.disks else (claims,)
 
 
 class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
@@ -111,6 +132,17 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
         return _EVENTS
 
 
+def _disk_tally(disks: tuple[Disk, ...], pods: RowPods) -> Tally:
+    """Pods that have a disk in the way."""
+
+    def share_of(info: PodInfo) -> int:
+        return any_conflict(disks, (info,))
+
+    shares = shares_on(pods.view.volumes.rows_with_disks(disks), pods, share_of, disks_of)
+    size = len(pods.rows)
+    return Tally(DISK_TAKEN, pods, shares.sum(axis=1), np.zeros(size, np.int64), shares, summed(share_of))
+
+
 def _a_rival_left(pod: PodInfo, old: PodInfo | None, _new: PodInfo | None) -> Hint:
     if old is None or old.namespace != pod.namespace:
         return Hint.SKIP
@@ -119,6 +151,11 @@ def _a_rival_left(pod: PodInfo, old: PodInfo | None, _new: PodInfo | None) -> Hi
 
 def _share_a_claim(one: PodInfo, other: PodInfo) -> bool:
     return not _claim_names(one).isdisjoint(_claim_names(other))
+
+
+def _claims_of(info: PodInfo) -> Hashable:
+    names = [each.persistent_volume_claim.claim_name for each in info.pod.spec.volumes if each.persistent_volume_claim]
+    return (info.namespace, *names) if names else ()
 
 
 def _claim_names(pod: PodInfo) -> set[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,7 @@ ZoneRequirement = tuple[str, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Zones(State):
+    is_blind_to_pods: ClassVar[bool] = True
     required: tuple[ZoneRequirement, ...]
 
 

@@ -1,4 +1,4 @@
-"""Disruption budgets: which of a node's potential victims would violate one (reference preemption.md §4)."""
+"""Disruption budgets: which of a node's potential victims would violate one (docs/kube-scheduler/preemption.md §4)."""
 
 from __future__ import annotations
 

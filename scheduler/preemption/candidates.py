@@ -1,4 +1,4 @@
-"""Where preemption might help, and how many of those nodes are tried (reference preemption.md §3)."""
+"""Where preemption might help, and how many of those nodes are tried (docs/kube-scheduler/preemption.md §3)."""
 
 from __future__ import annotations
 

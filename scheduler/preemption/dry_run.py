@@ -1,4 +1,6 @@
-"""The dry run of one node: whom must it lose, at the least, for the pod to fit? (reference preemption.md §5.2)
+"""The dry run of one node: whom must it lose, at the least, for the pod to fit?
+
+Source: docs/kube-scheduler/preemption.md §5.2.
 
 This is the judge: plain and exact for any plugins. The wavefront must agree with it.
 """
@@ -33,7 +35,8 @@ VIOLATES_BUDGET = unschedulable("Preemption would violate a PodDisruptionBudget"
 class Candidate(msgspec.Struct, frozen=True, dict=True):
     """A node that would do once ``victims`` (most important first) are gone.
 
-    At least one; none only where an extender refused the node, and is yet to name victims (reference extenders.md §6).
+    At least one; none only where an extender refused the node, and is yet to name victims
+    (docs/kube-scheduler/extenders.md §6).
     Many attempts choose among the same candidates (``kept_answers.py``), so what a choice asks is worked out once.
     """
 

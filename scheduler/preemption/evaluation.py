@@ -1,4 +1,6 @@
-"""The whole of one attempt at preemption: may it, where, whom, and which node (reference preemption.md §1-§6).
+"""The whole of one attempt at preemption: may it, where, whom, and which node.
+
+Source: docs/kube-scheduler/preemption.md §1-§6.
 
 In two halves, so that extenders can be asked in between: ``begin`` tries the nodes, ``conclude`` chooses.
 """

@@ -1,4 +1,4 @@
-"""Which of two pods matters more (reference preemption.md §5.3): higher priority, then running for longer."""
+"""Which of two pods matters more (docs/kube-scheduler/preemption.md §5.3): higher priority, then running for longer."""
 
 from __future__ import annotations
 

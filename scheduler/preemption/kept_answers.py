@@ -91,7 +91,9 @@ class KeptAnswers:
 
 def _looks_at_the_row_alone(one: AskedFilter) -> bool:
     """What else it looks at is in its state, and another state is another object."""
-    return not one.counts_pods and (isinstance(one.plugin, PreFilterPlugin) or not traits_of(one.plugin).has_stamp)
+    traits = traits_of(one.plugin)
+    is_shared = traits.is_declared and (isinstance(one.plugin, PreFilterPlugin) or not traits.has_stamp)
+    return is_shared and not one.counts_pods
 
 
 def _own_row(trial: Trial) -> int | None:

@@ -7,7 +7,8 @@ has to be told of a change and any view will do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
 from itertools import count
 
 import numpy as np
@@ -19,6 +20,7 @@ from scheduler.objects.node import Node
 from scheduler.objects.timestamps import parse_time
 from scheduler.preemption.importance import LATER_THAN_ANY, most_important_first
 from scheduler.preemption.kept_answers import KeptAnswers
+from scheduler.preemption.kept_numbers import Facet, KeptFacet, KeptNumbers, Lines, Measure
 from scheduler.preemption.pod_profiles import PodProfiles
 
 NEVER_A_VICTIM = np.iinfo(np.int64).max
@@ -29,6 +31,8 @@ _MOST_PODS = 512
 _MOST_SCALARS = 16
 """... and so are those whose pods charge a resource that is none of the first so many: the arrays have a limit."""
 _MOST_CELLS = 1 << 24
+_MAX_NUMBERS = 16
+"""Kinds of numbers that are kept: one a driver, mostly."""
 _FEWEST_PROFILES_TO_DROP = 4096
 _CHARGES = ("requested_cpu", "requested_memory", "requested_storage")
 
@@ -60,6 +64,10 @@ class PodColumns:
         the order holds, since those count as started now."""
         self.versions: list[int] = []
         """By row; one that no row ever had, when its pods or its Node have changed since the last refresh."""
+        self._pods_versions = np.zeros(0, np.int64)
+        """The same for the pods alone."""
+        self._numbers: OrderedDict[Hashable, KeptNumbers] = OrderedDict()
+        self._facets: OrderedDict[Facet, KeptFacet] = OrderedDict()
         self._sorted_from: list[tuple[PodInfo, ...]] = []
         self._nodes: list[Node | None] = []
         self.kept = KeptAnswers()
@@ -77,11 +85,37 @@ class PodColumns:
             there = tuple(pods[row].values())
             if there != sorted_from[row]:
                 sorted_from[row] = there
-                versions[row] = self._new_version()
+                versions[row] = self._pods_versions[row] = self._new_version()
                 self._sort(row, there)
             if nodes[row] is not known_nodes[row]:
                 known_nodes[row] = nodes[row]
                 versions[row] = self._new_version()
+
+    def numbers(self, rows: Lines, key: Hashable, measure: Measure, stamps: Matrix | None = None) -> Matrix:
+        """A number of each pod of these rows, which are up to date; see ``RowPods.numbers``."""
+        kept = self._numbers.get(key)
+        if kept is None:
+            kept = self._numbers[key] = KeptNumbers()
+            if len(self._numbers) > _MAX_NUMBERS:
+                self._numbers.popitem(last=False)
+        self._numbers.move_to_end(key)
+        kept.refresh(self, rows, measure, stamps)
+        return kept.matrix[rows]
+
+    def kinds(self, rows: Lines, facet: Facet) -> tuple[Matrix, Sequence[PodInfo | None]]:
+        """A number for each value of the facet that the pods of these rows have; see ``RowPods.kinds``."""
+        kept = self._facets.get(facet)
+        if kept is None or len(kept.examples) > max(_FEWEST_PROFILES_TO_DROP, 4 * self.priority.size):
+            kept = self._facets[facet] = KeptFacet(facet)
+            if len(self._facets) > _MAX_NUMBERS:
+                self._facets.popitem(last=False)
+        kept.refresh(self, rows, kept.measure, None)
+        return kept.matrix[rows], kept.examples
+
+    @property
+    def pods_versions(self) -> Matrix:
+        """By row, another number whenever its pods have changed."""
+        return self._pods_versions
 
     def _sort(self, row: int, pods: tuple[PodInfo, ...]) -> None:
         count = len(pods)
@@ -121,6 +155,7 @@ class PodColumns:
         self._sorted_from += [()] * more
         self._nodes += [None] * more
         self.versions += [0] * more
+        self._pods_versions = np.append(self._pods_versions, np.zeros(more, np.int64))
         self.is_kept = np.concatenate([self.is_kept, np.ones(more, np.bool_)])
         self.last_start = np.concatenate([self.last_start, np.full(more, -1, np.int64)])
         self._pad(((0, more), (0, 0)))

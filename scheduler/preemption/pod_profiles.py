@@ -1,7 +1,7 @@
 """Pods that preemption treats alike are asked about once.
 
 A profile is what budgets, scheduler names and plugins that count pods look at of a pod: namespace, labels, scheduler,
-affinity, volumes, whether it terminates. The pods of one Deployment have one profile. Profiles are numbered, so that an
+affinity, whether it terminates. The pods of one Deployment have one profile. Profiles are numbered, so that an
 answer for each of them becomes an answer for each pod by indexing.
 """
 
@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.objects.pod import Volume
 from scheduler.preemption.budgets import Budgets
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -78,15 +77,5 @@ def _profile(info: PodInfo) -> Hashable:
         tuple(sorted(labels.items())) if len(labels) > 1 else tuple(labels.items()),
         pod.spec.scheduler_name,
         None if affinity is None else _encode(affinity),
-        info.uid if any(_holds_storage(volume) for volume in pod.spec.volumes) else None,
         info.is_terminating,
     )
-
-
-def _holds_storage(volume: Volume) -> bool:
-    """Whether the volume is more than configuration. Names of volumes differ from pod to pod and mean nothing."""
-    if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
-        return True
-    if volume.config_map is not None or volume.secret is not None:
-        return False
-    return volume != Volume(name=volume.name)

@@ -1,4 +1,4 @@
-"""The choice among candidates (reference preemption.md §6): criteria in order, each keeps the best nodes."""
+"""The choice among candidates (docs/kube-scheduler/preemption.md §6): criteria in order, each keeps the best nodes."""
 
 from __future__ import annotations
 

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.framework.plugin import State
+from scheduler.cluster.view import View
+from scheduler.framework.plugin import State, Verdicts
+from scheduler.framework.tallies import Tally
 from scheduler.messages.status import Refusal
 from scheduler.preemption.dry_run import Trial
+from scheduler.preemption.kept_numbers import Facet, Measure
 from scheduler.preemption.pod_columns import PodColumns
-from scheduler.preemption.wave_filters import AskedFilter, WaveFilters
+from scheduler.preemption.wave_filters import AskedFilter, WaveFilters, anybody_counts
 from scheduler.preemption.what_if_table import Matrix, WhatIfTable, as_places
 
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
-Beside = tuple["PodInfo", ...]
+Beside = tuple[PodInfo, ...]
 
 
 class Wave:
     """``rows``: int64. ``potential``: their potential victims, bool, one line a row and one entry a place; ``counted``:
-    those of them that a counting plugin may count. ``beside``: row → pods nominated to it that it must leave room for,
-    none of which any plugin counts.
+    those of them that a counting plugin may count. ``beside``: row → pods nominated to it that it must leave room for.
 
     Places in a wave are the pods' places in the order of importance; positions are those of rows in ``rows``.
     """
@@ -49,76 +52,128 @@ class Wave:
             return {name: matrix for name, matrix in taken.items() if matrix.any()}
 
         live = trial.view
-        ports = bool(trial.pod.ports)
-        self.table = WhatIfTable(live.table, rows, charged(columns.charges), charged(columns.scalars), ports=ports)
-        self.table.take_away(potential[:, :width].T)
-        self.view = live.over(self.table)
-        there = {position: beside[row] for position, row in enumerate(rows.tolist()) if row in beside} if beside else {}
-        self._has_beside = bool(there)
-        if there:
-            self.table.set_beside(there)
+        self.table = WhatIfTable(live.table, rows, charged(columns.charges), charged(columns.scalars))
+        self.view = live.over(self.table, rows)
+        pods = PodsOfRows(live, rows, columns)
+        self.tallies = {one.plugin.name: one.state.tallies(pods) for one in filters.asked if one.has_tallies}
+        self._moving_tallies: list[Tally] = []
+        self._set_beside(beside)
+        self._take_away(potential[:, :width].T)
         self._counted = None if counted is None or not counted.any() else counted.T
         self._own_states: dict[int, tuple[State, ...]] = {}
-        """Position → states of the counting plugins, of rows that have counted victims."""
-        if self._counted is not None:
-            self._take_away_counted()
+        """Position → states of the counting plugins, of rows that have counted victims, or nominated pods that are."""
+        self._open_own_states()
 
-    def _take_away_counted(self) -> None:
-        assert self._counted is not None
+    def _set_beside(self, beside: Mapping[int, Beside]) -> None:
+        listed = enumerate(self.rows.tolist()) if beside else ()
+        there = {position: beside[row] for position, row in listed if row in beside}
+        self._has_beside = bool(there)
+        self._counted_beside = {
+            position: counted
+            for position, infos in there.items()
+            if (counted := tuple([info for info in infos if anybody_counts(self.filters.counting, info)]))
+        }
+        if there:
+            self.table.set_beside(there)
+        for tally in (tally for tallies in self.tallies.values() for tally in tallies):
+            if there:
+                tally.set_beside(there)
+            if not tally.is_constant:
+                self._moving_tallies.append(tally)
+
+    def _take_away(self, is_gone: Mask) -> None:
+        self.table.take_away(is_gone)
+        for tally in self._moving_tallies:
+            tally.take_away(is_gone)
+
+    def _change_beside(self, sign: int) -> None:
+        self.table.change_beside(sign)
+        for tallies in self.tallies.values():
+            for tally in tallies:
+                tally.change_beside(sign)
+
+    def _open_own_states(self) -> None:
         table = self.trial.view.table
-        for position in np.flatnonzero(self._counted.any(axis=0)).tolist():
-            row = int(self.rows[position])
-            infos = self.columns.infos[row]
-            counted = {infos[place].uid for place in np.flatnonzero(self._counted[:, position]).tolist()}
+        is_counted: Mask = np.zeros(self.table.size, np.bool_)
+        if self._counted is not None:
+            is_counted |= self._counted.any(axis=0)
+        is_counted[list(self._counted_beside)] = True
+        for position in np.flatnonzero(is_counted).tolist():
             states = tuple([one.state_for_row(self.view, position) for one in self.filters.counting])
-            # In the order in which the plain dry run takes them away, lest a plugin can tell.
-            for info in table.pods[row].values():
-                if info.uid in counted:
-                    states = self._changed(states, position, info, -1)
+            if self._counted is not None:
+                row = int(self.rows[position])
+                infos = self.columns.infos[row]
+                counted = {infos[place].uid for place in np.flatnonzero(self._counted[:, position]).tolist()}
+                # In the order in which the plain dry run takes them away, lest a plugin can tell.
+                for info in table.pods[row].values() if counted else ():
+                    if info.uid in counted:
+                        states = self._changed(states, position, info, -1)
             self._own_states[position] = states
 
     def _changed(self, states: Iterable[State], position: int, info: PodInfo, sign: int) -> tuple[State, ...]:
         return tuple([state.with_pod(self.view, position, info, sign) for state in states])
+
+    def _beside_counted(self, states: tuple[State, ...], position: int) -> tuple[State, ...]:
+        """The states with the pods nominated to the row."""
+        for info in self._counted_beside.get(position, ()):
+            states = self._changed(states, position, info, 1)
+        return states
 
     # --- all victims gone ---------------------------------------------------------------------------------------------
 
     def refusals(self) -> tuple[Mask, dict[int, Refusal]]:
         """Which rows refuse the pod now, and position → the first refusal, signed."""
         if not self._has_beside:
-            return self._refusals()
-        self.table.change_beside(1)
-        is_refused, found = self._refusals()
-        self.table.change_beside(-1)
-        is_refused_alone, found_alone = self._refusals()
+            return self._refusals(self._own_states)
+        self._change_beside(1)
+        is_refused, found = self._refusals(
+            {position: self._beside_counted(states, position) for position, states in self._own_states.items()}
+        )
+        self._change_beside(-1)
+        is_refused_alone, found_alone = self._refusals(self._own_states)
         return is_refused | is_refused_alone, found_alone | found
 
-    def _refusals(self) -> tuple[Mask, dict[int, Refusal]]:
+    def _refusals(self, own_states: Mapping[int, tuple[State, ...]]) -> tuple[Mask, dict[int, Refusal]]:
         is_refused = np.zeros(self.table.size, np.bool_)
         found: dict[int, Refusal] = {}
         for one in self.filters.asked:
-            verdicts = one.plugin.filter(one.state, self.trial.pod, self.view, self.view.rows)
-            refusing = np.zeros(self.table.size, np.bool_) if verdicts is None else verdicts.codes != 0
-            own = self._refusals_of_own_states(one)
+            verdicts = self._verdicts(one)
+            codes = np.zeros(self.table.size, np.int16) if verdicts is None else verdicts.codes
+            own = self._refusals_of_own_states(one, own_states)
+            if own:
+                codes = codes.copy()
+                codes[list(own)] = 0
             for position, refusal in own.items():
-                refusing[position] = refusal is not None
-            if verdicts is not None or own:
-                signed = [] if verdicts is None else [refusal.by(one.plugin.name) for refusal in verdicts.refusals]
-                for position in np.flatnonzero(refusing & ~is_refused).tolist():
-                    refusal = own.get(position)
-                    if refusal is not None:
-                        found[position] = refusal.by(one.plugin.name)
-                    elif verdicts is not None:
-                        found[position] = signed[int(verdicts.codes[position]) - 1]
-                is_refused |= refusing
+                if refusal is not None and not is_refused[position]:
+                    found[position] = refusal.by(one.plugin.name)
+                    is_refused[position] = True
+            if verdicts is None:
+                continue
+            first = np.where(is_refused, 0, codes)
+            for code in np.unique(first[first > 0]).tolist():
+                refusal = verdicts.refusals[code - 1].by(one.plugin.name)
+                found.update(dict.fromkeys(np.flatnonzero(first == code).tolist(), refusal))
+            is_refused |= codes != 0
         return is_refused, found
 
-    def _refusals_of_own_states(self, one: AskedFilter) -> dict[int, Refusal | None]:
+    def _verdicts(self, one: AskedFilter) -> Verdicts | None:
+        if not one.has_tallies:
+            return one.plugin.filter(one.state, self.trial.pod, self.view, self.view.rows)
+        tallies = self.tallies[one.plugin.name]
+        codes = np.zeros(self.table.size, np.int16)
+        for code, tally in reversed(list(enumerate(tallies, 1))):
+            codes[tally.is_refused] = code
+        return Verdicts(codes, tuple([tally.refusal for tally in tallies])) if codes.any() else None
+
+    def _refusals_of_own_states(
+        self, one: AskedFilter, own_states: Mapping[int, tuple[State, ...]]
+    ) -> dict[int, Refusal | None]:
         if one not in self.filters.counting:
             return {}
         index = self.filters.counting.index(one)
         return {
             position: one.plugin.filter_row(states[index], self.trial.pod, self.view, position)
-            for position, states in self._own_states.items()
+            for position, states in own_states.items()
         }
 
     # --- giving back --------------------------------------------------------------------------------------------------
@@ -128,36 +183,67 @@ class Wave:
 
         Returns the rows of the latter: there it is a victim.
         """
-        self.table.change(place, given, 1)
+        self._change(place, given, 1)
         refusing = np.zeros(self.table.size, np.bool_)
         self._ask_on_usage(refusing)
         if self._has_beside:
-            self.table.change_beside(1)
+            self._change_beside(1)
             self._ask_on_usage(refusing)
-            self.table.change_beside(-1)
+            self._change_beside(-1)
         refusing &= given
         if self._counted is not None:
             for position in np.flatnonzero(given & self._counted[place]).tolist():
                 if self._refuses_counted(place, position, bool(refusing[position])):
                     refusing[position] = True
-        self.table.change(place, refusing, -1)
+        self._change(place, refusing, -1)
         return refusing
+
+    def _change(self, place: int, rows: Mask, sign: int) -> None:
+        self.table.change(place, rows, sign)
+        for tally in self._moving_tallies:
+            tally.change(place, rows, sign)
 
     def _ask_on_usage(self, refusing: Mask) -> None:
         for one in self.filters.on_usage:
             verdicts = one.plugin.filter(one.state, self.trial.pod, self.view, self.view.rows)
             if verdicts is not None:
                 refusing |= verdicts.codes != 0
+        for tally in self._moving_tallies:
+            refusing |= tally.is_refused
 
     def _refuses_counted(self, place: int, position: int, is_refused: bool) -> bool:
         """Count the pod again; and take that back if the row refuses, for lack of room or for what was counted."""
         info = self.columns.infos[int(self.rows[position])][place]
         before = self._own_states[position]
         states = self._changed(before, position, info, 1)
-        if not is_refused:
-            is_refused = any(
-                state is not old and one.plugin.filter_row(state, self.trial.pod, self.view, position) is not None
-                for one, state, old in zip(self.filters.counting, states, before, strict=True)
+        if not is_refused and any(state is not old for state, old in zip(states, before, strict=True)):
+            is_refused = self._refuse_counted(states, position) or (
+                position in self._counted_beside
+                and self._refuse_counted(self._beside_counted(states, position), position)
             )
         self._own_states[position] = self._changed(states, position, info, -1) if is_refused else states
         return is_refused
+
+    def _refuse_counted(self, states: tuple[State, ...], position: int) -> bool:
+        return any(
+            one.plugin.filter_row(state, self.trial.pod, self.view, position) is not None
+            for one, state in zip(self.filters.counting, states, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PodsOfRows:
+    """What tallies are made from, out of the pod columns."""
+
+    view: View
+    rows: Rows
+    columns: PodColumns
+
+    def infos(self, position: int) -> Sequence[PodInfo]:
+        return self.columns.infos[int(self.rows[position])]
+
+    def numbers(self, key: Hashable, measure: Measure, stamps: Rows | None = None) -> Matrix:
+        return self.columns.numbers(self.rows, key, measure, stamps)
+
+    def kinds(self, facet: Facet) -> tuple[Matrix, Sequence[PodInfo | None]]:
+        return self.columns.kinds(self.rows, facet)

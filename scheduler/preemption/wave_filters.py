@@ -14,7 +14,7 @@ from scheduler.preemption.dry_run import Trial
 
 Ignores = Callable[["PodInfo"], bool]
 """``ignores`` of a State that counts pods promises that ``with_pod`` of this pod changes nothing, whatever the row. It
-may depend on the namespace, labels, affinity, volumes and termination of the pod alone."""
+may depend on the namespace, labels, affinity and termination of the pod alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,12 @@ class AskedFilter:
     """Pods that come and go change the state."""
     ignores: Ignores | None
     """Which pods do not; None = any may."""
+    has_tallies: bool = False
+    """Its answers come from tallies."""
 
     @property
     def reads_usage(self) -> bool:
-        return Reads.USAGE in self.plugin.reads
+        return Reads.USAGE in self.plugin.reads and not self.has_tallies
 
     def state_for_row(self, view: View, row: int) -> State:
         """A state that answers as this one for the row, whichever of the row's pods come and go.
@@ -65,7 +67,10 @@ def wave_filters(trial: Trial) -> WaveFilters | None:
         state = trial.states.get(plugin.name, EMPTY_STATE)
         if isinstance(state, Skip):
             continue
-        if Reads.UNDECLARED in plugin.reads:
+        if type(state).tallies is not State.tallies:
+            asked.append(AskedFilter(plugin, state, counts_pods=False, ignores=None, has_tallies=True))
+            continue
+        if Reads.UNDECLARED in plugin.reads and not state.is_blind_to_pods:
             return None
         asked.append(AskedFilter(plugin, state, counts_pods(state), getattr(state, "ignores", None)))
     return WaveFilters(

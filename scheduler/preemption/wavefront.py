@@ -3,11 +3,18 @@
 Take the potential victims of all nodes away, filter; give back the most important one of every node simultaneously,
 filter, take it away again where it does not fit; then the second, and so on, those under an exhausted budget before the
 others. Filters answer for all rows at once, so a step costs little more than for a single node. Plugins whose answers
-do not depend on usage are asked once; those that count pods (affinity, spread) when a pod that they count is back.
+do not depend on pods are asked once; tallies (volumes with limits, exclusive claims, disks, host ports) are sums;
+plugins that count pods (affinity, spread) are asked when a pod that they count is back. Pods nominated to a node are
+added and taken away again for the second of the two looks.
 
-A node is left to the plain dry run where this would not be exact: where host ports matter, where a pod nominated to it
-is counted by a plugin, and where a plugin counts pods and reads usage too. All nodes are, where a plugin does not say
-what it reads, or looks at the pods themselves.
+What is left to the plain dry run, which costs about as much for one node as a wave for a hundred:
+
+* a node with more than 512 pods, or whose pods charge more kinds of resources than the arrays have room for: the arrays
+  have a limit in bytes;
+* a node with a pod that started later than the attempt's own clock says: its place in the order depends on that clock;
+* a node with a pod that some plugin counts that also reads usage: no built-in plugin does;
+* every node, where a plugin neither says what it reads nor gives tallies, or looks at the pods themselves: user plugins
+  that declare nothing.
 
 What was said of a row is kept for the next pod of the same template (``kept_answers.py``).
 """
@@ -79,7 +86,8 @@ def wave_answers(trial: Trial, rows: Rows, columns: PodColumns, filters: WaveFil
     potential = _potential(trial, rows, columns)
     has_victims = potential.any(axis=1)
     answers: dict[int, Answer] = dict.fromkeys(rows[columns.is_kept[rows] & ~has_victims].tolist(), NO_VICTIMS)
-    difficult, beside = _difficult(trial, rows, columns, potential, filters)
+    difficult = _difficult(trial, rows, columns, potential, filters)
+    beside = _beside(trial, rows, filters, difficult)
     easy = has_victims & ~difficult
     if easy.any():
         try:
@@ -101,33 +109,30 @@ def _potential(trial: Trial, rows: Rows, columns: PodColumns) -> Mask:
     return potential
 
 
-def _difficult(
-    trial: Trial, rows: Rows, columns: PodColumns, potential: Mask, filters: WaveFilters
-) -> tuple[Mask, dict[int, Beside]]:
-    """(rows that need the plain dry run; row → pods nominated to it that the pod must leave room for)."""
+def _difficult(trial: Trial, rows: Rows, columns: PodColumns, potential: Mask, filters: WaveFilters) -> Mask:
+    """Rows that need the plain dry run."""
     difficult: Mask = ~columns.is_kept[rows] | (columns.last_start[rows] >= trial.now)
-    table, pod = trial.view.table, trial.pod
     if filters.doubly_changing:
         profile = columns.profile[rows]
         present = columns.profiles.present(profile[potential])
         counted = columns.profiles.where(present, lambda info: anybody_counts(filters.doubly_changing, info))
         if counted.any():
             difficult |= (potential & counted[profile]).any(axis=1)
-    listed = rows.tolist()
-    if pod.ports:
-        has_ports = [bool(table.ports[row]) or any(info.ports for info in table.pods[row].values()) for row in listed]
-        difficult |= np.array(has_ports, np.bool_)
-    names, nominated = table.names, trial.context.nominated_pods
-    counting = [one for one in filters.asked if one.counts_pods]
+    return difficult
+
+
+def _beside(trial: Trial, rows: Rows, filters: WaveFilters, difficult: Mask) -> dict[int, Beside]:
+    """Row → pods nominated to it that the pod must leave room for. Rows where a plugin that reads usage counts one of
+    them become difficult."""
+    names, nominated = trial.view.table.names, trial.context.nominated_pods
+    waiting = [(position, row, pods) for position, row in enumerate(rows.tolist()) if (pods := nominated(names[row]))]
     found: dict[int, Beside] = {}
-    for position, row in enumerate(listed):
-        pods = nominated(names[row])
-        if pods and (beside := rivals(pod, pods)):
+    for position, row, pods in waiting:
+        if beside := rivals(trial.pod, pods):
             found[row] = beside
-            is_counted = bool(counting) and any(anybody_counts(counting, info) for info in beside)
-            if is_counted or (pod.ports and any(info.ports for info in beside)):
+            if any(anybody_counts(filters.doubly_changing, info) for info in beside):
                 difficult[position] = True
-    return difficult, found
+    return found
 
 
 def _counted(rows: Rows, columns: PodColumns, potential: Mask, filters: WaveFilters) -> Mask | None:

@@ -33,8 +33,6 @@ class Inexact(Exception):
 class WhatIfTable(NodeTable):
     """Rows 0, 1, ... are those of ``rows`` in another table. Of usage it knows the requested resources and the number
     of pods alone; whoever asks for more (the pods themselves, say) gets ``Inexact`` raised.
-
-    ``ports``: with True, host ports may be asked for: none of the rows has any in use.
     """
 
     def __init__(
@@ -43,8 +41,6 @@ class WhatIfTable(NodeTable):
         rows: npt.NDArray[np.int64],
         charges: Mapping[str, Matrix],
         scalars: Mapping[str, Matrix],
-        *,
-        ports: bool,
     ) -> None:
         # Not NodeTable's own: what is not set here must be missed when it is asked for.
         self.vocabulary = source.vocabulary
@@ -52,8 +48,6 @@ class WhatIfTable(NodeTable):
         listed = rows.tolist()
         self.names = [source.names[row] for row in listed]
         self.nodes = [source.nodes[row] for row in listed]
-        if ports:
-            self.ports = [None] * len(rows)
         self._arrays = {name: getattr(source, name)[rows] for name in _KEPT}
         self._exists = source.exists[rows]
         self._unschedulable = source.unschedulable[rows]
@@ -68,6 +62,13 @@ class WhatIfTable(NodeTable):
         self._changed = [(self._arrays[name], matrix) for name, matrix in charges.items()]
         self._changed += [(self._changing_column(name), matrix) for name, matrix in scalars.items()]
         self._beside: list[tuple[Int64Column, Int64Column]] = []
+
+    def row(self, name: str) -> int | None:
+        return self.names.index(name) if name in self.names else None
+
+    def existing_row(self, name: str) -> int | None:
+        row = self.row(name)
+        return row if row is not None and self._exists[row] else None
 
     def requested(self, resource: str) -> Int64Column:
         changing = self._changing.get(resource)

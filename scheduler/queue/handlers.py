@@ -1,7 +1,7 @@
 """What each change of the cluster means to the cache and the queue, and what becomes of a pod whose attempt failed.
 
 The cache is told before the queue, for every kind; only a node's deletion is announced first, while the node is still
-known (reference cycle.md §2, §9; queue.md §6.6).
+known (docs/kube-scheduler/cycle.md §2, §9; queue.md §6.6).
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class EventHandlers:
             self._node_observed(obj, now)
             return NOTHING
         old = self._cache.objects.get(kind, obj.key)
-        if old is not None and _is_same_version(old, obj):
+        if old is not None and (_is_same_version(old, obj) or _is_overtaken(kind, old, obj)):
             return NOTHING
         self._cache.observe_object(kind, obj)
         event = object_event(kind, Action.ADD if old is None else Action.UPDATE)
@@ -316,6 +316,14 @@ class EventHandlers:
         for effect in effects:
             self._cache.apply(effect)
 
+    def allocation_sent(self, ticket: int, claim_uid: str) -> None:
+        """The allocation of a claim in flight is on its way to the API server."""
+        self._cache.devices.write_sent(ticket, claim_uid)
+
+    def write_answered(self, ticket: int) -> None:
+        """Of a write of any kind: what it wrote has been observed by now."""
+        self._cache.devices.write_finished(ticket)
+
     # --- failed attempts ----------------------------------------------------------------------------------------------
 
     def requeue_failed(self, record: QueuedPod, nomination: Nomination, now: Now) -> Fate:
@@ -363,6 +371,14 @@ class EventHandlers:
 
 def _at_most(priority: int) -> Callable[[QueuedPod], bool]:
     return lambda record: record.info.priority <= priority
+
+
+def _is_overtaken(kind: Kind, old: ApiObject, new: ApiObject) -> bool:
+    """Claims are known from our own writes before the watch shows them: it must not take us back (dra.md §11)."""
+    if kind is not Kind.RESOURCE_CLAIM or old.uid != new.uid:
+        return False
+    before, after = old.resource_version, new.resource_version
+    return before.isdigit() and after.isdigit() and int(after) < int(before)
 
 
 def _is_same_version(old: ApiObject, new: ApiObject) -> bool:

@@ -1,4 +1,6 @@
-"""Who wants to hear of which event, and whether an event is worth another attempt (reference queue.md §6.2, §6.7).
+"""Who wants to hear of which event, and whether an event is worth another attempt.
+
+Source: docs/kube-scheduler/queue.md §6.2, §6.7.
 
 What a plugin's hint may look at: the pending pod (a PodInfo), and the event's object before and after (pods as PodInfo,
 everything else as the object itself, None where absent). Pods that are alike but for their identity share an answer

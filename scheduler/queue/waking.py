@@ -39,10 +39,18 @@ def worth_moving(
     moving: list[tuple[QueuedPod, Strategy]] = []
     interest = hints.interest(event)
     own = _own_records(pool, old, new)
+    held_by: dict[tuple[str, str], Collection[str]] = {}
     for group in _groups(pool, hints, event, old, new, own):
-        if group.gating_plugin and group.gating_plugin not in interest.get(group.profile, ()):
+        gate = group.gating_plugin
+        if gate and gate not in interest.get(group.profile, ()):
             continue
-        held = held_back(group.profile, group.gating_plugin) if group.gating_plugin else ()
+        held: Collection[str] = ()
+        if gate:
+            known = held_by.get((group.profile, gate))
+            held = held_by[group.profile, gate] = held_back(group.profile, gate) if known is None else known
+            if held and all(record.info.uid in held for record in group.members.values()):
+                # Preemptors with claims of their own are a group each, and wait in thousands.
+                continue
         moving.extend(_worth_moving_of(group, hints, event, old, new, held, only, own))
     return moving
 

@@ -17,6 +17,7 @@ import msgspec
 from scheduler.engine.commands import Command, RecordAttempt
 from scheduler.engine.engine import Engine
 from scheduler.errors import InvariantViolation
+from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.commands import (
     BindPod,
     CallExtender,
@@ -42,6 +43,7 @@ from scheduler.messages.stimuli import (
 from scheduler.objects.kinds import READ_KINDS, Kind, decode
 from scheduler.objects.meta import Condition
 from scheduler.objects.timestamps import format_seconds
+from scheduler.simulate.world_devices import ClaimWrites, check_devices, free_claims
 from scheduler.simulate.world_facts import Document, Facts, Refused, is_over
 from scheduler.simulate.world_invariants import check_engine, check_nodes
 from scheduler.simulate.world_trouble import CALM, NO_ANSWER, REFUSALS, Range, Trouble, WriteFate, outcome_of
@@ -82,6 +84,8 @@ class World:
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._sequence = 0
         self._delivered_until: dict[Kind, float] = {}
+        self._frees_claims = False
+        self._claims = ClaimWrites(self.facts)
         self._confirmed: dict[str, str] = {}
         """Bindings that the engine knows to be done: UID → node."""
         self._feed(Synced())
@@ -192,6 +196,8 @@ class World:
 
     def _changed(self, kind: Kind, document: Document, is_deleted: bool) -> None:
         """The watch: later, but for each kind in order. It brings bytes, so that the decoder takes part."""
+        if kind in (Kind.POD, Kind.RESOURCE_CLAIM):
+            self._free_claims_later()
         body = msgspec.json.encode(document)
         wanted = self.monotonic + self.random.uniform(*self.trouble.watch_seconds)
         date = max(wanted, self._delivered_until.get(kind, 0.0))
@@ -210,6 +216,18 @@ class World:
                 self._feed(ObjectObserved(kind, obj))
 
         self._at(date, deliver)
+
+    def _free_claims_later(self) -> None:
+        """The controller of claims looks at what pods have left behind."""
+        if self._frees_claims or not any(True for _ in self.facts.of(Kind.RESOURCE_CLAIM)):
+            return
+        self._frees_claims = True
+
+        def look() -> None:
+            self._frees_claims = False
+            free_claims(self.facts)
+
+        self._later(self.trouble.stop_seconds, look)
 
     # --- from the engine ----------------------------------------------------------------------------------------------
 
@@ -286,6 +304,8 @@ class World:
             if refused is None and self._life == life:
                 self._confirmed[command.pod.uid] = command.node
             self._answer(self.bind_outcome(command, refused), life)
+        elif isinstance(command, ClaimCommand) and command.ticket:
+            self._answer(self._claims.outcome_of(command, refused), life)
         elif isinstance(command, PatchPodStatus | DeletePod | EvictPod | UpdateObject) and command.ticket:
             self._answer(outcome_of(command.ticket, refused), life)
 
@@ -318,6 +338,8 @@ class World:
                         self._stop_later(pod.key, pod.uid)
                 case UpdateObject(kind=kind, key=key, changes=changes):
                     self.facts.merge(kind, key, changes)
+                case command if isinstance(command, ClaimCommand):
+                    self._claims.carry_out(command, self.time)
         except Refused as refusal:
             return refusal
         return None
@@ -369,6 +391,7 @@ class World:
         """Raise InvariantViolation unless the engine is consistent, no node is over-committed, and no pod is lost."""
         check_engine(self.engine)
         check_nodes(self.facts)
+        check_devices(self.facts)
 
 
 def _stated(condition: Condition) -> Document:

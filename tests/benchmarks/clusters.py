@@ -28,7 +28,12 @@ def engine_with(nodes: int, **node_fields: Any) -> Engine:
     engine = build_engine(load(), started=now(), seed=1)
     for number in range(nodes):
         name = f"node-{number:05}"
-        labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": f"zone-{number % ZONES}"}
+        zone = f"zone-{number % ZONES}"
+        labels = {
+            "kubernetes.io/hostname": name,
+            "topology.kubernetes.io/zone": zone,
+            "topology.ebs.csi.aws.com/zone": zone,
+        }
         show(engine, Kind.NODE, node_json(name, cpu="32", memory="128Gi", pods=110, labels=labels, **node_fields))
     engine.handle(Synced(), now())
     return engine

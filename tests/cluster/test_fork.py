@@ -6,6 +6,8 @@ import gc
 import weakref
 from typing import Any
 
+import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
@@ -13,9 +15,16 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_counts import ALL_NAMESPACES
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.objects.kinds import Kind
+from scheduler.cluster.table import NodeTable
+from scheduler.cluster.volumes.csi import Attachable
+from scheduler.cluster.volumes.disks import disks_of
+from scheduler.cluster.volumes.reserved import Release, Reservation, StaticBinding
+from scheduler.objects.kinds import Kind, kind_of
+from scheduler.objects.meta import ApiObject
+from scheduler.objects.quantity import parse
 from scheduler.objects.selector_fields import LabelSelector
-from scheduler.objects.selectors import parse_selector
+from scheduler.objects.selectors import EVERYTHING, parse_selector
+from scheduler.objects.storage import MIGRATED_PLUGINS_ANNOTATION, PersistentVolume
 from tests import builders
 
 ZONE = "topology.kubernetes.io/zone"
@@ -23,6 +32,11 @@ KEYS = (ZONE, "kubernetes.io/hostname", "disk", "nobody/has-it")
 RESOURCES = ("cpu", "memory", "pods", "example.com/gpu", "example.com/never")
 WEB = parse_selector(LabelSelector(match_labels={"app": "web"}))
 EVERY_APP = parse_selector(LabelSelector(match_labels={}))
+DRIVERS = ("csi.test", "ebs.csi.aws.com", "other")
+EBS_PLUGIN = "kubernetes.io/aws-ebs"
+CLASSES = ("fast", "slow")
+GOLD = parse_selector(LabelSelector(match_labels={"tier": "gold"}))
+DISK = {"name": "d", "awsElasticBlockStore": {"volumeID": "vol-inline"}}
 
 
 class Side:
@@ -79,10 +93,57 @@ def answers(cache: ClusterCache) -> dict[str, Any]:
     found["image"] = None if image is None else (image.size_bytes, {table.names[row] for row in image.rows})
     found["claims"] = {name: cache.volumes.claim(f"default/{name}") for name in ("c0", "c1")}
     found["users"] = {name: cache.volumes.users(f"default/{name}") for name in ("c0", "c1")}
+    found |= volume_answers(cache, rows)
     found["nominated"] = {
         node: [info.uid for info in cache.nominator.pods_for_node(node)] for node in sorted(cache.nominator.nodes)
     }
     return found
+
+
+def volume_answers(cache: ClusterCache, rows: list[tuple[int, str]]) -> dict[str, Any]:
+    """What may be asked of volumes, and of the structures that answer for all rows at once."""
+    table, volumes = cache.table, cache.volumes
+    attached = volumes.attached
+
+    def named(mask: Any) -> set[str]:
+        return {name for row, name in rows if table.exists[row] and (mask is None or mask[row])}
+
+    def names_of(some: Any) -> set[str]:
+        return {table.names[row] for row in some}
+
+    found: dict[str, Any] = {"accounts": {name: attached.on_row(row) for row, name in rows}}
+    for driver in DRIVERS:
+        limits = attached.limits(driver)
+        said = {} if limits is None else {n: (int(limits[r]), int(attached.counts(driver)[r])) for r, n in rows}
+        # A driver that no node has any more may still have a column.
+        found["attached", driver] = {name: each for name, each in said.items() if each != (-1, 0)}
+        for handle in ("h0", "h1", "h2", "vol-inline"):
+            found["with", driver, handle] = names_of(attached.rows_with(Attachable(driver, handle)))
+    migrates = attached.migrates(EBS_PLUGIN)
+    found["migrates"] = set() if migrates is None else named(migrates)
+    found["using"] = names_of(volumes.rows_using(["default/c0"]))
+    found["disks"] = names_of(volumes.rows_with_disks(disks_of(PodInfo(builders.pod("x", volumes=[DISK])))))
+    by_port = table.rows_by_port.items()
+    found["by port"] = {port: {table.names[row]: count for row, count in there.items()} for port, there in by_port}
+    for number in range(3):
+        volume = volumes.volume(f"v{number}")
+        found["volume", number] = volume
+        found["reaching", number] = None if volume is None else named(volumes.rows_reaching(volume))
+    for storage_class in CLASSES:
+        pool, capacity = volumes.pool(storage_class), volumes.capacity(storage_class)
+        for selector in (EVERYTHING, GOLD):
+            first = pool.smallest_of_rows(table, parse("1Gi"), selector, is_shared, [])
+            second = pool.smallest_of_rows(table, parse("1Gi"), selector, lambda _: True, [first])
+            ranks = {name: (int(first[row]), int(second[row])) for row, name in rows if table.exists[row]}
+            found["ranks", storage_class, str(selector)] = ranks
+        for size in ("1Gi", "3Gi"):
+            found["capacity", storage_class, size] = named(capacity.rows_with(table, parse(size)))
+        found["set aside", storage_class] = pool.set_aside_for(builders.claim("c0"))
+    return found
+
+
+def is_shared(volume: PersistentVolume) -> bool:
+    return "ReadWriteMany" in volume.spec.access_modes
 
 
 class ForksAgainstScratch(RuleBasedStateMachine):
@@ -126,22 +187,29 @@ class ForksAgainstScratch(RuleBasedStateMachine):
         side.cache.remove_node(f"n{number}")
         side.nodes.pop(f"n{number}", None)
 
-    @rule(side=sides, number=st.integers(0, 5), shape=st.integers(0, 5))
+    @rule(side=sides, number=st.integers(0, 5), shape=st.integers(0, 6))
     def place(self, side: Side, number: int, shape: int) -> None:
         self.serial += 1
         anti = builders.affinity_json(anti_required=[builders.pod_term({"app": "web"})])
         fields: dict[str, Any] = (
             {"cpu": "500m"},
-            {"ports": [8080]},
+            {"ports": [8080 if self.is_free(side, f"n{number}", 8080) else 9000 + self.serial]},
             {"affinity": anti},
             {"requests": {"example.com/gpu": "1"}},
             {"claims": [f"c{number % 2}"]},
             {"deleted": "2026-02-01T00:00:00Z"},
+            {"volumes": [DISK]},
         )[shape]
         labels = {"app": ("web", "db")[number % 2]}
         info = PodInfo(builders.pod(f"p{self.serial}", node=f"n{number}", labels=labels, **fields))
         side.cache.observe_pod(info)
         side.pods[info.uid] = info
+
+    @staticmethod
+    def is_free(side: Side, node: str, port: int) -> bool:
+        """Of two pods that share a port the first to leave frees it: then it matters what was there before."""
+        there = [info for info in side.pods.values() if info.node_name == node]
+        return all(each.port != port for info in there for each in info.ports)
 
     @rule(side=sides, data=st.data())
     def remove_pod(self, side: Side, data: st.DataObject) -> None:
@@ -152,10 +220,58 @@ class ForksAgainstScratch(RuleBasedStateMachine):
 
     @rule(side=sides, name=st.integers(0, 1), bound=st.booleans())
     def put_claim(self, side: Side, name: int, bound: bool) -> None:
+        volume = f"v{name}" if bound else ""
+        self.put_object(side, builders.claim(f"c{name}", volume=volume, resource_version=self.next_version()))
+
+    @rule(side=sides, number=st.integers(0, 2), shape=st.integers(0, 5), where=st.integers(0, 3))
+    def put_volume(self, side: Side, number: int, shape: int, where: int) -> None:
+        affinity = [[], [f"{ZONE} In east"], [f"{ZONE} In west,north", "disk Exists"], ["disk DoesNotExist"]][where]
+        volume = builders.volume(
+            f"v{number}",
+            size=f"{1 + shape % 3}Gi",
+            storage_class=CLASSES[shape // 4],
+            modes=["ReadWriteMany"] if shape % 2 else ["ReadWriteOnce"],
+            labels={"tier": "gold"} if shape in (1, 4) else {},
+            node_affinity=[builders.node_term(*affinity)] if affinity else None,
+            claimed_by={"namespace": "default", "name": "c0", "uid": ""} if shape == 5 else None,
+            csi=None if shape == 2 else ("csi.test", f"h{number}"),
+            spec={"awsElasticBlockStore": {"volumeID": f"vol-{number}"}} if shape == 2 else None,
+            resource_version=self.next_version(),
+        )
+        self.put_object(side, volume)
+
+    @rule(side=sides, number=st.integers(0, 2), capacity=st.integers(1, 4), zone=st.sampled_from(("", "east", "west")))
+    def put_capacity(self, side: Side, number: int, capacity: int, zone: str) -> None:
+        topology = {ZONE: zone} if zone else {}
+        name = f"k{number}"
+        self.put_object(
+            side, builders.csi_capacity(name, CLASSES[number // 2], topology=topology, capacity=f"{capacity}Gi")
+        )
+
+    @rule(side=sides, number=st.integers(0, 4), driver=st.sampled_from(DRIVERS), limit=st.integers(0, 3))
+    def put_csi_node(self, side: Side, number: int, driver: str, limit: int) -> None:
+        annotations = {MIGRATED_PLUGINS_ANNOTATION: EBS_PLUGIN} if limit % 2 else None
+        self.put_object(side, builders.csi_node(f"n{number}", {driver: limit, "csi.test": 1}, annotations=annotations))
+
+    @rule(side=sides, number=st.integers(0, 4), volume=st.integers(0, 2))
+    def put_attachment(self, side: Side, number: int, volume: int) -> None:
+        self.put_object(side, builders.attachment(f"a{volume}", f"n{number}", f"v{volume}"))
+
+    @rule(side=sides, data=st.data())
+    def remove_object(self, side: Side, data: st.DataObject) -> None:
+        if side.objects:
+            kind, key = data.draw(st.sampled_from(sorted(side.objects, key=str)))
+            del side.objects[kind, key]
+            side.cache.remove_object(kind, key)
+
+    def next_version(self) -> str:
         self.serial += 1
-        claim = builders.claim(f"c{name}", volume="v" if bound else "", resource_version=str(self.serial))
-        side.cache.observe_object(Kind.PERSISTENT_VOLUME_CLAIM, claim)
-        side.objects[Kind.PERSISTENT_VOLUME_CLAIM, claim.key] = claim
+        return str(self.serial)
+
+    def put_object(self, side: Side, obj: ApiObject) -> None:
+        kind = kind_of(obj)
+        side.cache.observe_object(kind, obj)
+        side.objects[kind, obj.key] = obj
 
     @rule(side=sides, number=st.integers(0, 2), name=st.integers(0, 2))
     def nominate(self, side: Side, number: int, name: int) -> None:
@@ -173,7 +289,7 @@ class ForksAgainstScratch(RuleBasedStateMachine):
 
 
 TestForksAgainstScratch = ForksAgainstScratch.TestCase
-TestForksAgainstScratch.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+TestForksAgainstScratch.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 
 def small() -> ClusterCache:
@@ -217,3 +333,105 @@ def test_a_query_of_a_fork_never_means_another_elsewhere() -> None:
     mine = fork.pod_counts.intern(ALL_NAMESPACES, WEB)
     assert mine != cache.pod_counts.intern(ALL_NAMESPACES, EVERY_APP)
     assert fork.pod_counts.counts(mine).tolist() == [1]
+
+
+# --- volumes ----------------------------------------------------------------------------------------------------------
+
+
+def with_volumes() -> ClusterCache:
+    """Two nodes, each with a volume of 1Gi that only it reaches, and with room for one more to be made."""
+    cache = ClusterCache()
+    for number in range(2):
+        node = builders.node(f"n{number}", labels={"host": f"h{number}"})
+        cache.observe_node(node)
+        affinity = [builders.node_term(f"host In h{number}")]
+        volume = builders.volume(f"v{number}", storage_class="fast", node_affinity=affinity, labels={"tier": "gold"})
+        cache.observe_object(Kind.PERSISTENT_VOLUME, volume)
+        capacity = builders.csi_capacity(f"k{number}", "fast", topology={"host": f"h{number}"}, capacity="1Gi")
+        cache.observe_object(Kind.CSI_STORAGE_CAPACITY, capacity)
+    cache.observe_object(Kind.PERSISTENT_VOLUME_CLAIM, builders.claim("c", storage_class="fast"))
+    cache.observe_pod(PodInfo(builders.pod("user", node="n0", claims=["c"])))
+    return cache
+
+
+def ranks(cache: ClusterCache) -> list[bool]:
+    """Whether each row has a volume to offer. Asked twice, since answers are kept."""
+    pool = cache.volumes.pool("fast")
+
+    def ask(table: NodeTable) -> list[bool]:
+        found = pool.smallest_of_rows(table, parse("1Gi"), GOLD, lambda _: True, [])
+        return [bool(rank != np.iinfo(np.int64).max) for rank in found]
+
+    assert ask(cache.table) == ask(cache.table)
+    return ask(cache.table)
+
+
+def has_room(cache: ClusterCache) -> list[bool]:
+    found: list[bool] = cache.volumes.capacity("fast").rows_with(cache.table, parse("1Gi")).tolist()
+    return found
+
+
+def reserve_first(cache: ClusterCache) -> None:
+    claim = cache.objects.get(Kind.PERSISTENT_VOLUME_CLAIM, "default/c")
+    taken = builders.volume(
+        "v0", storage_class="fast", claimed_by={"namespace": "default", "name": "c", "uid": claim.metadata.uid}
+    )
+    cache.apply(Reservation("pod-user", "n0", (StaticBinding(taken, claim, is_changed=True),), ()))
+
+
+@pytest.mark.parametrize("is_fork_first", [True, False])
+def test_a_volume_that_one_side_sets_aside_is_free_on_the_other(is_fork_first: bool) -> None:
+    cache = with_volumes()
+    assert ranks(cache) == [True, True]
+    fork = cache.fork()
+    assert ranks(fork) == [True, True]
+    one, other = (fork, cache) if is_fork_first else (cache, fork)
+    reserve_first(one)
+    assert (ranks(one), ranks(other)) == ([False, True], [True, True])
+    other.remove_object(Kind.PERSISTENT_VOLUME, "v1")
+    assert (ranks(one), ranks(other)) == ([False, True], [True, False])
+    one.apply(Release("pod-user"))
+    assert (ranks(one), ranks(other)) == ([True, True], [True, False])
+
+
+@pytest.mark.parametrize("is_fork_first", [True, False])
+def test_capacity_and_labels_of_one_side_say_nothing_of_the_other(is_fork_first: bool) -> None:
+    cache = with_volumes()
+    assert has_room(cache) == [True, True]
+    fork = cache.fork()
+    one, other = (fork, cache) if is_fork_first else (cache, fork)
+    one.remove_object(Kind.CSI_STORAGE_CAPACITY, "default/k0")
+    assert (has_room(one), has_room(other)) == ([False, True], [True, True])
+    other.observe_node(builders.node("n1", labels={"host": "elsewhere"}, resource_version="2"))
+    assert (has_room(one), has_room(other)) == ([False, True], [True, False])
+    assert (ranks(one), ranks(other)) == ([True, True], [True, False])
+
+
+def test_a_fork_that_asked_for_volumes_is_gone_at_once() -> None:
+    """What is kept of an answer is shared with the parent, and must not hold the fork."""
+    cache = with_volumes()
+    gc.collect()
+    gc.disable()
+    try:
+        fork = cache.fork()
+        assert ranks(fork) == has_room(fork) == [True, True]
+        table = weakref.ref(fork.table)
+        del fork
+        assert table() is None
+    finally:
+        gc.enable()
+
+
+def test_volumes_that_change_beside_one_fork_after_the_other_leave_no_layers_behind() -> None:
+    """Each copy would otherwise stand on the one before, for as long as the live cluster is up."""
+    cache = with_volumes()
+    maps = []
+    for _ in range(3):
+        fork = cache.fork()
+        reserve_first(cache)
+        cache.apply(Release("pod-user"))
+        maps.append(weakref.ref(fork.volumes.pool("fast")._labels._columns._rows_of))
+        del fork
+    gc.collect()
+    assert [each() for each in maps] == [None] * 3
+    assert ranks(cache) == [True, True]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from scheduler.objects.quantity import parse
 from tests.conformance.scenario import Answers
 
 OWN_ERROR_TEXTS = ("no nodes available to schedule pods",)
@@ -32,6 +33,11 @@ def differences(expect: dict[str, Any], got: Answers) -> list[str]:
     compare("feasible", sorted(expect["feasible"]), sorted(got.feasible))
     if expect["scores"] is not None:
         _compare_scores(expect, got, compare)
+    if "allocations" in expect and expect["error"] is None:
+        _compare_allocations(expect, got, compare)
+    released = expect.get("release") or []
+    if len(got.released) > 1 or bool(got.released) != bool(released) or set(got.released) - set(released):
+        compare("release", released, got.released)
     if expect["fitError"]:
         compare("fitError", expect["fitError"], got.fit_error)
         compare("nomination", expect["nomination"], got.nomination)
@@ -69,6 +75,26 @@ def _compare_scores(expect: dict[str, Any], got: Answers, compare: Any) -> None:
     compare("best", sorted(expect["best"]), sorted(node for node, value in total.items() if value == top))
     if got.choice not in expect["choice"]:
         compare("choice", expect["choice"], got.choice)
+
+
+def _compare_allocations(expect: dict[str, Any], got: Answers, compare: Any) -> None:
+    for node, wanted in expect["allocations"].items():
+        compare(f"allocations[{node}]", _normal(wanted), _normal(got.allocations.get(node)))
+
+
+def _normal(value: Any, key: str = "") -> Any:
+    """Quantities by value; any share id is as good as another."""
+    if isinstance(value, dict):
+        if key == "consumedCapacity":
+            return {name: parse(amount) for name, amount in value.items()}
+        return {name: _normal(one, name) for name, one in value.items() if not _is_absent(one)}
+    if isinstance(value, list | tuple):
+        return [_normal(one) for one in value]
+    return "*" if key == "shareID" else value
+
+
+def _is_absent(value: Any) -> bool:
+    return value is None or value is False or (isinstance(value, list | tuple | dict) and not value)
 
 
 def _compare_preemption(wanted: dict[str, Any], got: Answers, compare: Any) -> None:

@@ -8,20 +8,29 @@ from typing import Any
 
 import msgspec
 
+from scheduler.cluster.devices.reserved import SetAside
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.compose import build_engine, build_profiles
 from scheduler.config.loading import Configuration, load
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import Depth
 from scheduler.engine.engine import Engine
 from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
+from scheduler.framework.plugin import State
 from scheduler.framework.profile import Profile
+from scheduler.messages.claim_commands import DeallocateClaim
 from scheduler.messages.now import Now
 from scheduler.messages.status import Refusal
 from scheduler.messages.stimuli import ObjectObserved, Synced
 from scheduler.objects.kinds import Kind, decode, decode_as
 from scheduler.objects.pod import Pod
+from scheduler.plugins.devices.dynamic_resources import DynamicResources
+from scheduler.plugins.devices.situation import special_claim_key
 
 NOW = Now(monotonic=1000.0, wall=1_800_000_000 * 10**9)
+
+NEVER_READ = ("resourceclaimtemplates",)
+"""Kinds that a scheduler does not read."""
 
 DEFAULT_PROFILE = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -46,6 +55,8 @@ class Answers:
     preemption: Any = None
     nomination: str = ""
     nominated: str = ""
+    allocations: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    released: list[str] = field(default_factory=list)
 
 
 def run(scenario: dict[str, Any]) -> Answers:
@@ -53,6 +64,8 @@ def run(scenario: dict[str, Any]) -> Answers:
     configuration, profiles = _configured(msgspec.json.encode(scenario["config"] or DEFAULT_PROFILE).decode())
     engine = build_engine(configuration, started=NOW, seed=0, stopwatch=lambda: 0.0, profiles=profiles)
     for plural, objects in scenario["objects"].items():
+        if plural in NEVER_READ:
+            continue
         for document in objects:
             _show(engine, Kind(plural), document)
     pod = decode_as(Pod, msgspec.json.encode(scenario["pod"]))
@@ -87,6 +100,7 @@ def _answers(engine: Engine, pod: Pod) -> Answers:
         answers.total = attempt.total if attempt.scores else {}
         decided, _ = engine.preview(pod, NOW)
         answers.choice = decided.node
+        answers.allocations = {node: allocations_on(engine, pod, node) for node in answers.feasible}
     else:
         _read_failure(engine, attempt, outcome, answers)
     return answers
@@ -121,6 +135,38 @@ def _read_failure(engine: Engine, attempt: Attempt, outcome: CycleOutcome, answe
     answers.preemption = attempt.preemption
     answers.nomination = outcome.nomination.mode.value
     answers.nominated = outcome.nomination.node_name
+    answers.released = [write.claim.key for write in outcome.writes if isinstance(write, DeallocateClaim)]
+
+
+def allocations_on(engine: Engine, pod: Pod, node: str) -> list[dict[str, Any]]:
+    """What Reserve would set aside on a node, as the claims' JSON."""
+    plugins = {plugin.name: plugin for plugin in engine.profiles[pod.spec.scheduler_name].reserve_plugins}
+    plugin = plugins.get(DynamicResources.name)
+    if not isinstance(plugin, DynamicResources):
+        return []
+    view, info = engine.cache.view, PodInfo(pod)
+    state = plugin.pre_filter(info, view)
+    effects = plugin.reserve(state if isinstance(state, State) else None, info, view, node)
+    assert not isinstance(effects, Refusal), effects
+    entries = []
+    for effect in effects:
+        assert isinstance(effect, SetAside)
+        decision = effect.decision
+        entries += [
+            {"claim": claim.key, "allocation": msgspec.to_builtins(allocation)}
+            for claim, allocation in decision.allocated
+        ]
+        special = decision.special
+        if special is not None:
+            entries.append(
+                {
+                    "claim": special_claim_key(info),
+                    "allocation": msgspec.to_builtins(special.allocation),
+                    "requests": msgspec.to_builtins(special.requests.requests),
+                    "mappings": msgspec.to_builtins(special.requests.mappings),
+                }
+            )
+    return entries
 
 
 def _status(refusal: Refusal) -> dict[str, Any]:

@@ -19,4 +19,4 @@ def test_every_scenario_is_decided_as_kube_scheduler_decides_it(family: str) -> 
 
 
 def test_the_data_of_all_families_is_there() -> None:
-    assert len(FAMILIES) == 16
+    assert len(FAMILIES) == 20

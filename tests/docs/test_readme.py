@@ -258,13 +258,6 @@ def test_the_python_version_is_that_of_the_package() -> None:
     assert f"Python {minimum[1]}" in README
 
 
-def test_the_messages_that_are_quoted_are_those_that_pods_get() -> None:
-    source = (ROOT / "scheduler/plugins/devices/dynamic_resources.py").read_text()
-    quoted = re.findall(r"`(dynamic resource allocation is [^`]*)`", " ".join(README.split()))
-    assert quoted
-    assert all(text in source for text in quoted)
-
-
 def test_the_log_lines_that_are_quoted_are_logged() -> None:
     source = "".join(file.read_text() for file in (ROOT / "scheduler/controller").glob("*.py"))
     quoted = re.findall(r"the log: (.*?) \|", _section("Troubleshooting"))

@@ -268,27 +268,6 @@ def test_our_own_nomination_counts_before_it_comes_back_so_that_no_second_node_i
 
 # --- pods that are not even tried -------------------------------------------------------------------------------------
 
-CLAIMING = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}
-HELD = (
-    'running PreEnqueue plugin "DynamicResources": dynamic resource allocation is not supported by Tandem: '
-    "the pod has resource claims (spec.resourceClaims)"
-)
-
-
-def test_a_pod_that_needs_what_is_not_supported_is_held_back_and_told_so_once() -> None:
-    cluster = Cluster()
-    cluster.node("n", cpu="4")
-    cluster.pod("a", spec=CLAIMING)
-    assert cluster.place("a") == "gated"
-    assert cluster.said("a") == [HELD]
-    condition = cluster.write(PatchPodStatus, "a").condition
-    assert condition is not None
-    assert (condition.status, condition.reason, condition.message) == ("False", "SchedulerError", HELD)
-    cluster.settle()
-    cluster.node("other", cpu="4")
-    cluster.settle()
-    assert (cluster.place("a"), cluster.said("a")) == ("gated", [HELD])
-
 
 def test_a_pod_behind_an_ordinary_gate_hears_nothing_from_us() -> None:
     cluster = Cluster()

@@ -90,7 +90,7 @@ def test_after_a_measured_attempt_the_next_one_of_the_class_is_not() -> None:
     first = schedule(cluster, "a")
     assert first.plugin_times is not None
     before = first.plugin_times.take()
-    assert {one.point for one in before} >= {"PreFilter", "Filter", "PreScore", "Score", "Reserve", "PreBindPreFlight"}
+    assert {one.point for one in before} >= {"PreFilter", "Filter", "PreScore", "Score"}
     cluster.settle()
     schedule(cluster, "b")
     assert first.plugin_times.take() == []

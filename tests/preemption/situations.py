@@ -12,7 +12,7 @@ from scheduler.framework.diagnosis import NOT_LOOKED_AT, Diagnosis
 from scheduler.framework.node_filter import filter_with_nominated, rivals
 from scheduler.framework.plugin import FilterPlugin, NodeSubset, Plugin, PreFilterPlugin, State
 from scheduler.framework.post_filter import PostFilterContext
-from scheduler.messages.status import Refusal, Skip
+from scheduler.messages.status import Refusal, Skip, unschedulable
 from scheduler.objects.kinds import kind_of
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
@@ -50,8 +50,16 @@ class Situation:
             else:
                 self.nominated.setdefault(pod.nominated_node_name, []).append(PodInfo(pod))
         for other in self.objects:
-            self.cache.objects.put(kind_of(other), other.key, other)
+            self.observe(other)
         self.plugins = [*(plugin() for plugin in registry().values()), *self.added_plugins]
+
+    @property
+    def refusal(self) -> Refusal:
+        """Of a node where preemption may help."""
+        return unschedulable("full")
+
+    def observe(self, other: ApiObject) -> None:
+        self.cache.observe_object(kind_of(other), other)
 
     def attempt(
         self, pod: Pod, *, seed: int = 0, absent: Refusal = NOT_LOOKED_AT, statuses: Mapping[str, Refusal] | None = None

@@ -1,40 +1,57 @@
-"""How many volumes of each CSI driver are attached to each node, against how many can be (reference volumes.md §6)."""
+"""How many volumes of each CSI driver are attached to each node, against how many can be.
+
+Source: docs/kube-scheduler/volumes.md §6.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.rows_by_key import RowsByKey
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.volumes.csi import Attachable, attached_volumes, claim_key, needs_attaching
-from scheduler.cluster.volumes.disks import count_on
 from scheduler.cluster.volumes.index import StorageIndex
 from scheduler.objects.kinds import Kind
 from scheduler.objects.storage import CSINode, PersistentVolume
 
-Handle = tuple[str, str]
-"""A driver and what it calls a volume."""
 Column = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 UNLIMITED = -1
+
+_new_version = count(1).__next__
+"""One sequence for all tables: an answer kept by version is not taken for that of a fork."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttachedOnNode:
-    """One node's account. Only drivers with a limit are in it."""
+    """One node's account. Only drivers with a limit are in it, and a node without a CSINode has none."""
 
-    limits: dict[str, int]
-    by_pods: frozenset[Handle]
-    """Volumes of the pods there."""
-    counts: dict[str, int]
-    """Driver → volumes of the pods there, and those that are still attached without a pod; each counts once."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    by_pod: Mapping[str, tuple[Attachable, ...]] = field(default_factory=dict)
+    """UID → the volumes of a pod there, each once; pods without any are left out."""
+    left_over: frozenset[Attachable] = frozenset()
+    """Volumes that a VolumeAttachment says are attached, with a pod or without."""
+    migrated: frozenset[str] = frozenset()
+    """In-tree plugins that the node's annotation says a driver serves there; VolumeBinding alone goes by it."""
+
+    @property
+    def by_pods(self) -> frozenset[Attachable]:
+        """The volumes of the pods there."""
+        return frozenset([each for volumes in self.by_pod.values() for each in volumes])
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Driver → volumes of the pods there, and those that are still attached without a pod; each counts once."""
+        return dict(Counter([each.driver for each in self.by_pods | self.left_over]))
 
     def has_room_for(self, volumes: Iterable[Attachable]) -> bool:
         """Whether these volumes of a new pod stay within the limits.
@@ -42,14 +59,15 @@ class AttachedOnNode:
         A volume that a pod there has already is not new. One that is attached but of no pod counts twice, as in
         kube-scheduler 1.36.
         """
-        wanted = Counter(driver for driver, _ in set(volumes) - self.by_pods)
+        wanted = Counter([each.driver for each in set(volumes) - self.by_pods])
+        counts = self.counts
         return all(
-            driver not in self.limits or self.counts.get(driver, 0) + count <= self.limits[driver]
+            driver not in self.limits or counts.get(driver, 0) + count <= self.limits[driver]
             for driver, count in wanted.items()
         )
 
 
-_NO_LIMITS = AttachedOnNode({}, frozenset(), {})
+_NO_LIMITS = AttachedOnNode()
 
 
 class AttachedVolumes:
@@ -65,29 +83,37 @@ class AttachedVolumes:
         self._index = index
         self._rows: list[AttachedOnNode] = []
         self._names: list[str] = []
+        self._names_version = -1
         self._stale: set[int] = set()
+        self._stale_pods: set[int] = set()
+        """Rows where only pods came and went: what is known of the others' volumes holds."""
         self._is_all_stale = True
-        self._rows_of_claim: ForkableDict[str, Counter[int]] = ForkableDict()
+        self._rows_of_claim: RowsByKey[str] = RowsByKey()
         self._counts: dict[str, Column] = {}
         self._limits: dict[str, Column] = {}
-        self._rows_of_handle: ForkableDict[Handle, dict[int, None]] = ForkableDict()
+        self._migrating: dict[str, Mask] = {}
+        self._rows_of_volume: RowsByKey[Attachable] = RowsByKey()
+        self._versions: Column = np.zeros(0, np.int64)
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
     def add(self, info: PodInfo, row: int) -> None:
         if needs_attaching(info):
-            self._stale.add(row)
+            self._stale_pods.add(row)
             for key in _claims(info):
-                count_on(self._rows_of_claim, key, row, 1)
+                self._rows_of_claim.add(key, row)
 
     def remove(self, info: PodInfo, row: int) -> None:
         if needs_attaching(info):
-            self._stale.add(row)
+            self._stale_pods.add(row)
             for key in _claims(info):
-                count_on(self._rows_of_claim, key, row, -1)
+                self._rows_of_claim.remove(key, row)
 
     def mark_everything(self) -> None:
         self._is_all_stale = True
+
+    def mark_row(self, row: int) -> None:
+        self._stale.add(row)
 
     def mark_node(self, name: str) -> None:
         row = self._table.row(name)
@@ -95,7 +121,7 @@ class AttachedVolumes:
             self._stale.add(row)
 
     def mark_claim(self, key: str) -> None:
-        self._stale.update(self._rows_of_claim.get(key, ()))
+        self._stale.update(self._rows_of_claim.of(key))
 
     def mark_volume(self, name: str) -> None:
         """A volume came, went, or is another one: its claim's users and its attachments count differently."""
@@ -115,9 +141,20 @@ class AttachedVolumes:
         """Volumes attached: int64, one a row; 0 on rows without a limit. Only for drivers that have ``limits``."""
         return self._counts[driver][: self._table.size]
 
-    def rows_with(self, driver: str, handle: str) -> Collection[int]:
+    def rows_with(self, volume: Attachable) -> Collection[int]:
         """Rows with a limit whose pods have this volume."""
-        return self._rows_of_handle.get((driver, handle), {}).keys()
+        return self._rows_of_volume.of(volume).keys()
+
+    def migrates(self, plugin: str) -> Mask | None:
+        """Rows whose annotation says that an in-tree plugin's volumes are served by its driver: bool, one a row; None
+        if there are none. Do not change it."""
+        column = self._migrating.get(plugin)
+        return None if column is None else column[: self._table.size]
+
+    @property
+    def versions(self) -> Column:
+        """By row, a number that no row of any table had before, whenever its account is another one."""
+        return self._versions[: self._table.size]
 
     def on_row(self, row: int) -> AttachedOnNode:
         return self._rows[row]
@@ -125,47 +162,52 @@ class AttachedVolumes:
     def refresh(self) -> None:
         """Count again what may have changed; call it before asking."""
         table = self._table
-        if self._names != table.names:
+        if self._names_version != table.names_version:
             self._look_at_names()
         if self._is_all_stale:
             self._stale = set(range(table.size))
             self._is_all_stale = False
-        if self._stale:
-            for row in sorted(self._stale):
-                self._recount(row)
+        if self._stale or self._stale_pods:
+            for row in sorted(self._stale | self._stale_pods):
+                self._recount(row, {} if row in self._stale else self._rows[row].by_pod)
             self._stale = set()
+            self._stale_pods = set()
 
     def _look_at_names(self) -> None:
         """Rows that belong to another node now are stale."""
         table = self._table
         self._rows.extend([_NO_LIMITS] * (table.size - len(self._rows)))
         self._names.extend([""] * (table.size - len(self._names)))
+        if len(self._versions) < table.size:
+            self._versions = np.append(self._versions, np.zeros(2 * table.size - len(self._versions), np.int64))
         for row, name in enumerate(table.names):
             if self._names[row] != name:
                 self._names[row] = name
                 self._stale.add(row)
+        self._names_version = table.names_version
 
-    def _recount(self, row: int) -> None:
+    def _recount(self, row: int, known: Mapping[str, tuple[Attachable, ...]]) -> None:
         before = self._rows[row]
         name = self._table.names[row]
-        account = self.account(name, self._table.pods[row].values()) if name else _NO_LIMITS
+        account = self.account(name, self._table.pods[row].values(), known) if name else _NO_LIMITS
+        if account == before:
+            return
         self._rows[row] = account
+        self._versions[row] = _new_version()
         for driver in before.limits.keys() - account.limits.keys():
             self._limits[driver][row] = UNLIMITED
             self._counts[driver][row] = 0
+        counts = account.counts
         for driver, limit in account.limits.items():
             self._column(self._limits, driver, UNLIMITED)[row] = limit
-            self._column(self._counts, driver, 0)[row] = account.counts.get(driver, 0)
-        for handle in before.by_pods - account.by_pods:
-            rows = self._rows_of_handle.writable(handle, dict)
-            del rows[row]
-            if not rows:
-                del self._rows_of_handle[handle]
-        for handle in account.by_pods - before.by_pods:
-            if handle in self._rows_of_handle:
-                self._rows_of_handle.writable(handle, dict)[row] = None
-            else:
-                self._rows_of_handle[handle] = {row: None}
+            self._column(self._counts, driver, 0)[row] = counts.get(driver, 0)
+        for plugin in before.migrated | account.migrated:
+            self._migrating_column(plugin)[row] = plugin in account.migrated
+        had, has = before.by_pods, account.by_pods
+        for volume in had - has:
+            self._rows_of_volume.remove(volume, row)
+        for volume in has - had:
+            self._rows_of_volume.add(volume, row)
 
     def _column(self, columns: dict[str, Column], driver: str, fill: int) -> Column:
         column = columns.get(driver)
@@ -177,42 +219,64 @@ class AttachedVolumes:
             column = columns[driver] = longer
         return column
 
+    def _migrating_column(self, plugin: str) -> Mask:
+        column = self._migrating.get(plugin)
+        size = self._table.size
+        if column is None or len(column) < size:
+            longer = np.zeros(2 * size, np.bool_)
+            if column is not None:
+                longer[: len(column)] = column
+            column = self._migrating[plugin] = longer
+        return column
+
     def fork(self, table: NodeTable, objects: ObjectStore, index: StorageIndex) -> AttachedVolumes:
         """The same over forks of what it stands on."""
         other = AttachedVolumes(table, objects, index)
         other._rows = self._rows[:]
         other._names = self._names[:]
+        other._names_version = self._names_version
         other._stale = set(self._stale)
+        other._stale_pods = set(self._stale_pods)
         other._is_all_stale = self._is_all_stale
         other._rows_of_claim = self._rows_of_claim.fork()
         other._counts = {driver: column.copy() for driver, column in self._counts.items()}
         other._limits = {driver: column.copy() for driver, column in self._limits.items()}
-        other._rows_of_handle = self._rows_of_handle.fork()
+        other._migrating = {plugin: column.copy() for plugin, column in self._migrating.items()}
+        other._rows_of_volume = self._rows_of_volume.fork()
+        other._versions = self._versions.copy()
         return other
 
-    def account(self, node: str, pods: Iterable[PodInfo]) -> AttachedOnNode:
-        """The account of a node with these pods on it, whatever rows say."""
+    def account(
+        self, node: str, pods: Iterable[PodInfo], known: Mapping[str, tuple[Attachable, ...]] | None = None
+    ) -> AttachedOnNode:
+        """The account of a node with these pods on it, whatever rows say. ``known``: UID → volumes with a limit of pods
+        that need not be looked at."""
         csi_node: CSINode | None = self._objects.get(Kind.CSI_NODE, node)
         if csi_node is None:
             return _NO_LIMITS
-        limits = csi_node.limits
+        limits, migrated = csi_node.limits, csi_node.migrated_plugins
         if not limits:
-            return _NO_LIMITS
-        by_pods: set[Handle] = set()
+            return AttachedOnNode(migrated=migrated) if migrated else _NO_LIMITS
+        by_pod: dict[str, tuple[Attachable, ...]] = {}
         for info in pods:
-            if info.pod.spec.volumes:
-                by_pods.update(each for each in attached_volumes(info, self._objects) if each.driver in limits)
-        everything = by_pods.union(handle for handle in self._still_attached(node) if handle[0] in limits)
-        counts = Counter(driver for driver, _ in everything)
-        return AttachedOnNode(limits, frozenset(by_pods), dict(counts))
+            if not info.pod.spec.volumes:
+                continue
+            volumes = known.get(info.uid) if known else None
+            if volumes is None:
+                found = [each for each in attached_volumes(info, self._objects) if each.driver in limits]
+                volumes = tuple(dict.fromkeys(found))
+            if volumes:
+                by_pod[info.uid] = volumes
+        left_over = frozenset([each for each in self._still_attached(node) if each.driver in limits])
+        return AttachedOnNode(limits, by_pod, left_over, migrated)
 
-    def _still_attached(self, node: str) -> Iterable[Handle]:
+    def _still_attached(self, node: str) -> Iterable[Attachable]:
         for attachment in self._index.attachments_by_node.of(node).values():
             attacher, name = attachment.spec.attacher, attachment.spec.source.persistent_volume_name
             if attacher and name:
                 volume: PersistentVolume | None = self._objects.get(Kind.PERSISTENT_VOLUME, name)
                 if volume is not None and volume.spec.csi is not None:
-                    yield attacher, volume.spec.csi.volume_handle
+                    yield Attachable(attacher, volume.spec.csi.volume_handle)
 
 
 def _claims(info: PodInfo) -> list[str]:

@@ -6,6 +6,7 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
+from scheduler.cluster.volumes.reach import Term
 from scheduler.objects.node_selectors import NodeSelector
 from scheduler.objects.requirements import Operator, Requirement
 from scheduler.objects.selectors import Selector
@@ -23,14 +24,13 @@ class ByLabel:
     no place can stand for are listed for every node.
     """
 
-    __slots__ = ("_anywhere", "_at", "_keys", "_known", "_mentioned")
+    __slots__ = ("_anywhere", "_at", "_keys", "_known")
 
     def __init__(self) -> None:
         self._anywhere: list[Ranked] = []
         self._at: dict[Place, list[Ranked]] = {}
         self._keys: Counter[str] = Counter()
-        self._mentioned: Counter[str] = Counter()
-        self._known: dict[str, tuple[Ranked, tuple[Place, ...] | None, frozenset[str]]] = {}
+        self._known: dict[str, tuple[Ranked, tuple[Place, ...] | None]] = {}
 
     def __len__(self) -> int:
         return len(self._known)
@@ -40,21 +40,14 @@ class ByLabel:
         other._anywhere = list(self._anywhere)
         other._at = {place: list(listed) for place, listed in self._at.items()}
         other._keys = self._keys.copy()
-        other._mentioned = self._mentioned.copy()
         other._known = dict(self._known)
         return other
 
-    @property
-    def mentioned_keys(self) -> Iterable[str]:
-        """The labels that any selector looks at: nodes that agree in them reach the same things."""
-        return self._mentioned.keys()
-
-    def put(self, name: str, rank: int, places: tuple[Place, ...] | None, keys: frozenset[str]) -> None:
-        """``places`` None: from everywhere. ``keys``: the labels that its selector looks at."""
+    def put(self, name: str, rank: int, places: tuple[Place, ...] | None) -> None:
+        """``places`` None: from everywhere."""
         self.drop(name)
         ranked = (rank, name)
-        self._known[name] = ranked, places, keys
-        self._mentioned.update(keys)
+        self._known[name] = ranked, places
         if places is None:
             insort(self._anywhere, ranked)
             return
@@ -66,8 +59,7 @@ class ByLabel:
         known = self._known.pop(name, None)
         if known is None:
             return
-        ranked, places, keys = known
-        _subtract(self._mentioned, keys)
+        ranked, places = known
         if places is None:
             del self._anywhere[bisect_left(self._anywhere, ranked)]
             return
@@ -97,6 +89,11 @@ def _subtract(counter: Counter[str], keys: Iterable[str]) -> None:
             del counter[key]
 
 
+def terms_of(selector: NodeSelector | None) -> list[Term]:
+    """What a node's labels must meet one of; None can be met everywhere."""
+    return [()] if selector is None else [term.expressions for term in selector.terms if not term.faults]
+
+
 # --- places of selectors ----------------------------------------------------------------------------------------------
 
 
@@ -116,10 +113,6 @@ def places_of_terms(selector: NodeSelector) -> tuple[Place, ...] | None:
 def places_of_labels(selector: Selector) -> tuple[Place, ...] | None:
     """As ``places_of_terms``, of a label selector."""
     return () if selector.selects_nothing else _places(selector.requirements)
-
-
-def keys_of_terms(selector: NodeSelector) -> frozenset[str]:
-    return frozenset(requirement.key for term in selector.terms for requirement in term.expressions)
 
 
 def _places(requirements: Iterable[Requirement]) -> tuple[Place, ...] | None:

@@ -40,8 +40,8 @@ class ForeignClaim(SchedulerError):
 
 
 class Attachable(NamedTuple):
-    """A volume that a driver has to attach. In-tree volumes are under the driver that serves them (reference volumes.md
-    §6.1): a node's annotation of migrated plugins has no say in counting."""
+    """A volume that a driver has to attach, those of migrated in-tree plugins included: these count as their driver's
+    on every node that has a CSINode, whatever its annotations say, and other nodes have no limits (volumes.md §6.1)."""
 
     driver: str
     handle: str
@@ -110,13 +110,18 @@ def _of_claim(claim: PersistentVolumeClaim, objects: ObjectStore) -> Iterator[At
     if volume is None:
         yield from _to_be_made(claim, objects)
         return
+    found = attachable(volume)
+    if found is not None:
+        yield found
+
+
+def attachable(volume: PersistentVolume) -> Attachable | None:
+    """What a driver attaches for a PersistentVolume; None if no driver has to."""
     source = volume.spec.csi
     if source is not None:
-        yield Attachable(source.driver, source.volume_handle)
-        return
+        return Attachable(source.driver, source.volume_handle)
     plugin = in_tree_plugin(volume.spec)
-    if plugin:
-        yield Attachable(CSI_DRIVERS[plugin], csi_handle(volume.spec, volume.metadata.labels))
+    return Attachable(CSI_DRIVERS[plugin], csi_handle(volume.spec, volume.metadata.labels)) if plugin else None
 
 
 def _to_be_made(claim: PersistentVolumeClaim, objects: ObjectStore) -> Iterator[Attachable]:

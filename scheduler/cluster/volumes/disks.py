@@ -1,14 +1,12 @@
-"""Disks that pods have inline and that not every second pod may share (reference volumes.md §7)."""
+"""Disks that pods have inline and that not every second pod may share (docs/kube-scheduler/volumes.md §7)."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
-from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.rows_by_key import RowsByKey
 from scheduler.objects.pod import Volume
 
 
@@ -55,50 +53,31 @@ def any_conflict(wanted: Iterable[Disk], others: Iterable[PodInfo]) -> bool:
     return any(mine.conflicts_with(theirs) for other in others for theirs in disks_of(other) for mine in wanted)
 
 
-Key = TypeVar("Key", bound=Hashable)
-
-
-def count_on(counters: ForkableDict[Key, Counter[int]], key: Key, row: int, amount: int) -> None:
-    """Add to what the key has on a row; rows and keys that have nothing are left out. Raises KeyError where nothing is
-    to be taken from."""
-    if key in counters:
-        rows = counters.writable(key, Counter)
-    elif amount > 0:
-        rows = counters[key] = Counter()
-    else:
-        raise KeyError(key)
-    rows[row] += amount
-    if not rows[row]:
-        del rows[row]
-        if not rows:
-            del counters[key]
-
-
 class DiskUsers:
     """The rows that have pods with a disk, by the disk's key."""
 
     __slots__ = ("_rows",)
 
     def __init__(self) -> None:
-        self._rows: ForkableDict[Hashable, Counter[int]] = ForkableDict()
+        self._rows: RowsByKey[Hashable] = RowsByKey()
 
     def add(self, info: PodInfo, row: int) -> None:
         for disk in disks_of(info):
-            count_on(self._rows, disk.key, row, 1)
+            self._rows.add(disk.key, row)
 
     def remove(self, info: PodInfo, row: int) -> None:
         for disk in disks_of(info):
-            count_on(self._rows, disk.key, row, -1)
+            self._rows.remove(disk.key, row)
 
     def rows_with(self, disks: Iterable[Disk]) -> Collection[int]:
         """Rows where some pod has a disk that may be one of these."""
-        return {row: None for disk in disks for row in self._rows.get(disk.key, ())}.keys()
+        return self._rows.having([disk.key for disk in disks])
 
     def fork(self) -> DiskUsers:
         other = DiskUsers()
         other._rows = self._rows.fork()
         return other
 
-    def items(self) -> Iterator[tuple[Hashable, dict[int, int]]]:
+    def items(self) -> Iterator[tuple[Hashable, Mapping[int, int]]]:
         """Key → row → pods' disks there; for comparing with a recount."""
-        return ((key, dict(rows)) for key, rows in self._rows.items())
+        return self._rows.items()

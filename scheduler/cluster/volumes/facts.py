@@ -2,14 +2,15 @@
 
 Storage objects live in the ObjectStore like all others; this keeps what is found by anything but their key, lays
 assumptions over PersistentVolumes and claims, and remembers what each pod on its way to a node has set aside
-(reference volumes.md §3). ``observe`` must be told of every change of a storage kind, after the store and before the
+(docs/kube-scheduler/volumes.md §3). ``observe`` must be told of every change of a storage kind, after the store and
+before the
 queue: a pod that is woken by a change has to find it here. Changes that it was not told of are noticed by the kind's
 version, and cost a pass over all objects of the kind.
 """
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -17,15 +18,17 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.assumed import AssumedObjects
-from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.node_matching import matches_selector
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.rows_by_key import RowsByKey
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.volumes.attached import AttachedVolumes
-from scheduler.cluster.volumes.disks import Disk, DiskUsers, count_on
+from scheduler.cluster.volumes.csi import attachable
+from scheduler.cluster.volumes.disks import Disk, DiskUsers
 from scheduler.cluster.volumes.index import StorageIndex
-from scheduler.cluster.volumes.pools import CapacityPool, VolumePool
+from scheduler.cluster.volumes.migration import in_tree_plugin, migrated
+from scheduler.cluster.volumes.pools import CapacityPool, VolumePool, node_affinity_of
 from scheduler.cluster.volumes.reserved import Reservation
 from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind
@@ -57,8 +60,8 @@ class Volumes:
     ) -> None:
         self._table = table
         self._objects = objects
-        self._users: ForkableDict[str, Counter[int]] = ForkableDict()
-        """Claim → row → pods there that use it."""
+        self._users: RowsByKey[str] = RowsByKey()
+        """By claim, the pods that use it."""
         self.version = 0
         """Grows whenever the users of any claim change."""
         self._seen: dict[Kind, int] = dict.fromkeys(STORAGE_KINDS, 0)
@@ -77,7 +80,7 @@ class Volumes:
         if not info.pod.spec.volumes:
             return
         for claim in _claims_of(info):
-            count_on(self._users, claim, row, 1)
+            self._users.add(claim, row)
             self.version += 1
         self._attached.add(info, row)
         self._disks.add(info, row)
@@ -86,7 +89,7 @@ class Volumes:
         if not info.pod.spec.volumes:
             return
         for claim in _claims_of(info):
-            count_on(self._users, claim, row, -1)
+            self._users.remove(claim, row)
             self.version += 1
         self._attached.remove(info, row)
         self._disks.remove(info, row)
@@ -94,19 +97,32 @@ class Volumes:
 
     def replace(self, known: PodInfo, info: PodInfo, row: int) -> None:
         """Another version of a pod on its row."""
-        if known.pod.spec.volumes or info.pod.spec.volumes:
-            self.remove(known, row)
-            self.add(info, row)
+        if known.pod.spec.volumes == info.pod.spec.volumes:
+            if info.pod.spec.volumes:
+                self.release(info.uid)
+            return
+        self.remove(known, row)
+        self.add(info, row)
+        self._attached.mark_row(row)
 
     def users(self, claim: str) -> int:
         """How many pods on nodes that exist use a claim (``namespace/name``) by their PersistentVolumeClaim volumes.
         What ran on a node that is gone uses nothing, as kube-scheduler 1.36 sees it."""
         nodes = self._table.nodes
-        return sum(count for row, count in self._users.get(claim, {}).items() if nodes[row] is not None)
+        return sum(count for row, count in self._users.of(claim).items() if nodes[row] is not None)
+
+    def rows_using(self, claims: Iterable[str]) -> Collection[int]:
+        """Rows whose pods use one of these claims by their PersistentVolumeClaim volumes."""
+        return self._users.having(claims)
 
     def rows_with_disks(self, disks: Iterable[Disk]) -> Collection[int]:
         """Rows where some pod has a disk that may be one of these."""
         return self._disks.rows_with(disks)
+
+    @property
+    def table(self) -> NodeTable:
+        """The table whose rows are meant here."""
+        return self._table
 
     def is_of(self, table: NodeTable) -> bool:
         """Whether rows here mean rows of this table. They do not where the table is a private copy for a what-if."""
@@ -125,7 +141,7 @@ class Volumes:
             case Kind.PERSISTENT_VOLUME:
                 self._assumed_volumes.settle(changed.key)
                 self._index.change(kind, old, new)
-                if old is None or new is None or old.spec.csi != new.spec.csi:
+                if old is None or new is None or attachable(old) != attachable(new):
                     self._attached.mark_volume(changed.key)
             case Kind.PERSISTENT_VOLUME_CLAIM:
                 self._assumed_claims.settle(changed.key)
@@ -167,6 +183,23 @@ class Volumes:
         self._catch_up()
         self._attached.refresh()
         return self._attached
+
+    def rows_reaching(self, volume: PersistentVolume) -> npt.NDArray[np.bool_] | None:
+        """Rows from which a volume can be used, in the table that this is kept for: bool, one a row; None if all. A
+        volume of an in-tree plugin is its driver's on the rows whose CSINode says so. Do not change it."""
+        plain = self._affine_rows(volume)
+        plugin = in_tree_plugin(volume.spec)
+        migrates = self.attached.migrates(plugin) if plugin else None
+        if migrates is None:
+            return plain
+        as_csi = self._affine_rows(migrated(volume))
+        if plain is None and as_csi is None:
+            return None
+        return (migrates | (True if plain is None else plain)) & (~migrates | (True if as_csi is None else as_csi))
+
+    def _affine_rows(self, volume: PersistentVolume) -> npt.NDArray[np.bool_] | None:
+        selector = node_affinity_of(volume)
+        return None if selector is None else self.matching_rows(selector)
 
     def matching_rows(self, selector: NodeSelector) -> npt.NDArray[np.bool_]:
         """Rows that a volume's node affinity accepts by their labels: bool, one a row. Do not change it."""

@@ -1,4 +1,4 @@
-"""In-tree volumes that a CSI driver serves instead (reference volumes.md §6.1).
+"""In-tree volumes that a CSI driver serves instead (docs/kube-scheduler/volumes.md §6.1).
 
 VolumeBinding translates them on nodes whose CSINode says so, NodeVolumeLimits on all. The five plugins that
 kube-scheduler 1.36 knows: AWS EBS, GCE PD, Azure Disk, Cinder and Portworx.

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from weakref import ref
 
-from scheduler.cluster.volumes.by_label import ByLabel, keys_of_terms, places_of_labels, places_of_terms
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.cluster.table import NodeTable
+from scheduler.cluster.volumes.by_label import ByLabel, places_of_labels, places_of_terms, terms_of
+from scheduler.cluster.volumes.ranked import RankedThings, SlotLabels, least
+from scheduler.cluster.volumes.reach import NO_RANK, Column
 from scheduler.objects.node_selectors import NodeSelector, NodeSelectorTerm, parse_node_selector
-from scheduler.objects.selectors import Selector, SelectorError, parse_selector
+from scheduler.objects.selectors import EVERYTHING, Selector, SelectorError, parse_selector
 from scheduler.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 
 Accepts = Callable[[PersistentVolume], bool]
+Mask = npt.NDArray[np.bool_]
+
+_MAX_SIZES = 16
+"""Sizes for which the rows with room are kept."""
 
 
 def node_affinity_of(volume: PersistentVolume) -> NodeSelector | None:
@@ -29,13 +41,16 @@ class VolumePool:
     """The PersistentVolumes of one class, as assumed. Where kube-scheduler 1.36 goes through them in no certain order,
     the order here is by name."""
 
-    __slots__ = ("_claimed", "_free", "_selectors", "_volumes")
+    __slots__ = ("_claimed", "_free", "_kinds", "_labels", "_ranked", "_selectors", "_volumes")
 
     def __init__(self) -> None:
         self._volumes: dict[str, PersistentVolume] = {}
         self._selectors: dict[str, NodeSelector | None] = {}
         self._free = ByLabel()
         self._claimed: dict[str, list[str]] = {}
+        self._ranked = RankedThings()
+        self._labels = SlotLabels()
+        self._kinds = VolumeKinds()
 
     def __len__(self) -> int:
         return len(self._volumes)
@@ -46,12 +61,10 @@ class VolumePool:
         other._selectors = dict(self._selectors)
         other._free = self._free.copied()
         other._claimed = {key: list(names) for key, names in self._claimed.items()}
+        other._ranked = self._ranked.copied()
+        other._labels = self._labels.copied()
+        other._kinds = self._kinds.copied()
         return other
-
-    @property
-    def mentioned_keys(self) -> Iterable[str]:
-        """The labels that the free volumes' node affinities look at."""
-        return self._free.mentioned_keys
 
     def put(self, volume: PersistentVolume) -> None:
         name = volume.metadata.name
@@ -63,8 +76,10 @@ class VolumePool:
         elif volume.status.phase == "Available" and not volume.is_terminating:
             selector = self._selectors[name] = node_affinity_of(volume)
             places = places_of_terms(selector) if selector is not None else None
-            keys = keys_of_terms(selector) if selector is not None else frozenset()
-            self._free.put(name, volume.storage_capacity, places, keys)
+            self._free.put(name, volume.storage_capacity, places)
+            slot = self._ranked.put(name, volume.storage_capacity, terms_of(selector))
+            self._labels.put(slot, volume.metadata.labels)
+            self._kinds.put(slot, volume)
 
     def drop(self, name: str) -> None:
         known = self._volumes.pop(name, None)
@@ -73,6 +88,7 @@ class VolumePool:
         reference = known.spec.claim_ref
         if reference is None:
             self._free.drop(name)
+            self._ranked.drop(name)
             self._selectors.pop(name, None)
             return
         key = f"{reference.namespace}/{reference.name}"
@@ -105,6 +121,58 @@ class VolumePool:
                     break
         return self._volumes[best[1]] if best is not None else None
 
+    def smallest_of_rows(
+        self, table: NodeTable, size: int, labels: Selector, accepts: Accepts, taken: Sequence[Column]
+    ) -> Column:
+        """For every row of the table the free volume that ``smallest`` finds there, as a rank that stands for it until
+        the pool changes: int64, NO_RANK where there is none.
+
+        ``labels``: what the volume's must be. ``accepts`` decides by all of a volume but its labels, size and name.
+        ``taken``: the ranks that each row has given away before.
+        """
+
+        def will_do(slots: Column) -> Mask:
+            mask = self._kinds.accepted(slots, accepts)
+            return mask & self._labels.matching(labels, slots) if labels is not EVERYTHING else mask
+
+        ranks = self._ranked.ranks(size, will_do)
+        return least(self._ranked.firsts(table, ranks, len(taken) + 1), taken, table.size)
+
+
+Kind = tuple[str, str, str, tuple[str, ...]]
+
+
+class VolumeKinds:
+    """Volumes by slot, numbered by what they are: a question is asked once for all that are alike."""
+
+    __slots__ = ("_examples", "_kinds", "_numbers")
+
+    def __init__(self) -> None:
+        self._numbers: dict[Kind, int] = {}
+        self._examples: list[PersistentVolume] = []
+        self._kinds: npt.NDArray[np.int32] = np.zeros(16, np.int32)
+
+    def put(self, slot: int, volume: PersistentVolume) -> None:
+        modes = tuple(sorted(volume.spec.access_modes))
+        kind = (volume.volume_mode, volume.volume_attributes_class, volume.storage_class, modes)
+        number = self._numbers.setdefault(kind, len(self._numbers))
+        if number == len(self._examples):
+            self._examples.append(volume)
+        if slot >= len(self._kinds):
+            self._kinds = np.append(self._kinds, np.zeros(slot, np.int32))
+        self._kinds[slot] = number
+
+    def copied(self) -> VolumeKinds:
+        other = VolumeKinds()
+        other._numbers = dict(self._numbers)
+        other._examples = list(self._examples)
+        other._kinds = self._kinds.copy()
+        return other
+
+    def accepted(self, slots: Column, accepts: Accepts) -> Mask:
+        """Which of the slots have a volume that will do: bool, one each."""
+        return np.array([accepts(example) for example in self._examples], np.bool_)[self._kinds[slots]]
+
 
 def reaches(volume: PersistentVolume, labels: Mapping[str, str]) -> bool:
     """Whether a node with these labels can use the volume."""
@@ -115,22 +183,20 @@ def reaches(volume: PersistentVolume, labels: Mapping[str, str]) -> bool:
 class CapacityPool:
     """The CSIStorageCapacity objects of one class, of all namespaces."""
 
-    __slots__ = ("_by_label", "_selectors")
+    __slots__ = ("_answers", "_by_label", "_ranked", "_selectors")
 
     def __init__(self) -> None:
         self._by_label = ByLabel()
         self._selectors: dict[str, Selector] = {}
+        self._ranked = RankedThings()
+        self._answers: OrderedDict[int, tuple[tuple[object, ...], Mask]] = OrderedDict()
 
     def copied(self) -> CapacityPool:
         other = CapacityPool()
         other._by_label = self._by_label.copied()
         other._selectors = dict(self._selectors)
+        other._ranked = self._ranked.copied()
         return other
-
-    @property
-    def mentioned_keys(self) -> Iterable[str]:
-        """The labels that the topologies look at."""
-        return self._by_label.mentioned_keys
 
     def put(self, capacity: CSIStorageCapacity) -> None:
         """Objects that no node can use (no topology, an invalid one, no size) are left out."""
@@ -143,12 +209,24 @@ class CapacityPool:
         except SelectorError:
             return
         self._selectors[capacity.key] = selector
-        keys = frozenset(requirement.key for requirement in selector.requirements)
-        self._by_label.put(capacity.key, limit, places_of_labels(selector), keys)
+        self._by_label.put(capacity.key, limit, places_of_labels(selector))
+        self._ranked.put(capacity.key, limit, [] if selector.selects_nothing else [selector.requirements])
 
     def drop(self, key: str) -> None:
         self._selectors.pop(key, None)
         self._by_label.drop(key)
+        self._ranked.drop(key)
+
+    def rows_with(self, table: NodeTable, size: int) -> Mask:
+        """Rows of the table that a volume of ``size`` (nano-bytes) can be made for: bool. Do not change it."""
+        now = (ref(table), table.node_version, table.size, self._ranked.version)
+        known = self._answers.get(size)
+        if known is None or known[0] != now:
+            best = least(self._ranked.firsts(table, self._ranked.ranks(size), 1), (), table.size)
+            known = self._answers[size] = now, best != NO_RANK
+            if len(self._answers) > _MAX_SIZES:
+                self._answers.popitem(last=False)
+        return known[1]
 
     def has(self, size: int, labels: Mapping[str, str]) -> bool:
         """Whether a volume of ``size`` (nano-bytes) can be made for a node with these labels."""

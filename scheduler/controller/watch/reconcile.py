@@ -19,6 +19,7 @@ from scheduler.controller.report.instruments import Counter
 from scheduler.controller.step_watch import Step, unwatched
 from scheduler.controller.watch.health import Health
 from scheduler.controller.watch.reflector import LIST_TIMEOUT_SECONDS, PAGE_SIZE, Reflector
+from scheduler.controller.watch.versions import version_of
 from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.commands import ReportRepairs, TellBelieved
@@ -111,7 +112,7 @@ class Reconciler:
                 for key, (one, document) in suspects.items()
                 if key not in deleted and _is_newer(one, reflector, key)
             ]
-            gone = [key for key in missing if _version(reflector.known.get(key)) in range(1, version + 1)]
+            gone = [key for key in missing if version_of(reflector.known.get(key)) in range(1, version + 1)]
             reflector.mend(missed, gone)
         lines = [f"{one.key} was missing or out of date" for one, _ in missed] + [
             f"{key} no longer exists" for key in gone
@@ -214,11 +215,6 @@ def _parts(keys: Sequence[str]) -> Iterator[Sequence[str]]:
         yield keys[begin : begin + OBJECTS_A_PART]
 
 
-def _version(one: ApiObject | None) -> int:
-    text = one.metadata.resource_version if one is not None else ""
-    return int(text) if text.isdecimal() else 0
-
-
 def _is_newer(listed: ApiObject, reflector: Reflector, key: str) -> bool:
     """Whether the list has a newer version than the watch, which is past the list, has delivered."""
-    return _version(listed) > _version(reflector.known.get(key))
+    return version_of(listed) > version_of(reflector.known.get(key))

@@ -29,6 +29,7 @@ from scheduler.controller.watch.backoff import Backoff
 from scheduler.controller.watch.discovery import is_served
 from scheduler.controller.watch.health import Health
 from scheduler.controller.watch.lines import Lines
+from scheduler.controller.watch.versions import Endings, version_of
 from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus
@@ -113,6 +114,7 @@ class Reflector:
         self._rng = rng or random.Random()
         self._known: dict[str, ApiObject] = {}
         self._seen: set[str] = set()
+        self._endings = Endings()
         self.resource_version = ""
         self._resumes = 0
         self._heard_at: float | None = None
@@ -212,6 +214,8 @@ class Reflector:
         if stale:
             self._sink([ObjectDeleted(self.kind, self._known.pop(key), is_stale=True) for key in stale])
         self.resource_version = version
+        # A new watch begins behind the list; versions may even have gone back, with a backup of etcd.
+        self._endings.clear()
         self._resumes = 0
         self._reported = {text for text in self._reported if text.startswith("object ")}
         self._seen = set()
@@ -292,6 +296,8 @@ class Reflector:
     def _take_object(self, type_: str, read: ApiObject, stimuli: list[Stimulus], document: bytes) -> None:
         key = read.key
         known = self._known.get(key)
+        if self._endings.is_outdated(key, known, read):
+            return
         if type_ != DELETED:
             # The same version again is no change, and would only retry its pod (trap 80).
             if known is None or known.metadata.resource_version != read.metadata.resource_version:
@@ -299,6 +305,7 @@ class Reflector:
         else:
             is_same = known is not None and known.metadata.uid == read.metadata.uid
             self._take_away(key, stimuli, read if is_same else None)
+            self._endings.note(key, version_of(read))
 
     def _take_away(self, key: str, stimuli: list[Stimulus], last: ApiObject | None = None) -> None:
         """Removes an object. ``last``: its state at the deletion, None if unknown."""
@@ -338,7 +345,9 @@ class Reflector:
         if error.is_not_found and self.kind.entry.is_optional and await self._is_not_served():
             self._kind_is_missing()
             return self._times.missing_kind
-        if error.status or error.reason == "Timeout":
+        if error.status or error.reason == "Timeout" or self.health is Health.WATCHING:
+            # A watch that was accepted and then cut counts, too: a kind whose watches never last until their first
+            # bookmark would not be heard of otherwise.
             self._count_resume()
         if self.health is not Health.WATCHING or error.reason != "Timeout":
             self._report_once("API server can't be watched, trying again", error)

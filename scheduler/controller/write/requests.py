@@ -10,6 +10,7 @@ import msgspec
 
 from scheduler.controller.lead.fence import Departure
 from scheduler.controller.settings import WriterSettings
+from scheduler.controller.write.claims import ClaimRequests
 from scheduler.controller.write.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
 from scheduler.errors import ApiError
 from scheduler.messages.commands import BindPod, DeletePod, EvictPod, PatchPodStatus, UpdateObject
@@ -40,6 +41,7 @@ class WriteRequests:
         self, client: ApiClient, settings: WriterSettings, wall_time: Callable[[], str] = wall_time_in_seconds
     ) -> None:
         self._client = client
+        self.claims = ClaimRequests(client, settings, wall_time)
         self._bind_seconds = settings.bind_timeout_seconds
         self._write_seconds = settings.write_timeout_seconds
         self._wall_time = wall_time

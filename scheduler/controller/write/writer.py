@@ -25,10 +25,11 @@ from scheduler.controller.write.outbox import ANSWERED, UNANSWERED, Outbox, Send
 from scheduler.controller.write.pacing import Rank
 from scheduler.controller.write.requests import WriteRequests
 from scheduler.errors import ApiError
+from scheduler.messages.claim_commands import ClaimCommand, CreateClaim
 from scheduler.messages.commands import BindPod, DeletePod, EvictPod, PatchPodStatus, UpdateObject
 from scheduler.messages.stimuli import WriteFinished
 
-WriteCommand = BindPod | PatchPodStatus | DeletePod | EvictPod | UpdateObject
+WriteCommand = BindPod | PatchPodStatus | DeletePod | EvictPod | UpdateObject | ClaimCommand
 
 MAX_TRIES: Final = 4
 FIRST_WAIT_SECONDS: Final = 0.01
@@ -100,7 +101,7 @@ class Writer:
 
     def submit(self, command: WriteCommand) -> None:
         """Queue a command; never blocks, never drops. A patch may be folded into a newer one or into the pod's bind."""
-        key = command.pod.uid if not isinstance(command, UpdateObject) else f"{command.kind.value} {command.key}"
+        key = _turn_of(command)
         tickets = (command.ticket,) if command.ticket else ()
         self._outbox.submit(PodWrite(self, rank_of(command), key, command, tickets))
 
@@ -116,6 +117,9 @@ class Writer:
             if isinstance(command, BindPod):
                 await self._requests.bind(command, departure)
                 outcome = WriteFinished(0, True, 201)
+            elif isinstance(command, ClaimCommand):
+                written = await self._requests.claims.carry_out(command, departure)
+                outcome = WriteFinished(0, True, 200, written=written)
             else:
                 outcome = WriteFinished(0, True, await self._requests.send(command, departure))
         except LeadershipLost as error:
@@ -125,6 +129,10 @@ class Writer:
             is_answered = error.status != 0
             if isinstance(command, BindPod):
                 outcome = await self._after_failed_bind(command, error, departure)
+            elif isinstance(command, ClaimCommand):
+                # What the server did is not known: the claim itself tells, so that no device is given twice.
+                seen = await self._requests.claims.look_up(command.claim) if error.is_transient else None
+                outcome = WriteFinished(0, False, error.status, error.reason, str(error), written=seen)
             elif self._is_worth_retrying(write, error):
                 write.tries += 1
                 return Sent(is_answered, self._seconds_before(write.tries, error))
@@ -249,3 +257,12 @@ def _folded(older: WriteCommand, newer: WriteCommand) -> WriteCommand | None:
     condition = newer.condition if newer.condition is not None else older.condition
     nominated = newer.nominated_node_name if newer.nominated_node_name is not None else older.nominated_node_name
     return msgspec.structs.replace(newer, condition=condition, nominated_node_name=nominated)
+
+
+def _turn_of(command: WriteCommand) -> str:
+    """Writes with one of these leave one after the other."""
+    if isinstance(command, UpdateObject):
+        return f"{command.kind.value} {command.key}"
+    if isinstance(command, ClaimCommand) and not isinstance(command, CreateClaim):
+        return command.claim.uid
+    return command.pod.uid

@@ -33,7 +33,7 @@ from scheduler.engine.making_room.removal import Removal, RemovalState
 from scheduler.engine.making_room.removal_times import ERROR, SUCCESS, RemovalTimes
 from scheduler.engine.making_room.victims import disruption_target, preempted, was_gone
 from scheduler.engine.outcome import CycleOutcome, Placed
-from scheduler.engine.tickets import Tickets, VictimTicket
+from scheduler.engine.tickets import ClaimTicket, Tickets, VictimTicket
 from scheduler.framework.post_filter import NominationMode, PutOff, Remove, WaitForVictims
 from scheduler.framework.preemption_policy import PreemptionPolicy
 from scheduler.messages.commands import DeletePod, EvictPod, PatchPodStatus
@@ -186,14 +186,15 @@ class MakingRoom:
         if isinstance(outcome, Placed) or not self._is_pending(pod):
             return []
         self._policies.attempt_failed(pod, outcome.nomination, now)
+        steps: list[Step] = [write.with_ticket(self._tickets.issue(ClaimTicket())) for write in outcome.writes]
         room = outcome.room
         if isinstance(room, Remove) and outcome.nomination.mode is NominationMode.SET:
-            return [*self._policies.started(pod, room, now), *self._start(pod, room, now)]
+            return [*steps, *self._policies.started(pod, room, now), *self._start(pod, room, now)]
         if isinstance(room, WaitForVictims):
             self._awaited.waits(pod.uid)
         elif isinstance(room, PutOff):
             self._put_off[pod.uid] = pod
-        return []
+        return steps
 
     def answered(self, owner: VictimTicket, outcome: WriteFinished, now: Now) -> list[Step]:
         """Apply the answer to a condition, deletion or eviction of a victim."""

@@ -1,37 +1,46 @@
-"""DynamicResources: keeps pods that need dynamic resource allocation from being placed as if they did not.
+"""DynamicResources: a pod goes where the devices are that its ResourceClaims ask for, and gets them there.
 
-Tandem does not allocate devices. A pod with ``spec.resourceClaims`` is held back before it is tried, with an event and
-a condition (reason ``SchedulerError``) that say so; leave it to kube-scheduler. An extended resource that a DeviceClass
-stands for may also be given by a node itself; nodes that don't have it in their allocatable are refused with ``cannot
-allocate extended resource <name> through a DeviceClass: not supported``. All other pods are none of the plugin's
-business.
+PreEnqueue: a pod waits until all its claims exist. Filter: claims that have their devices keep the pod to the nodes
+where these can be used; for the others devices are searched on each node, so that classes, CEL selectors, constraints,
+counters, capacities, taints and alternatives hold for all claims together. Extended resources that a DeviceClass stands
+for are given by devices on nodes that do not have them in their allocatable. Refuses with ``cannot allocate all
+claims``, ``resourceclaim not available on the node``, ``invalid resource pools were encountered``, ``cannot fit
+resource`` and ``cannot schedule extended resource claim``; taking pods away never helps. A selector that fails, or an
+"all devices" request that meets a pool under update, ends the attempt with an error.
 
-Arguments, read and checked for the sake of existing configurations: ``filterTimeout`` (10s), ``bindingTimeout`` (10m).
+Score: earlier alternatives of ``firstAvailable`` are better. Reserve sets the devices aside; before the bind they are
+written into the claims, which are reserved for the pod. Where no node fits, a claim that holds unusable devices and
+that no other pod uses gives them back.
+
+Arguments: ``filterTimeout`` (10s), how long the search on one node may take, counted in steps of the search so that
+decisions do not depend on how fast the machine is; ``bindingTimeout`` (10m), how long drivers may take to prepare
+devices that have binding conditions.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
+from scheduler.cluster.devices.reserved import GiveBack
 from scheduler.cluster.effects import Effect
+from scheduler.cluster.node_matching import matches_selector
 from scheduler.config.durations import MINUTE, SECOND, Duration
 from scheduler.config.field_faults import invalid
-from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
+from scheduler.framework.events import EventRegistration
 from scheduler.framework.plugin import (
     EnqueueContext,
     FilterPlugin,
-    FragmentReads,
+    Finding,
     NormalizePlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
     PreFlight,
     PreScorePlugin,
-    Reads,
     ReservePlugin,
     Rows,
     Scores,
@@ -39,34 +48,39 @@ from scheduler.framework.plugin import (
     Verdicts,
 )
 from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext, PostFilterPlugin
+from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
+from scheduler.objects.resource_claims import ResourceClaim
+from scheduler.plugins.devices.allocated import is_given_up
+from scheduler.plugins.devices.claims import claims_of
+from scheduler.plugins.devices.evidence import findings
+from scheduler.plugins.devices.extended import may_be_mapped
+from scheduler.plugins.devices.giving_up import give_up
+from scheduler.plugins.devices.hints import EVENTS
+from scheduler.plugins.devices.outcomes import Outcome, outcomes
+from scheduler.plugins.devices.reservation import NothingFound, set_aside
+from scheduler.plugins.devices.situation import AllocatedClaim, Situation, situation_of
+from scheduler.plugins.devices.writes import pre_flight, progress, release_writes
 from scheduler.plugins.normalization import default_normalize
-from scheduler.plugins.resources.device_class_resources import mapped_by_classes
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from scheduler.cluster.pod_info import PodInfo
     from scheduler.cluster.view import View
 
-CLAIMS_NOT_SUPPORTED = failure(
-    "dynamic resource allocation is not supported by Tandem: the pod has resource claims (spec.resourceClaims)"
-)
+STEPS_PER_SECOND = 20_000
+"""What ``filterTimeout`` is worth: a step of the search takes 5 to 50 µs."""
+
+NOT_AVAILABLE = "resourceclaim not available on the node"
+NOT_AVAILABLE_ON_NODE = unresolvable(NOT_AVAILABLE)
 NOTHING_TO_DEALLOCATE = unschedulable("no new claims to deallocate")
 STATE_NOT_FOUND = failure("not found")
+NOT_FOUND_FOR_NODE = failure("claim allocation not found for node")
 
 
 class DynamicResourcesArgs(msgspec.Struct, frozen=True, rename="camel"):
     filter_timeout: Duration = Duration(10 * SECOND)
     binding_timeout: Duration = Duration(10 * MINUTE)
-
-
-@dataclass(frozen=True, slots=True)
-class DelegatedResources(State):
-    """Extended resources that the pod requests and a DeviceClass stands for, sorted."""
-
-    names: tuple[str, ...]
 
 
 class DynamicResources(
@@ -79,16 +93,14 @@ class DynamicResources(
     ReservePlugin,
     PreBindPlugin,
 ):
-    """Reference plugins.md §3.17, for pods without claims: it takes part at the points where kube-scheduler's does, so
-    that configurations that name it there stay valid, and has nothing to score, reserve or write."""
+    """Reference dra.md. It keeps answers of its own, by what pods ask for: claims are not part of a pod's template."""
 
     name = "DynamicResources"
     Args = DynamicResourcesArgs
-    reads = Reads.NODE
-    fragment_reads = FragmentReads.TEMPLATE
 
     def __init__(self, args: DynamicResourcesArgs | None = None) -> None:
         super().__init__(args or DynamicResourcesArgs())
+        self._max_steps = self.args.filter_timeout * STEPS_PER_SECOND // SECOND
 
     @classmethod
     def validate_args(cls, args: Any, path: str) -> tuple[tuple[str, str], ...]:
@@ -99,81 +111,171 @@ class DynamicResources(
             faults.append(invalid(f"{path}.bindingTimeout", args.binding_timeout, "must be at least 1 second"))
         return tuple((fault.path, fault.message) for fault in faults)
 
-    def fragment(self, pod: PodInfo, view: View) -> tuple[bool, tuple[str, ...]]:
-        return bool(pod.pod.spec.resource_claims), _requested_scalars(pod)
-
-    def stamp(self, fragment: Hashable, view: View) -> Hashable:
-        return view.version(Kind.DEVICE_CLASS)
+    def concerns(self, pod: PodInfo) -> bool:
+        if pod.pod.spec.resource_claims:
+            return True
+        return any(amount and may_be_mapped(name) for name, amount in pod.requests.scalars.items())
 
     def pre_enqueue(self, pod: PodInfo, context: EnqueueContext) -> Refusal | None:
-        return CLAIMS_NOT_SUPPORTED if pod.pod.spec.resource_claims else None
+        if not pod.pod.spec.resource_claims:
+            return None
+
+        def look_up(key: str) -> ResourceClaim | None:
+            found = context.lookup(Kind.RESOURCE_CLAIM, key)
+            return found if isinstance(found, ResourceClaim) else None
+
+        found = claims_of(pod, look_up)
+        return unresolvable(found) if isinstance(found, str) else None
+
+    # --- filter -------------------------------------------------------------------------------------------------------
 
     def pre_filter(self, pod: PodInfo, view: View) -> State | Skip | Refusal:
-        if pod.pod.spec.resource_claims:
-            return CLAIMS_NOT_SUPPORTED
-        requested = _requested_scalars(pod)
-        if not requested:
-            return SKIP
-        delegated = mapped_by_classes(view, requested)
-        return DelegatedResources(tuple(sorted(delegated))) if delegated else SKIP
+        view.devices.catch_up()
+        situation = situation_of(pod, view)
+        return SKIP if situation is None else situation
 
     def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
-        assert isinstance(state, DelegatedResources)
-        table = view.table
-        codes = np.zeros(len(table.pod_count[rows]), np.int16)
-        for number, name in enumerate(state.names, start=1):
-            codes[(codes == 0) & (table.allocatable(name)[rows] == 0)] = number
-        return Verdicts(codes, tuple(_needs_devices(name) for name in state.names))
+        assert isinstance(state, Situation)
+        listed = np.arange(view.table.size)[rows]
+        codes = np.zeros(len(listed), np.int16)
+        refusals: list[Refusal] = []
+        if state.searches:
+            numbers, found = outcomes(state, pod, view, listed, self._max_steps)
+            by_number = np.zeros(len(found), np.int16)
+            for number, outcome in enumerate(found):
+                if outcome.refusal is not None:
+                    refusals.append(self._worded(state, outcome, view, listed, numbers, number))
+                    by_number[number] = len(refusals)
+            codes = by_number[numbers]
+        unavailable = self._unavailable(state, view, rows)
+        if unavailable is not None:
+            refusals.append(NOT_AVAILABLE_ON_NODE)
+            codes[unavailable & (codes == 0)] = len(refusals)
+        return Verdicts(codes, tuple(refusals)) if codes.any() else None
 
-    def filter_row(self, state: State, pod: PodInfo, view: View, row: int) -> Refusal | None:
-        assert isinstance(state, DelegatedResources)
-        for name in state.names:
-            if not view.table.allocatable(name).item(row):
-                return _needs_devices(name)
-        return None
+    def _worded(
+        self,
+        state: Situation,
+        outcome: Outcome,
+        view: View,
+        listed: npt.NDArray[np.int64],
+        numbers: npt.NDArray[np.int16],
+        number: int,
+    ) -> Refusal:
+        refusal = outcome.refusal
+        assert refusal is not None
+        if outcome.is_out_of_time:
+            first = view.table.names[int(listed[numbers == number][0])] if (numbers == number).any() else ""
+            return failure(f"node {first}: {refusal.message}")
+        if refusal.code.is_rejection:
+            return refusal
+        return Refusal(refusal.code, tuple([state.named(reason) for reason in refusal.reasons]))
+
+    def _unavailable(self, state: Situation, view: View, rows: Rows) -> npt.NDArray[np.bool_] | None:
+        """Rows where a claim that has its devices can't be used; None where all can."""
+        unavailable: npt.NDArray[np.bool_] | None = None
+        for entry in state.allocated:
+            mask = self._out_of_reach(entry, view, rows)
+            if mask is not None:
+                unavailable = mask if unavailable is None else unavailable | mask
+        return unavailable
+
+    def _out_of_reach(self, entry: AllocatedClaim, view: View, rows: Rows) -> npt.NDArray[np.bool_] | None:
+        allocation = entry.claim.allocation
+        assert allocation is not None
+        if is_given_up(entry.claim, allocation, self.args.binding_timeout, view.devices.now_nanoseconds):
+            return np.ones(len(view.table.exists[rows]), np.bool_)
+        if entry.selector is None:
+            return None
+        reached: npt.NDArray[np.bool_] = matches_selector(view.table, entry.selector, rows)
+        return ~reached
+
+    # --- post-filter --------------------------------------------------------------------------------------------------
 
     def post_filter(self, context: PostFilterContext) -> PostFilterAnswer:
         """An error where an earlier plugin's PreFilter refused the pod, as in kube-scheduler 1.36: preemption is then
         not tried."""
-        return PostFilterAnswer(NOTHING_TO_DEALLOCATE if self.name in context.states else STATE_NOT_FOUND)
+        state = context.states.get(self.name)
+        refusal = context.diagnosis.pre_filter
+        if state is None and (refusal is None or refusal.plugin != self.name):
+            return PostFilterAnswer(STATE_NOT_FOUND)
+        if not isinstance(state, Situation):
+            return PostFilterAnswer(NOTHING_TO_DEALLOCATE)
+        return give_up(state, context.pod, self._remembered(state, context), context.rng)
+
+    def _remembered(self, state: Situation, context: PostFilterContext) -> list[ResourceClaim]:
+        """The claims that were the only reason of some node."""
+        diagnosis = context.diagnosis
+        own = [
+            number
+            for number, refusal in enumerate(diagnosis.refusals, start=1)
+            if refusal.plugin == self.name and refusal.reasons == NOT_AVAILABLE_ON_NODE.reasons
+        ]
+        rows = np.flatnonzero(np.isin(diagnosis.codes, own))
+        found = []
+        for entry in state.allocated:
+            mask = self._out_of_reach(entry, context.view, rows)
+            if mask is not None and mask.any():
+                found.append(entry.claim)
+        return found
+
+    # --- score --------------------------------------------------------------------------------------------------------
 
     def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip | Refusal:
-        return SKIP
+        situation = situation_of(pod, view)
+        if not isinstance(situation, Situation) or not situation.searches or not situation.is_ranked:
+            return SKIP
+        return situation
 
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
-        return np.zeros(len(view.table.pod_count[rows]), np.int64)
+        listed = np.arange(view.table.size)[rows]
+        if not isinstance(state, Situation):
+            return np.zeros(len(listed), np.int64)
+        numbers, found = outcomes(state, pod, view, listed, self._max_steps)
+        constant = state.allocated_points
+        points = [outcome.points + constant if outcome.is_recorded else 0 for outcome in found]
+        scores: Scores = np.array(points, np.int64)[numbers]
+        return scores
 
     def normalize(self, state: State, scores: Scores, view: View, rows: Rows) -> Scores:
         return default_normalize(scores)
 
+    # --- reserve and bind ---------------------------------------------------------------------------------------------
+
     def reserve(self, state: State | None, pod: PodInfo, view: View, node: str) -> tuple[Effect, ...] | Refusal:
-        return ()
+        if not isinstance(state, Situation):
+            return ()
+        try:
+            aside = set_aside(state, pod, view, node, self._max_steps)
+        except NothingFound:
+            return NOT_FOUND_FOR_NODE
+        return (aside,)
 
     def unreserve(self, state: State | None, pod: PodInfo, view: View, node: str) -> tuple[Effect, ...]:
-        return ()
+        if view.devices.set_aside_for(pod.uid) is None:
+            return ()
+        return (GiveBack(pod.uid),)
 
     def pre_bind_pre_flight(
         self, state: State | None, pod: PodInfo, view: View, node: str
     ) -> PreFlight | Skip | Refusal:
-        return SKIP
+        aside = view.devices.set_aside_for(pod.uid)
+        if aside is None:
+            return SKIP
+        return pre_flight(aside.decision, pod, self.args.binding_timeout.seconds)
+
+    def pre_bind_progress(self, state: State | None, pod: PodInfo, view: View, node: str) -> bool | Refusal:
+        return progress(pod, view, self.args.binding_timeout)
+
+    def release_writes(self, state: State | None, pod: PodInfo, view: View) -> tuple[ClaimCommand, ...]:
+        return release_writes(pod, view) if isinstance(state, Situation) else ()
+
+    # --- for people ---------------------------------------------------------------------------------------------------
+
+    def findings(self, pod: PodInfo, view: View) -> tuple[Finding, ...]:
+        return findings(pod, view, self._max_steps)
+
+    # --- events -------------------------------------------------------------------------------------------------------
 
     def events(self) -> tuple[EventRegistration, ...]:
-        return _EVENTS
-
-
-def _requested_scalars(pod: PodInfo) -> tuple[str, ...]:
-    scalars = pod.requests.scalars
-    return tuple(sorted([name for name, amount in scalars.items() if amount])) if scalars else ()
-
-
-def _needs_devices(name: str) -> Refusal:
-    return unresolvable(f"cannot allocate extended resource {name} through a DeviceClass: not supported")
-
-
-# Events of claims and slices are left out: no pod that waits for them is ever let into the queue.
-_EVENTS = (
-    EventRegistration(
-        ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE)
-    ),
-    EventRegistration(ClusterEvent(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE)),
-)
+        return EVENTS

@@ -13,8 +13,8 @@ from scheduler.objects.resources import allocatable_of
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo
+    from scheduler.objects.devices import DeviceClass
     from scheduler.objects.node import Node
-    from scheduler.objects.resource_claims import DeviceClass
     from scheduler.objects.resources import ResourceVector
 
 

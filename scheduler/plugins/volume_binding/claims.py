@@ -1,4 +1,4 @@
-"""The claims of a pod, sorted by what is to be done about them (reference volumes.md §2.1)."""
+"""The claims of a pod, sorted by what is to be done about them (docs/kube-scheduler/volumes.md §2.1)."""
 
 from __future__ import annotations
 

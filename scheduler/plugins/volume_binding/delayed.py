@@ -1,24 +1,33 @@
 """Where the volumes of delayed claims come from on a node: existing ones, or ones to be made (volumes.md §2.2-§2.5).
 
-The answer depends on nothing but the labels of the node that some selector looks at, and on whether it is the node that
-was selected before: so it is worked out once for all nodes that agree in them.
+In two forms that agree: ``sources_on`` says for one node which volumes these are, ``codes`` says for all rows whether
+there are any. Both go through the claims in the same order, each taking the smallest volume that is left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scheduler.cluster.volumes.pools import CapacityPool, VolumePool, reaches
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.cluster.node_matching import matches_requirement
+from scheduler.cluster.volumes.pools import CapacityPool, VolumePool, node_affinity_of, reaches
+from scheduler.cluster.volumes.reach import NO_RANK, Column
 from scheduler.errors import SchedulerError
 from scheduler.objects.kinds import Kind
 from scheduler.objects.node_selectors import topology_matches
+from scheduler.objects.requirements import Operator, Requirement
 from scheduler.objects.selectors import EVERYTHING, Selector, SelectorError, parse_selector
 from scheduler.objects.storage import NO_PROVISIONER
 
 if TYPE_CHECKING:
+    from scheduler.cluster.table import NodeTable
     from scheduler.cluster.view import View
+    from scheduler.cluster.volumes.facts import Volumes
+    from scheduler.objects.selector_fields import TopologySelectorTerm
     from scheduler.objects.storage import CSIDriver, PersistentVolume, PersistentVolumeClaim, StorageClass
 
 
@@ -39,6 +48,12 @@ class Sources:
     def is_complete(self) -> bool:
         return self.is_bindable and self.has_space
 
+
+Codes = npt.NDArray[np.int16]
+Mask = npt.NDArray[np.bool_]
+
+IS_BINDABLE, NOT_FOUND, TOO_SMALL = 0, 2, 4
+"""A row's answer: all claims have a source, one has none, there is no room to make one."""
 
 NOT_BINDABLE = Sources(is_bindable=False)
 NO_SPACE = Sources(has_space=False)
@@ -62,9 +77,12 @@ class _Claim:
 
     def accepts(self, volume: PersistentVolume) -> bool:
         """Whether a free volume of sufficient size would do, on a node that reaches it."""
+        return self.is_of_its_kind(volume) and self.labels.matches(volume.metadata.labels)
+
+    def is_of_its_kind(self, volume: PersistentVolume) -> bool:
+        """The same, whatever the volume's labels."""
         return (
             _is_like(volume, self.claim)
-            and self.labels.matches(volume.metadata.labels)
             and volume.storage_class == self.claim.storage_class
             and set(self.claim.spec.access_modes) <= set(volume.spec.access_modes)
         )
@@ -85,11 +103,22 @@ class _Claim:
             return NO_SPACE
         return None
 
+    def codes_if_made(self, table: NodeTable) -> Codes:
+        """What ``can_be_made`` says for every row of the table."""
+        if self.storage_class.provisioner in ("", NO_PROVISIONER):
+            return np.full(table.size, NOT_FOUND, np.int16)
+        codes = np.zeros(table.size, np.int16)
+        if self.capacity is not None:
+            codes[~self.capacity.rows_with(table, self.size)] = TOO_SMALL
+        if self.storage_class.allowed_topologies:
+            codes[~_topology_rows(table, self.storage_class.allowed_topologies)] = NOT_FOUND
+        return codes
+
 
 class DelayedClaims:
     """The delayed claims of one pod. ``sources`` is asked for a node's labels."""
 
-    __slots__ = ("_to_make", "_to_match", "keys", "selected_nodes")
+    __slots__ = ("_to_make", "_to_match", "selected_nodes")
 
     def __init__(self, claims: tuple[PersistentVolumeClaim, ...], view: View) -> None:
         """Raises UnusableClaim."""
@@ -99,8 +128,6 @@ class DelayedClaims:
         self._to_make = [each for each in prepared if each.claim.selected_node is not None]
         # kube-scheduler's sort leaves the order of equal sizes open; here it is that of the pod's volumes.
         self._to_match = sorted((each for each in prepared if each.claim.selected_node is None), key=lambda c: c.size)
-        self.keys = tuple(sorted(_keys(prepared)))
-        """Labels that the answers depend on."""
 
     def sources(self, labels: Mapping[str, str]) -> Sources:
         """The answer of a node with these labels that no other selected node forbids.
@@ -128,6 +155,51 @@ class DelayedClaims:
     def sources_on(self, node_name: str, labels: Mapping[str, str]) -> Sources:
         """The answer of the node of this name."""
         return NOT_BINDABLE if self.selected_nodes - {node_name} else self.sources(labels)
+
+    def codes(self, volumes: Volumes) -> Codes:
+        """What ``sources`` says for every row of the table that volumes are kept for: int16, IS_BINDABLE, NOT_FOUND or
+        TOO_SMALL."""
+        table = volumes.table
+        search = _Search(volumes)
+        to_make = [(each, np.ones(table.size, np.bool_)) for each in self._to_make]
+        to_make += [(each, ~search.match(each)) for each in self._to_match]
+        codes = np.zeros(table.size, np.int16)
+        for each, is_needed in to_make:
+            if is_needed.any():
+                codes = np.where((codes == IS_BINDABLE) & is_needed, each.codes_if_made(table), codes)
+        return codes
+
+
+class _Search:
+    """Existing volumes for one claim after the other, for all rows at once."""
+
+    def __init__(self, volumes: Volumes) -> None:
+        self._volumes = volumes
+        self._table = volumes.table
+        self._taken: dict[str, list[Column]] = {}
+        """Class → by row the ranks, in its pool, of the volumes that earlier claims got."""
+        self._given: dict[str, Mask] = {}
+        """Volume that is set aside → rows on which its claim got it."""
+
+    def match(self, claim: _Claim) -> Mask:
+        """Rows on which the claim gets a volume: bool, one a row."""
+        size = self._table.size
+        matched = np.zeros(size, np.bool_)
+        searching = np.ones(size, np.bool_)
+        if claim.set_aside is not None:
+            name = claim.set_aside.metadata.name
+            searching = self._given.get(name, matched)
+            selector = node_affinity_of(claim.set_aside)
+            reached = self._volumes.matching_rows(selector) if selector is not None else np.ones(size, np.bool_)
+            matched = reached & ~searching
+            self._given[name] = searching | matched
+        if searching.any():
+            taken = self._taken.setdefault(claim.storage_class.metadata.name, [])
+            best = claim.pool.smallest_of_rows(self._table, claim.size, claim.labels, claim.is_of_its_kind, taken)
+            found = searching & (best != NO_RANK)
+            taken.append(np.where(found, best, NO_RANK))
+            matched = matched | found
+        return matched
 
 
 def _prepared(claim: PersistentVolumeClaim, view: View) -> _Claim:
@@ -163,25 +235,18 @@ def _set_aside(claim: PersistentVolumeClaim, size: int, pool: VolumePool) -> Per
     return None
 
 
+def _topology_rows(table: NodeTable, terms: Sequence[TopologySelectorTerm]) -> Mask:
+    """As ``topology_matches``, for every row."""
+    mask = np.zeros(table.size, np.bool_)
+    for term in terms:
+        if term.match_label_expressions:
+            meets = np.ones(table.size, np.bool_)
+            for part in term.match_label_expressions:
+                requirement = Requirement(part.key, Operator.IN, tuple(part.values))
+                meets &= matches_requirement(table, requirement, slice(0, table.size))
+            mask |= meets
+    return mask
+
+
 def _is_like(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     return volume.volume_mode == claim.volume_mode and volume.volume_attributes_class == claim.volume_attributes_class
-
-
-def _keys(claims: list[_Claim]) -> set[str]:
-    keys: set[str] = set()
-    for each in claims:
-        if each.claim.selected_node is None:
-            keys.update(each.pool.mentioned_keys)
-            if each.set_aside is not None and each.set_aside.spec.node_affinity is not None:
-                keys.update(_affinity_keys(each.set_aside))
-        for term in each.storage_class.allowed_topologies:
-            keys.update(part.key for part in term.match_label_expressions)
-        if each.capacity is not None:
-            keys.update(each.capacity.mentioned_keys)
-    return keys
-
-
-def _affinity_keys(volume: PersistentVolume) -> set[str]:
-    required = volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
-    terms = required.node_selector_terms if required is not None else ()
-    return {part.key for term in terms for part in term.match_expressions}

@@ -1,4 +1,4 @@
-"""Which events may make a pod schedulable that VolumeBinding rejected (reference volumes.md §4)."""
+"""Which events may make a pod schedulable that VolumeBinding rejected (docs/kube-scheduler/volumes.md §4)."""
 
 from __future__ import annotations
 

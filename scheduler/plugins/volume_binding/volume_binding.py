@@ -18,16 +18,13 @@ StorageCapacityScoring, which is off: nodes are not scored.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.effects import Effect
-from scheduler.cluster.node_matching import matches_selector
-from scheduler.cluster.volumes.migration import in_tree_plugin, migrated
-from scheduler.cluster.volumes.pools import node_affinity_of
 from scheduler.cluster.volumes.reserved import Release
 from scheduler.config.field_faults import invalid
 from scheduler.config.types import Int32, Int64
@@ -46,16 +43,15 @@ from scheduler.framework.plugin import (
     Verdicts,
 )
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable
-from scheduler.objects.kinds import Kind
 from scheduler.plugins.volume_binding.claims import sort_claims
-from scheduler.plugins.volume_binding.delayed import DelayedClaims, UnusableClaim
+from scheduler.plugins.volume_binding.delayed import IS_BINDABLE, NOT_FOUND, TOO_SMALL, DelayedClaims, UnusableClaim
 from scheduler.plugins.volume_binding.hints import EVENTS
 from scheduler.plugins.volume_binding.writes import progress, reservation_of, writes_of
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo
     from scheduler.cluster.view import View
-    from scheduler.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim
+    from scheduler.objects.storage import PersistentVolumeClaim
 
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
@@ -67,6 +63,9 @@ _REFUSALS = tuple(unresolvable(*(reason for bit, reason in _REASONS.items() if c
 """By a code that has a bit for each reason."""
 
 Codes = npt.NDArray[np.int16]
+
+_MAX_SINGLE_ROWS = 4
+"""Up to so many rows are asked one by one: a look at all of them costs as much as ten such answers."""
 
 
 class UtilizationShapePoint(msgspec.Struct, frozen=True, rename="camel"):
@@ -85,6 +84,7 @@ class VolumeBindingArgs(msgspec.Struct, frozen=True, rename="camel"):
 class Claims(State):
     """Claims that are bound, and how those that are not can be."""
 
+    is_blind_to_pods: ClassVar[bool] = True
     bound: tuple[PersistentVolumeClaim, ...]
     delayed: DelayedClaims | None
     unusable: Refusal | None = None
@@ -198,42 +198,15 @@ def _bound_codes(claims: tuple[PersistentVolumeClaim, ...], view: View, rows: Ro
         if volume is None:
             codes[codes == 0] = 8
             break
-        reached = _reaching_rows(volume, view, rows)
+        reached = view.volumes.rows_reaching(volume)
         if reached is not None:
-            codes[(codes == 0) & ~reached] = 1
+            codes[(codes == 0) & ~reached[_live(view, rows)]] = 1
     return codes
 
 
-def _reaching_rows(volume: PersistentVolume, view: View, rows: Rows) -> npt.NDArray[np.bool_] | None:
-    """Rows from which a volume can be used: bool, one a row asked; None if all."""
-    plain = _matching_rows(volume, view, rows)
-    plugin = in_tree_plugin(volume.spec)
-    if not plugin:
-        return plain
-    as_csi = _matching_rows(migrated(volume), view, rows)
-    if plain is None and as_csi is None:
-        return None
-    serves = np.array([_migrates(view, view.table.names[row], plugin) for row in _listed(view, rows)], np.bool_)
-    return (serves | (True if plain is None else plain)) & (~serves | (True if as_csi is None else as_csi))
-
-
-def _matching_rows(volume: PersistentVolume, view: View, rows: Rows) -> npt.NDArray[np.bool_] | None:
-    selector = node_affinity_of(volume)
-    if selector is None:
-        return None
-    if view.volumes.is_of(view.table):
-        return view.volumes.matching_rows(selector)[rows]
-    return matches_selector(view.table, selector, rows)
-
-
-def _migrates(view: View, node: str, plugin: str) -> bool:
-    csi_node: CSINode | None = view.get(Kind.CSI_NODE, node)
-    return csi_node is not None and plugin in csi_node.migrated_plugins
-
-
-def _listed(view: View, rows: Rows) -> list[int]:
-    listed: list[int] = np.arange(view.table.size)[rows].tolist()
-    return listed
+def _live(view: View, rows: Rows) -> Rows:
+    """The same rows in the table that volumes are kept for."""
+    return rows if view.live_rows is None else view.live_rows[rows]
 
 
 # --- claims that are not ----------------------------------------------------------------------------------------------
@@ -241,30 +214,23 @@ def _listed(view: View, rows: Rows) -> list[int]:
 
 def _delayed_codes(claims: DelayedClaims, view: View, rows: Rows) -> Codes:
     table = view.table
-    listed = np.arange(table.size)[rows]
+    if not isinstance(rows, slice) and len(rows) <= _MAX_SINGLE_ROWS:
+        return np.array([_code(claims, view, row) for row in rows.tolist()], np.int16)
     if claims.selected_nodes:
-        codes = np.full(len(listed), 2, np.int16)
+        codes = np.full(table.size, NOT_FOUND, np.int16)
         (node, *others) = claims.selected_nodes
         row = None if others else table.existing_row(node)
         if row is not None:
-            codes[listed == row] = _code(claims, view, row)
-        return codes
-    codes = np.zeros(len(listed), np.int16)
-    asked = np.flatnonzero(table.exists[listed])
-    alike = np.zeros(len(asked), np.int64)
-    for key in claims.keys:
-        # Numbered anew for each key, so that the numbers stay small however many keys there are.
-        ids = alike * len(table.label_values(key)) + table.label(key)[listed[asked]]
-        alike = np.unique(ids, return_inverse=True)[1].reshape(-1)
-    _, first, group = np.unique(alike, return_index=True, return_inverse=True)
-    answers = [_code(claims, view, int(listed[asked[place]])) for place in first.tolist()]
-    codes[asked] = np.array(answers, np.int16)[group.reshape(-1)]
+            codes[row] = _code(claims, view, row)
+        return codes[rows]
+    codes = claims.codes(view.volumes)[_live(view, rows)]
+    codes[~table.exists[rows]] = IS_BINDABLE
     return codes
 
 
 def _code(claims: DelayedClaims, view: View, row: int) -> int:
     node = view.table.nodes[row]
     if node is None:
-        return 0
-    sources = claims.sources(node.metadata.labels)
-    return (0 if sources.is_bindable else 2) | (0 if sources.has_space else 4)
+        return IS_BINDABLE
+    sources = claims.sources_on(node.metadata.name, node.metadata.labels)
+    return (IS_BINDABLE if sources.is_bindable else NOT_FOUND) | (IS_BINDABLE if sources.has_space else TOO_SMALL)

@@ -1,4 +1,7 @@
-"""What VolumeBinding sets aside, writes and waits for once a node is chosen (reference volumes.md §2.7, §2.8)."""
+"""What VolumeBinding sets aside, writes and waits for once a node is chosen.
+
+Source: docs/kube-scheduler/volumes.md §2.7, §2.8.
+"""
 
 from __future__ import annotations
 

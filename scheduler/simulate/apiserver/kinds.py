@@ -125,16 +125,11 @@ LEASES: Final = _READ[read.Kind.LEASE]
 EVENTS: Final = _kind("events.k8s.io", "v1", "events", "Event", "ev", collection="events", upserts=True)
 PRIORITY_CLASSES: Final = _READ[read.Kind.PRIORITY_CLASS]
 DEVICE_CLASSES: Final = _READ[read.Kind.DEVICE_CLASS]
-RESOURCE_CLAIMS: Final = _kind(
-    "resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", subresources=_STATUS, returns_deleted=True
-)
+RESOURCE_CLAIMS: Final = _READ[read.Kind.RESOURCE_CLAIM]
+RESOURCE_SLICES: Final = _READ[read.Kind.RESOURCE_SLICE]
 RESOURCE_CLAIM_TEMPLATES: Final = _kind(
     "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", returns_deleted=True
 )
-RESOURCE_SLICES: Final = _kind(
-    "resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False, returns_deleted=True,
-    generations=True,
-)  # fmt: skip
 TOKEN_REVIEWS: Final = _kind(
     "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False, verbs=CREATE_ONLY
 )
@@ -152,8 +147,7 @@ CUSTOM_RESOURCE_DEFINITIONS: Final = _kind(
 
 _SERVED_BESIDES: Final = (
     BINDINGS, CONFIG_MAPS, CORE_EVENTS, SECRETS, SERVICE_ACCOUNTS, DAEMON_SETS, DEPLOYMENTS, EVENTS, TOKEN_REVIEWS,
-    SELF_ACCESS_REVIEWS, ACCESS_REVIEWS, JOBS, CUSTOM_RESOURCE_DEFINITIONS, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES,
-    RESOURCE_SLICES,
+    SELF_ACCESS_REVIEWS, ACCESS_REVIEWS, JOBS, CUSTOM_RESOURCE_DEFINITIONS, RESOURCE_CLAIM_TEMPLATES,
 )  # fmt: skip
 """Kinds that the scheduler does not read, for clients, controllers and tests."""
 

@@ -108,6 +108,11 @@ class ApiServer:
         for watch in list(self._watches):
             watch.close()
 
+    def cut_watches(self) -> None:
+        """Breaks the connections of all running watches."""
+        for watch in list(self._watches):
+            watch.close(cut=True)
+
     def compact(self) -> None:
         """Drops all history: resuming an earlier watch or paged list gets 410."""
         self.store.compact()
@@ -202,7 +207,10 @@ class ApiServer:
             await response.prepare(request)
             async for block in watch.lines():
                 await response.write(block)
-            await response.write_eof()
+            if watch.is_cut:
+                _hang_up(request)
+            else:
+                await response.write_eof()
         except ConnectionError:
             return response
         finally:

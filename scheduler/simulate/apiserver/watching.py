@@ -58,10 +58,13 @@ class Watch:
         self._collection = store.collection(request.kind)
         self._bell = asyncio.Event()
         self._closed = False
+        self.is_cut = False
+        """The connection is to be broken instead of ended."""
         self._position = 0
 
-    def close(self) -> None:
-        """Ends the watch from the server's side, as a server that shuts down does."""
+    def close(self, *, cut: bool = False) -> None:
+        """Ends the watch from the server's side, as a server that shuts down does; or cuts it, as a network does."""
+        self.is_cut = cut
         self._closed = True
         self._bell.set()
 

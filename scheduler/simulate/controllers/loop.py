@@ -9,7 +9,7 @@ from typing import Any, Final
 from scheduler.simulate.apiserver import Change, Failure, Follower, Registry
 from scheduler.simulate.apiserver import kinds as k
 from scheduler.simulate.apiserver.selectors import object_selector_matches
-from scheduler.simulate.controllers import budgets, cleaning, storage, workloads
+from scheduler.simulate.controllers import budgets, claims, cleaning, storage, workloads
 from scheduler.simulate.controllers.index import Dependents, Key, controller_of
 
 Object = dict[str, Any]
@@ -24,6 +24,8 @@ _RECONCILERS: Final[dict[str, Reconcile]] = {
     k.BUDGETS.resource: budgets.budget,
     k.PERSISTENT_VOLUMES.resource: storage.volume,
     k.PERSISTENT_VOLUME_CLAIMS.resource: storage.claim,
+    k.PODS.resource: claims.pod,
+    k.RESOURCE_CLAIMS.resource: claims.claim,
     k.NAMESPACES.resource: cleaning.namespace,
 }
 _BY_KIND: Final = {(kind.api_version, kind.kind): kind for kind in k.KINDS if kind.stored}
@@ -67,6 +69,11 @@ class Controllers:
                 self._mark((owning, current.namespace if owning.namespaced else "", owner["name"]))
         if kind is k.PODS:
             self._mark_budgets(change)
+            for name in claims.claims_of(current.object):
+                self._mark((k.RESOURCE_CLAIMS, current.namespace, name))
+        if kind is k.RESOURCE_CLAIM_TEMPLATES:
+            for pod in self._registry.store.list(k.PODS, current.namespace):
+                self._mark((k.PODS, current.namespace, pod["metadata"]["name"]))
         if change.type == "DELETED":
             cleaning.owner_gone(self._registry, self._dependents, current.object["metadata"]["uid"])
             for owner in current.object["metadata"].get("ownerReferences") or ():

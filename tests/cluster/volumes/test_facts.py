@@ -218,3 +218,24 @@ def test_whatever_happens_a_recount_gives_the_same(steps: list[tuple[str, Any, A
             case _:
                 cache.check()
     cache.check()
+
+
+def test_an_account_of_a_fork_is_never_taken_for_another_one_of_the_original() -> None:
+    cache = small_cluster()
+    first = int(cache.volumes.attached.versions[0])
+    fork = cache.fork()
+    assert int(fork.volumes.attached.versions[0]) == first
+    fork.remove_pod("pod-user")
+    assert int(fork.volumes.attached.versions[0]) != first
+    assert int(cache.volumes.attached.versions[0]) == first
+    cache.remove_pod("pod-user")
+    versions = {first, int(fork.volumes.attached.versions[0]), int(cache.volumes.attached.versions[0])}
+    assert len(versions) == 3
+
+
+def test_a_fork_counts_what_its_parent_has_not_counted_yet() -> None:
+    cache = small_cluster()
+    assert attached(cache, "n") == (1, 5)
+    cache.remove_pod("pod-user")
+    assert attached(cache.fork(), "n") == (0, 5)
+    assert attached(cache, "n") == (0, 5)

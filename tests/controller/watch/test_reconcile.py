@@ -30,7 +30,8 @@ from scheduler.messages.stimuli import (
     Stimulus,
     Synced,
 )
-from scheduler.objects.kinds import Kind
+from scheduler.objects.kinds import Kind, decode_as
+from scheduler.objects.pod import Pod
 from scheduler.simulate.apiserver.kinds import PODS as PODS_KIND
 from scheduler.simulate.cluster import EmbeddedCluster
 from tests import builders
@@ -74,7 +75,8 @@ async def test_what_the_watch_has_missed_is_mended_and_counted(client: ApiClient
         documents = [await read(client, f"{PODS}/p{number}") for number in range(3)]
         # As if three events had never come: a creation, a change and a deletion.
         reflector.take(line("DELETED", documents[0], documents[0]["metadata"]["resourceVersion"]))
-        reflector.take(line("MODIFIED", documents[1], "1"))
+        outdated = {**documents[1], "metadata": {**documents[1]["metadata"], "resourceVersion": "1"}}
+        reflector.mend([(decode_as(Pod, msgspec.json.encode(outdated)), b"")], [])
         ghost = {**documents[2], "metadata": {**documents[2]["metadata"], "name": "ghost", "uid": "ghost"}}
         reflector.take(line("ADDED", ghost, "1"))
         del seen.stimuli[:]

@@ -209,6 +209,26 @@ async def test_the_same_version_again_is_no_news(client: ApiClient) -> None:
     assert seen.events == [("+", "a")]
 
 
+async def test_lines_that_change_places_or_come_again_bring_nothing_old_back(client: ApiClient) -> None:
+    reflector = Reflector(Kind.POD, client, seen := Seen())
+    first, second = watch_line("ADDED", "5"), watch_line("MODIFIED", "7", b'"spec":{"nodeName":"n"}')
+    reflector.take(second + first)
+    assert seen.events == [("+", "a")]
+    assert reflector.known["d/a"].metadata.resource_version == "7"
+    gone, other = watch_line("DELETED", "8"), watch_line("ADDED", "9").replace(b'"uid":"1"', b'"uid":"2"')
+    reflector.take(gone + second + first)
+    assert seen.events == [("+", "a"), ("-", "a")]
+    reflector.take(other + gone)
+    assert seen.events == [("+", "a"), ("-", "a"), ("+", "a")]
+    assert reflector.known["d/a"].metadata.uid == "2"
+
+
+async def test_an_object_that_comes_after_younger_ones_is_taken(client: ApiClient) -> None:
+    reflector = Reflector(Kind.POD, client, seen := Seen())
+    reflector.take(watch_line("ADDED", "9") + watch_line("ADDED", "8").replace(b'"a"', b'"b"'))
+    assert seen.events == [("+", "a"), ("+", "b")]
+
+
 async def test_a_bookmark_moves_the_place_and_tells_nothing(client: ApiClient) -> None:
     reflector = Reflector(Kind.POD, client, seen := Seen())
     reflector.take(b'{"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"77"}}}\n')
@@ -333,6 +353,17 @@ async def test_a_server_that_ends_every_watch_at_once_is_asked_at_growing_interv
     async with running(client, Kind.NODE, backoff=(waits := Waits())) as (reflector, _):
         await until(lambda: reflector.relists == 1)
         assert len(waits.seconds) >= 5 and waits.seconds[4] > 8.0
+
+
+async def test_a_kind_whose_watches_are_cut_before_their_first_line_is_listed_again(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    async with running(client, Kind.NODE, backoff=(waits := Waits())) as (reflector, _):
+        for cuts in range(5):
+            await until(lambda: reflector.health is Health.WATCHING)
+            cluster.server.cut_watches()
+            await until(lambda cuts=cuts: len(waits.seconds) > cuts)
+        await until(lambda: reflector.relists == 1)
 
 
 async def test_a_retry_after_of_an_hour_counts_up_to_its_limit(cluster: EmbeddedCluster, client: ApiClient) -> None:

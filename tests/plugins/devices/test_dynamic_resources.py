@@ -4,25 +4,242 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 
+from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.devices.reserved import SetAside
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.args import decode_args
+from scheduler.config.durations import MILLISECOND, Duration
 from scheduler.framework.diagnosis import Diagnosis
+from scheduler.framework.events import Hint, Resource
 from scheduler.framework.plugin import FilterPlugin, State
 from scheduler.framework.post_filter import KEEP_NOMINATION, PostFilterContext
+from scheduler.messages.claim_commands import CreateClaim, ReserveClaim, UnreserveClaim
 from scheduler.messages.status import SKIP, Code, Refusal, Skip
-from scheduler.objects.kinds import Kind
+from scheduler.objects.kinds import Kind, decode
+from scheduler.objects.meta import ApiObject
+from scheduler.objects.resource_claims import ResourceClaim
 from scheduler.plugins.devices.dynamic_resources import DynamicResources, DynamicResourcesArgs
-from tests.builders import device_class, node
+from tests.builders import node
+from tests.device_documents import claim, device_class, exactly, gpu, resource_slice
 from tests.plugins.clusters import cluster, info, refusals
 
 GPU = "example.com/gpu"
-CLAIMING = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}
-NOBODY: Any = None
+GPUS = device_class("gpus", 'device.driver == "gpu.example.com"', extendedResourceName=GPU)
 
 
 class NoFilters:
     filter_plugins: tuple[FilterPlugin, ...] = ()
+
+
+class Facts:
+    """What PreEnqueue may ask, of these claims alone."""
+
+    def __init__(self, *claims: ResourceClaim) -> None:
+        self._claims = {one.key: one for one in claims}
+
+    def is_removing_victims_for(self, uid: str) -> bool:
+        return False
+
+    def preemptors_held_back(self) -> tuple[str, ...]:
+        return ()
+
+    def lookup(self, kind: Any, key: str) -> Any:
+        return self._claims.get(key) if kind is Kind.RESOURCE_CLAIM else None
+
+
+def parsed(document: dict[str, Any]) -> Any:
+    return decode(kind_of(document), msgspec.json.encode(document))
+
+
+def devices(nodes: int, *documents: dict[str, Any], gpus: int = 2) -> ClusterCache:
+    """Nodes n0, n1, ... with GPUs each, and the class ``gpus``."""
+    cache = ClusterCache()
+    for number in range(nodes):
+        cache.observe_node(node(f"n{number}"))
+        slices = resource_slice(
+            f"n{number}", *[gpu(f"gpu-{place}", attributes={"place": place}) for place in range(gpus)]
+        )
+        cache.observe_object(Kind.RESOURCE_SLICE, parsed(slices))
+    for document in (GPUS, *documents):
+        made: ApiObject = parsed(document)
+        cache.observe_object(kind_of(document), made)
+    return cache
+
+
+def kind_of(document: dict[str, Any]) -> Kind:
+    return next(kind for kind in Kind if kind.entry.name == document["kind"])
+
+
+def claiming(*claims: str, name: str = "pending") -> PodInfo:
+    entries = [{"name": f"c{place}", "resourceClaimName": one} for place, one in enumerate(claims)]
+    return info(name, spec={"resourceClaims": entries})
+
+
+def placed(cache: ClusterCache, pod: PodInfo, on: str) -> SetAside:
+    """Assume the pod and set aside what its claims get."""
+    plugin = DynamicResources()
+    state = plugin.pre_filter(pod, cache.view)
+    assert isinstance(state, State)
+    cache.assume(pod.on_node(on))
+    effects = plugin.reserve(state, pod, cache.view, on)
+    assert isinstance(effects, tuple)
+    for effect in effects:
+        cache.apply(effect)
+    (aside,) = effects
+    assert isinstance(aside, SetAside)
+    return aside
+
+
+def names(aside: SetAside) -> list[str]:
+    return [result.device for one in aside.claims for result in one.allocation.devices.results]
+
+
+# --- before the queue -------------------------------------------------------------------------------------------------
+
+
+def test_a_pod_waits_until_its_claims_exist() -> None:
+    plugin = DynamicResources()
+    by_template = info(spec={"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]})
+    refusal = plugin.pre_enqueue(by_template, Facts())
+    assert refusal == Refusal(Code.UNRESOLVABLE, ('pod "default/pending": ResourceClaim not created yet',))
+    missing = plugin.pre_enqueue(claiming("wanted"), Facts())
+    assert missing == Refusal(Code.UNRESOLVABLE, ('could not find ResourceClaim "default/wanted"',))
+    assert plugin.pre_enqueue(claiming("wanted"), Facts(parsed(claim("wanted", "gpus")))) is None
+    assert plugin.pre_enqueue(info(), Facts()) is None
+
+
+def test_a_claim_made_for_another_pod_is_not_used() -> None:
+    foreign = claim("made", "gpus")
+    foreign["metadata"]["ownerReferences"] = [{"kind": "Pod", "name": "pending", "uid": "another", "controller": True}]
+    pod = info(
+        spec={"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]},
+        status={"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "made"}]},
+    )
+    refusal = DynamicResources().pre_enqueue(pod, Facts(parsed(foreign)))
+    assert refusal is not None
+    assert refusal.reasons == ("ResourceClaim default/made was not created for Pod default/pending (Pod is not owner)",)
+
+
+def test_a_pod_without_claims_is_not_the_plugins_business() -> None:
+    cache = devices(1)
+    assert not DynamicResources().concerns(info(cpu="1"))
+    assert DynamicResources().pre_filter(info(requests={"example.com/other": "1"}), cache.view) is SKIP
+    assert DynamicResources().pre_filter(info(requests={GPU: "1"}), cluster([node("a")])) is SKIP
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_pod_fits_where_devices_are_free() -> None:
+    cache = devices(
+        2, claim("one", requests=[{"name": "r", "exactly": exactly("gpus", count=2)}]), claim("two", "gpus")
+    )
+    aside = placed(cache, claiming("one", name="first"), "n0")
+    assert names(aside) == ["gpu-0", "gpu-1"]
+    assert refusals(DynamicResources(), claiming("two"), cache.view) == {
+        "n0": Refusal(Code.UNRESOLVABLE, ("cannot allocate all claims",))
+    }
+    cache.check()
+
+
+def test_what_was_set_aside_is_free_again_when_the_pod_is_forgotten() -> None:
+    cache = devices(1, claim("one", "gpus"), claim("two", "gpus"), gpus=1)
+    first = claiming("one", name="first")
+    placed(cache, first, "n0")
+    assert refusals(DynamicResources(), claiming("two"), cache.view)
+    cache.forget(first.uid)
+    assert not refusals(DynamicResources(), claiming("two"), cache.view)
+    cache.check()
+
+
+def test_a_claim_in_flight_for_another_pod_is_waited_for() -> None:
+    cache = devices(1, claim("shared", "gpus"))
+    placed(cache, claiming("shared", name="first"), "n0")
+    answer = DynamicResources().pre_filter(claiming("shared"), cache.view)
+    assert answer == Refusal(Code.UNRESOLVABLE, ("resource claim default/shared is in the process of being allocated",))
+
+
+def test_a_pod_that_names_a_claim_twice_gets_its_devices_once() -> None:
+    cache = devices(1, claim("one", "gpus"))
+    assert names(placed(cache, claiming("one", "one"), "n0")) == ["gpu-0"]
+
+
+def test_a_later_claim_changes_what_an_earlier_one_gets() -> None:
+    strict = exactly("gpus", 'device.attributes["gpu.example.com"].place == 0')
+    cache = devices(1, claim("loose", "gpus"), claim("strict", requests=[{"name": "r", "exactly": strict}]))
+    aside = placed(cache, claiming("loose", "strict"), "n0")
+    assert names(aside) == ["gpu-1", "gpu-0"]
+
+
+def test_nodes_whose_devices_look_alike_are_searched_once() -> None:
+    cache = devices(300, claim("one", "gpus"), claim("two", "gpus"), gpus=8)
+    placed(cache, claiming("one", name="first"), "n7")
+    plugin, pod = DynamicResources(), claiming("two")
+    assert not refusals(plugin, pod, cache.view)
+    assert [len(answers.of_signature) for answers in cache.devices.answers] == [2], "untouched nodes, and n7"
+
+
+def test_a_search_that_is_too_long_is_an_error() -> None:
+    many = claim("many", requests=[{"name": f"r{place}", "exactly": exactly("gpus")} for place in range(9)])
+    cache = devices(1, many, gpus=8)
+    plugin = DynamicResources(DynamicResourcesArgs(filter_timeout=Duration(50 * MILLISECOND)))
+    found = refusals(plugin, claiming("many"), cache.view)
+    assert found["n0"] == Refusal(Code.ERROR, ("node n0: timed out trying to allocate devices",))
+
+
+# --- writes -----------------------------------------------------------------------------------------------------------
+
+
+def test_each_claim_is_reserved_and_new_devices_are_written() -> None:
+    cache = devices(1, claim("new", "gpus"))
+    pod = claiming("new")
+    placed(cache, pod, "n0")
+    flight = DynamicResources().pre_bind_pre_flight(None, pod, cache.view, "n0")
+    assert not isinstance(flight, Skip | Refusal)
+    (write,) = flight.writes
+    assert isinstance(write, ReserveClaim)
+    assert write.claim.key == "default/new"
+    assert write.allocation is not None
+    assert write.pod.uid == pod.uid
+    assert DynamicResources().pre_bind_progress(None, pod, cache.view, "n0") is True
+
+
+def test_extended_resources_get_a_claim_of_the_schedulers_own() -> None:
+    cache = devices(1)
+    pod = info(requests={GPU: "2"})
+    placed(cache, pod, "n0")
+    flight = DynamicResources().pre_bind_pre_flight(None, pod, cache.view, "n0")
+    assert not isinstance(flight, Skip | Refusal)
+    (write,) = flight.writes
+    assert isinstance(write, CreateClaim)
+    assert [(one.name, one.exactly.count if one.exactly else 0) for one in write.requests] == [
+        ("container-0-request-0", 2)
+    ]
+
+
+def test_after_a_failed_bind_the_allocation_stays_and_the_reservation_goes() -> None:
+    cache = devices(1, claim("one", "gpus"))
+    pod = claiming("one")
+    aside = placed(cache, pod, "n0")
+    written = claim("one", "gpus")
+    written["status"] = {
+        "allocation": msgspec.to_builtins(aside.claims[0].allocation),
+        "reservedFor": [{"resource": "pods", "name": pod.name, "uid": pod.uid}],
+    }
+    cache.observe_object(Kind.RESOURCE_CLAIM, parsed(written))
+    state = DynamicResources().pre_filter(pod, cache.view)
+    assert isinstance(state, State)
+    (write,) = DynamicResources().release_writes(state, pod, cache.view)
+    assert isinstance(write, UnreserveClaim)
+    cache.forget(pod.uid)
+    cache.check()
+    assert cache.devices.stored.taken_in(("gpu.example.com", "n0")) == {"gpu-0": "default/one"}
+
+
+# --- post-filter ------------------------------------------------------------------------------------------------------
 
 
 def context(states: Mapping[str, State | Skip]) -> PostFilterContext:
@@ -38,43 +255,6 @@ def context(states: Mapping[str, State | Skip]) -> PostFilterContext:
     )
 
 
-def test_a_pod_with_claims_is_held_back_with_a_reason() -> None:
-    refusal = DynamicResources().pre_enqueue(info(spec=CLAIMING), NOBODY)
-    assert refusal is not None
-    assert refusal.code is Code.ERROR, "its users are told"
-    assert "dynamic resource allocation is not supported by Tandem" in refusal.message
-    assert DynamicResources().pre_filter(info(spec=CLAIMING), cluster([])) == refusal
-
-
-def test_a_pod_without_claims_is_not_the_plugins_business() -> None:
-    view = cluster([node("a")], objects=[device_class("gpus", GPU)])
-    assert DynamicResources().pre_enqueue(info(), NOBODY) is None
-    assert DynamicResources().pre_filter(info(cpu="1"), view) is SKIP
-    assert DynamicResources().pre_filter(info(requests={"example.com/other": "1"}), view) is SKIP
-    assert DynamicResources().pre_filter(info(requests={GPU: "1"}), cluster([node("a")])) is SKIP
-
-
-def test_nodes_that_could_give_a_resource_by_devices_only_are_refused() -> None:
-    view = cluster([node("a"), node("b", allocatable={GPU: "1"})], objects=[device_class("gpus", GPU)])
-    assert refusals(DynamicResources(), info(requests={GPU: "1"}), view) == {
-        "a": Refusal(
-            Code.UNRESOLVABLE,
-            ("cannot allocate extended resource example.com/gpu through a DeviceClass: not supported",),
-        )
-    }
-
-
-def test_a_new_device_class_makes_old_answers_stale() -> None:
-    view = cluster([node("a")])
-    plugin = DynamicResources()
-    pending = info(requests={GPU: "1"})
-    fragment = plugin.fragment(pending, view)
-    before = plugin.stamp(fragment, view)
-    gpus = device_class("gpus", GPU)
-    view.objects.put(Kind.DEVICE_CLASS, "gpus", gpus)
-    assert plugin.stamp(fragment, view) != before
-
-
 def test_post_filter_has_nothing_to_give_back() -> None:
     answer = DynamicResources().post_filter(context({"DynamicResources": SKIP}))
     assert answer.status == Refusal(Code.UNSCHEDULABLE, ("no new claims to deallocate",))
@@ -84,6 +264,23 @@ def test_post_filter_has_nothing_to_give_back() -> None:
 def test_post_filter_fails_where_an_earlier_plugin_refused_the_pod_as_a_whole() -> None:
     answer = DynamicResources().post_filter(context({"NodeAffinity": SKIP}))
     assert answer.status == Refusal(Code.ERROR, ("not found",))
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+
+
+def hint(pod: PodInfo, old: dict[str, Any] | None, new: dict[str, Any]) -> Hint:
+    (registration,) = [one for one in DynamicResources().events() if one.event.resource is Resource.RESOURCE_CLAIM]
+    return registration.hint(pod, None if old is None else parsed(old), parsed(new))
+
+
+def test_freed_devices_wake_every_pod_that_waits_for_devices() -> None:
+    held = claim("held", "gpus")
+    held["status"] = {"allocation": {"devices": {"results": []}}}
+    assert hint(claiming("mine"), held, claim("held", "gpus")) is Hint.QUEUE
+    assert hint(claiming("mine"), None, claim("other", "gpus")) is Hint.SKIP
+    assert hint(claiming("mine"), None, claim("mine", "gpus")) is Hint.QUEUE
+    assert hint(claiming("mine"), claim("mine", "gpus"), claim("mine", "gpus")) is Hint.SKIP
 
 
 def test_time_outs_are_checked() -> None:
@@ -96,3 +293,38 @@ def test_time_outs_are_checked() -> None:
         ("args.bindingTimeout", "Invalid value: 500ms: must be at least 1 second"),
     )
     assert DynamicResources.validate_args(DynamicResourcesArgs(), "args") == ()
+
+
+# --- why --------------------------------------------------------------------------------------------------------------
+
+
+def test_why_says_which_request_could_not_be_had_and_what_became_of_the_devices() -> None:
+    strict = exactly("gpus", 'device.attributes["gpu.example.com"].place < 2', count=2)
+    cache = devices(3, claim("one", "gpus"), claim("two", requests=[{"name": "r", "exactly": strict}]), gpus=4)
+    placed(cache, claiming("one", name="first"), "n1")
+    (finding,) = DynamicResources().findings(claiming("two"), cache.view)
+    assert (finding.count, finding.nodes) == (1, ("n1",))
+    assert finding.lines == (
+        "claim default/two, request r: 2 devices of class gpus; 4 on the node, "
+        '2 fail the request\'s device.attributes["gpu.example.com"].place < 2, 1 taken (by default/one), 1 free',
+    )
+
+
+def test_why_names_the_constraint_that_no_choice_keeps_to() -> None:
+    together = claim(
+        "two",
+        requests=[{"name": "r", "exactly": exactly("gpus", count=2)}],
+        constraints=[{"matchAttribute": "gpu.example.com/place"}],
+    )
+    cache = devices(1, together)
+    (finding,) = DynamicResources().findings(claiming("two"), cache.view)
+    assert finding.lines[-1] == "no choice of devices keeps to matchAttribute gpu.example.com/place"
+
+
+def test_why_says_which_devices_a_placed_pod_got() -> None:
+    held = claim("one", "gpus")
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "n0", "device": "gpu-1"}
+    held["status"] = {"allocation": {"devices": {"results": [result]}}}
+    cache = devices(1, held)
+    (finding,) = DynamicResources().findings(claiming("one").on_node("n0"), cache.view)
+    assert finding.lines == ("claim default/one, request r: gpu.example.com/n0/gpu-1",)

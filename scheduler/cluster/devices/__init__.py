@@ -1,0 +1,1 @@
+"""Devices: what drivers publish, what is allocated, and what is set aside."""

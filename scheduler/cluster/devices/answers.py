@@ -1,0 +1,72 @@
+"""Answers kept per node for pods that ask for the same devices."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+MAX_SHAPES = 256
+MAX_OUTCOMES = 4096
+"""Different outcomes of one shape between two rounds."""
+UNKNOWN = -1
+
+
+class NodeAnswers:
+    """By row: which outcome holds, and for which version of the row's devices it was found."""
+
+    __slots__ = ("codes", "numbers", "of_signature", "outcomes", "stamp", "versions")
+
+    def __init__(self) -> None:
+        self.codes: npt.NDArray[np.int16] = np.zeros(0, np.int16)
+        self.versions: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+        self.outcomes: list[Any] = []
+        self.numbers: dict[Any, int] = {}
+        self.of_signature: dict[Hashable, int] = {}
+        """What devices look like → code."""
+        self.stamp: Hashable = None
+        """Of what all rows depend on."""
+
+    def reset(self, stamp: Hashable) -> None:
+        self.stamp = stamp
+        self.versions[:] = UNKNOWN
+        self.outcomes = []
+        self.numbers = {}
+        self.of_signature = {}
+
+    def grow(self, size: int) -> None:
+        known = len(self.codes)
+        if known < size:
+            self.codes = np.append(self.codes, np.zeros(size - known, np.int16))
+            self.versions = np.append(self.versions, np.full(size - known, UNKNOWN, np.int64))
+
+    def number(self, outcome: Any) -> int:
+        """The code of an outcome, which must be hashable."""
+        found = self.numbers.get(outcome)
+        if found is None:
+            found = self.numbers[outcome] = len(self.outcomes)
+            self.outcomes.append(outcome)
+        return found
+
+
+class KeptAnswers:
+    """Shape → its answers; the one used longest ago leaves first."""
+
+    def __init__(self) -> None:
+        self._by_shape: OrderedDict[Hashable, NodeAnswers] = OrderedDict()
+
+    def of(self, shape: Hashable) -> NodeAnswers:
+        found = self._by_shape.get(shape)
+        if found is None:
+            found = self._by_shape[shape] = NodeAnswers()
+            if len(self._by_shape) > MAX_SHAPES:
+                self._by_shape.popitem(last=False)
+        else:
+            self._by_shape.move_to_end(shape)
+        return found
+
+    def __iter__(self) -> Iterator[NodeAnswers]:
+        return iter(self._by_shape.values())

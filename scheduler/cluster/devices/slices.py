@@ -1,0 +1,171 @@
+"""ResourceSlices by the nodes and pools that they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from scheduler.cluster.devices.descriptions import Described, describe
+from scheduler.objects.devices import Counter, Device, ResourceSlice
+from scheduler.objects.node_selectors import NodeSelector, parse_node_selector
+from scheduler.objects.quantity import InvalidQuantity, parse
+
+PoolKey = tuple[str, str]
+"""(driver, pool name)"""
+DeviceId = tuple[str, str, str]
+"""(driver, pool name, device name)"""
+
+Key = TypeVar("Key")
+
+Amounts = dict[str, int]
+"""Counter → nano-units."""
+
+
+class SliceDevice(NamedTuple):
+    """One device of a slice. ``consumes``: counter set → counter → nano-units."""
+
+    id: DeviceId
+    fields: Device
+    described: Described
+    consumes: dict[str, Amounts]
+    selector: NodeSelector | None
+
+
+class SlicePart:
+    """A slice, with what is worked out about it once."""
+
+    __slots__ = ("content", "counter_sets", "devices", "has_counters", "name", "pool", "selector", "slice")
+
+    def __init__(self, of: ResourceSlice) -> None:
+        spec = of.spec
+        self.slice = of
+        self.name = of.metadata.name
+        self.pool: PoolKey = (spec.driver, spec.pool.name)
+        self.selector: NodeSelector | None = parse_node_selector(spec.node_selector) if spec.node_selector else None
+        self.has_counters = bool(spec.shared_counters)
+        self.counter_sets = tuple([(one.name, amounts(one.counters)) for one in spec.shared_counters])
+        self.devices = tuple([self._device(device) for device in spec.devices])
+        self.content: bytes = msgspec.json.encode((spec.driver, spec.devices, spec.shared_counters))
+        """Equal for slices that differ only in their names and in where they are."""
+
+    def _device(self, device: Device) -> SliceDevice:
+        driver, pool = self.pool
+        consumed: dict[str, Amounts] = {}
+        for one in device.consumes_counters:
+            consumed.setdefault(one.counter_set, {}).update(amounts(one.counters))
+        selector = parse_node_selector(device.node_selector) if device.node_selector else None
+        return SliceDevice((driver, pool, device.name), device, describe(driver, device), consumed, selector)
+
+    @property
+    def generation(self) -> int:
+        return self.slice.spec.pool.generation
+
+    @property
+    def is_of_one_node(self) -> bool:
+        return bool(self.slice.spec.node_name)
+
+
+def amounts(counters: dict[str, Counter]) -> Amounts:
+    """An amount that can't be read, which the API server refuses, counts as none."""
+    return {name: _nanos(one.value) for name, one in counters.items()}
+
+
+def _nanos(written: str | int | float) -> int:
+    try:
+        return parse(written)
+    except InvalidQuantity:
+        return 0
+
+
+class SliceIndex:
+    """All slices. ``observe`` keeps it up to date."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, SlicePart] = {}
+        self._of_pool: dict[PoolKey, dict[str, SlicePart]] = {}
+        self._of_node: dict[str, dict[str, SlicePart]] = {}
+        self._of_many: dict[str, SlicePart] = {}
+        self._counters: dict[PoolKey, dict[str, SlicePart]] = {}
+
+    def observe(
+        self, old: ResourceSlice | None, new: ResourceSlice | None
+    ) -> tuple[SlicePart | None, SlicePart | None]:
+        """The parts taken out and put in."""
+        before = self._remove(old.metadata.name) if old is not None else None
+        after = SlicePart(new) if new is not None else None
+        if after is not None:
+            self._insert(after)
+        return before, after
+
+    def rebuild(self, slices: Iterable[ResourceSlice]) -> None:
+        self.__init__()  # type: ignore[misc]  # starts again, as when made
+        for one in slices:
+            self._insert(SlicePart(one))
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def of_pool(self, pool: PoolKey) -> tuple[SlicePart, ...]:
+        """All slices of a pool, of whatever generation, by name."""
+        return _by_name(self._of_pool.get(pool, {}))
+
+    def of_node(self, node: str) -> tuple[SlicePart, ...]:
+        """Those that name the node."""
+        return _by_name(self._of_node.get(node, {}))
+
+    def of_many(self) -> tuple[SlicePart, ...]:
+        """Those that name no node."""
+        return _by_name(self._of_many)
+
+    def counters_of(self, pool: PoolKey) -> tuple[SlicePart, ...]:
+        """The pool's slices with counters, which concern every node."""
+        return _by_name(self._counters.get(pool, {}))
+
+    @property
+    def pools_with_counters(self) -> Iterable[PoolKey]:
+        return self._counters.keys()
+
+    def nodes_of(self, pool: PoolKey) -> frozenset[str] | None:
+        """The nodes that slices of the pool name; None where some name none."""
+        parts = self._of_pool.get(pool, {}).values()
+        if any(not part.is_of_one_node for part in parts):
+            return None
+        return frozenset([part.slice.spec.node_name or "" for part in parts])
+
+    def _insert(self, part: SlicePart) -> None:
+        self._parts[part.name] = part
+        self._of_pool.setdefault(part.pool, {})[part.name] = part
+        if part.is_of_one_node:
+            self._of_node.setdefault(part.slice.spec.node_name or "", {})[part.name] = part
+        else:
+            self._of_many[part.name] = part
+        if part.has_counters:
+            self._counters.setdefault(part.pool, {})[part.name] = part
+
+    def _remove(self, name: str) -> SlicePart | None:
+        part = self._parts.pop(name, None)
+        if part is None:
+            return None
+        _drop(self._of_pool, part.pool, name)
+        if part.is_of_one_node:
+            _drop(self._of_node, part.slice.spec.node_name or "", name)
+        else:
+            self._of_many.pop(name, None)
+        if part.has_counters:
+            _drop(self._counters, part.pool, name)
+        return part
+
+
+def _drop(index: dict[Key, dict[str, SlicePart]], key: Key, name: str) -> None:
+    found = index[key]
+    found.pop(name, None)
+    if not found:
+        del index[key]
+
+
+def _by_name(parts: dict[str, SlicePart]) -> tuple[SlicePart, ...]:
+    if len(parts) <= 1:
+        return tuple(parts.values())
+    return tuple([parts[name] for name in sorted(parts)])

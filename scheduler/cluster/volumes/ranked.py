@@ -1,0 +1,153 @@
+"""Things of a size that only some rows reach, in the order in which they are chosen: by size, then by name."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.cluster.label_columns import LabelColumn, LabelColumns
+from scheduler.cluster.node_matching import matches_requirement
+from scheduler.cluster.table import NodeTable
+from scheduler.cluster.volumes.reach import NO_RANK, Column, Reach, Term
+from scheduler.objects.selectors import Selector
+
+Mask = npt.NDArray[np.bool_]
+
+
+class RankedThings:
+    """Each has a *slot*, a small number from 1 on, and a *rank*, its place in the order, which changes with the others.
+
+    Sizes are of any magnitude: they are compared as Python's ints, and ranks stand for them in the arrays.
+    """
+
+    __slots__ = ("_free", "_order", "_reach", "_slots", "_slots_in_order", "names", "version")
+
+    def __init__(self) -> None:
+        self.names: list[str] = [""]
+        """By slot; "" where it is free."""
+        self.version = 0
+        """Grows with every change."""
+        self._free: list[int] = []
+        self._slots: dict[str, tuple[int, int]] = {}
+        """Name → size and slot."""
+        self._order: list[tuple[int, str]] = []
+        self._slots_in_order: Column | None = None
+        """By rank; None until somebody asks. Another array after each change, so copies share it."""
+        self._reach = Reach()
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def copied(self) -> RankedThings:
+        other = RankedThings()
+        other.names = list(self.names)
+        other.version = self.version
+        other._free = list(self._free)
+        other._slots = dict(self._slots)
+        other._order = list(self._order)
+        other._slots_in_order = self._slots_in_order
+        other._reach = self._reach.copied()
+        return other
+
+    def put(self, name: str, size: int, terms: Iterable[Term]) -> int:
+        """Returns the slot. ``terms``: what the labels of the rows that reach it meet one of. The name must be new."""
+        if self._free:
+            slot = self._free.pop()
+            self.names[slot] = name
+        else:
+            slot = len(self.names)
+            self.names.append(name)
+        self._slots[name] = size, slot
+        rank = bisect_left(self._order, (size, name))
+        self._order.insert(rank, (size, name))
+        if self._slots_in_order is not None:
+            self._slots_in_order = np.insert(self._slots_in_order, rank, slot)
+        self._reach.put(slot, terms)
+        self.version += 1
+        return slot
+
+    def drop(self, name: str) -> None:
+        """Nothing happens where there is no such thing."""
+        known = self._slots.pop(name, None)
+        if known is None:
+            return
+        size, slot = known
+        rank = bisect_left(self._order, (size, name))
+        del self._order[rank]
+        if self._slots_in_order is not None:
+            self._slots_in_order = np.delete(self._slots_in_order, rank)
+        self._reach.drop(slot)
+        self.names[slot] = ""
+        self._free.append(slot)
+        self.version += 1
+
+    def ranks(self, size: int, accepts: Callable[[Column], Mask] | None = None) -> Column:
+        """By slot, the ranks of things of at least this size: int64, NO_RANK for the others.
+
+        ``accepts``: which of these slots will do otherwise: bool, one each.
+        """
+        slots = self._slots_in_order
+        if slots is None:
+            slots = self._slots_in_order = np.array([self._slots[name][1] for _, name in self._order], np.int64)
+        first = bisect_left(self._order, (size, ""))
+        large, ranks = slots[first:], np.arange(first, len(slots))
+        if accepts is not None:
+            accepted = accepts(large)
+            large, ranks = large[accepted], ranks[accepted]
+        by_slot = np.full(len(self.names), NO_RANK, np.int64)
+        by_slot[large] = ranks
+        return by_slot
+
+    def firsts(self, table: NodeTable, ranks: Column, count: int) -> list[Column]:
+        """See ``Reach.firsts``."""
+        return self._reach.firsts(table, ranks, count)
+
+
+def least(columns: Sequence[Column], taken: Sequence[Column], size: int) -> Column:
+    """By row, the smallest of some columns' ranks that is in none of the ``taken`` ones."""
+    best = np.full(size, NO_RANK, np.int64)
+    for column in columns:
+        free = column
+        for other in taken:
+            free = np.where(free == other, NO_RANK, free)
+        best = np.minimum(best, free)
+    return best
+
+
+class SlotLabels:
+    """The labels of things by slot."""
+
+    __slots__ = ("_columns", "_size")
+
+    def __init__(self) -> None:
+        self._columns = LabelColumns()
+        self._size = 1
+
+    def put(self, slot: int, labels: Mapping[str, str]) -> None:
+        self._columns.put(slot, labels)
+        self._size = max(self._size, slot + 1)
+
+    def copied(self) -> SlotLabels:
+        other = SlotLabels()
+        other._columns = self._columns.copied()
+        other._size = self._size
+        return other
+
+    def label(self, key: str) -> npt.NDArray[np.int32]:
+        """Ids of the values of a label, ABSENT where there is none."""
+        return self.label_values(key).ids
+
+    def label_values(self, key: str) -> LabelColumn:
+        return self._columns.column(key, self._size)
+
+    def matching(self, selector: Selector, slots: Column) -> Mask:
+        """Which of the slots a selector accepts."""
+        if selector.selects_nothing:
+            return np.zeros(len(slots), np.bool_)
+        mask = np.ones(len(slots), np.bool_)
+        for requirement in selector.requirements:
+            mask &= matches_requirement(self, requirement, slots)
+        return mask

@@ -1,0 +1,259 @@
+"""Writes of ResourceClaims: each a few requests in a row (docs/kube-scheduler/dra.md §9, §10)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from scheduler.controller.lead.fence import Departure
+from scheduler.controller.settings import WriterSettings
+from scheduler.controller.write.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
+from scheduler.errors import ApiError
+from scheduler.messages.claim_commands import (
+    ClaimCommand,
+    ClaimReference,
+    CreateClaim,
+    DeallocateClaim,
+    DeleteClaim,
+    ReserveClaim,
+    UnreserveClaim,
+)
+from scheduler.messages.references import PodReference
+from scheduler.objects.kinds import Kind, decode_as
+from scheduler.objects.resource_claims import (
+    CLAIM_FINALIZER,
+    EXTENDED_RESOURCE_CLAIM_ANNOTATION,
+    ClaimConsumer,
+    ResourceClaim,
+)
+
+CONFLICT_TRIES = 5
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ClaimRequests:
+    """``wall_time`` answers an RFC 3339 text with whole seconds."""
+
+    def __init__(self, client: ApiClient, settings: WriterSettings, wall_time: Callable[[], str]) -> None:
+        self._client = client
+        self._seconds = settings.write_timeout_seconds
+        self._wall_time = wall_time
+
+    async def carry_out(self, command: ClaimCommand, departure: Departure) -> ResourceClaim | None:
+        """The claim as it is then, None if it is gone. Raises ApiError and LeadershipLost.
+
+        A conflict is tried again with the claim as it is by then, for as long as the decision still holds for it.
+        """
+        match command:
+            case ReserveClaim():
+                return await self._reserve(command, departure)
+            case CreateClaim():
+                return await self._create(command, departure)
+            case UnreserveClaim():
+                return await self._unreserve(command, departure)
+            case DeallocateClaim():
+                changes = {"allocation": None, "reservedFor": None, "devices": None}
+                return await self._patch_status(command.claim, command.resource_version, changes, departure)
+            case DeleteClaim():
+                await self._delete(command.claim, departure)
+                return None
+
+    # --- reserving ----------------------------------------------------------------------------------------------------
+
+    async def _reserve(self, command: ReserveClaim, departure: Departure) -> ResourceClaim:
+        claim: ResourceClaim | None = command.known
+        for is_last in (False,) * (CONFLICT_TRIES - 1) + (True,):
+            try:
+                if claim is None:
+                    claim = await self._get(command.claim)
+                return await self._reserve_version(command, claim, departure)
+            except ApiError as error:
+                if is_last or not error.is_conflict or error.reason == _DECIDED:
+                    raise
+                claim = None
+        raise AssertionError("the last try returns or raises")
+
+    async def _reserve_version(
+        self, command: ReserveClaim, claim: ResourceClaim, departure: Departure
+    ) -> ResourceClaim:
+        key = command.claim.key
+        if claim.is_terminating:
+            raise ApiError(409, _DECIDED, f"claim {key} got deleted in the meantime")
+        if claim.is_reserved_for(command.pod.uid) and (command.allocation is None or claim.allocation is not None):
+            return claim
+        allocation = claim.allocation
+        is_new = command.allocation is not None
+        if command.allocation is not None:
+            if allocation is not None:
+                raise ApiError(409, _DECIDED, f"claim {key} got allocated elsewhere in the meantime")
+            allocation = command.allocation
+            if CLAIM_FINALIZER not in claim.metadata.finalizers:
+                claim = await self._patch(
+                    command.claim,
+                    claim.resource_version,
+                    {"finalizers": [*claim.metadata.finalizers, CLAIM_FINALIZER]},
+                    departure,
+                )
+        if allocation is None:
+            raise ApiError(409, _DECIDED, f"claim {key} got deallocated elsewhere in the meantime")
+        status: dict[str, Any] = {"reservedFor": _consumers(claim, command.pod)}
+        if command.needs_timestamp and allocation.allocation_timestamp is None:
+            allocation = msgspec.structs.replace(allocation, allocation_timestamp=self._wall_time())
+            is_new = True
+        if is_new:
+            status["allocation"] = msgspec.to_builtins(allocation)
+        return await self._patch_status(command.claim, claim.resource_version, status, departure)
+
+    async def _unreserve(self, command: UnreserveClaim, departure: Departure) -> ResourceClaim:
+        for is_last in (False,) * (CONFLICT_TRIES - 1) + (True,):
+            claim = await self._get(command.claim)
+            if not claim.is_reserved_for(command.pod.uid):
+                return claim
+            others = [one for one in claim.status.reserved_for if one.uid != command.pod.uid]
+            try:
+                status = {"reservedFor": msgspec.to_builtins(others) or None}
+                return await self._patch_status(command.claim, claim.resource_version, status, departure)
+            except ApiError as error:
+                if is_last or not error.is_conflict:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    # --- the claim for extended resources -----------------------------------------------------------------------------
+
+    async def _create(self, command: CreateClaim, departure: Departure) -> ResourceClaim:
+        body = {
+            "apiVersion": Kind.RESOURCE_CLAIM.entry.api_version,
+            "kind": Kind.RESOURCE_CLAIM.entry.name,
+            "metadata": {
+                "generateName": f"{command.pod.name}-extended-resources-",
+                "namespace": command.pod.namespace,
+                "annotations": {EXTENDED_RESOURCE_CLAIM_ANNOTATION: "true"},
+                "finalizers": [CLAIM_FINALIZER],
+                "ownerReferences": [
+                    {
+                        "apiVersion": "v1",
+                        "kind": "Pod",
+                        "name": command.pod.name,
+                        "uid": command.pod.uid,
+                        "controller": True,
+                        "blockOwnerDeletion": True,
+                    }
+                ],
+            },
+            "spec": {"devices": {"requests": msgspec.to_builtins(command.requests)}},
+        }
+        path = Kind.RESOURCE_CLAIM.entry.collection_path(command.pod.namespace)
+        try:
+            made = await self._ask("POST", path, body, departure)
+        except ApiError as error:
+            text = f"create claim for extended resources {command.pod.namespace}/: {error.message}"
+            raise ApiError(error.status, error.reason, text) from error
+        reference = ClaimReference(made.namespace, made.name, made.uid)
+        try:
+            status = {
+                "allocation": msgspec.to_builtins(command.allocation),
+                "reservedFor": _consumers(made, command.pod),
+            }
+            claim = await self._patch_status(reference, made.resource_version, status, departure)
+            await self._tell_pod(command, claim, departure)
+        except BaseException:
+            await self._delete(reference, departure)
+            raise
+        return claim
+
+    async def _tell_pod(self, command: CreateClaim, claim: ResourceClaim, departure: Departure) -> None:
+        pod = command.pod
+        mapping = {
+            "resourceClaimName": claim.name,
+            "requestMappings": [msgspec.to_builtins(one) for one in command.mappings],
+        }
+        body = {"metadata": {"uid": pod.uid}, "status": {"extendedResourceClaimStatus": mapping}}
+        path = f"{Kind.POD.entry.object_path(pod.name, pod.namespace)}/status"
+        await self._client.request(
+            "PATCH",
+            path,
+            body=_encode(body),
+            content_type=STRATEGIC_MERGE_PATCH,
+            timeout_seconds=self._seconds,
+            departure=departure,
+        )
+
+    async def _delete(self, reference: ClaimReference, departure: Departure) -> None:
+        """Finalizer and all; nothing happens if it is gone."""
+        try:
+            claim = await self._get(reference)
+            if CLAIM_FINALIZER in claim.metadata.finalizers:
+                rest = [one for one in claim.metadata.finalizers if one != CLAIM_FINALIZER]
+                await self._patch(reference, claim.resource_version, {"finalizers": rest or None}, departure)
+            options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": reference.uid}}
+            await self._client.request(
+                "DELETE", _path(reference), body=_encode(options), timeout_seconds=self._seconds, departure=departure
+            )
+        except ApiError as error:
+            if not error.is_not_found:
+                raise
+
+    async def look_up(self, reference: ClaimReference) -> ResourceClaim | None:
+        """The claim as the server has it; None where that can't be determined."""
+        try:
+            return await self._get(reference) if reference.name else None
+        except ApiError:
+            return None
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    async def _get(self, reference: ClaimReference) -> ResourceClaim:
+        """Raises ApiError 404 also where the name is another claim's by now."""
+        claim = await self._ask("GET", _path(reference), None)
+        if claim.uid != reference.uid:
+            raise ApiError(404, "NotFound", f"claim {reference.key} got deleted in the meantime")
+        return claim
+
+    async def _patch(
+        self, reference: ClaimReference, version: str, metadata: dict[str, Any], departure: Departure
+    ) -> ResourceClaim:
+        body = {"metadata": {"uid": reference.uid, "resourceVersion": version, **metadata}}
+        return await self._ask("PATCH", _path(reference), body, departure, MERGE_PATCH)
+
+    async def _patch_status(
+        self, reference: ClaimReference, version: str, status: dict[str, Any], departure: Departure
+    ) -> ResourceClaim:
+        body = {"metadata": {"uid": reference.uid, "resourceVersion": version}, "status": status}
+        return await self._ask("PATCH", f"{_path(reference)}/status", body, departure, MERGE_PATCH)
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None,
+        departure: Departure | None = None,
+        content_type: str = JSON,
+    ) -> ResourceClaim:
+        sent = _encode(body) if body is not None else None
+        answer = await self._client.request(
+            method,
+            path,
+            body=sent,
+            content_type=content_type,
+            timeout_seconds=self._seconds,
+            departure=departure,
+        )
+        return decode_as(ResourceClaim, answer.body)
+
+
+_DECIDED = "NoLongerHolds"
+"""The reason of an error that no further try can mend."""
+
+
+def _path(reference: ClaimReference) -> str:
+    return Kind.RESOURCE_CLAIM.entry.object_path(reference.name, reference.namespace)
+
+
+def _consumers(claim: ResourceClaim, pod: PodReference) -> list[dict[str, Any]]:
+    consumer = ClaimConsumer(resource="pods", name=pod.name, uid=pod.uid)
+    others = [one for one in claim.status.reserved_for if one.uid != pod.uid]
+    found: list[dict[str, Any]] = msgspec.to_builtins([*others, consumer])
+    return found

@@ -1,0 +1,73 @@
+"""Writes of ResourceClaims. Each is answered with WriteFinished; ``ticket`` 0: no outcome is reported."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import msgspec
+
+from scheduler.messages.references import PodReference
+from scheduler.objects.pod import ContainerExtendedResourceRequest
+from scheduler.objects.resource_claims import Allocation, DeviceRequest, ResourceClaim
+
+
+class ClaimReference(msgspec.Struct, frozen=True):
+    """Which claim: the UID goes along, since a claim that was made again under the name is another claim."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class _ClaimCommand(msgspec.Struct, frozen=True):
+    ticket: int
+    claim: ClaimReference
+
+    def with_ticket(self, ticket: int) -> Self:
+        """The same write, to be answered under this ticket."""
+        return msgspec.structs.replace(self, ticket=ticket)
+
+
+class ReserveClaim(_ClaimCommand, frozen=True):
+    """Reserve a claim for a pod, and write its allocation if it is given here. Tried again on a conflict, as long as
+    the claim is neither being deleted nor allocated by somebody else."""
+
+    pod: PodReference
+    known: ResourceClaim
+    """The version that was decided on."""
+    allocation: Allocation | None = None
+    needs_timestamp: bool = False
+    """Its devices have binding conditions, whose time-out counts from now."""
+
+
+class CreateClaim(_ClaimCommand, frozen=True):
+    """Make the claim for a pod's extended resources, allocate and reserve it, and name it in the pod's status. What
+    was made is deleted if the rest fails. ``claim`` has neither name nor UID yet."""
+
+    pod: PodReference
+    allocation: Allocation
+    requests: tuple[DeviceRequest, ...]
+    mappings: tuple[ContainerExtendedResourceRequest, ...]
+
+
+class UnreserveClaim(_ClaimCommand, frozen=True):
+    """The claim is no longer reserved for the pod; its allocation stays."""
+
+    pod: PodReference
+
+
+class DeallocateClaim(_ClaimCommand, frozen=True):
+    """Take the allocation, the reservations and the drivers' statuses out of this very version of the claim."""
+
+    resource_version: str
+
+
+class DeleteClaim(_ClaimCommand, frozen=True):
+    """Delete a claim that the scheduler made, finalizer and all."""
+
+
+ClaimCommand = ReserveClaim | CreateClaim | UnreserveClaim | DeallocateClaim | DeleteClaim

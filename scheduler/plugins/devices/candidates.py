@@ -1,0 +1,67 @@
+"""Which devices a request may have, before anything is said about others (docs/kube-scheduler/dra.md §6.3, §6.4)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from scheduler.cluster.devices.descriptions import Described
+from scheduler.cluster.devices.pools import Pool, PoolState, ReachableDevice
+from scheduler.errors import SchedulerError
+from scheduler.objects.node import Taint
+from scheduler.objects.pod import Toleration
+from scheduler.objects.taints import repels, tolerated
+from scheduler.plugins.devices.capacity import consumption
+from scheduler.plugins.devices.requests import ClaimNeeds, NamedExpression, Need
+from scheduler.plugins.devices.selectors.selector import SelectorError, matches
+
+
+class SearchError(SchedulerError):
+    """The attempt ends with an error, on whatever node the search came upon it."""
+
+
+def is_selected(need: Need, described: Described) -> bool:
+    """Whether the device passes the class's and the request's selectors. Raises SearchError."""
+    fault = first_false(need.selectors, described)
+    if isinstance(fault, NamedExpression):
+        return False
+    if fault is not None:
+        raise SearchError(fault)
+    return True
+
+
+@lru_cache(maxsize=65_536)
+def first_false(selectors: tuple[NamedExpression, ...], described: Described) -> NamedExpression | str | None:
+    """The first selector that does not hold; what went wrong as a text; None where all hold."""
+    for selector in selectors:
+        answer = matches(selector.expression, described)
+        if isinstance(answer, SelectorError):
+            return f"{selector.place}: {answer}"
+        if not answer:
+            return selector
+    return None
+
+
+@lru_cache(maxsize=16_384)
+def tolerates_all(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) -> bool:
+    """Whether no taint keeps the request from the device."""
+    return all(not repels(taint) or tolerated(taint, tolerations) for taint in taints)
+
+
+def all_of(claim: ClaimNeeds, need: Need, pools: tuple[Pool, ...]) -> list[tuple[Pool, ReachableDevice]]:
+    """The devices of an "all devices" request, those in use included. Raises SearchError."""
+    where = f"claim {claim.key}, request {need.own_name}"
+    found = []
+    for pool in pools:
+        name = "/".join(pool.key)
+        if pool.state is PoolState.INCOMPLETE:
+            raise SearchError(f"{where}: asks for all devices, but resource pool {name} is currently being updated")
+        if pool.state is PoolState.INVALID:
+            raise SearchError(f"{where}: asks for all devices, but resource pool {name} is currently invalid")
+        for one in pool.devices:
+            if (
+                is_selected(need, one.device.described)
+                and one.is_reachable
+                and consumption(need, one.device.fields) is not None
+            ):
+                found.append((pool, one))
+    return found

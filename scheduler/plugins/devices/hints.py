@@ -1,0 +1,54 @@
+"""Which events may make a pod schedulable that DynamicResources rejected (docs/kube-scheduler/dra.md §3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.objects.pod import Pod
+    from scheduler.objects.resource_claims import ResourceClaim
+
+
+def _claim_changed(pod: PodInfo, old: ResourceClaim | None, new: ResourceClaim | None) -> Hint:
+    """Freed devices may help everybody; else a pod's own claims matter alone."""
+    if new is None:
+        return Hint.SKIP
+    if old is not None and old.allocation is not None and new.allocation is None:
+        return Hint.QUEUE
+    if not _is_own(pod, new):
+        return Hint.SKIP
+    if old is not None and msgspec.json.encode(old.status) == msgspec.json.encode(new.status):
+        return Hint.SKIP
+    return Hint.QUEUE
+
+
+def _is_own(pod: PodInfo, claim: ResourceClaim) -> bool:
+    if claim.namespace != pod.namespace or claim.is_terminating:
+        return False
+    made_for_it = {status.resource_claim_name: status.name for status in pod.pod.status.resource_claim_statuses}
+    for entry in pod.pod.spec.resource_claims:
+        if entry.resource_claim_name == claim.name:
+            return True
+        if entry.resource_claim_template_name is not None and made_for_it.get(claim.name) == entry.name:
+            return claim.is_controlled_by(pod.uid)
+    return False
+
+
+def _claims_were_generated(pod: PodInfo, _old: Pod | None, new: PodInfo | Pod | None) -> Hint:
+    return Hint.QUEUE if new is not None and new.uid == pod.uid else Hint.SKIP
+
+
+EVENTS = (
+    EventRegistration(
+        ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE)
+    ),
+    EventRegistration(ClusterEvent(Resource.RESOURCE_CLAIM, Action.ADD | Action.UPDATE), _claim_changed),
+    EventRegistration(ClusterEvent(Resource.POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), _claims_were_generated),
+    EventRegistration(ClusterEvent(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE)),
+    EventRegistration(ClusterEvent(Resource.RESOURCE_SLICE, Action.ADD | Action.UPDATE)),
+)

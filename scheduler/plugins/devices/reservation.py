@@ -1,0 +1,96 @@
+"""What Reserve sets aside for a pod on its node (docs/kube-scheduler/dra.md §9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID, uuid5
+
+from scheduler.cluster.devices.facts import special_claim_uid
+from scheduler.cluster.devices.reserved import ClaimInFlight, SetAside
+from scheduler.errors import SchedulerError
+from scheduler.messages.status import Refusal
+from scheduler.objects.resource_claims import Allocation, ResourceClaim
+from scheduler.plugins.devices.extended import ExtendedRequests
+from scheduler.plugins.devices.outcomes import Found, find, resources_by_devices
+from scheduler.plugins.devices.results import allocation_of
+from scheduler.plugins.devices.search import Chosen
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.view import View
+    from scheduler.plugins.devices.situation import Situation
+
+_SHARES = UUID("7be1f3f5-51f1-4b1b-9d55-3e4e31b0ac4f")
+"""Under which shares of devices are numbered."""
+
+
+class NothingFound(SchedulerError):
+    """The cluster went on since the filter, and the node can't give what it could."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialClaim:
+    """The claim for extended resources that is to be made, or was made by an earlier attempt."""
+
+    requests: ExtendedRequests
+    allocation: Allocation
+    existing: ResourceClaim | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to be written: claims that get devices now, claims that have theirs, and the special one."""
+
+    allocated: tuple[tuple[ResourceClaim, Allocation], ...]
+    reserved: tuple[ResourceClaim, ...]
+    special: SpecialClaim | None
+
+
+def decide(situation: Situation, pod: PodInfo, view: View, node: str, max_steps: int) -> Decision:
+    """Raises NothingFound."""
+    reserved = tuple([entry.claim for entry in situation.allocated])
+    if not situation.searches:
+        return Decision((), reserved, None)
+    row = view.devices.row_of(node)
+    by_devices = resources_by_devices(situation, view.table, row) if row is not None else None
+    if row is None or isinstance(by_devices, Refusal):
+        raise NothingFound
+    if by_devices is None:
+        return Decision((), reserved, None)
+    found = find(situation, pod, view, row, by_devices, max_steps)
+    if not isinstance(found, Found):
+        raise NothingFound
+    allocations = [
+        allocation_of(needs, chosen, node, _numbering(pod, number))
+        for number, (needs, chosen) in enumerate(found.claims)
+    ]
+    special = None
+    if found.extended is not None:
+        existing = situation.extended.existing if situation.extended is not None else None
+        special = SpecialClaim(found.extended, allocations.pop(), existing)
+    return Decision(tuple(zip(situation.unallocated, allocations, strict=True)), reserved, special)
+
+
+def set_aside(situation: Situation, pod: PodInfo, view: View, node: str, max_steps: int) -> SetAside:
+    """Raises NothingFound."""
+    decision = decide(situation, pod, view, node, max_steps)
+    claims = [ClaimInFlight(claim.uid, claim.key, allocation) for claim, allocation in decision.allocated]
+    if decision.special is not None and decision.special.allocation.devices.results:
+        claims.append(
+            ClaimInFlight(special_claim_uid(pod.uid), f"{pod.key} (extended resources)", decision.special.allocation)
+        )
+    return SetAside(pod.uid, node, tuple(claims), decision)
+
+
+def _numbering(pod: PodInfo, claim: int) -> Callable[[Chosen], str]:
+    """Share ids: a UUID for each, the same ones again for the same decision."""
+    count = 0
+
+    def number(one: Chosen) -> str:
+        nonlocal count
+        count += 1
+        return str(uuid5(_SHARES, f"{pod.uid}/{claim}/{count}/{'/'.join(one.device.device.id)}"))
+
+    return number

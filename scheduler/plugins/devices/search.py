@@ -1,0 +1,276 @@
+"""The search for devices on one node: depth first, the first solution wins (docs/kube-scheduler/dra.md §6.4).
+
+Claims, their requests and the devices of a request are decided one after the other; what fails later changes what was
+chosen earlier. Which devices are taken follows from the order of pools, slices and devices alone.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from scheduler.cluster.devices.pools import Pool, PoolState, ReachableDevice
+from scheduler.cluster.devices.slices import Amounts, DeviceId, PoolKey
+from scheduler.plugins.devices.candidates import SearchError, all_of, is_selected, tolerates_all
+from scheduler.plugins.devices.capacity import consumption, leaves_room
+from scheduler.plugins.devices.constraints import Constraints
+from scheduler.plugins.devices.counters import Counters
+from scheduler.plugins.devices.requests import MAX_RESULTS, ClaimNeeds, Need, Request
+
+
+class Holders(Protocol):
+    """Which devices other claims hold."""
+
+    def is_taken(self, device: DeviceId) -> bool:
+        """Whether somebody has all of it."""
+        ...
+
+    def shared(self, device: DeviceId) -> Amounts | None:
+        """What its shares consume together; None if it has none."""
+        ...
+
+    def is_consuming(self, device: DeviceId) -> bool:
+        """Whether anybody has all or a part of it."""
+        ...
+
+
+class Chosen(NamedTuple):
+    """One device for one request. ``consumed``: None for a device that can't be shared."""
+
+    need: Need
+    pool: PoolKey
+    device: ReachableDevice
+    consumed: Amounts | None
+
+
+class Fault(Enum):
+    """Why there is no solution."""
+
+    NONE_FITS = "cannot allocate all claims"
+    INVALID_POOLS = "invalid resource pools were encountered"
+    OUT_OF_TIME = "timed out trying to allocate devices"
+
+
+class _Found(Enum):
+    YES = "yes"
+    NO = "no"
+    TOO_MANY = "too many"
+    """The claim would hold more devices than it can."""
+
+
+class OutOfSteps(Exception):
+    """The search was longer than it may be."""
+
+
+def allocate(
+    claims: tuple[ClaimNeeds, ...], pools: tuple[Pool, ...], holders: Holders, max_steps: int
+) -> tuple[tuple[Chosen, ...], ...] | Fault:
+    """By claim the devices that it gets. Raises SearchError. ``max_steps``: 0 for no limit."""
+    try:
+        found = _Search(claims, pools, holders, max_steps).run()
+    except OutOfSteps:
+        return Fault.OUT_OF_TIME
+    if found is not None:
+        return found
+    return Fault.INVALID_POOLS if any(pool.state is PoolState.INVALID for pool in pools) else Fault.NONE_FITS
+
+
+_Place = tuple[int, int]
+"""Pool and device where the next candidate is."""
+
+
+class _Search:
+    def __init__(
+        self, claims: tuple[ClaimNeeds, ...], pools: tuple[Pool, ...], holders: Holders, max_steps: int
+    ) -> None:
+        self._claims = claims
+        self._pools = pools
+        self._usable = [pool if pool.state is PoolState.COMPLETE else None for pool in pools]
+        self._holders = holders
+        self._steps_left = max_steps or -1
+        self._all_devices: dict[tuple[int, str], list[tuple[Pool, ReachableDevice]]] = {}
+        self._constraints = [Constraints(claim) for claim in claims]
+        self._chosen: list[list[Chosen]] = [[] for _ in claims]
+        self._in_use: dict[DeviceId, list[int]] = {}
+        """Device → the claims that this search gave it to; more than one only for administration."""
+        self._shares: dict[DeviceId, list[Amounts]] = {}
+        self._counters = Counters(holders.is_consuming)
+
+    def run(self) -> tuple[tuple[Chosen, ...], ...] | None:
+        for number, claim in enumerate(self._claims):
+            self._measure(number, claim)
+        if self._from_claim(0) is not _Found.YES:
+            return None
+        return tuple([tuple(chosen) for chosen in self._chosen])
+
+    def _measure(self, number: int, claim: ClaimNeeds) -> None:
+        """Find the devices of "all devices" requests, and refuse claims that are too large in any case."""
+        least = 0
+        for request in claim.requests:
+            counts = []
+            for need in request.alternatives:
+                if need.takes_all:
+                    devices = self._all_devices[number, need.name] = all_of(claim, need, self._pools)
+                    counts.append(len(devices))
+                else:
+                    counts.append(need.exact_count)
+            least += min(counts)
+        if least > MAX_RESULTS:
+            raise SearchError(
+                f"claim {claim.key}: number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}"
+            )
+
+    # --- going through ------------------------------------------------------------------------------------------------
+
+    def _from_claim(self, number: int) -> _Found:
+        if number >= len(self._claims):
+            return _Found.YES
+        return _Found.YES if self._from_request(number, 0) is _Found.YES else _Found.NO
+
+    def _from_request(self, claim: int, number: int) -> _Found:
+        requests = self._claims[claim].requests
+        if number >= len(requests):
+            return self._from_claim(claim + 1)
+        request: Request = requests[number]
+        found = _Found.NO
+        for need in request.alternatives:
+            found = self._from_device(claim, number, need, 0, (0, 0))
+            if found is _Found.YES:
+                return found
+        return found
+
+    def _from_device(self, claim: int, request: int, need: Need, number: int, place: _Place) -> _Found:
+        """Find device ``number`` of a request and everything behind it."""
+        self._step()
+        all_devices = self._all_devices[claim, need.name] if need.takes_all else None
+        wanted = need.exact_count if all_devices is None else len(all_devices)
+        if not wanted:
+            return _Found.NO
+        if number >= wanted:
+            return self._from_request(claim, request + 1)
+        if len(self._chosen[claim]) + wanted - number > MAX_RESULTS:
+            return _Found.TOO_MANY
+        if all_devices is not None:
+            return self._next_of_all(claim, request, need, number, all_devices)
+        return self._next_of_count(claim, request, need, number, place)
+
+    def _next_of_all(
+        self, claim: int, request: int, need: Need, number: int, devices: list[tuple[Pool, ReachableDevice]]
+    ) -> _Found:
+        pool, one = devices[number]
+        if self._is_in_use(claim, need, one.device.id):
+            return _Found.NO
+        consumed = self._room(need, one)
+        if consumed is None or not self._take(claim, need, pool, one, consumed, must_be=True):
+            return _Found.NO
+        found = self._from_device(claim, request, need, number + 1, (0, 0))
+        if found is not _Found.YES:
+            self._give_back(claim, need, pool, one)
+        return found
+
+    def _next_of_count(self, claim: int, request: int, need: Need, number: int, place: _Place) -> _Found:
+        first_pool, first_device = place
+        for pool_number in range(first_pool, len(self._usable)):
+            pool = self._usable[pool_number]
+            if pool is None:
+                continue
+            devices = pool.devices
+            for device_number in range(first_device if pool_number == first_pool else 0, len(devices)):
+                one = devices[device_number]
+                if self._is_in_use(claim, need, one.device.id) or not is_selected(need, one.device.described):
+                    continue
+                consumed = self._room(need, one)
+                if consumed is None or not self._take(claim, need, pool, one, consumed, must_be=False):
+                    continue
+                found = self._from_device(claim, request, need, number + 1, (pool_number, device_number + 1))
+                if found is _Found.YES:
+                    return found
+                self._give_back(claim, need, pool, one)
+                if found is _Found.TOO_MANY:
+                    return found
+                self._step()
+        return _Found.NO
+
+    def _step(self) -> None:
+        if self._steps_left == 0:
+            raise OutOfSteps
+        self._steps_left -= 1
+
+    # --- one device ---------------------------------------------------------------------------------------------------
+
+    def _is_in_use(self, claim: int, need: Need, device: DeviceId) -> bool:
+        used_by = self._in_use.get(device, ())
+        if need.is_admin:
+            return claim in used_by
+        return bool(used_by) or self._holders.is_taken(device)
+
+    def _room(self, need: Need, one: ReachableDevice) -> Amounts | None:
+        """What the request would consume of the device; None where the device can't be reached or has not so much."""
+        if not one.is_reachable:
+            return None
+        fields = one.device.fields
+        consumed = consumption(need, fields)
+        if consumed is None or not fields.allow_multiple_allocations:
+            return consumed
+        held = [*self._shares.get(one.device.id, ())]
+        shared = self._holders.shared(one.device.id)
+        if shared is not None:
+            held.append(shared)
+        return consumed if leaves_room(fields, consumed, *held) else None
+
+    def _take(
+        self, claim: int, need: Need, pool: Pool, one: ReachableDevice, consumed: Amounts, *, must_be: bool
+    ) -> bool:
+        """Whether counters, taints and constraints allow it; then the device is the claim's. Raises SearchError."""
+        device = one.device
+        counts = self._is_counted(one)
+        if counts and not self._counters.take(pool, device):
+            return False
+        if device.fields.taints and not tolerates_all(need.tolerations, device.fields.taints):
+            if counts:
+                self._counters.give_back(pool, device)
+            return False
+        if not self._constraints[claim].add(need, device):
+            if counts:
+                self._counters.give_back(pool, device)
+            if must_be:
+                raise SearchError(
+                    f"claim {self._claims[claim].key}, request {need.own_name}: cannot add device "
+                    f"{'/'.join(device.id)} because a claim constraint would not be satisfied"
+                )
+            return False
+        if device.fields.allow_multiple_allocations:
+            self._shares.setdefault(device.id, []).append(consumed)
+            self._chosen[claim].append(Chosen(need, pool.key, one, consumed))
+        else:
+            self._in_use.setdefault(device.id, []).append(claim)
+            self._chosen[claim].append(Chosen(need, pool.key, one, None))
+        return True
+
+    def _give_back(self, claim: int, need: Need, pool: Pool, one: ReachableDevice) -> None:
+        """Undo the last ``_take``."""
+        device = one.device
+        self._chosen[claim].pop()
+        if device.fields.allow_multiple_allocations:
+            shares = self._shares[device.id]
+            shares.pop()
+            if not shares:
+                del self._shares[device.id]
+        else:
+            used_by = self._in_use[device.id]
+            used_by.pop()
+            if not used_by:
+                del self._in_use[device.id]
+        self._constraints[claim].remove(need, device)
+        if self._is_counted(one):
+            self._counters.give_back(pool, device)
+
+    def _is_counted(self, one: ReachableDevice) -> bool:
+        """Whether the device takes from its counters now. Its first share takes for all; without capacities upstream
+        can't see that there is one."""
+        device = one.device
+        if not device.consumes:
+            return False
+        if not device.fields.allow_multiple_allocations or not device.fields.capacity:
+            return True
+        return device.id not in self._shares and self._holders.shared(device.id) is None

@@ -1,0 +1,337 @@
+"""Selectors, compiled once and evaluated once for each distinct device: the answers are kept.
+
+The engine is Google's CEL (``cel-expr-python``). An expression is compiled twice: as it is written, with Kubernetes'
+types, which finds its faults; and rewritten for evaluation, see ``rewriting``. An evaluation is bounded by the engine's
+limit of 10,000 iterations, which stands in for Kubernetes' cost limit.
+
+Expressions that Kubernetes 1.36 accepts and that are an error here, for the pod alone: ``format.*`` validators,
+``transformMap`` and ``transformMapEntry``, ``string`` of an address, ``indexOf`` and ``lastIndexOf`` of a list,
+``device`` or a whole map of it bound to another name, names that begin with ``device_``, and loops of more than
+10,000 steps. Kubernetes' limit on cost is not counted out: its API server has refused what it expects to be above.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from cel_expr_python import cel
+
+from scheduler.cluster.devices.descriptions import Described
+from scheduler.plugins.devices.selectors.functions import (
+    BOOL,
+    DOUBLE,
+    DYN,
+    FUNCTIONS,
+    INT,
+    LIST,
+    MAP,
+    OPAQUE,
+    STRING,
+    Function,
+    dispatch,
+)
+from scheduler.plugins.devices.selectors.rewriting import (
+    DOMAIN_FUNCTION,
+    FIELD_PREFIX,
+    RANGE_FUNCTION,
+    Read,
+    UnsupportedExpression,
+    rewrite,
+)
+from scheduler.plugins.devices.selectors.values import MESSAGE, POOL, QUANTITY, quantity, semver
+
+MAX_EXPRESSION_BYTES = 10 * 1024
+MAX_COMPILED = 2048
+MAX_ANSWERS = 262_144
+MAX_RANGE = 10_000
+"""As many as the engine's limit of iterations."""
+
+_EXTENSIONS = """
+name: kubernetes
+extensions:
+- name: sets
+- name: lists
+- name: two-var-comprehensions
+- name: strings
+- name: optional
+- name: bindings
+- name: regex
+"""
+
+COMPILE = "CEL compile error"
+RUN_TIME = "CEL runtime error"
+
+
+class SelectorError(NamedTuple):
+    """``stage`` is COMPILE or RUN_TIME."""
+
+    stage: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.stage}: {self.message}"
+
+
+class Selector(NamedTuple):
+    """A compiled expression."""
+
+    program: Any
+    reads: frozenset[Read] | None
+
+
+# --- compiling --------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=MAX_COMPILED)
+def compiled(expression: str) -> Selector | SelectorError:
+    """Never raises."""
+    if len(expression.encode()) > MAX_EXPRESSION_BYTES:
+        return SelectorError(COMPILE, f"expression is longer than {MAX_EXPRESSION_BYTES} bytes")
+    try:
+        fault = _type_fault(expression)
+        if fault:
+            return SelectorError(COMPILE, fault)
+        rewritten = rewrite(expression)
+        # Types have been checked; what is stored alike must not be checked again as if it were.
+        return Selector(_evaluator().compile(rewritten.expression, disable_check=True), rewritten.reads)
+    except UnsupportedExpression as error:
+        return SelectorError(COMPILE, f"not supported by Tandem: {error}")
+    except RuntimeError as error:
+        return SelectorError(COMPILE, _first_line(str(error)))
+
+
+_FAULT = re.compile(r"ERROR: <input>:\d+:\d+: (.*)")
+_MIXED_NUMBERS = re.compile(
+    r"found no matching overload for '_[<>]=?_' applied to '\((int|uint|double), (int|uint|double)\)'"
+)
+
+
+def _type_fault(expression: str) -> str:
+    """What is wrong with the expression's types, or "". Kubernetes lets numbers of different types be ordered."""
+    try:
+        checked = _checker().compile(expression)
+    except RuntimeError as error:
+        faults = _FAULT.findall(str(error))
+        if not faults:
+            return _first_line(str(error))
+        return next((fault for fault in faults if not _MIXED_NUMBERS.match(fault)), "")
+    result = checked.return_type()
+    if result in (cel.Type.BOOL, cel.Type.DYN):
+        return ""
+    return f"must evaluate to bool or the unknown type, not {result}"
+
+
+def _first_line(message: str) -> str:
+    return message.removeprefix("INVALID_ARGUMENT: ").partition("\n")[0]
+
+
+@lru_cache(maxsize=1)
+def _checker() -> Any:
+    """Knows the types that Kubernetes declares; evaluates nothing."""
+    types: dict[str, Any] = {**_PLAIN_TYPES, **{name: cel.Type.AbstractType(name) for name in OPAQUE}}
+    overloads: dict[str, list[Any]] = {}
+    for row in (*FUNCTIONS, *_REGEX):
+        identity = "_".join((row.name, *row.parameters))
+        overloads.setdefault(row.name, []).append(
+            cel.Overload(identity, types[row.result], [types[kind] for kind in row.parameters], row.is_member)
+        )
+    variables = {f"device.{field}": kind for field, kind in _variables(types[QUANTITY]).items()}
+    return _environment(variables, overloads)
+
+
+@lru_cache(maxsize=1)
+def _evaluator() -> Any:
+    message = cel.Type(MESSAGE)
+    types: dict[str, Any] = {**_PLAIN_TYPES, **dict.fromkeys(OPAQUE, message)}
+    rows_of: dict[tuple[str, bool, tuple[str, ...]], list[Function]] = {}
+    for row in (*FUNCTIONS, *_REGEX, *_DOMAINS):
+        stored = tuple([MESSAGE if kind in OPAQUE else kind for kind in row.parameters])
+        rows_of.setdefault((row.name, row.is_member, stored), []).append(row)
+    overloads: dict[str, list[Any]] = {}
+    for (name, is_member, stored), rows in rows_of.items():
+        parameters = [types[kind] for kind in rows[0].parameters]
+        result = types[rows[0].result]
+        has_opaque = any(kind in OPAQUE for kind in rows[0].parameters)
+        call = dispatch(rows) if has_opaque else rows[0].call
+        overloads.setdefault(name, []).append(
+            cel.Overload("_".join((name, *stored)), result, parameters, is_member, call)
+        )
+    variables = {f"{FIELD_PREFIX}{field}": kind for field, kind in _variables(message).items()}
+    return _environment(variables, overloads)
+
+
+def _variables(capacity: Any) -> dict[str, Any]:
+    types = cel.Type
+    return {
+        "driver": types.STRING,
+        "attributes": types.Map(types.STRING, types.Map(types.STRING, types.DYN)),
+        "capacity": types.Map(types.STRING, types.Map(types.STRING, capacity)),
+        "allowMultipleAllocations": types.BOOL,
+    }
+
+
+def _environment(variables: Mapping[str, Any], overloads: Mapping[str, list[Any]]) -> Any:
+    return cel.NewEnv(
+        descriptor_pool=POOL,
+        config=cel.NewEnvConfigFromYaml(_EXTENSIONS),
+        variables=variables,
+        functions=[cel.FunctionDecl(name, rows) for name, rows in overloads.items()],
+    )
+
+
+_PLAIN_TYPES: dict[str, Any] = {
+    STRING: cel.Type.STRING,
+    INT: cel.Type.INT,
+    BOOL: cel.Type.BOOL,
+    DOUBLE: cel.Type.DOUBLE,
+    DYN: cel.Type.DYN,
+    LIST: cel.Type.List(cel.Type.DYN),
+    MAP: cel.Type.Map(cel.Type.STRING, cel.Type.DYN),
+}
+
+
+def _domain(maps: Mapping[str, Any], domain: str) -> Any:
+    return maps.get(domain, {})
+
+
+def _range(count: int) -> list[int]:
+    if count > MAX_RANGE:
+        raise ValueError("operation cancelled: actual cost limit exceeded")
+    return list(range(count))
+
+
+_DOMAINS = (
+    Function(DOMAIN_FUNCTION, True, (MAP, STRING), MAP, _domain),
+    Function(RANGE_FUNCTION, False, (INT,), LIST, _range),
+)
+
+
+# --- regular expressions: RE2 is inside the engine --------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4)
+def _regex_program(expression: str) -> Any:
+    types = cel.Type
+    environment = cel.NewEnv(
+        config=cel.NewEnvConfigFromYaml(_EXTENSIONS), variables={"text": types.STRING, "pattern": types.STRING}
+    )
+    return environment.compile(expression)
+
+
+def _run_regex(expression: str, text: str, pattern: str) -> Any:
+    value = _regex_program(expression).eval(data={"text": text, "pattern": f"({_without_groups(pattern)})"})
+    if value.type() == cel.Type.ERROR:
+        raise ValueError(str(value.value()))
+    return value.plain_value()
+
+
+def _find(text: str, pattern: str) -> str:
+    return str(_run_regex('regex.extract(text, pattern).orValue("")', text, pattern))
+
+
+def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    found: list[str] = _run_regex("regex.extractAll(text, pattern)", text, pattern)
+    return found if limit < 0 else found[:limit]
+
+
+_GROUP = re.compile(
+    r"\\Q.*?(?:\\E|$)|\\.|\[(?:\^?\]?(?:\\.|\[:[a-z^]+:\]|[^\]\\])*)\]|\((?:\?P?<[A-Za-z0-9_]+>|(?!\?))|.", re.DOTALL
+)
+
+
+def _without_groups(pattern: str) -> str:
+    """The pattern with groups that capture nothing: the engine extracts by a group."""
+    return _GROUP.sub(
+        lambda match: "(?:" if match.group().startswith("(") and match.group() != "(?" else match.group(), pattern
+    )
+
+
+_REGEX = (
+    Function("find", True, (STRING, STRING), STRING, _find),
+    Function("findAll", True, (STRING, STRING), LIST, _find_all),
+    Function("findAll", True, (STRING, STRING, INT), LIST, _find_all),
+)
+
+
+# --- evaluating -------------------------------------------------------------------------------------------------------
+
+
+def matches(expression: str, device: Described) -> bool | SelectorError:
+    """Whether a device passes a selector, or what kept the question from being answered. Never raises."""
+    selector = compiled(expression)
+    if isinstance(selector, SelectorError):
+        return selector
+    return _evaluated(expression, device if selector.reads is None else _reduced(device, selector.reads))
+
+
+@lru_cache(maxsize=MAX_ANSWERS)
+def _evaluated(expression: str, device: Described) -> bool | SelectorError:
+    selector = compiled(expression)
+    assert isinstance(selector, Selector)
+    try:
+        value = selector.program.eval(data=_data(device))
+        if value.type() == cel.Type.ERROR:
+            return SelectorError(RUN_TIME, _worded(str(value.value())))
+        if value.type() == cel.Type.BOOL:
+            return bool(value.value())
+        kind = str(value.type()).lower()
+    except (RuntimeError, ValueError) as error:
+        return SelectorError(RUN_TIME, _worded(str(error)))
+    cause = f"unsupported native conversion from {kind} to 'bool'"
+    return SelectorError(RUN_TIME, f"CEL result of type {kind} could not be converted to bool: {cause}")
+
+
+@lru_cache(maxsize=MAX_ANSWERS)
+def _reduced(device: Described, reads: frozenset[Read]) -> Described:
+    """Only what is read."""
+    return Described(
+        device.driver,
+        tuple([entry for entry in device.attributes if Read("attributes", entry[0], entry[1]) in reads]),
+        tuple([entry for entry in device.capacity if Read("capacity", entry[0], entry[1]) in reads]),
+        device.allows_multiple,
+    )
+
+
+_AS_VALUE: dict[str, Callable[[Any], Any]] = {"string": str, "int": int, "bool": bool, "version": semver}
+
+
+def _data(device: Described) -> dict[str, Any]:
+    """Raises ValueError for a value that Kubernetes would not have let in."""
+    attributes: dict[str, dict[str, Any]] = {}
+    for domain, name, kind, value in device.attributes:
+        convert = _AS_VALUE.get(kind)
+        if convert is None:
+            raise ValueError(f"attribute {name}: unsupported attribute value")
+        attributes.setdefault(domain, {})[name] = convert(value)
+    capacity: dict[str, dict[str, Any]] = {}
+    for domain, name, amount in device.capacity:
+        capacity.setdefault(domain, {})[name] = quantity(amount)
+    return {
+        FIELD_PREFIX + "driver": device.driver,
+        FIELD_PREFIX + "attributes": attributes,
+        FIELD_PREFIX + "capacity": capacity,
+        FIELD_PREFIX + "allowMultipleAllocations": device.allows_multiple,
+    }
+
+
+_NO_KEY = re.compile(r'Key not found in map : "?([^"]*)"?')
+
+
+def _worded(message: str) -> str:
+    """The engine's message in the words that kube-scheduler's users know."""
+    head, colon, rest = message.partition(": ")
+    if colon and head.isupper():
+        message = rest
+    missing = _NO_KEY.search(message)
+    if missing is not None:
+        return f"no such key: {missing[1]}"
+    if message.startswith(("No matching overloads found", "no such overload")):
+        return "no such overload"
+    return {
+        "divide by zero": "division by zero",
+        "modulus by zero": "modulus by zero",
+        "Iteration budget exceeded": "operation cancelled: actual cost limit exceeded",
+    }.get(message.removesuffix(" [INTERNAL]"), message)

@@ -1,0 +1,207 @@
+"""What one attempt at a pod has to do with devices, worked out once in PreFilter (docs/kube-scheduler/dra.md §4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from scheduler.framework.plugin import State
+from scheduler.messages.status import Refusal, failure, unresolvable
+from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import controller_of
+from scheduler.objects.node_selectors import NodeSelector, parse_node_selector
+from scheduler.objects.pod import Container
+from scheduler.objects.resource_claims import EXTENDED_RESOURCE_CLAIM_ANNOTATION, ResourceClaim
+from scheduler.plugins.devices.claims import claims_of
+from scheduler.plugins.devices.extended import SPECIAL_CLAIM_NAME, may_be_mapped
+from scheduler.plugins.devices.requests import ClaimNeeds, InvalidClaim, needs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.view import View
+    from scheduler.objects.devices import DeviceClass
+
+SUBREQUEST_POINTS = 8
+"""Of the first alternative; each further one is worth one less."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatedClaim:
+    claim: ResourceClaim
+    selector: NodeSelector | None
+    """Where its devices can be used; None: everywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedResources:
+    """Extended resources of the pod that some class stands for, and the others that it asks for."""
+
+    names: tuple[str, ...]
+    """All that the pod requests, sorted."""
+    classes: tuple[tuple[str, str], ...]
+    """(resource, class), of those that are mapped."""
+    existing: ResourceClaim | None
+    """The claim that an earlier attempt left."""
+
+    def class_of(self, name: str) -> str | None:
+        return dict(self.classes).get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Situation(State):
+    """Claims in the pod's order. ``waiting`` are to be allocated, as the search takes them: under made-up names, which
+    pods of one template share; ``fault`` is why they can't be (under the same names)."""
+
+    claims: tuple[ResourceClaim, ...]
+    allocated: tuple[AllocatedClaim, ...]
+    unallocated: tuple[ResourceClaim, ...]
+    waiting: tuple[ClaimNeeds, ...]
+    fault: str
+    extended: ExtendedResources | None
+    shape: Hashable
+    """Equal for pods that any node answers alike."""
+
+    @property
+    def searches(self) -> bool:
+        return bool(self.unallocated) or self.extended is not None
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether nodes may score differently."""
+        return any(request.first_available for claim in self.claims for request in claim.spec.devices.requests)
+
+    def named(self, text: str) -> str:
+        """A text of the search with the claims' own names."""
+        for number, claim in enumerate(self.unallocated):
+            text = text.replace(placeholder(number), claim.key)
+        return text
+
+    @property
+    def allocated_points(self) -> int:
+        """What the claims that have their devices add to every node's score."""
+        return sum(_points(entry.claim) for entry in self.allocated)
+
+
+def placeholder(number: int) -> str:
+    return f"\x00{number}\x00"
+
+
+def situation_of(pod: PodInfo, view: View) -> Situation | Refusal | None:
+    """None: devices play no part."""
+    claims = claims_of(pod, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
+    if isinstance(claims, str):
+        return unresolvable(claims)
+    extended = _extended_of(pod, view)
+    if not claims and extended is None:
+        return None
+    allocated, unallocated = [], []
+    for claim in claims:
+        if claim.allocation is not None:
+            written = claim.allocation.node_selector
+            allocated.append(AllocatedClaim(claim, parse_node_selector(written) if written is not None else None))
+            continue
+        holder = view.devices.pod_with_claim_in_flight(claim.uid)
+        if holder is not None and holder != pod.uid:
+            return unresolvable(f"resource claim {claim.key} is in the process of being allocated")
+        problem = _class_problem(claim, view)
+        if problem is not None:
+            return problem
+        unallocated.append(claim)
+    waiting, fault = _waiting(unallocated, lambda name: view.get(Kind.DEVICE_CLASS, name))
+    shape = (
+        tuple([_spec_of(claim) for claim in unallocated]),
+        (extended.names, extended.classes, extended.existing is not None, _asked(pod)) if extended else None,
+    )
+    return Situation(claims, tuple(allocated), tuple(unallocated), waiting, fault, extended, shape)
+
+
+def _waiting(
+    claims: list[ResourceClaim], find_class: Callable[[str], DeviceClass | None]
+) -> tuple[tuple[ClaimNeeds, ...], str]:
+    waiting = []
+    for number, claim in enumerate(claims):
+        alias = msgspec.structs.replace(
+            claim, metadata=msgspec.structs.replace(claim.metadata, namespace="", name=placeholder(number))
+        )
+        try:
+            waiting.append(needs_of(alias, find_class))
+        except InvalidClaim as error:
+            return tuple(waiting), str(error)
+    return tuple(waiting), ""
+
+
+def _class_problem(claim: ResourceClaim, view: View) -> Refusal | None:
+    for request in claim.spec.devices.requests:
+        if request.exactly is not None:
+            asked = [(request.name, request.exactly.device_class_name)]
+        elif request.first_available:
+            asked = [(f"{request.name}/{one.name}", one.device_class_name) for one in request.first_available]
+        else:
+            return unresolvable(f"resource claim {claim.key}, request {request.name}: unknown request type")
+        for name, device_class in asked:
+            if not device_class:
+                return failure(f"request {name}: unsupported request type")
+            if view.get(Kind.DEVICE_CLASS, device_class) is None:
+                return unresolvable(f"request {name}: device class {device_class} does not exist")
+    return None
+
+
+def _spec_of(claim: ResourceClaim) -> bytes:
+    return msgspec.json.encode(claim.spec)
+
+
+def _points(claim: ResourceClaim) -> int:
+    """By the alternatives that an allocation was made with."""
+    results = claim.allocation.devices.results if claim.allocation is not None else ()
+    used = {result.request for result in results}
+    points = 0
+    for request in claim.spec.devices.requests:
+        for place, one in enumerate(request.first_available):
+            if f"{request.name}/{one.name}" in used:
+                points += SUBREQUEST_POINTS - place
+    return points
+
+
+# --- extended resources -----------------------------------------------------------------------------------------------
+
+
+def _extended_of(pod: PodInfo, view: View) -> ExtendedResources | None:
+    scalars = pod.requests.scalars
+    if not scalars:
+        return None
+    names = tuple(sorted([name for name, amount in scalars.items() if amount and may_be_mapped(name)]))
+    classes = view.devices.classes
+    mapped = tuple([(name, found) for name in names if (found := classes.get(name)) is not None])
+    if not mapped:
+        return None
+    return ExtendedResources(names, mapped, _existing_claim(pod, view))
+
+
+def _existing_claim(pod: PodInfo, view: View) -> ResourceClaim | None:
+    for claim in view.devices.special_claims_of(pod.uid):
+        owner = controller_of(claim.metadata)
+        is_own = owner is not None and owner.uid == pod.uid and owner.name == pod.name
+        if (
+            is_own
+            and claim.namespace == pod.namespace
+            and claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) == "true"
+        ):
+            return claim
+    return None
+
+
+def _asked(pod: PodInfo) -> Hashable:
+    """What the containers ask for, by their order."""
+
+    def of(containers: tuple[Container, ...]) -> Hashable:
+        return tuple([(one.name, one.is_sidecar, tuple(sorted(one.resources.requests.items()))) for one in containers])
+
+    return of(pod.pod.spec.init_containers), of(pod.pod.spec.containers)
+
+
+def special_claim_key(pod: PodInfo) -> str:
+    return f"{pod.namespace}/{SPECIAL_CLAIM_NAME}"

@@ -1,0 +1,108 @@
+"""What is written before a pod with devices is bound, what is waited for, and what undoes it.
+
+Source: docs/kube-scheduler/dra.md §9.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.framework.plugin import PreFlight
+from scheduler.messages.claim_commands import (
+    ClaimCommand,
+    ClaimReference,
+    CreateClaim,
+    DeleteClaim,
+    ReserveClaim,
+    UnreserveClaim,
+)
+from scheduler.messages.references import PodReference
+from scheduler.messages.status import SKIP, Refusal, Skip, failure
+from scheduler.objects.kinds import Kind
+from scheduler.objects.resource_claims import Allocation, ResourceClaim
+from scheduler.plugins.devices.allocated import Readiness, has_conditions, is_late, readiness
+from scheduler.plugins.devices.claims import claims_of
+
+if TYPE_CHECKING:
+    from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.view import View
+    from scheduler.plugins.devices.reservation import Decision
+
+
+def pre_flight(decision: Decision, pod: PodInfo, binding_seconds: float) -> PreFlight | Skip:
+    """Reserve every claim for the pod, with its devices where it gets them now."""
+    reference = PodReference(pod.namespace, pod.name, pod.uid)
+    writes: list[ReserveClaim | CreateClaim] = [
+        _reserve(claim, reference, allocation) for claim, allocation in decision.allocated
+    ]
+    writes += [_reserve(claim, reference, None) for claim in decision.reserved if not claim.is_reserved_for(pod.uid)]
+    special = decision.special
+    if special is not None and special.requests.requests:
+        nothing_yet = ClaimReference(pod.namespace, "", "")
+        writes.append(
+            CreateClaim(
+                0, nothing_yet, reference, special.allocation, special.requests.requests, special.requests.mappings
+            )
+        )
+    allocations = [allocation for _, allocation in decision.allocated]
+    allocations += [claim.allocation for claim in decision.reserved if claim.allocation is not None]
+    if special is not None:
+        allocations.append(special.allocation)
+    waits = any(has_conditions(allocation) for allocation in allocations)
+    if not writes and not waits:
+        return SKIP
+    return PreFlight(
+        is_parallel=True,
+        writes=tuple(writes),
+        wait_seconds=binding_seconds if waits or not writes else None,
+        asks_at_once=True,
+        doing="binding devices",
+    )
+
+
+def _reserve(claim: ResourceClaim, pod: PodReference, allocation: Allocation | None) -> ReserveClaim:
+    known = allocation or claim.allocation
+    return ReserveClaim(
+        0,
+        ClaimReference(claim.namespace, claim.name, claim.uid),
+        pod,
+        claim,
+        allocation,
+        needs_timestamp=known is not None and has_conditions(known) and known.allocation_timestamp is None,
+    )
+
+
+def progress(pod: PodInfo, view: View, timeout_nanoseconds: int) -> bool | Refusal:
+    """Whether all devices with binding conditions are ready; a Refusal if one failed or was not ready in time."""
+    claims = claims_of(pod, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
+    if isinstance(claims, str):
+        return failure(claims)
+    waits = False
+    for claim in (*claims, *view.devices.special_claims_of(pod.uid)):
+        allocation = claim.allocation
+        if allocation is None:
+            continue
+        state, failed = readiness(claim, allocation)
+        if failed is not None:
+            return failure(
+                f'device binding failed: claim={claim.name}, reason={failed.reason}, message="{failed.message}"'
+            )
+        if state is Readiness.WAITING:
+            if is_late(allocation, timeout_nanoseconds, view.devices.now_nanoseconds):
+                return failure(f"device binding timeout: claim={claim.name}")
+            waits = True
+    return not waits
+
+
+def release_writes(pod: PodInfo, view: View) -> tuple[ClaimCommand, ...]:
+    """The pod is not coming: its claims keep their devices, but are not reserved for it any more; the claim that the
+    scheduler made goes."""
+    reference = PodReference(pod.namespace, pod.name, pod.uid)
+    writes: list[ClaimCommand] = []
+    claims = claims_of(pod, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
+    for claim in claims if not isinstance(claims, str) else ():
+        if claim.allocation is not None and claim.is_reserved_for(pod.uid):
+            writes.append(UnreserveClaim(0, ClaimReference(claim.namespace, claim.name, claim.uid), reference))
+    for claim in view.devices.special_claims_of(pod.uid):
+        writes.append(DeleteClaim(0, ClaimReference(claim.namespace, claim.name, claim.uid)))
+    return tuple(writes)

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.devices.pools import PoolState
+from scheduler.cluster.devices.reserved import ClaimInFlight, GiveBack, SetAside
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.errors import InvariantViolation
+from scheduler.objects.kinds import Kind, decode
+from scheduler.objects.resource_claims import Allocation, DeviceAllocation, DeviceResult
+from tests.builders import node, pod
+from tests.device_documents import DRIVER, claim, gpu, resource_slice
+
+
+def show(cache: ClusterCache, kind: Kind, document: dict[str, Any]) -> None:
+    cache.observe_object(kind, decode(kind, msgspec.json.encode(document)))
+
+
+def cluster(count: int = 2) -> ClusterCache:
+    cache = ClusterCache()
+    for number in range(count):
+        cache.observe_node(node(f"n{number}"))
+        show(cache, Kind.RESOURCE_SLICE, resource_slice(f"n{number}", gpu("gpu-0"), gpu("gpu-1")))
+    return cache
+
+
+def row(cache: ClusterCache, name: str) -> int:
+    found = cache.table.row(name)
+    assert found is not None
+    return found
+
+
+def allocation(pool: str, device: str) -> Allocation:
+    result = DeviceResult(request="r", driver=DRIVER, pool=pool, device=device)
+    return Allocation(devices=DeviceAllocation(results=(result,)))
+
+
+def held(name: str, pool: str, device: str) -> dict[str, Any]:
+    return {**claim(name, "gpus"), "status": {"allocation": msgspec.to_builtins(allocation(pool, device))}}
+
+
+def states(cache: ClusterCache, name: str) -> list[PoolState]:
+    return [pool.state for pool in cache.devices.pools(row(cache, name))]
+
+
+def with_pool(name: str, node_name: str, generation: int, count: int, *devices: dict[str, Any]) -> dict[str, Any]:
+    made = resource_slice(node_name, *devices, pool="p", name=name)
+    made["spec"]["pool"] = {"name": "p", "generation": generation, "resourceSliceCount": count}
+    return made
+
+
+def test_nodes_with_equal_devices_look_alike_until_one_of_them_is_taken() -> None:
+    cache = cluster()
+    look = [cache.devices.signature(row(cache, name)) for name in ("n0", "n1")]
+    assert look[0] == look[1]
+    show(cache, Kind.RESOURCE_CLAIM, held("c", "n0", "gpu-0"))
+    assert cache.devices.signature(row(cache, "n0")) != look[0]
+    assert cache.devices.signature(row(cache, "n1")) == look[1]
+    show(cache, Kind.RESOURCE_CLAIM, held("d", "n1", "gpu-0"))
+    assert cache.devices.signature(row(cache, "n0")) == cache.devices.signature(row(cache, "n1"))
+
+
+def test_a_change_of_one_nodes_devices_concerns_no_other_node() -> None:
+    cache = cluster()
+    before, common = cache.devices.row_versions(2).copy(), cache.devices.common_version
+    show(cache, Kind.RESOURCE_CLAIM, held("c", "n0", "gpu-0"))
+    changed = cache.devices.row_versions(2) != before
+    assert [bool(changed[row(cache, name)]) for name in ("n0", "n1")] == [True, False]
+    assert cache.devices.common_version == common
+
+
+def test_devices_set_aside_count_until_the_api_server_shows_the_allocation() -> None:
+    cache = cluster()
+    show(cache, Kind.RESOURCE_CLAIM, claim("c", "gpus"))
+    pending = PodInfo(pod("p")).on_node("n0")
+    cache.assume(pending)
+    cache.apply(SetAside(pending.uid, "n0", (ClaimInFlight("claim-c", "default/c", allocation("n0", "gpu-0")),)))
+    assert cache.devices.pod_with_claim_in_flight("claim-c") == pending.uid
+    assert cache.devices.in_flight.taken_in((DRIVER, "n0")) == {"gpu-0": "default/c"}
+    cache.check()
+    show(cache, Kind.RESOURCE_CLAIM, held("c", "n0", "gpu-0"))
+    assert cache.devices.pod_with_claim_in_flight("claim-c") is None
+    assert not cache.devices.in_flight.taken_in((DRIVER, "n0"))
+    assert cache.devices.stored.taken_in((DRIVER, "n0")) == {"gpu-0": "default/c"}
+    cache.apply(GiveBack(pending.uid))
+    cache.check()
+
+
+def test_a_claim_can_be_in_flight_for_one_pod_only() -> None:
+    cache = cluster()
+    one, other = PodInfo(pod("p")).on_node("n0"), PodInfo(pod("q")).on_node("n0")
+    for pending in (one, other):
+        cache.assume(pending)
+    in_flight = (ClaimInFlight("claim-c", "default/c", allocation("n0", "gpu-0")),)
+    cache.apply(SetAside(one.uid, "n0", in_flight))
+    with pytest.raises(InvariantViolation):
+        cache.apply(SetAside(other.uid, "n0", in_flight))
+
+
+def test_a_device_given_twice_is_found_by_the_check() -> None:
+    cache = cluster()
+    show(cache, Kind.RESOURCE_CLAIM, held("c", "n0", "gpu-0"))
+    pending = PodInfo(pod("p")).on_node("n0")
+    cache.assume(pending)
+    cache.apply(SetAside(pending.uid, "n0", (ClaimInFlight("claim-d", "default/d", allocation("n0", "gpu-0")),)))
+    with pytest.raises(InvariantViolation, match="allocated and set aside for another claim"):
+        cache.check()
+
+
+def test_a_claim_that_is_deleted_frees_its_devices() -> None:
+    cache = cluster()
+    show(cache, Kind.RESOURCE_CLAIM, held("c", "n0", "gpu-0"))
+    cache.remove_object(Kind.RESOURCE_CLAIM, "default/c")
+    assert not cache.devices.stored.taken_in((DRIVER, "n0"))
+
+
+def test_a_pool_is_complete_when_all_its_slices_are_there() -> None:
+    cache = ClusterCache()
+    cache.observe_node(node("n0"))
+    show(cache, Kind.RESOURCE_SLICE, with_pool("s1", "n0", 1, 2, gpu("a")))
+    assert states(cache, "n0") == [PoolState.INCOMPLETE]
+    show(cache, Kind.RESOURCE_SLICE, with_pool("s2", "n0", 1, 2, gpu("b")))
+    assert states(cache, "n0") == [PoolState.COMPLETE]
+    show(cache, Kind.RESOURCE_SLICE, with_pool("s2", "n0", 1, 2, gpu("a")))
+    assert states(cache, "n0") == [PoolState.INVALID], "two devices of one name"
+
+
+def test_an_old_generation_that_is_complete_on_a_node_is_used_there() -> None:
+    cache = ClusterCache()
+    for name in ("n0", "n1"):
+        cache.observe_node(node(name))
+    show(cache, Kind.RESOURCE_SLICE, with_pool("s1", "n0", 1, 1, gpu("a")))
+    show(cache, Kind.RESOURCE_SLICE, with_pool("s2", "n1", 2, 1, gpu("b")))
+    assert states(cache, "n0") == states(cache, "n1") == [PoolState.COMPLETE]
+
+
+def test_an_old_generation_that_is_incomplete_vanishes() -> None:
+    cache = ClusterCache()
+    for name in ("n0", "n1"):
+        cache.observe_node(node(name))
+    show(cache, Kind.RESOURCE_SLICE, with_pool("s1", "n0", 1, 2, gpu("a")))
+    show(cache, Kind.RESOURCE_SLICE, with_pool("s2", "n1", 2, 1, gpu("b")))
+    assert states(cache, "n0") == []

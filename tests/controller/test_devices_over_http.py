@@ -1,0 +1,166 @@
+"""Devices over real HTTP: claims are allocated and reserved before the bind, and no device is given twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from scheduler.compose import build_engine
+from scheduler.config.loading import load
+from scheduler.controller.loop import read_clock
+from scheduler.controller.parts import Parts
+from scheduler.controller.run import Shell
+from scheduler.controller.settings import (
+    ConnectionSettings,
+    LeaderElectionSettings,
+    OperatorOptions,
+    ServingSettings,
+    ShellSettings,
+)
+from scheduler.controller.write.client import MERGE_PATCH, ApiClient
+from scheduler.engine.engine import Engine
+from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
+from tests.device_documents import claim, device_class, gpu, resource_slice
+
+CONFIGURATION = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {resourceName: tandem-scheduler}
+profiles: [{schedulerName: tandem-scheduler}]
+"""
+RESOURCES = "/apis/resource.k8s.io/v1"
+CLAIMS = f"{RESOURCES}/namespaces/default/resourceclaims"
+
+
+@asynccontextmanager
+async def scheduling(connection: ConnectionSettings) -> AsyncIterator[tuple[Engine, Shell]]:
+    engine = build_engine(load(CONFIGURATION), started=read_clock(), seed=1)
+    settings = ShellSettings(
+        "host",
+        connection=connection,
+        leader_election=LeaderElectionSettings(leader_elect=False),
+        serving=ServingSettings(port=0),
+        operator=OperatorOptions(enabled=False),
+    )
+    shell = Shell(settings, Parts(engine), {})
+    running = asyncio.create_task(shell.run())
+    try:
+        await until(lambda: engine.is_synced)
+        yield engine, shell
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def cluster_with_gpus(client: ApiClient, count: int) -> None:
+    await create(client, "/api/v1/nodes", node_document("n1"))
+    await create(client, f"{RESOURCES}/deviceclasses", device_class("gpus", 'device.driver == "gpu.example.com"'))
+    await create(client, f"{RESOURCES}/resourceslices", resource_slice("n1", *[gpu(f"gpu-{k}") for k in range(count)]))
+
+
+def claiming(name: str, claim_name: str) -> dict[str, Any]:
+    return pod_document(name, resourceClaims=[{"name": "devices", "resourceClaimName": claim_name}])
+
+
+async def node_of(client: ApiClient, name: str) -> str:
+    return str((await read(client, f"{PODS}/{name}"))["spec"].get("nodeName", ""))
+
+
+async def bound(client: ApiClient, *names: str) -> None:
+    async with asyncio.timeout(20):
+        while not all([await node_of(client, name) for name in names]):  # noqa: ASYNC110 - the server is asked
+            await asyncio.sleep(0.02)
+
+
+async def test_a_claim_is_allocated_and_reserved_before_its_pod_is_bound(
+    connection: ConnectionSettings, client: ApiClient
+) -> None:
+    await cluster_with_gpus(client, 2)
+    await create(client, CLAIMS, claim("wanted", "gpus"))
+    async with scheduling(connection) as (engine, _):
+        made = await create(client, PODS, claiming("p", "wanted"))
+        await bound(client, "p")
+        found = await read(client, f"{CLAIMS}/wanted")
+        assert found["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+        (result,) = found["status"]["allocation"]["devices"]["results"]
+        assert (result["pool"], result["device"]) == ("n1", "gpu-0")
+        assert found["status"]["reservedFor"] == [{"resource": "pods", "name": "p", "uid": made["metadata"]["uid"]}]
+        await until(lambda: not engine.bindings.under_way)
+        engine.check()
+
+
+async def test_of_two_pods_that_race_for_one_device_one_waits_until_it_is_free(
+    connection: ConnectionSettings, client: ApiClient
+) -> None:
+    await cluster_with_gpus(client, 1)
+    for name in ("one", "two"):
+        await create(client, CLAIMS, claim(name, "gpus"))
+    async with scheduling(connection) as (engine, _):
+        await create(client, PODS, claiming("p1", "one"))
+        await create(client, PODS, claiming("p2", "two"))
+        await until(lambda: engine.queue.find("default/p2") is not None or engine.queue.find("default/p1") is not None)
+        await until(lambda: not engine.bindings.under_way and engine.attempt_of("default/p2") is not None)
+        nodes = [await node_of(client, name) for name in ("p1", "p2")]
+        assert sorted(nodes) == ["", "n1"]
+        winner, loser = ("one", "p2") if nodes[0] else ("two", "p1")
+        attempt = engine.attempt_of(f"default/{loser}")
+        assert attempt is not None
+        assert "1 cannot allocate all claims" in attempt.message
+        engine.check()
+        free = {"status": {"allocation": None, "reservedFor": None}}
+        await client.request(
+            "PATCH", f"{CLAIMS}/{winner}/status", body=msgspec.json.encode(free), content_type=MERGE_PATCH
+        )
+        await bound(client, loser)
+
+
+async def test_an_extended_resource_is_given_by_devices_through_a_claim_that_the_scheduler_makes(
+    connection: ConnectionSettings, client: ApiClient
+) -> None:
+    await cluster_with_gpus(client, 2)
+    asking = {"requests": {"deviceclass.resource.kubernetes.io/gpus": "2"}}
+    async with scheduling(connection) as (engine, _):
+        await create(client, PODS, pod_document("p", containers=[{"name": "c", "image": "i", "resources": asking}]))
+        await bound(client, "p")
+        status = (await read(client, f"{PODS}/p"))["status"]["extendedResourceClaimStatus"]
+        assert status["requestMappings"] == [
+            {
+                "containerName": "c",
+                "resourceName": "deviceclass.resource.kubernetes.io/gpus",
+                "requestName": "container-0-request-0",
+            }
+        ]
+        found = await read(client, f"{CLAIMS}/{status['resourceClaimName']}")
+        assert [one["device"] for one in found["status"]["allocation"]["devices"]["results"]] == ["gpu-0", "gpu-1"]
+        await until(lambda: not engine.bindings.under_way)
+        engine.check()
+
+
+async def test_a_claim_that_somebody_else_allocated_meanwhile_is_used_as_it_is(
+    connection: ConnectionSettings, client: ApiClient
+) -> None:
+    await cluster_with_gpus(client, 2)
+    await create(client, CLAIMS, claim("wanted", "gpus"))
+    async with scheduling(connection) as (engine, _):
+        elsewhere = {
+            "status": {
+                "allocation": {
+                    "devices": {
+                        "results": [{"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-1"}]
+                    }
+                }
+            }
+        }
+        await client.request(
+            "PATCH", f"{CLAIMS}/wanted/status", body=msgspec.json.encode(elsewhere), content_type=MERGE_PATCH
+        )
+        await create(client, PODS, claiming("p", "wanted"))
+        await bound(client, "p")
+        found = await read(client, f"{CLAIMS}/wanted")
+        assert [one["device"] for one in found["status"]["allocation"]["devices"]["results"]] == ["gpu-1"]
+        await until(lambda: not engine.bindings.under_way)
+        engine.check()

@@ -1,0 +1,150 @@
+"""The requests behind each write of a claim, against the embedded API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler.controller.lead.fence import Departure
+from scheduler.controller.lead.leadership import AlwaysHeld
+from scheduler.controller.settings import WriterSettings
+from scheduler.controller.write.claims import ClaimRequests
+from scheduler.controller.write.client import MERGE_PATCH, ApiClient
+from scheduler.errors import ApiError
+from scheduler.messages.claim_commands import (
+    ClaimReference,
+    CreateClaim,
+    DeallocateClaim,
+    DeleteClaim,
+    ReserveClaim,
+    UnreserveClaim,
+)
+from scheduler.messages.references import PodReference
+from scheduler.objects.kinds import decode_as
+from scheduler.objects.resource_claims import Allocation, DeviceAllocation, DeviceResult, ResourceClaim
+from tests.controller.conftest import PODS, create, pod_document, read
+from tests.device_documents import claim
+
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+POD = PodReference("default", "p", "uid-of-p")
+RESULT = DeviceResult(request="r", driver="gpu.example.com", pool="n1", device="gpu-0")
+ALLOCATION = Allocation(devices=DeviceAllocation(results=(RESULT,)))
+
+
+@pytest.fixture
+def requests(client: ApiClient) -> ClaimRequests:
+    return ClaimRequests(client, WriterSettings(), lambda: "2026-01-02T03:04:05Z")
+
+
+def held() -> Departure:
+    """The right to write is held."""
+    return Departure(AlwaysHeld())
+
+
+async def made(client: ApiClient, name: str = "c") -> ResourceClaim:
+    return decode_as(ResourceClaim, msgspec.json.encode(await create(client, CLAIMS, claim(name, "gpus"))))
+
+
+async def change(client: ApiClient, name: str, status: dict[str, Any]) -> None:
+    body = msgspec.json.encode({"status": status})
+    await client.request("PATCH", f"{CLAIMS}/{name}/status", body=body, content_type=MERGE_PATCH)
+
+
+def reference(of: ResourceClaim) -> ClaimReference:
+    return ClaimReference(of.namespace, of.name, of.uid)
+
+
+async def test_a_conflict_is_tried_again_with_the_claim_as_it_is_by_then(
+    client: ApiClient, requests: ClaimRequests
+) -> None:
+    known = await made(client)
+    label = msgspec.json.encode({"metadata": {"labels": {"touched": "yes"}}})
+    await client.request("PATCH", f"{CLAIMS}/c", body=label, content_type=MERGE_PATCH)
+    written = await requests.carry_out(ReserveClaim(1, reference(known), POD, known, ALLOCATION), held())
+    assert written is not None
+    assert written.is_reserved_for(POD.uid)
+    assert written.allocation is not None
+    assert written.labels == {"touched": "yes"}
+
+
+async def test_a_claim_that_was_allocated_meanwhile_is_not_allocated_again(
+    client: ApiClient, requests: ClaimRequests
+) -> None:
+    known = await made(client)
+    elsewhere = {**msgspec.to_builtins(RESULT), "device": "gpu-1"}
+    await change(client, "c", {"allocation": {"devices": {"results": [elsewhere]}}})
+    with pytest.raises(ApiError, match="claim default/c got allocated elsewhere in the meantime"):
+        await requests.carry_out(ReserveClaim(1, reference(known), POD, known, ALLOCATION), held())
+    found = await read(client, f"{CLAIMS}/c")
+    assert found["status"]["allocation"]["devices"]["results"][0]["device"] == "gpu-1"
+
+
+async def test_a_claim_that_was_made_anew_under_the_name_is_another_claim(
+    client: ApiClient, requests: ClaimRequests
+) -> None:
+    known = await made(client)
+    await client.request("DELETE", f"{CLAIMS}/c")
+    await made(client)
+    with pytest.raises(ApiError):
+        await requests.carry_out(ReserveClaim(1, reference(known), POD, known, ALLOCATION), held())
+    assert "allocation" not in (await read(client, f"{CLAIMS}/c")).get("status", {})
+
+
+async def test_the_time_of_an_allocation_is_written_where_drivers_must_prepare_it(
+    client: ApiClient, requests: ClaimRequests
+) -> None:
+    known = await made(client)
+    command = ReserveClaim(1, reference(known), POD, known, ALLOCATION, needs_timestamp=True)
+    written = await requests.carry_out(command, held())
+    assert written is not None
+    assert written.allocation is not None
+    assert written.allocation.allocation_timestamp == "2026-01-02T03:04:05Z"
+
+
+async def test_unreserving_leaves_the_allocation_and_the_other_pods(client: ApiClient, requests: ClaimRequests) -> None:
+    known = await made(client)
+    other = {"resource": "pods", "name": "q", "uid": "uid-of-q"}
+    await change(client, "c", {"reservedFor": [other]})
+    await requests.carry_out(ReserveClaim(1, reference(known), POD, known, ALLOCATION), held())
+    written = await requests.carry_out(UnreserveClaim(1, reference(known), POD), held())
+    assert written is not None
+    assert [one.uid for one in written.status.reserved_for] == ["uid-of-q"]
+    assert written.allocation is not None
+
+
+async def test_deallocating_takes_everything_out_of_the_very_version(
+    client: ApiClient, requests: ClaimRequests
+) -> None:
+    known = await made(client)
+    written = await requests.carry_out(ReserveClaim(1, reference(known), POD, known, ALLOCATION), held())
+    assert written is not None
+    with pytest.raises(ApiError):
+        await requests.carry_out(DeallocateClaim(1, reference(known), known.resource_version), held())
+    freed = await requests.carry_out(DeallocateClaim(1, reference(known), written.resource_version), held())
+    assert freed is not None
+    assert freed.allocation is None
+    assert not freed.status.reserved_for
+
+
+async def test_a_claim_of_the_schedulers_own_goes_again_if_the_pod_can_not_be_told(
+    client: ApiClient, requests: ClaimRequests
+) -> None:
+    gone = CreateClaim(1, ClaimReference("default", "", ""), POD, ALLOCATION, (), ())
+    with pytest.raises(ApiError):
+        await requests.carry_out(gone, held())
+    assert not (await read(client, CLAIMS))["items"]
+
+
+async def test_a_claim_of_the_schedulers_own_is_deleted_finalizer_and_all(
+    client: ApiClient, requests: ClaimRequests
+) -> None:
+    pod = (await create(client, PODS, pod_document("p")))["metadata"]
+    owner = PodReference("default", "p", pod["uid"])
+    command = CreateClaim(1, ClaimReference("default", "", ""), owner, ALLOCATION, (), ())
+    written = await requests.carry_out(command, held())
+    assert written is not None
+    assert written.is_controlled_by(pod["uid"])
+    await requests.carry_out(DeleteClaim(1, reference(written)), held())
+    assert not (await read(client, CLAIMS))["items"]

@@ -1,0 +1,131 @@
+"""CEL selectors: what kube-scheduler 1.36 answers, expression by expression (docs/kube-scheduler/dra.md §7)."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.cluster.devices.descriptions import Described
+from scheduler.plugins.devices.selectors.rewriting import Read, UnsupportedExpression, rewrite
+from scheduler.plugins.devices.selectors.selector import COMPILE, RUN_TIME, SelectorError, compiled, matches
+
+DEVICE = Described(
+    "drv",
+    (("drv", "i", "int", 1), ("drv", "k", "string", "x"), ("drv", "v", "version", "1.0.0+a")),
+    (("drv", "memory", "40Gi"),),
+    False,
+)
+A = 'device.attributes["drv"]'
+
+ANSWERS = {
+    "A.k == 1": False,
+    'dyn(1) == "a"': False,
+    "A.i == 1.0": True,
+    "A.i < 1.5": True,
+    "1 < 1.5": True,
+    'A.nosuch == "x" || A.k == "x"': True,
+    'A.nosuch == "x" && A.k == "z"': False,
+    'A.v == semver("1.0.0+b")': True,
+    'A.v.compareTo(semver("1.0.0-rc.1")) > 0': True,
+    '"x" in device.attributes': False,
+    'device.attributes[?"x"].hasValue()': True,
+    'device.attributes["x"] == {}': True,
+    'has(device.attributes["x.y"].z)': False,
+    "A.?nosuch.orValue(3) == 3": True,
+    'quantity("1000m") == quantity("1")': True,
+    'quantity("1000m") in [quantity("1")]': True,
+    "-7 / 2 == -3": True,
+    "-7 % 2 == -1": True,
+    '"é".size() == 1': True,
+    'device.driver == "drv" && !device.allowMultipleAllocations': True,
+    'device.capacity["drv"].memory.isGreaterThan(quantity("39Gi"))': True,
+    'device.capacity["drv"].memory.asApproximateFloat() > 1': True,
+    'cel.bind(x, device.attributes["drv"], x.k == "x" && x.i == 1)': True,
+    'A.all(k, k != "nosuch") && A.exists(k, v, v == "x")': True,
+    '"%s-%d".format(["x", 3]) == "x-3"': True,
+    'sets.contains(["a", "b"], ["a"]) && [3, 1].max() == 3 && [1, 3].isSorted()': True,
+    '"model100".find("([a-z]+)([0-9]+)") == "model100" && "a1b2".findAll("[0-9]", 1) == ["1"]': True,
+    'url("https://example.com:80/x?q=1").getHost() == "example.com:80"': True,
+    'ip("10.0.0.1").family() == 4 && cidr("10.0.0.0/8").containsIP("10.1.2.3")': True,
+    'semver("v1.2", true).minor() == 2 && !isSemver("1.2")': True,
+    'sign(quantity("-1")) == -1 && quantity("2").sub(1) == quantity("1")': True,
+}
+
+ERRORS = {
+    "A.k > 1": (RUN_TIME, "no such overload"),
+    'A.nosuch == "x" || false': (RUN_TIME, "no such key: nosuch"),
+    'device.attributes["x.y"].z == 1': (RUN_TIME, "no such key: z"),
+    'A.v == semver("1.2")': (RUN_TIME, "No Major.Minor.Patch elements found"),
+    "9223372036854775807 + 1 == 0": (RUN_TIME, "integer overflow"),
+    "1 / 0 == 1": (RUN_TIME, "division by zero"),
+    "A.k": (
+        RUN_TIME,
+        "CEL result of type string could not be converted to bool: unsupported native conversion from string to 'bool'",
+    ),
+    "size(A.v) == 1": (RUN_TIME, "no such overload"),
+    "A.v < A.v": (RUN_TIME, "no such overload"),
+    "A.k.compareTo(A.k) == 0": (RUN_TIME, "no such overload"),
+    "lists.range(100000000).size() == 1": (RUN_TIME, "operation cancelled: actual cost limit exceeded"),
+    "lists.range(1000).all(x, lists.range(1000).all(y, y >= 0))": (
+        RUN_TIME,
+        "operation cancelled: actual cost limit exceeded",
+    ),
+    "1 == 1.0": (COMPILE, "found no matching overload for '_==_' applied to '(int, double)'"),
+    'string(quantity("1")) == ""': (
+        COMPILE,
+        "found no matching overload for 'string' applied to '(kubernetes.Quantity)'",
+    ),
+    "device.driver": (COMPILE, "must evaluate to bool or the unknown type, not STRING"),
+}
+
+UNSUPPORTED = (
+    'format.dns1123Label().validate("a").hasValue()',
+    '{"a": 1}.transformMap(k, v, v + 1) == {"a": 2}',
+    "[3, 1].indexOf(1) == 1",
+    'string(ip("::1")) == "::1"',
+    'cel.bind(a, device.attributes, a[?"x"].hasValue())',
+    "cel.bind(d, device, d.driver == 'drv')",
+    "[1].all(device_x, device_x == 1)",
+)
+"""Kubernetes accepts these; here they are an error of the pod, and never another answer."""
+
+
+@pytest.mark.parametrize(("expression", "answer"), ANSWERS.items())
+def test_a_selector_answers_as_in_kube_scheduler(expression: str, answer: bool) -> None:
+    assert matches(expression.replace("A.", f"{A}."), DEVICE) is answer
+
+
+@pytest.mark.parametrize(("expression", "error"), ERRORS.items())
+def test_a_selector_that_fails_says_why(expression: str, error: tuple[str, str]) -> None:
+    assert matches(expression.replace("A.", f"{A}.").replace("(A)", f"({A})"), DEVICE) == SelectorError(*error)
+
+
+@pytest.mark.parametrize("expression", UNSUPPORTED)
+def test_what_is_not_supported_is_an_error_and_no_answer(expression: str) -> None:
+    assert isinstance(matches(expression, DEVICE), SelectorError)
+
+
+def test_an_expression_longer_than_the_api_server_allows_is_not_compiled() -> None:
+    assert isinstance(compiled("true || " * 2000 + "true"), SelectorError)
+
+
+def test_a_selector_looks_only_at_the_attributes_that_it_names() -> None:
+    reads = rewrite(f'{A}.k == "x" && device.capacity["drv"].memory.isGreaterThan(quantity("1"))').reads
+    assert reads == {Read("attributes", "drv", "k"), Read("capacity", "drv", "memory")}
+    assert rewrite(f'"k" in {A}').reads is None
+    assert rewrite('device.attributes[?"drv"].hasValue()').reads is None
+
+
+def test_text_that_looks_like_a_device_is_left_alone() -> None:
+    expression = """'device.attributes["x"]' == "device.attributes['y']" // device.attributes["z"]"""
+    assert rewrite(expression).expression == expression
+
+
+def test_the_device_as_a_whole_is_refused() -> None:
+    with pytest.raises(UnsupportedExpression):
+        rewrite("size([device]) == 1")
+
+
+def test_a_value_of_an_attribute_that_is_no_version_is_an_error() -> None:
+    broken = DEVICE._replace(attributes=(("drv", "v", "version", "one"),))
+    assert isinstance(matches(f"{A}.v.major() == 1", broken), SelectorError)
+    assert matches(f"{A}.v.major() == 1", DEVICE) is True
