@@ -100,7 +100,7 @@ def pod_page(engine: Engine, key: str, now: Now, memory: PreemptionMemory | None
 
 
 def _findings(engine: Engine, info: PodInfo) -> list[dict[str, Any]]:
-    """What plugins can tell beyond their refusals. One that raises tells nothing, and is named."""
+    """The plugins' findings beyond their refusals. A plugin that raises is named with its error."""
     profile = engine.profiles.get(info.pod.spec.scheduler_name)
     findings: list[dict[str, Any]] = []
     for plugin in profile.plugins if profile is not None else ():
