@@ -1,4 +1,4 @@
-"""How often the scheduler has tried each pod that waits, as its page ``/debug/queue`` tells."""
+"""The number of attempts of each pending pod, from the scheduler's page ``/debug/queue``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BUSY = ("active", "backoff", "error backoff", "in flight")
 def attempts(scheduler: Scheduler, room: Room, *left_out: str) -> dict[str, int]:
     """Pod name -> attempts of the room's waiting pods, once none of them is about to be tried.
 
-    A scheduler without the page tells nothing: then the answer is empty. Raises `ProcessFailure` when pods are still
+    For a scheduler without the page the answer is empty. Raises `ProcessFailure` when pods are still
     on their way after 20 s.
     """
     if not isinstance(scheduler, Tandem):
@@ -33,7 +33,7 @@ def attempts(scheduler: Scheduler, room: Room, *left_out: str) -> dict[str, int]
 
 
 def wait_attempt(scheduler: Scheduler, room: Room, pod: str, number: int) -> None:
-    """Wait until a waiting pod has been tried so many times; not at all with a scheduler that does not tell."""
+    """Wait until a pending pod has had ``number`` attempts; returns at once for a scheduler without the page."""
     if isinstance(scheduler, Tandem):
         scheduler.process.wait_until(lambda: attempts(scheduler, room)[pod] >= number, 30)
 

@@ -1,7 +1,7 @@
-"""Ten minutes in the life of a cluster, and the judge of what a scheduler did in them.
+"""Ten minutes of churn in a cluster, and a judge of the scheduler's decisions in them.
 
 Nodes come, go and are tainted, pods of two schedulers come and go, some of them urgent enough to preempt, some guarded
-by a budget. The judge replays what the watches told, in the API server's own order.
+by a budget. The judge replays the watch events in the API server's own order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from e2e.room import Room, placements
 PEER = "default-scheduler"
 NODE_CPU, NODES, PODS_WANTED = 8000, 30, 350
 GRACE_SECONDS = 2.0
-"""What happened so shortly before a binding the scheduler need not have known of."""
+"""Seconds before a binding within which the scheduler need not have seen a change."""
 LAG_SECONDS = 1.0
 TAINT = "churn"
 GUARDED = 20
@@ -28,7 +28,7 @@ STRICT = {
     "kind": "TandemConfiguration",
     "preemption": {"pdbPolicy": "strict"},
     # What is remembered on purpose is full long before the end.
-    "limits": {"journalEntries": 500},
+    "limits": {"rememberedAttempts": 500},
 }
 
 
@@ -192,7 +192,7 @@ class _NodeState:
 
 @dataclass(slots=True)
 class Judge:
-    """``see`` what the watches told, oldest first, and read ``faults``: what Tandem did against the rules.
+    """``see`` the watch events, oldest first, and read ``faults``: Tandem's violations of the rules.
 
     ``grace_seconds``: what others did so shortly before a binding does not count against it.
     """
@@ -249,7 +249,7 @@ class Judge:
             self._check(name, bound)
 
     def _check(self, name: str, bound: _Bound) -> None:
-        """Against what the scheduler must have known: its own bindings, and what others did a while before."""
+        """Check a binding against what the scheduler must have known: its own bindings, and older changes by others."""
         known = [
             other
             for other in self._bound.values()

@@ -34,7 +34,7 @@ _CACHES_LAG_SECONDS = 30
 
 
 class ApiError(Exception):
-    """The API server said no: `status` is the HTTP status, `body` what it wrote."""
+    """An error answer of the API server: `status` is the HTTP status, `body` its body."""
 
     def __init__(self, method: str, path: str, status: int, body: str) -> None:
         super().__init__(f"{method} {path}: {status} {body[:500]}")
@@ -43,7 +43,7 @@ class ApiError(Exception):
 
 
 class NotInTime(AssertionError):
-    """What was waited for did not happen; the text says what was there instead."""
+    """A condition was not met in time; the text describes the last state."""
 
 
 class AsyncClient:
@@ -63,7 +63,7 @@ class AsyncClient:
 
     async def __aexit__(self, *_: object) -> None:
         await self.session.close()
-        # TLS connections say goodbye after the session is closed; a loop that ends earlier leaves them open.
+        # TLS connections shut down after the session is closed; a loop that ends earlier leaves them open.
         await asyncio.sleep(0.25)
 
     def url(self, path: str) -> str:
@@ -89,7 +89,7 @@ class AsyncClient:
     async def delete_all(
         self, kind: str, names: Iterable[str], namespace: str | None = None, in_flight: int = 32
     ) -> None:
-        """Delete at once, without grace; what is gone already counts as deleted."""
+        """Delete at once, without grace; objects that no longer exist count as deleted."""
 
         async def delete(name: str) -> None:
             try:
@@ -101,7 +101,7 @@ class AsyncClient:
         await self._bounded((delete(name) for name in names), in_flight)
 
     async def _create(self, thing: Object) -> Object:
-        """A pod may come before admission has heard of its PriorityClass, whose creation was answered already."""
+        """A pod may arrive before admission has seen its PriorityClass, whose creation was already answered."""
         path = paths.home_of(thing)
         deadline = time.monotonic() + _CACHES_LAG_SECONDS
         while True:
@@ -190,7 +190,7 @@ class Client:
         return answer
 
     def wait_allowed(self, user: str, **what: Object) -> None:
-        """Return once the authorizer has heard of the user's right. Raises `NotInTime`.
+        """Wait until the authorizer has seen the user's right. Raises `NotInTime`.
 
         `what` is ``resourceAttributes`` or ``nonResourceAttributes`` of a SubjectAccessReview.
         """
@@ -276,7 +276,7 @@ class Watch:
         return taken
 
     def wait_until(self, condition: Callable[[State], T | None], seconds: float = 30.0, hope: str = "") -> T:
-        """The first true value of `condition(state)`, asked anew after each event. Raises `NotInTime`.
+        """The first true value of `condition(state)`, evaluated after each event. Raises `NotInTime`.
 
         The recording stands still while the condition looks at it.
         """
@@ -326,7 +326,7 @@ class Watch:
 
     async def _follow(self) -> None:
         while True:
-            # A server that is away is part of some tests: come back as soon as it is there again.
+            # Some tests stop the server: reconnect as soon as it is back.
             with contextlib.suppress(aiohttp.ClientError, TimeoutError, ConnectionError):
                 if await self._stream_is_too_old():
                     self.gaps += 1

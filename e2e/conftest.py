@@ -55,7 +55,7 @@ def room(client: Client) -> Iterator[Room]:
 
 @pytest.fixture
 def subject(cluster: Cluster, identities: Identities) -> Iterator[Scheduler]:
-    """The scheduler under test, not started, with exactly the rights that its users are told to grant."""
+    """The scheduler under test, not started, with exactly the rights that the manifests grant."""
     folder = cluster.folder / f"subject-{next(_rooms)}"
     folder.mkdir()
     scheduler: Scheduler
@@ -113,7 +113,7 @@ def _nothing_is_forbidden(request: pytest.FixtureRequest) -> Iterator[None]:
     begin, starts = controlplane.audit_size(), controlplane.apiserver_starts
     yield
     if controlplane.apiserver_starts != starts:
-        # One that has just begun answers 403 until it has read its roles.
+        # An API server that has just started answers 403 until it has read its roles.
         return
     refused = controlplane.forbidden(WATCHED_USER, begin)
     assert not {(entry["verb"], entry["requestURI"].partition("?")[0]) for entry in refused}
@@ -137,7 +137,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """A failed promise shows what the scheduler said last."""
+    """Show the end of the scheduler's log for a failed test."""
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
     if report.when == "call" and report.failed:

@@ -1,4 +1,4 @@
-"""What must hold after a crash, an outage or a failover: every pod is bound, to one node, by one binding, told once."""
+"""Invariants after a crash, an outage or a failover: every pod is bound to one node, by one binding, with one event."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ def check_nothing_was_lost_or_doubled(
     assert max(most_pods_at_once(room.pods).values()) <= pods_per_node
     # Events come after their bindings; when the last pod's has come, so have the others.
     room.wait_events(last_bound(room.pods.history), "Scheduled")
-    told = Counter(event["regarding"]["name"] for event in room.events.state.values() if event["reason"] == "Scheduled")
-    assert max(told.values()) == 1, "a placement was told twice"
+    events = Counter(
+        event["regarding"]["name"] for event in room.events.state.values() if event["reason"] == "Scheduled"
+    )
+    assert max(events.values()) == 1, "a placement was reported twice"
     if cluster.controlplane is not None:
         answers = bindings(cluster.controlplane.audit(), room.name)
-        # A request cut off by SIGKILL is answered to nobody; what counts is that no pod was bound, or tried, again.
+        # A request cut off by SIGKILL has no recipient of its answer; no pod may have been bound, or tried, again.
         assert {times for (_, status), times in answers.items() if status == 201} == {1}
         assert not [pod for pod, status in answers if status == 409], "a bound pod was tried again"

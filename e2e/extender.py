@@ -1,7 +1,7 @@
-"""An HTTP extender as a process of its own, which does what a test tells it to, well or badly.
+"""An HTTP extender as a separate process, whose behaviour, correct or faulty, a test sets.
 
 Run as a program it serves on the loopback (``python -m e2e.extender PORT KUBECONFIG BEHAVIOUR``); `Extender` is the
-test's handle of such a process. `PUT /behaviour` changes its mind, `GET /calls` tells what it was asked.
+test's handle of such a process. `PUT /behaviour` changes its behaviour, `GET /calls` lists the calls received.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Extender(service.Service):
         return f"http://127.0.0.1:{self.port}"
 
     def behave(self, **behaviour: Any) -> None:
-        """From now on; what is not stated is as usual."""
+        """Set the behaviour from now on; fields that are not stated have their defaults."""
         self._ask("PUT", "/behaviour", behaviour)
 
     def calls(self, verb: str | None = None) -> list[Body]:
-        """What was asked so far, in order: ``{"verb": ..., "body": ...}``."""
+        """The calls so far, in order: ``{"verb": ..., "body": ...}``."""
         found: list[Body] = self._ask("GET", "/calls")
         return [call for call in found if verb in (None, call["verb"])]
 

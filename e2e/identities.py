@@ -77,7 +77,7 @@ class Identities:
         """The path of a kubeconfig for a user of this name with just these rights, in all namespaces."""
         known = self._made.get(name)
         if known is None or known[0] != tuple(rules):
-            # Made once: whoever runs as this user must not lack its rights even for a moment.
+            # Made once: a process that runs as this user must not lack its rights even for a moment.
             known = self._made[name] = (tuple(rules), self._make(name, rules))
         return known[1]
 

@@ -25,7 +25,7 @@ class KindError(Exception):
 
 
 def missing() -> str:
-    """What kind needs and is not there, as one sentence; empty when all is there."""
+    """The missing requirements of kind, as one sentence; empty if none is missing."""
     for program in ("docker", "kind"):
         if shutil.which(program) is None:
             return f"the program `{program}` is not on the PATH"

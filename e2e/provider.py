@@ -1,6 +1,6 @@
 """Which real cluster the promises are checked on: `E2E_CLUSTER` is ``kind``, ``kubeconfig`` or ``binaries``.
 
-Unset, it is what is there: kind where a Docker engine and the kind program are, else the binaries.
+Unset, it is kind if a Docker engine and the kind program are available, else the binaries.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PROVIDERS = ("kind", "kubeconfig", "binaries")
 
 
 class NoCluster(Exception):
-    """There is no cluster to run on; the text says what is missing."""
+    """There is no cluster to run on; the text names what is missing."""
 
 
 @dataclass(frozen=True, slots=True)

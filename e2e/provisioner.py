@@ -18,8 +18,8 @@ _MADE_BY = "volume.kubernetes.io/storage-provisioner"
 class Provisioner:
     """Serves the claims of a room while inside the block, as external provisioners do.
 
-    The first `refusals` answers are refusals: the selected node is taken away again, so that the scheduler chooses
-    anew. `only` names the claims it looks at, if not all. What goes wrong in its thread is raised at the block's end.
+    The first `refusals` answers are refusals: the selected node is removed again, so that the scheduler chooses
+    again. `only` names the claims it looks at, if not all. What goes wrong in its thread is raised at the block's end.
     """
 
     def __init__(self, room: Room, refusals: int = 0, only: Collection[str] = ()) -> None:

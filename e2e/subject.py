@@ -59,7 +59,7 @@ class Scheduler(abc.ABC):
         return self.process.log.read_text(errors="replace")
 
     def get(self, path: str) -> tuple[int, str]:
-        """Status and body of a page that it serves; status 0 when nobody answers."""
+        """Status and body of a page that it serves; status 0 without an answer."""
         # It speaks from the loopback with a certificate that it made for itself.
         context = ssl._create_unverified_context()
         opener = urllib.request.build_opener(

@@ -44,7 +44,7 @@ def test_after_a_kubelets_refusal_the_owners_next_pod_goes_elsewhere_until_the_n
     page = scheduler.get("/metrics")[1].splitlines()
     assert 'tandem_kubelet_refusals_total{reason="OutOfcpu"} 1.0' in page
     assert "tandem_nodes_left_alone 1.0" in page
-    assert not client.get("Node", "liked")["spec"].get("taints"), "the back-off is nobody else's business"
+    assert not client.get("Node", "liked")["spec"].get("taints"), "the back-off is not visible to others"
 
 
 def test_a_profile_with_a_node_scope_places_and_preempts_only_there(

@@ -16,7 +16,7 @@ from tests.contract.record import RECORDED
 
 @pytest.fixture(scope="module")
 def bare() -> Iterator[ControlPlane]:
-    """An API server that nobody else talks to: no controller and no kubelet answers between two requests."""
+    """An API server without other clients: no controller and no kubelet acts between two requests."""
     if provider.choose() != "binaries":
         pytest.skip("the conversation needs an API server without controllers")
     with ControlPlane(kwok=False, controllers=()) as controlplane:

@@ -86,7 +86,7 @@ def test_three_extenders_narrow_down_prefer_and_bind(room: Room, stage: Stage) -
     assert names["Nodes"] is None
     assert sorted(names["NodeNames"]) == ["machine2", "machine3"]
     assert whole["Pod"]["metadata"]["name"] == "wanted"
-    # Objects are whole, with what the scheduler itself does not read, and without what nobody does.
+    # Objects are whole, with fields that the scheduler itself does not read, and without managed fields.
     assert whole["Pod"]["spec"]["dnsPolicy"] == "ClusterFirst"
     assert all("nodeInfo" in node["status"] for node in whole["Nodes"]["items"])
     assert "managedFields" not in whole["Pod"]["metadata"]

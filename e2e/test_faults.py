@@ -134,8 +134,8 @@ def _check_writes(audit: Iterable[dict[str, Any]], report: Report, namespace: st
     # A pod that is ending is refused with 409, too.
     refused = {pod for (pod, status) in bound if status == 409 and (pod, 201) in bound}
     unasked = sorted(pod for pod in refused if f"{paths.one('Pod', pod, namespace)}/binding" not in hidden)
-    told = [_told(entry) for entry in ours if entry["objectRef"].get("name") in unasked]
-    assert not unasked, f"seed {SEED}: bound pods were tried again without a fault:\n" + "\n".join(told)
+    described = [_described(entry) for entry in ours if entry["objectRef"].get("name") in unasked]
+    assert not unasked, f"seed {SEED}: bound pods were tried again without a fault:\n" + "\n".join(described)
     ends: Counter[str] = Counter()
     for entry in ours:
         asked = entry["objectRef"]
@@ -150,7 +150,7 @@ def _check_writes(audit: Iterable[dict[str, Any]], report: Report, namespace: st
     print(f"{sum(times for (_, status), times in bound.items() if status == 201)} bindings, {len(ends)} victims")
 
 
-def _told(entry: dict[str, Any]) -> str:
+def _described(entry: dict[str, Any]) -> str:
     """A request in the audit log: when it came and was answered, what it was, and the status."""
     when = f"{entry['requestReceivedTimestamp']} to {entry['stageTimestamp']}"
     return f"{when} {entry['verb']} {entry['requestURI']} {entry['responseStatus']['code']}"

@@ -1,4 +1,4 @@
-"""Promise: what an operator got wrong is said in one clear line; what runs can be observed."""
+"""Promise: an operator's mistake is reported in one clear line; a running scheduler can be observed."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def _attempts(scheduler: Scheduler, result: str) -> float:
 @pytest.mark.tandem_only
 @pytest.mark.parametrize(
     ("content", "hint"),
-    [(None, "kubeconfig-of-nobody"), ("{nonsense", "kubeconfig-of-nobody"), ("kind: Config\n", "kubeconfig-of-nobody")],
+    [(None, "missing-kubeconfig"), ("{nonsense", "missing-kubeconfig"), ("kind: Config\n", "missing-kubeconfig")],
     ids=["missing", "not-yaml", "empty"],
 )
 def test_a_kubeconfig_that_is_no_good_ends_the_start_with_one_line(
     new_tandem: Callable[..., Tandem], tmp_path: Path, content: str | None, hint: str
 ) -> None:
-    file = tmp_path / "kubeconfig-of-nobody"
+    file = tmp_path / "missing-kubeconfig"
     if content is not None:
         file.write_text(content)
     tandem = new_tandem(kubeconfig=file).start()
@@ -81,7 +81,7 @@ def test_a_missing_right_is_named_with_verb_and_resource(
         return any(verb in line and resource in line for line in tandem.log().splitlines())
 
     try:
-        # It may tell and give up, or tell and wait for the right; both are fine, silence is not.
+        # It may report and exit, or report and wait for the right; both are fine, silence is not.
         while not named() and tandem.process.alive:
             tandem.process.wait_until(lambda: named() or not tandem.process.alive, 20)
         assert named(), tandem.process.tail()

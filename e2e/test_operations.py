@@ -79,7 +79,7 @@ def test_when_the_leader_is_killed_under_load_the_other_goes_on_within_the_lease
         assert len(leaders) == 1
         leaders[0].kill()
         killed = time.monotonic()
-        # What the leader had sent still arrives.
+        # Requests that the leader had sent still arrive.
         time.sleep(0.3)
         bound = len(room.wait_bound(PODS // 10))
         assert bound < PODS, "too late to be in the middle"

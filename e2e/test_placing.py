@@ -91,15 +91,15 @@ def test_another_schedulers_pods_count_and_are_left_alone(
 ) -> None:
     room.add_nodes(builders.node("a", cpu="4"))
     theirs = [builders.pod(f"theirs-{i}", room.name, cpu="1", scheduler="default-scheduler") for i in range(3)]
-    room.add_pods(*theirs, builders.pod("nobodys", room.name, scheduler="nobody"))
+    room.add_pods(*theirs, builders.pod("unclaimed", room.name, scheduler="absent"))
     room.wait_bound(3)
     room.add_pods(*(builders.pod(f"ours-{i}", room.name, cpu="1") for i in range(3)))
     room.wait_bound(4)
     room.pods.wait_until(lambda state: sum(refusal(p) is not None for p in state.values()) == 2, 20, "two refusals")
-    nobodys = room.pod("nobodys")
-    assert "nodeName" not in nobodys["spec"]
-    assert refusal(nobodys) is None
-    assert room.events_about("nobodys") == []
+    unclaimed = room.pod("unclaimed")
+    assert "nodeName" not in unclaimed["spec"]
+    assert refusal(unclaimed) is None
+    assert room.events_about("unclaimed") == []
     for i in range(3):
         reporters = {event["reportingController"] for event in room.events_about(f"theirs-{i}")}
         assert reporters == {"default-scheduler"}

@@ -96,16 +96,16 @@ def test_a_victim_is_told_first_and_nothing_else_in_its_status_changes(room: Roo
     room.wait_placed("important", "a")
     assert room.pod("important")["status"]["qosClass"] == "Burstable"
     versions = _seen(room, "victim")
-    told = next(place for place, pod in enumerate(versions) if _condition(pod, "DisruptionTarget"))
+    reported = next(place for place, pod in enumerate(versions) if _condition(pod, "DisruptionTarget"))
     dying = next(place for place, pod in enumerate(versions) if "deletionTimestamp" in pod["metadata"])
-    assert told < dying, "the reason comes before the end"
-    condition = _condition(versions[told], "DisruptionTarget")
+    assert reported < dying, "the reason comes before the end"
+    condition = _condition(versions[reported], "DisruptionTarget")
     assert condition is not None
     assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
     assert condition["message"] == f"{builders.SCHEDULER}: preempting to accommodate a higher priority pod"
     assert "important" not in condition["message"]
-    others = [one for one in versions[told]["status"]["conditions"] if one["type"] != "DisruptionTarget"]
-    assert {**versions[told]["status"], "conditions": others} == versions[told - 1]["status"]
+    others = [one for one in versions[reported]["status"]["conditions"] if one["type"] != "DisruptionTarget"]
+    assert {**versions[reported]["status"], "conditions": others} == versions[reported - 1]["status"]
     assert {pod["status"]["qosClass"] for pod in versions} == {"BestEffort"}
 
 
@@ -138,9 +138,9 @@ def test_strictly_no_budget_is_ever_broken_though_preemptors_compete(
             alive.remove(name)
     assert len(alive) == 2, "the budget allowed one disruption"
     (evicted,) = {f"web-{name}" for name in ("a", "b", "c")} - alive
-    told = _condition(_seen(room, evicted)[-1], "DisruptionTarget")
-    assert told is not None and told["reason"] == "EvictionByEvictionAPI"
-    assert all(_condition(room.pod(name), "DisruptionTarget") is None for name in alive), "told, but spared"
+    reported = _condition(_seen(room, evicted)[-1], "DisruptionTarget")
+    assert reported is not None and reported["reason"] == "EvictionByEvictionAPI"
+    assert all(_condition(room.pod(name), "DisruptionTarget") is None for name in alive), "marked, but spared"
 
 
 def test_the_preempted_pods_of_a_deployment_come_back_elsewhere(room: Room, scheduler: Scheduler) -> None:
@@ -234,7 +234,7 @@ def test_beside_kube_scheduler_nobody_pushes_anybody_to_and_fro(
     room: Room, new_tandem: NewTandem, peer: KubeScheduler, tmp_path: Path
 ) -> None:
     """Five minutes on the same nodes. kube-scheduler knows nothing of our nominations, has more small pods than fit,
-    and fills every gap at once: each preemption is in vain, until the breaker ends it and says why. Where the peer has
+    and fills every gap at once: each preemption fails, until the breaker ends it and says why. Where the peer has
     nothing to fill in, preemption goes on as ever."""
     rounds, seconds = 3, 300.0
     settings = {"breaker": {"rounds": rounds, "window": "10m"}}
@@ -260,8 +260,8 @@ def test_beside_kube_scheduler_nobody_pushes_anybody_to_and_fro(
     assert [node for name, node in placed.items() if name.startswith("lucky")] == ["d", "d"]
     for pod in room.pods.state.values():
         if _app(pod) == "important" and not pod["spec"].get("nodeName"):
-            told = _condition(pod, "PodScheduled")
-            assert told is not None and "others took the room again and again" in told["message"]
+            reported = _condition(pod, "PodScheduled")
+            assert reported is not None and "others took the room again and again" in reported["message"]
     assert all(pod["status"].get("phase") != "Failed" for pod in room.pods.state.values())
 
 

@@ -75,7 +75,7 @@ class AuditedControlPlane(ControlPlane):
 
 @pytest.fixture(scope="module")
 def controlplane() -> Iterator[ControlPlane]:
-    """One of its own, whatever the provider: the audit log of somebody else's cluster is out of reach."""
+    """A control plane of its own for every provider: the audit log of a shared cluster is out of reach."""
     with AuditedControlPlane(audit=True) as controlplane:
         controlplane.kubectl("apply", "-k", str(MANIFESTS / "base"))
         yield controlplane
@@ -200,7 +200,7 @@ def _preempt(room: Room, node: str) -> None:
 
 
 def _ask_for_pages(tandem: Tandem, admin: Client) -> None:
-    """Metrics are for whom the monitoring overlay names, and for nobody else."""
+    """Metrics are only for the accounts that the monitoring overlay names."""
     (binding,) = yaml.safe_load_all((MANIFESTS / "overlays" / "monitoring" / "metrics-reader.yaml").read_text())
     for thing in (builders.namespace("monitoring"), *map(_account, (SCRAPER, STRANGER)), binding):
         _ensure(admin, thing)
@@ -285,7 +285,7 @@ def _refuse_bindings_of(admin: Client, pod: str) -> None:
     binding = {"policyName": name, "validationActions": ["Deny"]}
     admin.post(f"{group}/validatingadmissionpolicybindings", {"kind": f"{kind}Binding", **head, "spec": binding})
     probe = f"{pod}-probe"
-    admin.create(builders.pod(probe, "default", scheduler="nobody"))
+    admin.create(builders.pod(probe, "default", scheduler="absent"))
     target = {"kind": "Binding", "apiVersion": "v1", "metadata": {"name": probe}, "target": {"name": "nowhere"}}
     deadline = time.monotonic() + 30
     while True:

@@ -86,7 +86,7 @@ HOPELESS: dict[str, dict[str, Any]] = {
     "named-node-too-small": {"affinity": _name("small"), "cpu": "3"},
     "untolerated": {"nodeSelector": {"room": "tainted"}},
     "cordoned": {"nodeSelector": {"room": "cordoned"}},
-    "no-friend": {"affinity": _affinity("podAffinity", ZONE, app="nobody")},
+    "no-friend": {"affinity": _affinity("podAffinity", ZONE, app="absent")},
     "no-topology-key": {"affinity": _affinity("podAffinity", "no/such", app="guard")},
     "enemy-everywhere": {"affinity": _affinity("podAntiAffinity", "room/all", app="guard")},
     "port-taken": {
@@ -99,7 +99,7 @@ HOPELESS: dict[str, dict[str, Any]] = {
                 "maxSkew": 1,
                 "topologyKey": "no/such",
                 "whenUnsatisfiable": "DoNotSchedule",
-                "labelSelector": {"matchLabels": {"app": "nobody"}},
+                "labelSelector": {"matchLabels": {"app": "absent"}},
             }
         ]
     },

@@ -26,7 +26,7 @@ READING = {"get", "list", "watch"}
 
 @pytest.fixture
 def reader(identities: Identities) -> Path:
-    """Who may read what the shipped roles let read, ask who somebody is, and hold a Lease: nothing else."""
+    """A user with the shipped read rights, TokenReviews and a Lease, and nothing else."""
     rules = [{**rule, "verbs": [verb for verb in rule["verbs"] if verb in READING]} for rule in shipped_rules()]
     lease = {
         "apiGroups": ["coordination.k8s.io"],
@@ -73,11 +73,11 @@ def test_a_shadow_compares_each_decision_with_where_kube_scheduler_put_the_pod(
             shadow.process.wait_until(lambda: all_decided in shadow.get("/metrics")[1], 20)
         placed = room.wait_bound(24)
         shadow.process.wait_until(lambda: len(decisions(shadow)) == 24, 20)
-        told = decisions(shadow)
+        decided = decisions(shadow)
         for pod, node in placed.items():
-            assert told[pod]["theirs"] == node
-            assert told[pod]["agrees"] == ("true" if told[pod]["ours"] == node else "false")
-        assert all(told[f"on-{name}"]["agrees"] == "true" for name in names), "only one node was possible"
+            assert decided[pod]["theirs"] == node
+            assert decided[pod]["agrees"] == ("true" if decided[pod]["ours"] == node else "false")
+        assert all(decided[f"on-{name}"]["agrees"] == "true" for name in names), "only one node was possible"
         page = json.loads(shadow.get("/debug/shadow")[1])
         assert {one["pod"].rpartition("/")[2]: one["theirs"] for one in page["decisions"]} == placed
         assert sum(page["agrees"].values()) == 24

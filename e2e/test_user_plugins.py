@@ -1,4 +1,4 @@
-"""Promise: a plugin of the user's own takes part like a built-in one, and a bad one harms nobody but its pod."""
+"""Promise: a plugin of the user's own takes part like a built-in one, and a bad one harms only its pod."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_coroutine_before_binding_is_awaited_and_its_refusal_is_told(room: Roo
     (event,) = room.wait_events("licensed", "FailedScheduling")
     assert event["note"] == 'running PreBind plugin "Licence": there is no licence gold'
     room.client.create(config_map("gold", room.name))
-    # It is tried again after its back-off, with nobody's help.
+    # It is tried again after its back-off, without an event.
     room.wait_placed("licensed", "a", 30)
     room.pods.wait_until(
         lambda state: state[f"{room.name}/licensed"]["metadata"]["labels"].get("granted-on") == "a", 10, "a label"
@@ -88,7 +88,7 @@ def test_a_coroutine_that_hangs_is_cut_off_while_the_others_go_on(room: Room, ta
     room.add_pods(builders.pod("stuck", room.name, cpu="900m", labels={"licence": "hang"}))
     (event,) = room.wait_events("stuck", "FailedScheduling")
     assert event["note"] == 'running PreBind plugin "Licence": TimeoutError: no answer within 1s'
-    # Its room is free again for whoever comes first.
+    # Its room is free again for the next pod.
     room.client.delete("Pod", "stuck", room.name)
     room.add_pods(builders.pod("next", room.name, cpu="900m"))
     room.wait_placed("next", "a")
@@ -97,9 +97,9 @@ def test_a_coroutine_that_hangs_is_cut_off_while_the_others_go_on(room: Room, ta
 def test_a_plugin_that_can_not_be_loaded_ends_the_start_with_one_line(
     new_tandem: Callable[..., Tandem], tmp_path: Path
 ) -> None:
-    file = configuration(tmp_path, {"Mine": "e2e.sample_plugins:Nobody"})
+    file = configuration(tmp_path, {"Mine": "e2e.sample_plugins:Missing"})
     tandem = new_tandem(options=[f"--config={file}", f"--plugin-folder={ROOT}"]).start()
     assert tandem.process.wait(20) == 1
-    expected = 'plugins[0].path: Invalid value: "e2e.sample_plugins:Nobody": module e2e.sample_plugins has no Nobody'
+    expected = 'plugins[0].path: Invalid value: "e2e.sample_plugins:Missing": module e2e.sample_plugins has no Missing'
     assert expected in tandem.log()
     assert "Traceback" not in tandem.log()

@@ -101,7 +101,7 @@ def test_a_volume_is_made_for_the_node_that_was_chosen(room: Room, storage: Stor
     room.wait_running(1)
     assert storage.wait_selected("data") == node
     assert _bound_in_order(room, storage, "user", "data")
-    # Whoever uses the claim now can only go where its volume is.
+    # Pods that use the claim now can only go where its volume is.
     room.add_pods(*(_user(room, "data", f"later-{i}") for i in range(3)))
     assert set(room.wait_bound(4).values()) == {node}
 

@@ -44,7 +44,7 @@ def _bound_at(room: Room, name: str) -> float:
 
 
 def _in_room(room: Room, **labels: str) -> dict[str, Any]:
-    """A node selector that no node of anybody else meets."""
+    """A node selector that only the room's own nodes meet."""
     return {"nodeSelector": {"room": room.name, **labels}}
 
 

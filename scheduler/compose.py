@@ -106,7 +106,7 @@ def engine_settings(configuration: Configuration) -> EngineSettings:
         counts_foreign_nominations=tandem.nominations is Nominations.ALL,
         preemption=tandem.preemption,
         running_preemptions=tandem.limits.running_preemptions,
-        attempts_kept=tandem.limits.journal_entries,
+        attempts_kept=tandem.limits.remembered_attempts,
         cached_classes=tandem.limits.cached_classes,
         cached_selectors=tandem.limits.cached_selectors,
     )

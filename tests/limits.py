@@ -5,4 +5,4 @@ from __future__ import annotations
 from typing import Final
 
 WAIT_SECONDS: Final = 30.0
-"""Longer than a busy machine takes for anything here: only a test that fails waits so long."""
+"""Seconds, longer than a busy machine takes for anything here: only a failing test waits until then."""

@@ -90,7 +90,7 @@ async def _measure(scenario: Scenario, scheduler: Scheduler, nodes: int, pods: i
         began=times.began,
         created=times.created,
         bound=times.bound,
-        told=times.told,
+        reported=times.reported,
         cpu_seconds=cpu_seconds,
         peak_rss=peak_rss,
         victims=len(times.removed),

@@ -1,4 +1,4 @@
-"""Who runs in the bench: each one a process under the pods' scheduler name, with the admin's rights."""
+"""The contenders of the bench: each a process under the pods' scheduler name, with the admin's rights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from e2e.tandem import Tandem
 
 
 class Null(Scheduler):
-    """Round robin without a thought: the yardstick of what the API server allows."""
+    """A round-robin scheduler without any logic: the yardstick of what the API server allows."""
 
     kind = "null"
     scheme = "http"

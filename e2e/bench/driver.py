@@ -31,7 +31,7 @@ class _Spec(msgspec.Struct, frozen=True):
 
 
 class _Thing(msgspec.Struct, frozen=True):
-    """What the driver reads of a pod or an event: the rest of each line is skipped, not decoded."""
+    """The fields that the driver reads of a pod or an event; the rest of each line is skipped, not decoded."""
 
     metadata: _Name = _Name()
     spec: _Spec = _Spec()
@@ -56,12 +56,12 @@ class Times:
         self.began = 0.0
         self.created: dict[str, float] = {}
         self.bound: dict[str, float] = {}
-        self.told: dict[str, float] = {}
+        self.reported: dict[str, float] = {}
         self.removed: set[str] = set()
-        """Pods that were there before and had to go."""
+        """Pods that existed before and were preempted."""
         self.first_bound = asyncio.Event()
         self.all_bound = asyncio.Event()
-        self.all_told = asyncio.Event()
+        self.all_reported = asyncio.Event()
 
     def saw_pod(self, line: _Line) -> None:
         name = line.object.metadata.name
@@ -83,13 +83,13 @@ class Times:
     def saw_event(self, line: _Line) -> None:
         name = line.object.regarding.name
         if line.object.reason == "Scheduled" and name in self.names:
-            self.told.setdefault(name, time.monotonic())
-            if len(self.told) == len(self.names):
-                self.all_told.set()
+            self.reported.setdefault(name, time.monotonic())
+            if len(self.reported) == len(self.names):
+                self.all_reported.set()
 
 
 async def prepare(client: AsyncClient, scenario: Scenario, nodes: int, pods: int) -> None:
-    """Create what is there before the scheduler starts, each kind after the one before."""
+    """Create the objects that exist before the scheduler starts, one kind after the other."""
     await client.create_all([{"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": NAMESPACE}}])
     batch: list[Object] = []
     for thing in scenario.existing(nodes, pods):
@@ -101,9 +101,9 @@ async def prepare(client: AsyncClient, scenario: Scenario, nodes: int, pods: int
 
 
 class Drive:
-    """The measured pods of one run, on the way. An async context manager: what is not over at its end is cancelled.
+    """Drives the measured pods of one run. An async context manager that cancels what has not ended.
 
-    Every wait is within the scenario's limit, counted from the start; `times` say in the end how far it came.
+    All waits are within the scenario's limit, counted from the start; `times` holds the progress at the end.
     """
 
     def __init__(self, client: AsyncClient, scenario: Scenario, nodes: int, pods: int) -> None:
@@ -150,7 +150,7 @@ class Drive:
         await self._within_limit(self.times.all_bound.wait())
         if self.times.all_bound.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.times.all_told.wait(), EVENT_LIMIT)
+                await asyncio.wait_for(self.times.all_reported.wait(), EVENT_LIMIT)
 
     async def _within_limit(self, step: Coroutine[Any, Any, object]) -> None:
         work = asyncio.ensure_future(step)

@@ -1,4 +1,4 @@
-"""What a run amounts to: pure arithmetic on the moments that the driver saw."""
+"""The result of a run, computed from the times that the driver recorded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Result:
     peak_rss: int
     faults: tuple[str, ...] = field(default=())
     victims: int = 0
-    """Pods that were there before and had to go."""
+    """Pods that existed before and were preempted."""
 
     @property
     def counts(self) -> bool:
@@ -46,12 +46,12 @@ def measure(
     began: float,
     created: Mapping[str, float],
     bound: Mapping[str, float],
-    told: Mapping[str, float],
+    reported: Mapping[str, float],
     cpu_seconds: float,
     peak_rss: int,
     victims: int = 0,
 ) -> Result:
-    """The result of a run from the moments (seconds, one clock) at which each pod was created, bound and told of.
+    """The result of a run from the moments (seconds, one clock) at which each pod was created, bound and reported.
 
     `began` is when the clock starts; a pod that was there before waits from then on.
     """
@@ -69,23 +69,23 @@ def measure(
         p99=percentile(waits, 99),
         cpu_per_pod=cpu_seconds / len(bound) if bound else 0.0,
         peak_rss=peak_rss,
-        faults=tuple(_faults(names, bound, told)),
+        faults=tuple(_faults(names, bound, reported)),
         victims=victims,
     )
 
 
 def failed(scenario: str, contender: str, nodes: int, pods: int, why: str) -> Result:
-    """A run that never came to measuring."""
+    """The result of a run that ended before the measurement."""
     return Result(scenario, contender, nodes, pods, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, (why,))
 
 
-def _faults(names: frozenset[str], bound: Mapping[str, float], told: Mapping[str, float]) -> list[str]:
+def _faults(names: frozenset[str], bound: Mapping[str, float], reported: Mapping[str, float]) -> list[str]:
     faults = []
     if unbound := len(names) - len(bound):
         faults.append(f"{unbound} pods without a binding")
-    if untold := sum(name not in told for name in bound):
-        faults.append(f"{untold} pods without a Scheduled event")
-    if late := sum(name in told and told[name] - bound[name] > EVENT_LIMIT for name in bound):
+    if unreported := sum(name not in reported for name in bound):
+        faults.append(f"{unreported} pods without a Scheduled event")
+    if late := sum(name in reported and reported[name] - bound[name] > EVENT_LIMIT for name in bound):
         faults.append(f"{late} Scheduled events later than {EVENT_LIMIT:.0f} s")
     return faults
 

@@ -1,7 +1,8 @@
-"""A scheduler that does not think: each pod gets the next node in turn. What it reaches is what the API server allows.
+"""A scheduler without logic: each pod gets the next node in turn. Its throughput is what the API server allows.
 
-It writes what every contender writes, a binding and a Scheduled event, over the same HTTP library as Tandem. A pod with
-a priority gets its room first: the condition with its nomination, then for each victim the condition and the deletion.
+It makes the writes of every contender, a binding and a Scheduled event, over the same HTTP library as Tandem. A pod
+with a priority gets its room first: the condition with its nomination, then for each victim the condition and the
+deletion.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class NullScheduler:
         self._pods: asyncio.Queue[_Thing] = asyncio.Queue()
         self._there: dict[str, list[_Thing]] = {}
         """Node → the pods that ran there at the start."""
-        self._told: asyncio.Queue[tuple[_Metadata, str]] = asyncio.Queue()
+        self._reports: asyncio.Queue[tuple[_Metadata, str]] = asyncio.Queue()
         self._seen: set[str] = set()
         self._numbers = itertools.count()
         self.ready = False
@@ -133,7 +134,7 @@ class NullScheduler:
                 "target": {"kind": "Node", "name": node},
             }
             await self._send("POST", f"{_path_of(thing)}/binding", body)
-            self._told.put_nowait((pod, node))
+            self._reports.put_nowait((pod, node))
 
     async def _make_room(self, pod: _Thing, node: str) -> None:
         """Remove the node's last pods, one after the other, until there is room enough."""
@@ -154,7 +155,7 @@ class NullScheduler:
 
     async def _tell_for_ever(self) -> None:
         while True:
-            pod, node = await self._told.get()
+            pod, node = await self._reports.get()
             body = {
                 "apiVersion": "events.k8s.io/v1",
                 "kind": "Event",

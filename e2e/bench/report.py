@@ -1,4 +1,4 @@
-"""The bench's results for people (a table), for the README (markdown) and for programs (JSON)."""
+"""Renders the bench's results as a table, as markdown (for the README) and as JSON."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def as_json(results: Sequence[Result], rounds: Sequence[Result]) -> str:
 
 
 def circumstances() -> dict[str, Any]:
-    """Date, machine, versions and command: without them a number says nothing."""
+    """The circumstances of a run: date, machine, versions and command."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),

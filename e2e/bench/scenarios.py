@@ -1,4 +1,4 @@
-"""What is measured: a table of small values. Sizes are defaults; ``--nodes`` and ``--pods`` scale them."""
+"""The bench's scenarios, as a table. Sizes are defaults; ``--nodes`` and ``--pods`` scale them."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def _claims_of_all(nodes: int, pods: int) -> Iterator[Object]:
 
 
 def _preemptor(victims: int, more: Callable[[int], dict[str, Any]] = _plain) -> Callable[[int], dict[str, Any]]:
-    """A pod in whose place so many of those on a node have to go."""
+    """A pod that needs the room of several pods of a node."""
     return lambda index: {"cpu": str(victims), "priorityClassName": HIGH} | more(index)
 
 

@@ -21,7 +21,7 @@ from e2e.controlplane.versions import MODULE_SETS, PROGRAMS, ModuleSet, version_
 
 
 class BuildError(Exception):
-    """The programs could not be built; the text says what to do about it."""
+    """The programs could not be built; the text gives a remedy."""
 
 
 def programs(log: TextIO | None = None) -> Path:

@@ -137,7 +137,7 @@ class ControlPlane:
         return [entry for entry in self.audit_entries() if _is_pod_write(entry)]
 
     def forbidden(self, user: str, since: int = 0) -> list[dict[str, Any]]:
-        """What this user asked for and may not, from this place of the audit log on; see `WATCHED_USER`."""
+        """The denied requests of this user, from this offset of the audit log on; see `WATCHED_USER`."""
         return [
             entry
             for entry in self.audit_entries(since)
@@ -145,7 +145,7 @@ class ControlPlane:
         ]
 
     def audit_size(self) -> int:
-        """The place where the audit log ends now."""
+        """The present end of the audit log, as an offset."""
         log = self.folder / "audit.log"
         return log.stat().st_size if log.exists() else 0
 
@@ -260,7 +260,7 @@ class ControlPlane:
             print(process.tail(), file=sys.stderr, flush=True)
 
     def _close(self) -> None:
-        # Those who talk to the API server end before it, and it before etcd; nothing here is worth a long goodbye.
+        # Clients of the API server are stopped before it, and it before etcd; none needs a long grace period.
         for process in sorted(self._processes.values(), key=lambda process: process.name in ("kube-apiserver", "etcd")):
             process.stop(seconds=3)
         signal.signal(signal.SIGTERM, self._previous_handler)
@@ -291,7 +291,7 @@ def _kubeconfig_text(url: str, authority: bytes) -> str:
 
 
 def _get(url: str, token: str | None = None, authority: str | None = None) -> int:
-    """The status of a GET, 0 when nobody answers."""
+    """The status of a GET, 0 without an answer."""
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
     context = ssl.create_default_context(cadata=authority) if authority else None
     opener = urllib.request.build_opener(

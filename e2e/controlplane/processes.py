@@ -101,14 +101,14 @@ class Process:
         return self._child.returncode
 
     def kill(self) -> None:
-        """SIGKILL: no chance to say goodbye."""
+        """Send SIGKILL: no orderly shutdown."""
         if self._child is not None:
             self._child.kill()
             self._child.wait()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """It stands still within the block."""
+        """Pause the process within the block (SIGSTOP)."""
         os.kill(self.pid, signal.SIGSTOP)
         try:
             yield
@@ -154,7 +154,7 @@ def usage(pid: int) -> Usage:
 
 
 def free_ports(count: int) -> list[int]:
-    """Distinct TCP ports of the loopback that nobody listens on at this moment. Raises `ProcessFailure` for too few.
+    """Distinct free TCP ports of the loopback. Raises `ProcessFailure` for too few.
 
     Where there is a choice, none that the kernel gives to outgoing connections: one of those could take it before, or
     between two starts of, the server that it is meant for.

@@ -107,14 +107,7 @@ FLAGS: Final[tuple[Flag, ...]] = (
         _GENERAL,
         is_superseded=True,
     ),
-    Flag(
-        "kube-api-burst",
-        Type.INTEGER,
-        "Maximum burst of requests above that rate.",
-        "100",
-        _GENERAL,
-        is_superseded=True,
-    ),
+    Flag("kube-api-burst", Type.INTEGER, "Maximum burst above that rate.", "100", _GENERAL, is_superseded=True),
     Flag(
         "leader-elect",
         Type.SWITCH,
@@ -122,20 +115,8 @@ FLAGS: Final[tuple[Flag, ...]] = (
         "true",
         _LEADER,
     ),
-    Flag(
-        "leader-elect-lease-duration",
-        Type.DURATION,
-        "Time without a renewal after which others may take the Lease.",
-        "15s",
-        _LEADER,
-    ),
-    Flag(
-        "leader-elect-renew-deadline",
-        Type.DURATION,
-        "Time for which the holder retries a renewal before it gives up.",
-        "10s",
-        _LEADER,
-    ),
+    Flag("leader-elect-lease-duration", Type.DURATION, "Life of the Lease without a renewal.", "15s", _LEADER),
+    Flag("leader-elect-renew-deadline", Type.DURATION, "Time to renew before the holder gives up.", "10s", _LEADER),
     Flag("leader-elect-retry-period", Type.DURATION, "Time between tries to take or renew it.", "2s", _LEADER),
     Flag("leader-elect-resource-lock", Type.TEXT, "Only leases.", "leases", _LEADER),
     Flag(
@@ -205,12 +186,8 @@ FLAGS: Final[tuple[Flag, ...]] = (
         "/healthz,/readyz,/livez",
         _SERVING,
     ),
-    Flag(
-        "authorization-webhook-cache-authorized-ttl", Type.DURATION, "How long a permission is cached.", "10s", _SERVING
-    ),
-    Flag(
-        "authorization-webhook-cache-unauthorized-ttl", Type.DURATION, "How long a refusal is cached.", "10s", _SERVING
-    ),
+    Flag("authorization-webhook-cache-authorized-ttl", Type.DURATION, "Cache time of permissions.", "10s", _SERVING),
+    Flag("authorization-webhook-cache-unauthorized-ttl", Type.DURATION, "Cache time of refusals.", "10s", _SERVING),
     Flag(
         "v",
         Type.INTEGER,

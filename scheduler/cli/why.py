@@ -119,7 +119,7 @@ def _print_preemption(evidence: dict[str, Any], console: Console) -> None:
 
 
 def _print_finding(finding: dict[str, Any], console: Console) -> None:
-    """What a plugin tells of nodes that are alike to it."""
+    """A plugin's findings, one for each group of similar nodes."""
     more = ", …" if finding["count"] > len(finding["nodes"]) else ""
     where = f"{finding['count']} node{'s' * (finding['count'] != 1)}: {', '.join(finding['nodes'])}{more}"
     console.print(f"\n{escape(finding['plugin'])}, {escape(where)}")

@@ -50,22 +50,27 @@ def decode(text: str | bytes) -> Stated:
             decoded = decode_strictly(document.content, StatedConfiguration)
             kube = decoded.value or kube
         else:
-            content, retired = _without_retired(document.content)
-            warnings.extend(retired)
+            content, outdated = _updated(document.content)
+            warnings.extend(outdated)
             decoded = decode_strictly(content, TandemConfiguration)
             ours = decoded.value or ours
         faults.extend(_decoding_faults(document, decoded))
     return Stated(kube, ours, tuple(faults), tuple(warnings))
 
 
-def _without_retired(content: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The document without settings that no longer exist, and a warning for each."""
+def _updated(content: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The document without retired settings and with renamed ones under their new name, and a warning for each."""
     warnings: list[str] = []
     for (section, name), warning in tandem.RETIRED.items():
         stated = content.get(section)
         if isinstance(stated, dict) and name in stated:
             warnings.append(warning)
             content = {**content, section: {key: value for key, value in stated.items() if key != name}}
+    for (section, name), new in tandem.RENAMED.items():
+        stated = content.get(section)
+        if isinstance(stated, dict) and name in stated and new not in stated:
+            warnings.append(f"{section}.{name} is renamed to {section}.{new}")
+            content = {**content, section: {new if key == name else key: value for key, value in stated.items()}}
     return content, warnings
 
 

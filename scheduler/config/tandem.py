@@ -98,8 +98,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Maximum of queued bindings; at the limit scheduling pauses."""
     running_preemptions: Count = 1_000
     """Maximum of preemptions whose victims are being removed."""
-    journal_entries: Count = 10_000
-    """Attempts kept for explaining."""
+    remembered_attempts: Count = 10_000
+    """Maximum of attempts remembered for ``tandem why``, one a pod."""
     cached_classes: Count = 1_000
     """Maximum of pod classes whose answers are cached."""
     cached_selectors: Count = 10_000
@@ -126,12 +126,15 @@ RETIRED: Final = {
 }
 """Settings of the previous version without effect, by section and name: accepted with this warning."""
 
+RENAMED: Final = {("limits", "journalEntries"): "rememberedAttempts"}
+"""Settings of the previous version that have another name, by section and old name: accepted with a warning."""
+
 # Lowest and highest of each limit.
 _LIMIT_RANGES: Final = {
     "requests_in_flight": (24, 256),
     "queued_writes": (1, 100_000),
     "running_preemptions": (1, 100_000),
-    "journal_entries": (0, 10_000_000),
+    "remembered_attempts": (0, 10_000_000),
     "cached_classes": (1, 1_000_000),
     "cached_selectors": (1, 1_000_000),
 }

@@ -18,29 +18,29 @@ from scheduler.framework.diagnosis import Diagnosis
 from scheduler.preemption.evaluation import PreemptionEvidence
 from scheduler.preemption.summary import PreemptionSummary, RefusedNodes, summary_of
 
-MOST_NAMES: Final = 50
+MAX_NAMES: Final = 50
 """Nodes listed by name for one refusal."""
 
-MOST_CANDIDATES: Final = 10
+MAX_CANDIDATES: Final = 10
 """Candidates kept with their victims in an attempt that is not among the newest."""
 
 _WHOLE: Final = 64
 _PLAIN_BYTES: Final = 2500
 """Approximate size in bytes of an attempt that found a node."""
-_MOST_BYTES: Final = 32 * 2**20
+_MAX_BYTES: Final = 32 * 2**20
 
 
 class AttemptMemory:
     """The last attempt of each pod. ``remember`` each at the end of its cycle; ``names`` are the node table's row
     names.
 
-    At most ``most`` pods are known, and fewer where their attempts take more than ``most_bytes`` together: those whose
-    first attempt is the longest ago go first.
+    At most ``max_attempts`` pods are known, and fewer where their attempts take more than ``max_bytes`` together: those
+    whose first attempt is the longest ago go first.
     """
 
-    def __init__(self, most: int, names: Callable[[], Sequence[str]], most_bytes: int = _MOST_BYTES) -> None:
-        self._most = most
-        self._most_bytes = most_bytes
+    def __init__(self, max_attempts: int, names: Callable[[], Sequence[str]], max_bytes: int = _MAX_BYTES) -> None:
+        self._max_attempts = max_attempts
+        self._max_bytes = max_bytes
         self._names = names
         self._attempts: OrderedDict[str, Attempt] = OrderedDict()
         self._whole: deque[Attempt] = deque()
@@ -57,7 +57,7 @@ class AttemptMemory:
 
     def remember(self, attempt: Attempt) -> None:
         """Replace the pod's last attempt. The outcome may still be filled in later."""
-        if not self._most:
+        if not self._max_attempts:
             return
         self.bytes -= self._bytes_of.pop(attempt.pod, 0)
         self._attempts[attempt.pod] = attempt
@@ -68,8 +68,8 @@ class AttemptMemory:
             self._whole.append(attempt)
             if len(self._whole) > _WHOLE:
                 self._cut_down(self._whole.popleft())
-        if len(self._attempts) > self._most or self.bytes > self._most_bytes:
-            self._make_room()
+        if len(self._attempts) > self._max_attempts or self.bytes > self._max_bytes:
+            self._evict()
 
     def _cut_down(self, attempt: Attempt) -> None:
         if self._attempts.get(attempt.pod) is not attempt:
@@ -78,7 +78,7 @@ class AttemptMemory:
             attempt.refused = refused_nodes(attempt.diagnosis, self._names(), attempt.total_nodes)
             attempt.diagnosis = None
         if isinstance(attempt.preemption, PreemptionEvidence):
-            attempt.preemption = summary_of(attempt.preemption, MOST_CANDIDATES, MOST_NAMES)
+            attempt.preemption = summary_of(attempt.preemption, MAX_CANDIDATES, MAX_NAMES)
         self._weigh(attempt)
 
     def _weigh(self, attempt: Attempt) -> None:
@@ -86,8 +86,8 @@ class AttemptMemory:
         self._bytes_of[attempt.pod] = size
         self.bytes += size
 
-    def _make_room(self) -> None:
-        while self._attempts and (len(self._attempts) > self._most or self.bytes > self._most_bytes):
+    def _evict(self) -> None:
+        while self._attempts and (len(self._attempts) > self._max_attempts or self.bytes > self._max_bytes):
             key, _ = self._attempts.popitem(last=False)
             self.bytes -= self._bytes_of.pop(key, 0)
 
@@ -100,7 +100,7 @@ def refused_nodes(diagnosis: Diagnosis, names: Sequence[str], total_nodes: int) 
     entries: list[RefusedNodes] = []
     for number, refusal in enumerate(diagnosis.refusals, start=1):
         if counts[number]:
-            rows = np.flatnonzero(diagnosis.codes == number)[:MOST_NAMES].tolist()
+            rows = np.flatnonzero(diagnosis.codes == number)[:MAX_NAMES].tolist()
             entries.append(RefusedNodes(refusal, counts[number], tuple([name for row in rows if (name := names[row])])))
     others = total_nodes - diagnosis.explicit_count
     if others > 0 and diagnosis.absent.reasons:

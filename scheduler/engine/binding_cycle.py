@@ -93,7 +93,7 @@ class BindingCycles:
         return binding is not None and binding.state not in SENT
 
     def waiting_for(self, plugin: str) -> Sequence[WaitingPod]:
-        """The pods that wait for this plugin in Permit, those that have waited longest first."""
+        """The pods that wait for this plugin in Permit, longest wait first."""
         return [
             WaitingPod(binding.pod, binding.pod.node_name)
             for binding in self._by_uid.values()

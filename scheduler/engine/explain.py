@@ -13,7 +13,7 @@ import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
-from scheduler.engine.attempt_memory import MOST_CANDIDATES, MOST_NAMES, refused_nodes
+from scheduler.engine.attempt_memory import MAX_CANDIDATES, MAX_NAMES, refused_nodes
 from scheduler.engine.cycle_context import Depth
 from scheduler.engine.engine import Engine
 from scheduler.engine.outcome import Placed
@@ -31,13 +31,13 @@ from scheduler.queue.story import Place
 Wishes = dict[tuple[str, str], list[str]]
 """(profile, plugin) → the events it registered for, as text; filled while a page is made."""
 
-MOST_LISTED = 50
+MAX_LISTED = 50
 """Candidates listed one by one; the count beside them is complete."""
 MAX_WAITING_LISTED = 5_000
 """Waiting pods listed one by one; the counts beside them are complete."""
 _SLICE_SEARCHED, _SLICE_TOLD = 1_000, 32
 """Pods examined, and pods described, in about a millisecond."""
-MOST_NODES = 500
+MAX_NODES = 500
 """Nodes of a preview listed one by one."""
 
 
@@ -55,7 +55,7 @@ class PreemptionMemory:
         if not isinstance(attempt.preemption, PreemptionEvidence) or not attempt.preemption.victims:
             return
         self._attempts.pop(attempt.uid, None)
-        summary = summary_of(attempt.preemption, MOST_CANDIDATES, most_names=0)
+        summary = summary_of(attempt.preemption, MAX_CANDIDATES, most_names=0)
         self._attempts[attempt.uid] = msgspec.structs.replace(attempt, diagnosis=None, preemption=summary)
         if len(self._attempts) > self._limit:
             del self._attempts[next(iter(self._attempts))]
@@ -100,7 +100,7 @@ def pod_page(engine: Engine, key: str, now: Now, memory: PreemptionMemory | None
 
 
 def _findings(engine: Engine, info: PodInfo) -> list[dict[str, Any]]:
-    """What plugins can tell beyond their refusals. One that raises tells nothing, and is named."""
+    """The plugins' findings beyond their refusals. A plugin that raises is named with its error."""
     profile = engine.profiles.get(info.pod.spec.scheduler_name)
     findings: list[dict[str, Any]] = []
     for plugin in profile.plugins if profile is not None else ():
@@ -205,7 +205,7 @@ def preview_page(engine: Engine, pod: Pod, now: Now) -> dict[str, Any]:
         return page
     table = engine.cache.table
     listed: list[dict[str, Any]] = []
-    for row in table.order.rows.tolist()[:MOST_NODES]:
+    for row in table.order.rows.tolist()[:MAX_NODES]:
         name = table.names[row]
         entry: dict[str, Any] = {"node": name}
         is_left_out = attempt.only_nodes is not None and name not in attempt.only_nodes
@@ -221,7 +221,7 @@ def preview_page(engine: Engine, pod: Pod, now: Now) -> dict[str, Any]:
 def preemption_page(evidence: PreemptionEvidence | PreemptionSummary) -> dict[str, Any]:
     """Whether preemption was allowed, its candidates, its victims, and the criterion that decided."""
     if isinstance(evidence, PreemptionEvidence):
-        evidence = summary_of(evidence, MOST_LISTED, MOST_NAMES)
+        evidence = summary_of(evidence, MAX_LISTED, MAX_NAMES)
     return {
         "eligible": evidence.eligible,
         "message": evidence.message,
@@ -323,7 +323,7 @@ def _refusal(refusal: Refusal) -> dict[str, Any]:
 
 def _scores(attempt: Attempt, nodes: Iterable[str]) -> list[dict[str, Any]]:
     """Scores by node, best node first."""
-    best = sorted(nodes, key=lambda node: (node != attempt.node, -attempt.total[node], node))[:MOST_NAMES]
+    best = sorted(nodes, key=lambda node: (node != attempt.node, -attempt.total[node], node))[:MAX_NAMES]
     return [{"node": node, "total": attempt.total[node], "scores": _scores_of(attempt, node)} for node in best]
 
 

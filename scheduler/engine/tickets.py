@@ -32,7 +32,7 @@ class VictimTicket(msgspec.Struct, frozen=True):
 
 
 class ClaimTicket(msgspec.Struct, frozen=True):
-    """The write of a ResourceClaim for which no pod waits: only the claim that the answer brings back is of use."""
+    """The write of a ResourceClaim that no pod waits for: only the claim in its answer is used."""
 
 
 TicketOwner = CycleTicket | BindingTicket | VictimTicket | ClaimTicket

@@ -57,7 +57,7 @@ class Watching:
         return steps
 
     def written(self, outcome: WriteFinished, now: Now) -> Sequence[Step]:
-        """A write is over: the object that the answer brings back is known before the watch shows it."""
+        """A write has ended: the object in its answer is applied before the watch shows it."""
         written = outcome.written
         steps = self._apply_observed(kind_of(written), written, now) if written is not None else ()
         self._handlers.write_answered(outcome.ticket)

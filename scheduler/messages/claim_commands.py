@@ -1,4 +1,4 @@
-"""Writes of ResourceClaims. Each is answered with WriteFinished; ``ticket`` 0: the answer is not awaited."""
+"""Writes of ResourceClaims. Each is answered with WriteFinished; ``ticket`` 0: no outcome is reported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduler.objects.resource_claims import Allocation, DeviceRequest, Resourc
 
 
 class ClaimReference(msgspec.Struct, frozen=True):
-    """Which claim: the UID goes along, since a claim that was made again under the name is another claim."""
+    """A claim by name and UID: a claim recreated under the same name is a different one."""
 
     namespace: str
     name: str
@@ -38,10 +38,10 @@ class ReserveClaim(_ClaimCommand, frozen=True):
 
     pod: PodReference
     known: ResourceClaim
-    """The version that was decided on."""
+    """The resourceVersion on which the decision was based."""
     allocation: Allocation | None = None
     needs_timestamp: bool = False
-    """Its devices have binding conditions, whose time-out counts from now."""
+    """Whether its devices have binding conditions, whose time-out starts now."""
 
 
 class CreateClaim(_ClaimCommand, frozen=True):
@@ -55,7 +55,7 @@ class CreateClaim(_ClaimCommand, frozen=True):
 
 
 class UnreserveClaim(_ClaimCommand, frozen=True):
-    """The claim is no longer reserved for the pod; its allocation stays."""
+    """Remove the claim's reservation for the pod; its allocation stays."""
 
     pod: PodReference
 

@@ -59,7 +59,7 @@ class WriteFinished(msgspec.Struct, frozen=True):
     reason: str = ""
     message: str = ""
     written: ApiObject | None = None
-    """The object as it is since the write, where the watch may show it only later and the next decision must know."""
+    """The object after the write, if the next decision needs it before the watch shows it."""
     is_unknown: bool = False
     """For a BindPod only: the pod's state on the server is unknown. Never together with ``is_done``."""
     seconds: float = 0.0

@@ -218,7 +218,7 @@ class World:
         self._at(date, deliver)
 
     def _free_claims_later(self) -> None:
-        """The controller of claims looks at what pods have left behind."""
+        """Run the claim controller on what pods have left behind."""
         if self._frees_claims or not any(True for _ in self.facts.of(Kind.RESOURCE_CLAIM)):
             return
         self._frees_claims = True

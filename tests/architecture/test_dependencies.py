@@ -1,4 +1,4 @@
-"""The house's rules about who may import whom, run as a test."""
+"""The import rules between packages, run as a test."""
 
 import subprocess
 import sys

@@ -29,7 +29,7 @@ _NAMES = "; ".join(BENCHMARKS)
 
 
 def main(arguments: list[str]) -> None:
-    """Raises SystemExit for a word that no benchmark has."""
+    """Run the named benchmarks. Raises SystemExit for an unknown name."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description="What one step costs.")
     parser.add_argument("word", nargs="*", help=f"run those with one of these words in their names: {_NAMES}")
     wanted = parser.parse_args(arguments).word

@@ -1,4 +1,4 @@
-"""Clusters to measure on."""
+"""Clusters for the benchmarks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def show(engine: Engine, kind: Kind, document: dict[str, Any]) -> None:
 
 
 def pending(name: str, **fields: Any) -> dict[str, Any]:
-    """A plain pod of ours: 100m, 200Mi unless told otherwise."""
+    """A plain pod of ours: 100m, 200Mi unless stated otherwise."""
     fields = {"cpu": "100m", "memory": "200Mi"} | fields
     document = pod_json(name, **fields)
     document["spec"]["schedulerName"] = PROFILE

@@ -1,4 +1,4 @@
-"""What remembering attempts costs: 10,000 pods that fit nowhere on 5,000 nodes, each of another kind."""
+"""The cost of remembered attempts: 10,000 pods that fit nowhere on 5,000 nodes, each of a different class."""
 
 from __future__ import annotations
 

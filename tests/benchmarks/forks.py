@@ -1,4 +1,4 @@
-"""What a fork of the whole cluster costs, at 5,000 nodes, with few pods and with many."""
+"""The cost of a fork of the whole cluster, at 5,000 nodes, with few pods and with many."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ HOST = "kubernetes.io/hostname"
 
 
 class _Kept(PostFilterPlugin):
-    """In DefaultPreemption's place: keeps what it is asked, so that it can be asked again and again."""
+    """Replaces DefaultPreemption: keeps its input, so that the call can be repeated."""
 
     name = "Kept"
 
@@ -71,7 +71,7 @@ def _apart(name: str) -> dict[str, Any]:
 
 
 def _asked(engine: Engine, preemptor: dict[str, Any]) -> PostFilterContext:
-    """What PostFilter is asked for this pod, which fits nowhere."""
+    """PostFilter's input for this pod, which fits nowhere."""
     profile = engine.profiles[PROFILE]
     kept = _Kept()
     before = profile.post_filter_plugins

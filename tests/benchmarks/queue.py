@@ -1,4 +1,4 @@
-"""Ten thousand pods that wait, of a hundred classes: what one event costs, and whom it wakes."""
+"""Ten thousand pending pods of a hundred classes: the cost of one event, and the pods that it wakes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _hopeless(number: int, group: int) -> dict[str, Any]:
 
 
 def _events_of_others() -> dict[str, list[Stimulus]]:
-    """What another scheduler's pods do all day, short of leaving: that may help whoever waits for room, rightly."""
+    """Events of another scheduler's pods, except their end, which may rightly help pods that wait for room."""
     waiting_pods = [pod_json(f"other-{number}", cpu="10m", labels={"app": "other"}) for number in range(EVENTS)]
     for number, document in enumerate(waiting_pods):
         document["metadata"] |= {"uid": f"uid-other-{number}", "resourceVersion": f"{number}"}
@@ -97,7 +97,7 @@ def _observed(kind: Kind, document: dict[str, Any]) -> ObjectObserved:
 
 
 def _each(engine: Engine, stimuli: list[Stimulus]) -> float:
-    """The median over batches: whatever else the machine does falls into few of them."""
+    """The median over batches: disturbances of the machine affect only a few of them."""
     times = []
     for start in range(0, len(stimuli), BATCH):
         batch = stimuli[start : start + BATCH]

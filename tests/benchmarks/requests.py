@@ -35,7 +35,7 @@ def _nothing(_: int) -> Objects:
 @dataclass(frozen=True, slots=True)
 class Request:
     """``fields``: of pod ``number``, for ``clusters.pending``. ``own``: objects of that pod alone. ``shared``: what is
-    there before, for a cluster of so many nodes."""
+    there before, for a cluster of that number of nodes."""
 
     fields: Callable[[int], Json]
     own: Callable[[int], Objects] = _nothing

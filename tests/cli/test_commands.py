@@ -1,4 +1,4 @@
-"""What the commands print, and their exit codes."""
+"""The commands' output and exit codes."""
 
 import io
 import subprocess
@@ -73,9 +73,9 @@ def test_check_config_tells_all_faults_with_their_paths(tmp_path: Path, capsys: 
     file = tmp_path / "config.yaml"
     file.write_text(HEAD + "parallelism: 0\nprofiles: [{schedulerName: a}, {schedulerName: a}]\n")
     assert main(["check-config", str(file)]) == 1
-    told = capsys.readouterr().err
-    assert "Error: parallelism: Invalid value: 0" in told
-    assert 'Error: profiles[1].schedulerName: Duplicate value: "a"' in told
+    output = capsys.readouterr().err
+    assert "Error: parallelism: Invalid value: 0" in output
+    assert 'Error: profiles[1].schedulerName: Duplicate value: "a"' in output
 
 
 def test_check_config_names_the_profiles_of_a_file_without_faults(
@@ -106,9 +106,9 @@ def test_asking_a_scheduler_that_does_not_run_is_one_line(capsys: pytest.Capture
 
 def test_the_help_of_run_shows_the_flags_that_work(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--help"]) == 0
-    told = capsys.readouterr().out
-    assert "--leader-elect-lease-duration" in told
-    assert "without effect" in told
+    output = capsys.readouterr().out
+    assert "--leader-elect-lease-duration" in output
+    assert "without effect" in output
 
 
 def test_the_version_names_the_kube_scheduler_whose_decisions_are_made(capsys: pytest.CaptureFixture[str]) -> None:
@@ -186,7 +186,7 @@ def test_of_many_preemptors_the_oldest_are_forgotten() -> None:
 
 
 def test_a_pod_that_nobody_knows_has_no_page() -> None:
-    assert explain.pod_page(tried_engine(), "default/nobody", NOW) is None
+    assert explain.pod_page(tried_engine(), "default/absent", NOW) is None
 
 
 def test_the_page_of_the_queue_has_every_pod_that_waits() -> None:
@@ -220,7 +220,7 @@ def test_what_several_plugins_wait_for_is_told_once_a_kind() -> None:
 
 
 def test_a_written_configuration_is_for_its_owner_alone(tmp_path: Path) -> None:
-    """It may hold extenders' keys; a file that is there already is no exception, nor is what was in it."""
+    """It may hold extenders' keys; this also holds for a file that exists already, and for its old content."""
     (tmp_path / "old").write_text("x" * 100_000)
     (tmp_path / "old").chmod(0o644)
     for name in ("old", "new"):

@@ -103,8 +103,8 @@ async def test_where_that_server_wants_a_token_the_user_is_advised(
     refusing = Recording(web.json_response({"message": "Unauthorized"}, status=401))
     async with serving(refusing, certificate.context) as server:
         assert await ask(kubeconfig, "--server", server.url) == 1
-    assert "Unauthorized. No token was sent" in (told := capfd.readouterr().err)
-    assert "--server-ca" in told
+    assert "Unauthorized. No token was sent" in (output := capfd.readouterr().err)
+    assert "--server-ca" in output
 
 
 async def test_plain_http_is_shown_no_token(kubeconfig: str) -> None:
@@ -162,6 +162,6 @@ async def test_options_that_can_not_be_used_are_named(kubeconfig: str, capfd: py
     assert await ask("--server", "https://127.0.0.1:1", "--server-fingerprint", "abc") == 1
     assert await ask("--server", "https://127.0.0.1:1", "--server-ca", "/nope") == 1
     assert await ask("--server", "https://127.0.0.1:1", "--context", "nope", kubeconfig) == 1
-    told = capfd.readouterr().err
+    output = capfd.readouterr().err
     for part in ("--server: ", "--server-fingerprint: ", "--server-ca: /nope", "nope"):
-        assert part in told, told
+        assert part in output, output

@@ -1,4 +1,4 @@
-"""The rules by which flags are read, and the table of what each means."""
+"""Parsing of flags, and the table of their meanings."""
 
 import pytest
 

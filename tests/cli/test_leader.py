@@ -57,8 +57,8 @@ async def test_the_leaders_pages_are_reached_by_the_kubeconfig_alone(
         assert "default/huge" in capfd.readouterr().out
         assert await ask(tmp_path, "why", "huge", "--json") == 0
         assert '"pod": "default/huge"' in capfd.readouterr().out
-        assert await ask(tmp_path, "why", "nobody") == 1
-        assert "pod default/nobody is not known here" in capfd.readouterr().err
+        assert await ask(tmp_path, "why", "absent") == 1
+        assert "pod default/absent is not known here" in capfd.readouterr().err
         assert requests(cluster, "POST", f"/serviceaccounts/{READER}/token") == 3
         assert requests(cluster, "GET", "/pods/tandem-0/portforward") == 3
         assert requests(cluster, "POST", "/tokenreviews") >= 1, "the token was shown, and looked at"

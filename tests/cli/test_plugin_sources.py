@@ -64,7 +64,7 @@ kind: TandemConfiguration
 
 
 def check_config(laid: Laid, *flags: str, python: tuple[str, ...] = (), working: Path | None = None) -> str:
-    """What ``tandem check-config`` says of a configuration that names the module."""
+    """The output of ``tandem check-config`` for a configuration that names the module."""
     file = laid.folder.parent / "configuration" / "scheduler.yaml"
     file.parent.mkdir(exist_ok=True)
     file.write_text(laid.configuration())

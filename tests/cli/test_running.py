@@ -32,8 +32,8 @@ async def test_a_running_scheduler_answers_why_and_queue_and_leaves_with_zero_wh
             assert '"node": "n1"' in capfd.readouterr().out
             assert await asyncio.to_thread(main, ["queue", *server]) == 0
             assert "default/huge" in capfd.readouterr().out
-            assert await asyncio.to_thread(main, ["why", "nobody", *server]) == 1
-            assert "pod default/nobody is not known here" in capfd.readouterr().err
+            assert await asyncio.to_thread(main, ["why", "absent", *server]) == 1
+            assert "pod default/absent is not known here" in capfd.readouterr().err
         assert shipped.exit_code == 0, "".join(shipped.log_lines())
 
 

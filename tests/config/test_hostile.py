@@ -1,4 +1,4 @@
-"""Files that are made to stop the reader: each is that file's fault, said in bounded time, and nothing else."""
+"""Files made to break the reader: each is reported as that file's fault, in bounded time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TOO_DEEP = [
 
 
 def test_a_file_that_is_too_deep_is_refused_and_ends_no_process(tmp_path: Path) -> None:
-    """In a process of its own: what overflows the stack of the C library leaves no exception to expect."""
+    """In a separate process: an overflow of the C library's stack raises no exception."""
     for number, text in enumerate(TOO_DEEP):
         (tmp_path / f"{number}.yaml").write_text(text)
     files = [str(tmp_path / f"{number}.yaml") for number in range(len(TOO_DEEP))]

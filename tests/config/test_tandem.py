@@ -66,6 +66,17 @@ def test_a_setting_of_the_version_before_is_accepted_with_a_warning() -> None:
     )
 
 
+def test_a_renamed_setting_is_accepted_under_its_old_name_with_a_warning() -> None:
+    configuration = load(HEADER + "limits: {journalEntries: 5}")
+    assert configuration.tandem.limits.remembered_attempts == 5
+    assert configuration.warnings == ("limits.journalEntries is renamed to limits.rememberedAttempts",)
+
+
+def test_the_old_and_the_new_name_of_a_setting_exclude_each_other() -> None:
+    with pytest.raises(ConfigurationError, match="journalEntries"):
+        load(HEADER + "limits: {journalEntries: 5, rememberedAttempts: 6}")
+
+
 def test_no_nomination_timeout_may_be_written_as_a_bare_0() -> None:
     assert load(HEADER + "preemption: {nominationTimeout: 0}").tandem.preemption.nomination_timeout == 0
 

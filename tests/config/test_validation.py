@@ -1,4 +1,4 @@
-"""What files may say: kube-scheduler's texts."""
+"""Validation of files, with kube-scheduler's texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plays the conversation of `requests.py` against a server and says where two recordings differ.
+"""Plays the conversation of `requests.py` against a server and reports where two recordings differ.
 
 What may differ between two servers, or two runs, is normalised first; `LEFT_OUT` lists what the embedded server does
 not do on purpose, each with its reason.
@@ -38,7 +38,7 @@ _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _AGE = re.compile(r"\d+[smhd](\d+[smh])?")
 _PROTECTION = ("kubernetes.io/pv-protection", "kubernetes.io/pvc-protection")
-_MOST_TRIES = 100
+_MAX_TRIES = 100
 _TOO_EARLY = ((429, "initializing"), (403, "no PriorityClass with name"))
 _CONDITION_TIMES = frozenset({"lastProbeTime", "lastTransitionTime", "lastHeartbeatTime"})
 _DROPPED_ANYWHERE = frozenset({"managedFields", "storageVersionHash", "serverAddressByClientCIDRs"})
@@ -109,7 +109,7 @@ async def _answer(
 ) -> tuple[int, Any]:
     """The answer to one request, as soon as the server has filled its cache of the kind, and its admission has heard of
     the PriorityClass that was created just before."""
-    for _ in range(_MOST_TRIES):
+    for _ in range(_MAX_TRIES):
         code, body = await _request(session, base_url, step, variables)
         if not any(code == early and words in str(body) for early, words in _TOO_EARLY):
             break

@@ -30,8 +30,8 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/{{ns}}/events"
 class Step:
     """One request. `capture` takes values out of the answer: variable by dotted path.
 
-    `events` makes it a watch that is read until so many events have come. `only_code` compares the status code and the
-    reason, where the text is the programming language's.
+    `events` makes it a watch that is read until that number of events has come. `only_code` compares the status code
+    and the reason, where the text is the programming language's.
     """
 
     name: str

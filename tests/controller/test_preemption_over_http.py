@@ -59,7 +59,7 @@ class Running:
     async def pod(
         self, name: str, cpu: str, *, level: str = "", node: str = "", labels: dict[str, str] | None = None, **spec: Any
     ) -> dict[str, Any]:
-        """``level``: the name of a PriorityClass. Pods end at once when they are deleted, unless told otherwise."""
+        """``level``: the name of a PriorityClass. Pods end at once when they are deleted, unless stated otherwise."""
         spec = {"terminationGracePeriodSeconds": 0, "priorityClassName": level, **spec}
         if node:
             spec["nodeName"] = node
@@ -85,7 +85,7 @@ class Running:
         return "" if known is None else known.pod.nominated_node_name
 
     def is_tried(self, name: str) -> bool:
-        """An attempt at the pod has ended."""
+        """Whether an attempt at the pod has ended."""
         attempt = self.engine.attempt_of(f"default/{name}")
         return attempt is not None and bool(attempt.result)
 
@@ -248,6 +248,6 @@ async def test_the_priority_is_that_of_the_class_and_an_unknown_class_is_refused
         assert created["spec"]["priority"] == 50
         await until(lambda: running.node_of("mid") == "n")
         with pytest.raises(ApiError) as refused:
-            await running.pod("odd", "4", level="nobody-knows")
+            await running.pod("odd", "4", level="unknown-level")
         assert refused.value.status == 403
-        assert "no PriorityClass with name nobody-knows was found" in str(refused.value)
+        assert "no PriorityClass with name unknown-level was found" in str(refused.value)

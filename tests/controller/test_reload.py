@@ -1,4 +1,4 @@
-"""A configuration that changes while the scheduler runs: taken up whole between two cycles, or not at all."""
+"""Reloading the configuration of a running scheduler: applied as a whole between two cycles, or not at all."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ async def test_a_config_map_with_half_a_surrogate_pair_is_refused_like_any_other
 
 
 class Running:
-    """The shipped engine as ``tandem run`` makes it, and what its configuration's reload is given."""
+    """The shipped engine as ``tandem run`` makes it, with its configuration reloader."""
 
     def __init__(self, tmp_path: Path, text: str) -> None:
         file = tmp_path / "config.yaml"
@@ -232,5 +232,5 @@ async def test_what_only_a_start_can_change_is_named_and_what_can_not_wait_is_re
         running.reload("profiles: [{schedulerName: one}]\nextenders: [{urlPrefix: 'http://e', filterVerb: f}]")
     assert str(caught.value) == "extenders: can't change while running: start again"
     with pytest.raises(ConfigurationError):
-        running.reload("profiles: [{schedulerName: one, plugins: {filter: {enabled: [{name: Nobody}]}}}]")
+        running.reload("profiles: [{schedulerName: one, plugins: {filter: {enabled: [{name: Missing}]}}}]")
     assert running.engine.profiles is before

@@ -1,4 +1,4 @@
-"""The check of rights at the start."""
+"""The check of rights at startup."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ async def test_a_missing_kubeconfig_is_one_line_and_code_1(tmp_path: Path) -> No
 async def test_a_task_that_fails_is_seen_from_outside_and_goes_on(
     cluster: EmbeddedCluster, connection: ConnectionSettings
 ) -> None:
-    """Here the file's watch, whose path no system call takes; reloads by the ConfigMap are none of its business."""
+    """Here the file's watch fails on an invalid path; reloads from the ConfigMap do not depend on it."""
     texts: list[bytes] = []
 
     def prepare(text: bytes) -> NewConfiguration:

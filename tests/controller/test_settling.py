@@ -1,4 +1,4 @@
-"""SIGTERM while somebody else binds for us: the whole process waits for that, too, and tells of it."""
+"""SIGTERM while an extender or plugin binds: the process waits for that, too, and reports it."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from e2e.bench.report import COLUMNS, row
 
 
 def run(contender: str = "tandem", **changes: object) -> Result:
-    """Ten pods created at second 100, bound one a tenth of a second, each told of at once."""
+    """Ten pods created at second 100, bound one a tenth of a second, each with its event at once."""
     names = [f"p{index}" for index in range(10)]
     moments: dict[str, object] = {
         "scenario": "plain",
@@ -18,7 +18,7 @@ def run(contender: str = "tandem", **changes: object) -> Result:
         "began": 100.0,
         "created": dict.fromkeys(names, 100.0),
         "bound": {name: 100.1 + index / 10 for index, name in enumerate(names)},
-        "told": {name: 100.1 + index / 10 for index, name in enumerate(names)},
+        "reported": {name: 100.1 + index / 10 for index, name in enumerate(names)},
         "cpu_seconds": 0.02,
         "peak_rss": 1 << 20,
     }
@@ -43,22 +43,22 @@ def test_cpu_time_is_shared_among_the_pods() -> None:
     assert run().cpu_per_pod == 0.002
 
 
-def test_a_run_in_which_every_pod_is_bound_and_told_of_counts() -> None:
+def test_a_run_in_which_every_pod_is_bound_and_reported_counts() -> None:
     assert run().counts
 
 
 def test_a_run_with_an_unbound_pod_does_not_count() -> None:
-    result = run(bound={"p0": 100.1}, told={"p0": 100.1})
+    result = run(bound={"p0": 100.1}, reported={"p0": 100.1})
     assert result.faults == ("9 pods without a binding",)
 
 
 def test_a_run_with_a_missing_event_does_not_count() -> None:
-    result = run(told={f"p{index}": 101.0 for index in range(9)})
+    result = run(reported={f"p{index}": 101.0 for index in range(9)})
     assert result.faults == ("1 pods without a Scheduled event",)
 
 
 def test_a_run_with_an_event_over_five_seconds_late_does_not_count() -> None:
-    result = run(told={f"p{index}": 100.1 + index / 10 + (5.1 if index == 3 else 4.9) for index in range(10)})
+    result = run(reported={f"p{index}": 100.1 + index / 10 + (5.1 if index == 3 else 4.9) for index in range(10)})
     assert result.faults == ("1 Scheduled events later than 5 s",)
 
 
@@ -68,7 +68,7 @@ def test_the_percentile_is_a_value_that_occurred() -> None:
 
 def test_of_three_rounds_the_middle_one_is_reported_and_those_that_do_not_count_are_left_out() -> None:
     quick, slow = run(began=100.05), run(began=99.0)
-    broken = run(told={})
+    broken = run(reported={})
     assert middle([quick, broken, slow, run()]) == run()
 
 
@@ -78,7 +78,7 @@ def test_ratios_above_one_are_in_favour_of_tandem() -> None:
 
 
 def test_a_run_that_does_not_count_is_compared_with_nothing() -> None:
-    assert ratios([run(), run("kube-scheduler", told={})]) == {}
+    assert ratios([run(), run("kube-scheduler", reported={})]) == {}
 
 
 def test_pods_that_had_to_go_are_told_beside_the_times() -> None:

@@ -243,7 +243,7 @@ class Cluster:
         self.feed(ExtenderAnswered(command.ticket, msgspec.json.encode(body)))
 
     def take_effect(self, command: Answerable) -> bool:
-        """What the API server makes of a write, without telling anybody. False: there is no such pod."""
+        """Apply a write in the API server without a watch event. False if the pod does not exist."""
         if isinstance(command, UpdateObject | RunPlugin | CallExtender):
             return True
         pod = self.pods.get(command.pod.key)
@@ -283,7 +283,7 @@ class Cluster:
         return Now(self.time, WALL + round((self.time - START) * 10**9))
 
     def writes(self, kind: type[CommandType], name: str | None = None) -> list[CommandType]:
-        """Writes of this type that nobody has answered yet, about this pod."""
+        """Unanswered writes of this type about this pod."""
         return [
             command
             for command in self.unanswered
@@ -345,7 +345,7 @@ class Cluster:
         return f"pod-{name}" if pod is None else pod.metadata.uid
 
     def is_quiet(self) -> bool:
-        """No attempt is under way, nothing is assumed, and nobody waits for an answer."""
+        """No attempt is under way, nothing is assumed, and no answer is outstanding."""
         engine = self.engine
         return not (len(engine.queue.in_flight) or len(engine.bindings) or engine.cache.assumed_count)
 

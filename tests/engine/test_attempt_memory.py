@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler.engine.attempt import Attempt
-from scheduler.engine.attempt_memory import MOST_CANDIDATES, MOST_NAMES, AttemptMemory
+from scheduler.engine.attempt_memory import MAX_CANDIDATES, MAX_NAMES, AttemptMemory
 from scheduler.engine.explain import attempt_page, pod_page
 from scheduler.framework.diagnosis import Diagnosis
 from scheduler.messages.status import unschedulable
@@ -29,12 +29,12 @@ def test_the_newest_attempts_stay_whole_and_older_ones_keep_counts_and_the_first
     old = memory.of("default/0")
     assert old is not None and old.diagnosis is None
     (entry,) = old.refused
-    assert (entry.refusal.plugin, entry.count, entry.names) == ("Fit", 200, tuple(NAMES[:MOST_NAMES]))
+    assert (entry.refusal.plugin, entry.count, entry.names) == ("Fit", 200, tuple(NAMES[:MAX_NAMES]))
 
 
 def test_a_page_says_the_same_of_an_attempt_before_and_after_it_was_cut_down() -> None:
     cluster = Cluster()
-    for number in range(MOST_CANDIDATES - 1):
+    for number in range(MAX_CANDIDATES - 1):
         cluster.node(f"n{number}", cpu="1")
         cluster.pod(f"low{number}", cpu="1", priority=number, node=f"n{number}")
     cluster.node("taken", cpu="1")
@@ -45,7 +45,7 @@ def test_a_page_says_the_same_of_an_attempt_before_and_after_it_was_cut_down() -
     assert made is not None and isinstance(made.preemption, PreemptionEvidence)
     before = attempt_page(cluster.engine, made)
     assert before["preemption"]["criterion"] == "lowest priority of the most important victim"
-    assert before["preemption"]["candidateCount"] == MOST_CANDIDATES - 1
+    assert before["preemption"]["candidateCount"] == MAX_CANDIDATES - 1
     for number in range(100):
         cluster.pod(f"filler{number}", cpu="8")
     cluster.schedule_all()
@@ -57,7 +57,7 @@ def test_a_page_says_the_same_of_an_attempt_before_and_after_it_was_cut_down() -
 
 def test_of_many_candidates_the_chosen_one_is_always_told() -> None:
     cluster = Cluster()
-    for number in range(3 * MOST_CANDIDATES):
+    for number in range(3 * MAX_CANDIDATES):
         cluster.node(f"n{number}", cpu="1")
         cluster.pod(f"low{number}", cpu="1", priority=90 - number, node=f"n{number}")
     cluster.pod("high", cpu="1", priority=100)
@@ -67,11 +67,11 @@ def test_of_many_candidates_the_chosen_one_is_always_told() -> None:
     cluster.schedule_all()
     page = pod_page(cluster.engine, "default/high", cluster.now)
     assert page is not None
-    told = page["attempt"]["preemption"]
-    assert told["candidateCount"] == 3 * MOST_CANDIDATES
-    assert len(told["candidates"]) == MOST_CANDIDATES
-    assert told["nominatedNode"] == f"n{3 * MOST_CANDIDATES - 1}"
-    assert told["nominatedNode"] in {candidate["node"] for candidate in told["candidates"]}
+    summary = page["attempt"]["preemption"]
+    assert summary["candidateCount"] == 3 * MAX_CANDIDATES
+    assert len(summary["candidates"]) == MAX_CANDIDATES
+    assert summary["nominatedNode"] == f"n{3 * MAX_CANDIDATES - 1}"
+    assert summary["nominatedNode"] in {candidate["node"] for candidate in summary["candidates"]}
 
 
 def test_no_more_than_the_stated_number_of_pods_is_known() -> None:
@@ -88,7 +88,7 @@ def test_no_attempt_is_kept_where_none_is_wanted() -> None:
 
 
 def test_attempts_that_take_more_bytes_than_allowed_push_the_oldest_out() -> None:
-    memory = AttemptMemory(10_000, lambda: NAMES, most_bytes=100_000)
+    memory = AttemptMemory(10_000, lambda: NAMES, max_bytes=100_000)
     for number in range(1_000):
         memory.remember(attempt(f"default/{number}", message="x" * 4_000))
     assert memory.bytes <= 100_000

@@ -320,9 +320,9 @@ def refused_by_an_extender_that_preempts(**fields: Any) -> Cluster:
 
 def test_an_extender_that_alone_refused_a_node_may_name_the_victims_there() -> None:
     cluster = refused_by_an_extender_that_preempts()
-    nobody = {"Pods": [], "NumPDBViolations": 0}
-    assert asked(cluster, "preempt")["NodeNameToMetaVictims"] == {"n0": nobody, "n1": nobody}
-    answer(cluster, {"NodeNameToMetaVictims": {"n0": nobody, "n1": {"Pods": [{"UID": cluster.uid("low1")}]}}})
+    no_victims = {"Pods": [], "NumPDBViolations": 0}
+    assert asked(cluster, "preempt")["NodeNameToMetaVictims"] == {"n0": no_victims, "n1": no_victims}
+    answer(cluster, {"NodeNameToMetaVictims": {"n0": no_victims, "n1": {"Pods": [{"UID": cluster.uid("low1")}]}}})
     assert cluster.nominated("high") == "n1"
 
 

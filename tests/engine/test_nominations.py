@@ -1,4 +1,4 @@
-"""Nominated nodes: whom they keep off, and when they are cleared or given up."""
+"""Nominated nodes: which pods they keep off, and when they are cleared or given up."""
 
 from __future__ import annotations
 

@@ -73,11 +73,11 @@ def test_refusals_skips_and_errors_are_told_apart() -> None:
     cluster.nodes_like(2)
     attempt = schedule(cluster, "a")
     assert attempt.plugin_times is not None
-    told = {(one.plugin, one.point): one.status for one in attempt.plugin_times.take()}
-    assert told["Skips", "PreFilter"] == "Skip"
-    assert ("Skips", "Filter") not in told
-    assert told["Refuses", "Permit"] == "Unschedulable"
-    assert told["Refuses", "Unreserve"] == "Success"
+    recorded = {(one.plugin, one.point): one.status for one in attempt.plugin_times.take()}
+    assert recorded["Skips", "PreFilter"] == "Skip"
+    assert ("Skips", "Filter") not in recorded
+    assert recorded["Refuses", "Permit"] == "Unschedulable"
+    assert recorded["Refuses", "Unreserve"] == "Success"
     for plugin, point in ((breaks, "Reserve"), (fails, "PreFilter")):
         other = Cluster(plugin)
         other.nodes_like(2)
@@ -103,10 +103,10 @@ def test_of_a_class_that_is_known_only_what_is_asked_again_is_measured() -> None
         schedule(cluster, f"p{number}")
     eleventh = schedule(cluster, "p10")
     assert eleventh.plugin_times is not None and eleventh.was_class_known
-    told = {(one.plugin, one.point) for one in eleventh.plugin_times.take()}
-    assert ("NodeResourcesFit", "Filter") in told
-    assert ("NodeResourcesFit", "Score") in told
-    assert ("NodeAffinity", "Filter") not in told
+    recorded = {(one.plugin, one.point) for one in eleventh.plugin_times.take()}
+    assert ("NodeResourcesFit", "Filter") in recorded
+    assert ("NodeResourcesFit", "Score") in recorded
+    assert ("NodeAffinity", "Filter") not in recorded
 
 
 def test_a_call_takes_what_the_stopwatch_says() -> None:
@@ -149,7 +149,7 @@ def test_a_plugin_that_only_prescores_had_a_say_unless_it_skips() -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "told"),
+    ("end", "recorded"),
     [
         (lambda cluster: cluster.allow("a", "Waits"), ("Success", 2)),
         (lambda cluster: cluster.reject("a", "Waits"), ("Unschedulable", 2)),
@@ -157,7 +157,7 @@ def test_a_plugin_that_only_prescores_had_a_say_unless_it_skips() -> None:
         (lambda cluster: cluster.engine.bindings.cancel("pod-a", cluster.now), ("Error", 2)),
     ],
 )
-def test_a_wait_in_permit_is_told_with_its_end(end: Callable[[Cluster], object], told: tuple[str, int]) -> None:
+def test_a_wait_in_permit_is_recorded_with_its_end(end: Callable[[Cluster], object], recorded: tuple[str, int]) -> None:
     cluster = Cluster(scripted("Waits", permit=lambda pod, node: Wait(10)))
     cluster.node("n")
     attempt = schedule(cluster, "a")
@@ -166,7 +166,7 @@ def test_a_wait_in_permit_is_told_with_its_end(end: Callable[[Cluster], object],
     end(cluster)
     assert attempt.permit_wait is not None
     ending, seconds = attempt.permit_wait
-    assert (ending, round(seconds)) == told
+    assert (ending, round(seconds)) == recorded
 
 
 def test_an_attempt_says_whether_only_the_flush_brought_the_pod_back() -> None:

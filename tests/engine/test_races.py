@@ -167,7 +167,7 @@ def test_two_preemptors_on_one_node_both_get_their_room() -> None:
     assert first is not None and second is not None
     assert len(first.victims) == 2
     assert set(second.victims) == {f"default/low{number}" for number in range(4)}, (
-        "beside the nominated one nobody fits"
+        "no other pod fits beside the nominated one"
     )
     cluster.settle()
     assert (bound(cluster, "high"), bound(cluster, "mid")) == ("n", "n")

@@ -7,7 +7,7 @@ from scheduler.messages.commands import DeletePod, EvictPod, PatchPodStatus
 from scheduler.messages.stimuli import Reconciled, ReconciliationStarted, WriteFinished
 from tests.engine.driver import Cluster
 
-TOLD = "Preempted by pod pod-high on node n"
+EVENT_NOTE = "Preempted by pod pod-high on node n"
 
 
 def preempting(*victims: str, strict: bool = False) -> Cluster:
@@ -41,7 +41,7 @@ def test_a_victim_is_told_before_it_is_deleted() -> None:
     assert delete.pod.uid == "pod-low"
     assert cluster.said("low", "Preempted") == []
     cluster.succeed(delete)
-    assert cluster.said("low", "Preempted") == [TOLD]
+    assert cluster.said("low", "Preempted") == [EVENT_NOTE]
 
 
 def test_the_least_important_victim_goes_last_and_alone() -> None:

@@ -1,4 +1,4 @@
-"""Every door of the process gets what nobody would send on purpose: random, cut, doubled and far too deep input.
+"""Fuzzing of every input of the process: random, cut, doubled and far too deep values.
 
 ``frame.fuzz`` runs a test on generated input: some dozen examples in ``make test``, and for ``FUZZ_SECONDS`` a test,
 each round with a seed of its own, in ``make e2e-long``.

@@ -85,7 +85,7 @@ def test_numbers_are_those_of_the_code() -> None:
         f"{writer.binds_queued} (`limits.queuedWrites`):",
         f"{SHARE} of each class; the other places are theirs only when a condition or a `Scheduled` event has waited "
         f"for {MAX_WAIT_SECONDS:g} s",
-        f"`limits.journalEntries` ({limits.journal_entries:,})",
+        f"`limits.rememberedAttempts` ({limits.remembered_attempts:,})",
         f"{writer.events_queued:,} `Scheduled` and as many others;",
     ):
         assert documented in TEXT, documented

@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 from tests.simulation.come_and_go import come_and_go
 
-SMALL_CACHES = "{cachedClasses: 2, cachedSelectors: 20, journalEntries: 50}"
+SMALL_CACHES = "{cachedClasses: 2, cachedSelectors: 20, rememberedAttempts: 50}"
 """So that they are full after the first half."""
 
 

@@ -191,7 +191,7 @@ def test_a_pre_enqueue_plugin_that_answers_nonsense_holds_back_its_pod_only() ->
     Answering.answers = {"pre_enqueue": True}
     engine = engine_with("Answering")
     commands = commands_for(engine, pod("p"))
-    assert {type(command) for command in commands} == {WriteEvent, PatchPodStatus, ReportProblem}, "it is told"
+    assert {type(command) for command in commands} == {WriteEvent, PatchPodStatus, ReportProblem}, "it is reported"
     assert any(isinstance(command, ReportProblem) and "Mine" in command.message for command in commands)
 
 

@@ -35,7 +35,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ClaimRequests:
-    """``wall_time`` answers an RFC 3339 text with whole seconds."""
+    """Writes of ResourceClaims. ``wall_time`` returns an RFC 3339 text with whole seconds."""
 
     def __init__(self, client: ApiClient, settings: WriterSettings, wall_time: Callable[[], str]) -> None:
         self._client = client
@@ -43,7 +43,7 @@ class ClaimRequests:
         self._wall_time = wall_time
 
     async def carry_out(self, command: ClaimCommand, departure: Departure) -> ResourceClaim | None:
-        """The claim as it is then, None if it is gone. Raises ApiError and LeadershipLost.
+        """Carry out the write; returns the resulting claim, None if it is gone. Raises ApiError and LeadershipLost.
 
         A conflict is tried again with the claim as it is by then, for as long as the decision still holds for it.
         """
@@ -182,7 +182,7 @@ class ClaimRequests:
         )
 
     async def _delete(self, reference: ClaimReference, departure: Departure) -> None:
-        """Finalizer and all; nothing happens if it is gone."""
+        """Delete the claim and its finalizer; does nothing if it is gone."""
         try:
             claim = await self._get(reference)
             if CLAIM_FINALIZER in claim.metadata.finalizers:
@@ -197,7 +197,7 @@ class ClaimRequests:
                 raise
 
     async def look_up(self, reference: ClaimReference) -> ResourceClaim | None:
-        """The claim as the server has it; None where it could not be read."""
+        """The claim as the server has it; None if it can't be read."""
         try:
             return await self._get(reference) if reference.name else None
         except ApiError:
@@ -206,7 +206,7 @@ class ClaimRequests:
     # --- requests -----------------------------------------------------------------------------------------------------
 
     async def _get(self, reference: ClaimReference) -> ResourceClaim:
-        """Raises ApiError 404 also where the name is another claim's by now."""
+        """GET the claim. Raises ApiError: 404 also if another claim has the name by now."""
         claim = await self._ask("GET", _path(reference), None)
         if claim.uid != reference.uid:
             raise ApiError(404, "NotFound", f"claim {reference.key} got deleted in the meantime")
@@ -245,7 +245,7 @@ class ClaimRequests:
 
 
 _DECIDED = "NoLongerHolds"
-"""The reason of an error that no further try can mend."""
+"""The reason of an error that no retry can resolve."""
 
 
 def _path(reference: ClaimReference) -> str:

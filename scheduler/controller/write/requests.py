@@ -68,7 +68,7 @@ class WriteRequests:
         answer = await self._client.request("GET", pod_path(pod), timeout_seconds=self._write_seconds)
         found = decode_as(Pod, answer.body)
         if found.uid != pod.uid:
-            raise ApiError(404, "NotFound", f"pod {pod.key} is another one now")
+            raise ApiError(404, "NotFound", f"pod {pod.key} was replaced by another pod")
         return found.spec.node_name
 
     async def send(self, command: PatchPodStatus | DeletePod | EvictPod | UpdateObject, departure: Departure) -> int:

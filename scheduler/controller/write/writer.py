@@ -130,7 +130,7 @@ class Writer:
             if isinstance(command, BindPod):
                 outcome = await self._after_failed_bind(command, error, departure)
             elif isinstance(command, ClaimCommand):
-                # What the server did is not known: the claim itself tells, so that no device is given twice.
+                # The outcome on the server is unknown: the claim is read, so that no device is allocated twice.
                 seen = await self._requests.claims.look_up(command.claim) if error.is_transient else None
                 outcome = WriteFinished(0, False, error.status, error.reason, str(error), written=seen)
             elif self._is_worth_retrying(write, error):

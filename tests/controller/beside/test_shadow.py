@@ -1,4 +1,4 @@
-"""In the writer's place: nothing is carried out, and each decision is compared with what became of the pod."""
+"""Shadow mode: nothing is carried out, and each decision is compared with the pod's real placement."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Stage:
         return self._fed
 
     def shown(self, node: str | None) -> None:
-        """The watch tells where the pod is."""
+        """The watch shows the pod's node."""
         self.where = node
         self.shadow.see([ObjectObserved(Kind.POD, builders.pod("p", node=node))])
 

@@ -83,7 +83,7 @@ async def test_plugins_say_yes_no_or_leave_it_and_a_bug_is_a_failure_that_names_
         },
     )
     for ticket, (point, plugin) in enumerate(
-        [("PreBind", "Yes"), ("PreBind", "No"), ("Bind", "Leave"), ("Bind", "Broken"), ("Bind", "Nobody")], start=1
+        [("PreBind", "Yes"), ("PreBind", "No"), ("Bind", "Leave"), ("Bind", "Broken"), ("Bind", "Missing")], start=1
     ):
         calls.submit(RunPlugin(ticket, point, "tandem", plugin, None, "n1"))
     await until(lambda: len(finished) == 5)
@@ -93,4 +93,4 @@ async def test_plugins_say_yes_no_or_leave_it_and_a_bug_is_a_failure_that_names_
     assert by_ticket[2] == PluginFinished(2, Refusal(Code.UNSCHEDULABLE, ("not on n1",), "No"))
     assert by_ticket[3] == PluginFinished(3, None, is_skip=True)
     assert by_ticket[4].refusal == Refusal(Code.ERROR, ("KeyError: 'oops'",), "Broken")
-    assert by_ticket[5].refusal == Refusal(Code.ERROR, ("plugin Nobody has no Bind to run",), "Nobody")
+    assert by_ticket[5].refusal == Refusal(Code.ERROR, ("plugin Missing has no Bind to run",), "Missing")

@@ -1,4 +1,4 @@
-"""Extenders over HTTPS: whom a call trusts, and that each extender gets its own settings."""
+"""Extenders over HTTPS: which servers a call trusts, and that each extender gets its own settings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAME = "extender.test"
 
 @asynccontextmanager
 async def extender_over_https(folder: Path) -> AsyncIterator[tuple[str, bytes]]:
-    """Its address, and the certificate of which it is its own authority; it is made out to NAME."""
+    """The server's address, and its self-signed certificate for NAME."""
     certificate, key = self_made_pair(NAME, datetime.datetime.now(datetime.UTC))
     pair = folder / "pair.pem"
     pair.write_bytes(certificate + key)

@@ -1,4 +1,4 @@
-"""Log lines leave together once a turn of the loop, and none is kept back."""
+"""Log lines are written together once a turn of the loop, and none is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics that are made in the shell: their names, labels and numbers."""
+"""The shell's metrics: their names, labels and values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written about attempts: the journal and the log."""
+"""Records of attempts: the journal and the log."""
 
 from __future__ import annotations
 

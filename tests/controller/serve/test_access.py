@@ -1,4 +1,4 @@
-"""Who may see which page: tokens, client certificates, rights, and for how long an answer holds."""
+"""Access to the pages: tokens, client certificates, rights, and how long an answer is cached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients of the pages that open connections and do not behave, and where the pages are listened for."""
+"""Misbehaving clients of the pages, and the addresses on which the pages are served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The serving certificate: made, stated, kept, rotated; and who its clients are."""
+"""The serving certificate: generated, stated, stored, rotated; and client certificates."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def serving(certificate: ServingCertificate) -> AsyncIterator[str]:
 
 
 async def served_to(url: str, context: ssl.SSLContext) -> x509.Certificate:
-    """What the server shows. Raises ssl.SSLError if the two can't agree."""
+    """The certificate that the server presents. Raises ssl.SSLError if the handshake fails."""
     host, port = URL(url).host, URL(url).port
     _, writer = await asyncio.open_connection(host, port, ssl=context)
     shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)

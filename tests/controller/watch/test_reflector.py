@@ -176,7 +176,7 @@ async def test_after_a_410_the_new_list_tells_what_was_missed_deletions_too(
         cluster.faults.clear()
         await until(lambda: reflector.relists == 1 and reflector.health is Health.WATCHING)
         news = seen.events[first:]
-        # The pod of the same name is another one: its predecessor is gone first.
+        # The pod was replaced by one of the same name: its predecessor's deletion comes first.
         assert news.index(("?", "again")) < news.index(("+", "again"))
         assert sorted(news) == [("+", "again"), ("+", "changes"), ("+", "new"), ("?", "again"), ("?", "goes")]
         assert reflector.object_count == 4

@@ -47,10 +47,10 @@ async def client_of(settings: ConnectionSettings) -> AsyncIterator[ApiClient]:
 
 async def test_a_refusal_carries_what_the_status_object_says(client: ApiClient) -> None:
     with pytest.raises(ApiError) as caught:
-        await client.request("GET", "/api/v1/namespaces/default/pods/nobody")
+        await client.request("GET", "/api/v1/namespaces/default/pods/absent")
     assert caught.value.is_not_found
     assert caught.value.reason == "NotFound"
-    assert 'pods "nobody" not found' in str(caught.value)
+    assert 'pods "absent" not found' in str(caught.value)
 
 
 async def test_a_429_tells_how_long_to_wait(cluster: EmbeddedCluster, client: ApiClient) -> None:
