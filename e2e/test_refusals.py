@@ -152,16 +152,3 @@ def _words(room: Room, name: str) -> tuple[str, str, list[tuple[str, str, str]]]
     condition = room.wait_refused(name)
     events = [(event["reason"], event["type"], event["note"]) for event in room.wait_events(name, "FailedScheduling")]
     return condition["reason"], condition["message"], sorted(set(events))
-
-
-@pytest.mark.tandem_only
-def test_a_pod_that_needs_devices_is_not_placed_blindly_and_says_why(room: Room, scheduler: Scheduler) -> None:
-    room.add_nodes(builders.node("a", cpu="4"))
-    claims = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
-    room.add_pods(builders.pod("claiming", room.name, resourceClaims=claims), builders.pod("plain", room.name))
-    condition = room.wait_refused("claiming")
-    assert condition["reason"] == "SchedulerError"
-    assert "dynamic resource allocation is not supported" in condition["message"]
-    (event,) = room.wait_events("claiming", "FailedScheduling")
-    assert event["note"] == condition["message"]
-    assert room.wait_bound(1) == {"plain": "a"}
