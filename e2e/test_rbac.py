@@ -80,8 +80,8 @@ SELDOM = {
     Right("patch", "resource.k8s.io", "resourceclaims/binding"),
 }
 """A pod is read only after a conflict of its binding or when a kubelet may have refused it, a claim after a conflict or
-a lost answer; ``binding`` is what kube-apiserver asks for within a write of the status, where its gate for it is on, and
-no request of its own."""
+a lost answer; ``binding`` is what kube-apiserver asks for within a write of the status, where its gate for it is on,
+and no request of its own."""
 
 
 @pytest.fixture(scope="module")
