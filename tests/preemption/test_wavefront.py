@@ -51,7 +51,7 @@ def a_pod(draw: Any, name: str, is_plain: bool, **fields: Any) -> Pod:
     started = draw(st.sampled_from((None, "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "2027-01-01T00:00:00Z")))
     return pod(
         name,
-        namespace=draw(st.sampled_from(("default", "default", "other"))),
+        namespace=fields.pop("namespace", None) or draw(st.sampled_from(("default", "default", "other"))),
         labels=labels_of(draw),
         requests=requests,
         started=started,
@@ -169,7 +169,9 @@ def test_what_attempts_keep_for_each_other_follows_the_cluster(
             if data.draw(st.booleans()):
                 situation.cache.remove_pod(known.uid)
             else:
+                # What identifies a pod never changes.
                 fields = {"node": known.node_name, "priority": known.priority, "uid": known.uid}
+                fields["namespace"] = known.namespace
                 situation.cache.observe_pod(PodInfo(data.draw(a_pod(known.name, False, **fields))))
         row_name = situation.cache.table.names[0]
         situation.cache.observe_pod(PodInfo(data.draw(a_pod(f"new-{step}", False, node=row_name, priority=-1))))
