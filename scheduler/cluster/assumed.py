@@ -1,12 +1,13 @@
 """What was decided about objects of one kind, laid over what the API server says of them.
 
-Volumes, claims and device claims are decided on before the API server knows. An assumption is valid while its rule says
-that it holds against the stored object's ``resourceVersion``.
+Volumes and claims are decided on before the API server knows. An assumption holds for the version that it was made
+from, and no other: whatever the API server sends ends it, even a change by another client. The object then looks free
+for a moment, but the write carries the old version, is refused as a conflict, and the attempt is made again
+(docs/kube-scheduler/volumes.md §3).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from scheduler.cluster.object_store import ObjectStore
@@ -15,30 +16,6 @@ from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
 
 AnyObject = TypeVar("AnyObject", bound=ApiObject)
-
-Rule = Callable[[str, str], bool]
-"""(assumed resourceVersion, stored resourceVersion) → whether the assumption holds."""
-
-
-def while_unchanged(assumed: str, stored: str) -> bool:
-    """Holds for the version that the assumption was made from, and no other.
-
-    For what is decided but not written: whatever the API server sends ends it, even a change by somebody else. The
-    object then looks free for a moment, but the write carries the old version, is refused as a conflict, and the
-    attempt is made again (docs/kube-scheduler/volumes.md §3).
-    """
-    return assumed == stored
-
-
-def until_as_new(assumed: str, stored: str) -> bool:
-    """Holds until the API server shows the assumed version or a newer one; versions are compared as integers.
-
-    For what a write of ours has answered: the watch is behind it (docs/kube-scheduler/dra.md §11). Versions that are
-    no integers hold only while they are equal.
-    """
-    if assumed.isdecimal() and stored.isdecimal():
-        return int(assumed) >= int(stored)
-    return assumed == stored
 
 
 class OutOfSync(SchedulerError):
@@ -59,23 +36,18 @@ class OutOfSync(SchedulerError):
 class AssumedObjects(Generic[AnyObject]):
     """At most one assumption for each object of a kind."""
 
-    __slots__ = ("_assumed", "_holds", "_kind", "_objects")
+    __slots__ = ("_assumed", "_kind", "_objects")
 
-    def __init__(self, kind: Kind, objects: ObjectStore, holds: Rule = while_unchanged) -> None:
+    def __init__(self, kind: Kind, objects: ObjectStore) -> None:
         self._kind = kind
         self._objects = objects
-        self._holds = holds
         self._assumed: dict[str, AnyObject] = {}
 
     def get(self, key: str) -> AnyObject | None:
         """The assumed object while the assumption holds, else the stored one; None if there is none."""
         stored = self._stored(key)
         assumed = self._assumed.get(key)
-        if (
-            assumed is not None
-            and stored is not None
-            and self._holds(assumed.resource_version, stored.resource_version)
-        ):
+        if assumed is not None and stored is not None and assumed.resource_version == stored.resource_version:
             return assumed
         return stored
 
@@ -84,7 +56,7 @@ class AssumedObjects(Generic[AnyObject]):
         stored = self._stored(assumed.key)
         if stored is None:
             raise OutOfSync(assumed.key, None, assumed.resource_version)
-        if not self._holds(assumed.resource_version, stored.resource_version):
+        if assumed.resource_version != stored.resource_version:
             raise OutOfSync(assumed.key, stored.resource_version, assumed.resource_version)
         self._assumed[assumed.key] = assumed
 
@@ -99,7 +71,7 @@ class AssumedObjects(Generic[AnyObject]):
         held = self._assumed.get(key)
         if held is not None:
             stored = self._stored(key)
-            if stored is None or not self._holds(held.resource_version, stored.resource_version):
+            if stored is None or held.resource_version != stored.resource_version:
                 del self._assumed[key]
 
     def __len__(self) -> int:
@@ -108,7 +80,7 @@ class AssumedObjects(Generic[AnyObject]):
 
     def fork(self, objects: ObjectStore) -> AssumedObjects[AnyObject]:
         """The same assumptions over another store; neither side sees what the other does from now on."""
-        other: AssumedObjects[AnyObject] = AssumedObjects(self._kind, objects, self._holds)
+        other: AssumedObjects[AnyObject] = AssumedObjects(self._kind, objects)
         other._assumed = dict(self._assumed)
         return other
 

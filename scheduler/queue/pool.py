@@ -69,9 +69,6 @@ class UnschedulablePool:
     def get(self, key: str) -> QueuedPod | None:
         return self._records.get(key)
 
-    def group_of(self, key: str) -> PoolGroup | None:
-        return self._group_of.get(key)
-
     def rejected_by(self, profile: str, plugin: str) -> RejectorIndex | None:
         """The groups whose rejectors include this plugin; None if there are none."""
         return self._by_rejector.get(profile, _NO_PLUGINS).get(plugin)

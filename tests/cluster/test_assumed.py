@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.cluster.assumed import AssumedObjects, OutOfSync, until_as_new
+from scheduler.cluster.assumed import AssumedObjects, OutOfSync
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.objects.kinds import Kind
 from scheduler.objects.storage import PersistentVolume
@@ -98,17 +98,3 @@ def test_a_fork_and_its_parent_go_their_own_ways(
     fork.restore(volume("1"))
     assumed.assume(volume("1", "9Gi"))
     assert fork.get("v") == volume("1")
-
-
-def test_what_a_write_has_answered_holds_until_the_watch_is_as_new(objects: ObjectStore) -> None:
-    written = AssumedObjects[PersistentVolume](Kind.PERSISTENT_VOLUME, objects, until_as_new)
-    written.assume(volume("10", "7Gi"))
-    objects.put(Kind.PERSISTENT_VOLUME, "v", volume("9"))
-    written.settle("v")
-    assert written.get("v") == volume("10", "7Gi")
-    objects.put(Kind.PERSISTENT_VOLUME, "v", volume("11", "8Gi"))
-    assert written.get("v") == volume("11", "8Gi")
-    written.settle("v")
-    assert len(written) == 0
-    with pytest.raises(OutOfSync, match=r"stored: 11, assume: 10"):
-        written.assume(volume("10"))

@@ -123,10 +123,6 @@ def bad_request(message: str) -> Failure:
     return Failure(400, "BadRequest", message)
 
 
-def internal_error(message: str) -> Failure:
-    return Failure(500, "InternalError", f"Internal error occurred: {message}", {"causes": [{"message": message}]})
-
-
 def expired(message: str) -> Failure:
     return Failure(410, "Expired", message)
 
