@@ -16,7 +16,7 @@ from scheduler.objects.kinds import Kind
 from scheduler.plugins.devices.candidates import SearchError, first_false, tolerates_all
 from scheduler.plugins.devices.capacity import consumption
 from scheduler.plugins.devices.claims import claims_of
-from scheduler.plugins.devices.outcomes import Held, find, outcome_of, resources_by_devices
+from scheduler.plugins.devices.outcomes import Held, asked_for, find, outcome_of, resources_by_devices
 from scheduler.plugins.devices.requests import ClaimNeeds, NamedExpression, Need
 from scheduler.plugins.devices.search import Fault, allocate
 from scheduler.plugins.devices.situation import Situation, situation_of
@@ -70,7 +70,7 @@ def _why_not(situation: Situation, pod: PodInfo, view: View, row: int, max_steps
     if isinstance(by_devices, Refusal):
         yield by_devices.message
         return
-    outcome = outcome_of(find(situation, pod, view, row, by_devices, max_steps))
+    outcome = outcome_of(find(asked_for(situation, pod, view, by_devices), view, row, max_steps))
     if outcome.refusal is None:
         return
     if not outcome.refusal.code.is_rejection:
