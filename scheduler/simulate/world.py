@@ -55,8 +55,8 @@ DECISION_SECONDS = 0.001
 """Virtual seconds of one scheduling cycle: watch events arrive in between."""
 
 EngineFactory = Callable[[Now, int, int], Engine]
-"""``factory(started, seed, configuration)``; its stopwatch must not look at a real clock. ``configuration`` is the index
-of the one in force, in the run's list."""
+"""``factory(started, seed, configuration)``; its stopwatch must not look at a real clock. ``configuration`` is
+the index of the one in force, in the run's list."""
 
 Reloader = Callable[[Engine, int, Now], bool]
 """``reload(engine, configuration, now)`` is False while the engine can't take up another configuration."""
