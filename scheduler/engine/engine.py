@@ -130,7 +130,16 @@ class Engine:
             self.cache, self.queue, self.known_pods, self.bindings, self.room, ours, stopwatch
         )
         self.reports = FailureReports()
-        self.watching = Watching(self.documents, self.known_pods, self.handlers, self.bindings, self.room, self.reports)
+        self.group_reports = GroupReports(settings.attempts_kept)
+        self.watching = Watching(
+            self.documents,
+            self.known_pods,
+            self.handlers,
+            self.bindings,
+            self.room,
+            self.reports,
+            self.group_reports,
+        )
         self.classes = ClassCache(settings.class_cache_bytes, settings.cached_classes)
         self._context = CycleContext(
             cache=self.cache,
@@ -149,7 +158,6 @@ class Engine:
         )
         self.cycles = Cycles(self._context, self.deadlines)
         self.group_cycles = GroupCycles(self._context, self.known_pods, self.deadlines)
-        self.group_reports = GroupReports(settings.attempts_kept)
         self._is_groups_turn = False
         self.attempts = AttemptMemory(settings.attempts_kept, self._node_names)
         self._stimuli: dict[type, Handler] = {

@@ -103,7 +103,8 @@ def test_a_gate_that_changes_decisions_in_a_way_that_is_not_supported_is_refused
 
 
 def test_a_whole_stage_is_refused_where_it_would_switch_such_a_gate() -> None:
-    assert any(fault.startswith("feature gate VolumeLimitScaling=true is not supported") for fault in faults("AllAlpha=1"))
+    refused = "feature gate VolumeLimitScaling=true is not supported"
+    assert any(fault.startswith(refused) for fault in faults("AllAlpha=1"))
     assert any(fault.startswith("feature gate PodLevelResources=false is not") for fault in faults("AllBeta=false"))
 
 
