@@ -139,7 +139,8 @@ def place_on(
     ``is_checked``: the node must still fit the pod.
     """
     try:
-        run = _begin(replace(context, extenders=()), profile, pod, attempt, now, Depth.DECIDE)
+        asked = replace(context, extenders=()) if context.extenders else context
+        run = _begin(asked, profile, pod, attempt, now, Depth.DECIDE)
         run.filters.refresh_pre_filters(run.of_class)
         row = context.cache.table.existing_row(node)
         if row is None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from scheduler.engine.group_attempt import GroupResult
+from scheduler.framework.plugin import Plugin
 from scheduler.messages.commands import BindPod, PatchGroupStatus, PatchPodStatus
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved
 from scheduler.objects.kinds import Kind
@@ -29,8 +31,8 @@ def group(name: str = "g", *, min_count: int | None = 3, **spec: Any) -> PodGrou
 
 
 class Gangs(Cluster):
-    def __init__(self, gates: str = GANGS, **settings: Any) -> None:
-        super().__init__(gates=gates, **settings)
+    def __init__(self, gates: str = GANGS, plugins: Iterable[type[Plugin]] = (), **settings: Any) -> None:
+        super().__init__(*plugins, gates=gates, **settings)
 
     def group(self, name: str = "g", *, min_count: int | None = 3, **spec: Any) -> None:
         self.feed(ObjectObserved(Kind.POD_GROUP, group(name, min_count=min_count, **spec)))
