@@ -22,6 +22,7 @@ from scheduler.engine.scheduling_cycle import place_on
 from scheduler.framework.post_filter import CLEAR_NOMINATION, KEEP_NOMINATION, nominate
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
+from scheduler.messages.stimuli import PermitDecided
 
 WAITED = "one or more plugins asked to wait and no plugin rejected pod"
 WAITED_FOR_GANG = f"waiting for minCount pods from a gang to be scheduled, {WAITED}"
@@ -62,9 +63,31 @@ def commit(
             is_feasible = is_feasible or (isinstance(outcome, Placed) and not outcome.waits)
         outcomes[member.uid] = outcome
     if is_feasible:
-        return outcomes
+        return _without_settled_waits(outcomes)
     _take_back(context, unit, outcomes)
     return None
+
+
+def _without_settled_waits(outcomes: Mapping[str, CycleOutcome]) -> dict[str, CycleOutcome]:
+    """The outcomes without the waits in Permit that a later member's has ended already.
+
+    kube-scheduler 1.36 begins each of these waits, and writes the node into the pod's status, which shows it while the
+    pod waits: a write a pod for a wait of no time.
+    """
+    decided = {
+        (request.uid, request.plugin)
+        for outcome in outcomes.values()
+        if isinstance(outcome, Placed)
+        for request in outcome.requests
+        if isinstance(request, PermitDecided) and request.is_allowed
+    }
+    settled: dict[str, CycleOutcome] = {}
+    for uid, outcome in outcomes.items():
+        if isinstance(outcome, Placed) and outcome.waits:
+            waits = {plugin: seconds for plugin, seconds in outcome.waits.items() if (uid, plugin) not in decided}
+            outcome = msgspec.structs.replace(outcome, waits=waits)
+        settled[uid] = outcome
+    return settled
 
 
 def _take_back(context: CycleContext, unit: GroupUnit, outcomes: Mapping[str, CycleOutcome]) -> None:

@@ -132,6 +132,15 @@ def test_a_member_whose_binding_fails_goes_alone_and_joins_later() -> None:
     assert cluster.bound() == {"g1": "n"}
 
 
+def test_members_that_start_together_cost_no_write_but_their_bindings() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="4")
+    cluster.group(min_count=3)
+    cluster.members(3, cpu="1")
+    cluster.schedule_all()
+    assert [type(command) for command in cluster.unanswered] == [BindPod] * 3
+
+
 def test_members_wait_in_permit_only_within_the_step_that_starts_them() -> None:
     plugin = scripted("Binder", bind=True)
     cluster = Gangs(plugins=(plugin,))
