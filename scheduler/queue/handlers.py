@@ -218,12 +218,14 @@ class EventHandlers:
         return NOTHING
 
     def _enter_queue(self, info: PodInfo, now: Now) -> None:
-        """A pod of ours waits from now on. One that belongs to a group may complete its quorum: its siblings hear of
-        it."""
+        """A pod of ours waits from now on. The siblings of one that completes its group's quorum hear of it.
+
+        kube-scheduler 1.36 announces each pod to all others, which costs a gang the square of its size.
+        """
         groups = self._cache.groups
         groups.pending_shown(info)
         self._queue.add(info, now)
-        if groups.key_of(info):
+        if groups.has_quorum(groups.key_of(info)):
             self._queue.move_all(PENDING_POD_ADD, None, info, now)
 
     def _assigned_pod_changed(self, old: PodInfo, new: PodInfo, now: Now) -> Aftermath:

@@ -82,6 +82,11 @@ class Groups:
         members: Members = self._members.get(key, _NO_MEMBERS)
         return members
 
+    def has_quorum(self, key: str) -> bool:
+        """Whether the group demands a quorum, and has as many pods, those on nodes included."""
+        group = self._groups.get(key) if key else None
+        return group is not None and group.min_count is not None and self.members(key).count >= group.min_count
+
     @property
     def keys(self) -> Iterable[str]:
         """Of the groups that have members or an object."""

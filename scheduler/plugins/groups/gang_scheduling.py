@@ -41,9 +41,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         if group is None:
             name = key.partition("/")[2]
             return unresolvable(f'waiting for pods\'s pod group "{name}" to appear in scheduling queue')
-        if group.min_count is not None and context.groups.members(key).count < group.min_count:
-            return WAITING_FOR_PODS
-        return None
+        return WAITING_FOR_PODS if group.min_count is not None and not context.groups.has_quorum(key) else None
 
     def permit(self, state: State | None, pod: PodInfo, view: View, node: str) -> Wait | Permitted | Refusal | None:
         key = view.groups.key_of(pod)
