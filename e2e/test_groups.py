@@ -178,3 +178,14 @@ def test_two_gangs_never_hold_half_each(room: Room) -> None:
     for name in [name for name in placements(room.pods.state) if name[0] in started]:
         room.client.delete("Pod", name, room.name)
     room.pods.wait_until(lambda state: {name[0] for name in placements(state)} == {"x", "y"} - started, 30, "the other")
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_a_gang_makes_room_for_all_of_itself(room: Room) -> None:
+    room.add_cluster_object(builders.priority_class(f"{room.name}-high", 1000))
+    room.add_nodes(builders.node("gang-n1", cpu="2"))
+    room.add_pods(*[builders.pod(f"low{n}", room.name, cpu="1") for n in range(2)])
+    room.wait_bound(2)
+    room.client.create(group(room, "g", 2))
+    room.add_pods(*[member(room, name, "g", priorityClassName=f"{room.name}-high") for name in "ab"])
+    room.pods.wait_until(lambda state: {"a", "b"} <= set(placements(state)), 60, "the gang on its node")
