@@ -20,7 +20,7 @@ from scheduler.cli.asking import (
     show_page,
 )
 from scheduler.cli.tables import merged, short, table
-from scheduler.engine.explain import MAX_WAITING_LISTED
+from scheduler.messages.page_limits import MAX_WAITING_LISTED
 
 MAX_ROWS = 500
 """Pods printed one by one."""

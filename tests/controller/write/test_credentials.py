@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from scheduler.controller.settings import ConnectionSettings
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import TOKEN_LIFE_SECONDS, Credentials, CredentialSource
 from scheduler.controller.write.proxies import proxy_for
 from scheduler.errors import ConfigurationError
