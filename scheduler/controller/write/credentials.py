@@ -130,10 +130,11 @@ class CredentialSource:
         raise ConfigurationError((Fault("", text),))
 
     async def _from_kubeconfig(self, path: str) -> Connection:
-        for part in path.split(os.pathsep):
-            _check_readable(part)
-        self._life = TOKEN_LIFE_SECONDS if _names_token_file(path) else None
         plain = plain_kubeconfig(path, self._settings.context)
+        if plain is None:
+            for part in path.split(os.pathsep):
+                _check_readable(part)
+        self._life = TOKEN_LIFE_SECONDS if _names_token_file(path) else None
         if plain is not None:
             return plain
         # Imported here: most kubeconfigs are plain, and it takes as long as everything else at the start together.

@@ -23,6 +23,7 @@ AUTHORITY_FILE: Final = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 HOST_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"
 PORT_VARIABLE: Final = "KUBERNETES_SERVICE_PORT"
 
+_LOADER: Final = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 _CONTEXT_KEYS: Final = frozenset({"cluster", "user", "namespace"})
 _CLUSTER_KEYS: Final = frozenset(
     {
@@ -63,7 +64,7 @@ def plain_kubeconfig(path: str, context: str) -> Connection | None:
     if os.pathsep in path:
         return None
     try:
-        return _connection(yaml.safe_load(Path(path).read_bytes()), context, Path(path).absolute().parent)
+        return _connection(yaml.load(Path(path).read_bytes(), _LOADER), context, Path(path).absolute().parent)
     except (NotPlain, OSError, yaml.YAMLError, ValueError):
         return None
 
