@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,13 +22,7 @@ class Command:
 
     def load(self) -> Callable[..., Any]:
         """Import the command's function."""
-        # What is imported stays: the collector would walk over it again and again, and find nothing.
-        gc.disable()
-        try:
-            module = importlib.import_module(self.module)
-        finally:
-            gc.enable()
-        function: Callable[..., Any] = getattr(module, self.name.replace("-", "_"))
+        function: Callable[..., Any] = getattr(importlib.import_module(self.module), self.name.replace("-", "_"))
         return function
 
 

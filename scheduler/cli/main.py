@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 
 from scheduler.cli.commands import BY_NAME
+from scheduler.controller import garbage
 from scheduler.errors import ConfigurationError
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit code. Errors that users can fix are shown without a traceback."""
     words = sys.argv[1:] if arguments is None else arguments
+    # What is imported stays: the collector would walk over it again and again, and find nothing.
+    garbage.collect_seldom()
     try:
         return _run(words)
     except ConfigurationError as error:
