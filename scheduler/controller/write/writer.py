@@ -3,8 +3,9 @@
 ``pacing`` decides the order of writes, the fence checks the right to write. A write without an answer:
 
 - BindPod is sent once. It may have been done, or may still be: ``is_unknown``, and the engine sends it again.
-- PatchPodStatus, DeletePod and EvictPod are sent again, up to ``MAX_TRIES`` times. Each names the pod's UID, so that a
-  second one does nothing to another pod, nor does it break a budget: of a pod that terminates, no budget is asked.
+- PatchPodStatus, PatchGroupStatus, DeletePod and EvictPod are sent again, up to ``MAX_TRIES`` times. Each names the
+  UID, so that a second one does nothing to another pod, nor does it break a budget: of a pod that terminates, no budget
+  is asked.
 - UpdateObject is not: it names the version that it was made from, and a second one would be refused if the first was
   carried out. Its sender has to read the object again.
 """
@@ -26,10 +27,10 @@ from scheduler.controller.write.pacing import Rank
 from scheduler.controller.write.requests import WriteRequests
 from scheduler.errors import ApiError
 from scheduler.messages.claim_commands import ClaimCommand, CreateClaim
-from scheduler.messages.commands import BindPod, DeletePod, EvictPod, PatchPodStatus, UpdateObject
+from scheduler.messages.commands import BindPod, DeletePod, EvictPod, PatchGroupStatus, PatchPodStatus, UpdateObject
 from scheduler.messages.stimuli import WriteFinished
 
-WriteCommand = BindPod | PatchPodStatus | DeletePod | EvictPod | UpdateObject | ClaimCommand
+WriteCommand = BindPod | PatchPodStatus | PatchGroupStatus | DeletePod | EvictPod | UpdateObject | ClaimCommand
 
 MAX_TRIES: Final = 4
 FIRST_WAIT_SECONDS: Final = 0.01
@@ -162,33 +163,35 @@ class Writer:
     # --- what an error means ------------------------------------------------------------------------------------------
 
     async def _after_failed_bind(self, command: BindPod, error: ApiError, departure: Departure) -> WriteFinished:
-        failed = WriteFinished(0, False, error.status, error.reason, str(error))
+        refused = WriteFinished(0, False, error.status, error.reason, str(error), is_conclusive=error.is_not_found)
         if not departure.has_left:
-            return failed
+            return refused
         if may_still_happen(error):
-            return msgspec.structs.replace(failed, is_unknown=True)
+            return msgspec.structs.replace(refused, is_unknown=True)
         if error.status < 500 and not error.is_conflict:
-            return failed
+            return refused
         # A conflict may be with an earlier bind of ours, and a server error may follow the commit: read the pod.
         self.counts.looked_up += 1
         try:
-            bound = await self._requests.node_of(command.pod)
+            pod = await self._requests.read(command.pod)
         except ApiError as lookup:
             if lookup.is_not_found:
                 return WriteFinished(0, False, 404, "NotFound", str(lookup))
-            return msgspec.structs.replace(failed, is_unknown=True)
+            return msgspec.structs.replace(refused, is_unknown=True)
+        bound = pod.spec.node_name
         if bound == command.node:
             return WriteFinished(0, True, 200)
         if bound:
             text = f"pod {command.pod.key} is already assigned to node {bound!r}"
             return WriteFinished(0, False, 409, "Conflict", text)
-        return failed
+        # A pod that terminates is bound by no earlier request either.
+        return msgspec.structs.replace(refused, is_conclusive=pod.is_terminating)
 
     @staticmethod
     def _is_worth_retrying(write: PodWrite, error: ApiError) -> bool:
         if write.tries + 1 >= MAX_TRIES:
             return False
-        if isinstance(write.command, PatchPodStatus):
+        if isinstance(write.command, PatchPodStatus | PatchGroupStatus):
             return error.is_transient or error.is_conflict
         return isinstance(write.command, DeletePod | EvictPod) and error.status == 0
 
@@ -233,6 +236,8 @@ def rank_of(command: WriteCommand) -> Rank:
             condition is not None and condition.type == POD_SCHEDULED
         ):
             return Rank.CONDITION
+        case PatchGroupStatus():
+            return Rank.CONDITION
         case _:
             return Rank.AWAITED
 
@@ -247,6 +252,8 @@ def may_still_happen(error: ApiError) -> bool:
 
 def _folded(older: WriteCommand, newer: WriteCommand) -> WriteCommand | None:
     """The newer status, with its unset fields taken from the older one."""
+    if isinstance(older, PatchGroupStatus) and isinstance(newer, PatchGroupStatus):
+        return newer
     if not isinstance(older, PatchPodStatus):
         return None
     if not isinstance(newer, PatchPodStatus):
@@ -263,6 +270,8 @@ def _turn_of(command: WriteCommand) -> str:
     """Writes with one of these leave one after the other."""
     if isinstance(command, UpdateObject):
         return f"{command.kind.value} {command.key}"
+    if isinstance(command, PatchGroupStatus):
+        return command.group.uid
     if isinstance(command, ClaimCommand) and not isinstance(command, CreateClaim):
         return command.claim.uid
     return command.pod.uid
