@@ -15,7 +15,7 @@ RUN ["python", "-m", "venv", "/opt/tandem"]
 COPY requirements-runtime.txt requirements-build.txt ./
 RUN ["/opt/tandem/bin/python", "-m", "pip", "install", "--only-binary=:all:", "--require-hashes", "--requirement=requirements-runtime.txt"]
 RUN ["python", "-m", "pip", "install", "--only-binary=:all:", "--require-hashes", "--requirement=requirements-build.txt"]
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml setup.py README.md LICENSE ./
 COPY scheduler ./scheduler
 # Files are compiled here, since the image's file system is read-only when it runs; pip itself stays behind.
 RUN ["python", "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir=/build/wheel", "."]

@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 from scheduler.cli.check_config import check_config
+from scheduler.cli.completion import candidates, completion, kubectl_lines
 from scheduler.cli.demo import demo
 from scheduler.cli.queue import queue
 from scheduler.cli.run import run
@@ -40,13 +41,17 @@ app.command()(version)
 app.command()(why)
 app.command()(queue)
 app.command()(demo)
+app.command()(completion)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code. Errors that users can fix are shown without a traceback."""
+def main(arguments: list[str] | None = None, name: str = "tandem") -> int:
+    """Run the command line; returns the exit code. Errors that users can fix are shown without a traceback.
+
+    ``name``: what the user typed to get here, for help and errors.
+    """
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        answer: Any = typer.main.get_command(app).main(args=words, prog_name="tandem", standalone_mode=False)
+        answer: Any = typer.main.get_command(app).main(args=words, prog_name=name, standalone_mode=False)
     except ConfigurationError as error:
         for fault in error.faults:
             print(f"Error: {fault}", file=sys.stderr)
@@ -60,3 +65,9 @@ def main(arguments: list[str] | None = None) -> int:
         error.show()
         return 1
     return answer if isinstance(answer, int) else 0
+
+
+def complete_for_kubectl(words: list[str]) -> int:
+    """Print what can follow ``kubectl tandem`` and these words, in the form that kubectl asks for."""
+    print("\n".join(kubectl_lines(candidates(typer.main.get_command(app)), words)))
+    return 0
