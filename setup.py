@@ -1,4 +1,4 @@
-"""The long description is README.md with links that lead somewhere outside the repository, too; all else: pyproject.toml."""
+"""The long description: README.md with links that lead somewhere outside the repository. All else: pyproject.toml."""
 
 from __future__ import annotations
 

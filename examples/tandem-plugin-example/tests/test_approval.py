@@ -17,6 +17,7 @@ class Handle:
         self.client = self
         self.metadata = {"uid": uid or ASKS.uid, "annotations": annotations}
         self.decided: list[tuple[str, ...]] = []
+        self.is_decided = asyncio.Event()
 
     async def request(self, method: str, path: str) -> SimpleNamespace:
         assert (method, path) == ("GET", "/api/v1/namespaces/default/pods/p")
@@ -27,6 +28,7 @@ class Handle:
 
     def allow(self, uid: str) -> None:
         self.decided.append(("allow", uid))
+        self.is_decided.set()
 
     def reject(self, uid: str, message: str) -> None:
         self.decided.append(("reject", uid, message))
@@ -63,8 +65,7 @@ def test_it_looks_again_and_again() -> None:
         task = asyncio.create_task(Approval(ApprovalArgs(ask_every_seconds=0.1)).run(handle))
         await asyncio.sleep(0)
         handle.metadata["annotations"] = {APPROVED: "yes"}
-        while not handle.decided:
-            await asyncio.sleep(0)
+        await handle.is_decided.wait()
         task.cancel()
         assert handle.decided == [("allow", ASKS.uid)]
 

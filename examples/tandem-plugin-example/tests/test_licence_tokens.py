@@ -8,7 +8,7 @@ NODES = [node("a"), node("b")]
 
 
 def holder(name: str, on: str = "", licence: str = "matlab"):
-    return pod(name, labels={LICENCE: licence}, node_name=on) if on else pod(name, labels={LICENCE: licence})
+    return pod(name, labels={LICENCE: licence}, node=on) if on else pod(name, labels={LICENCE: licence})
 
 
 def refused(waiting, *placed) -> set[str]:

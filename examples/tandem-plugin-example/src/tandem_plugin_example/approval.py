@@ -1,7 +1,8 @@
 """Approval: a pod that asks for it keeps its room on a node, and is bound only when somebody has approved it.
 
-A pod says ``example.com/approval: required``. Its node is chosen and its room set aside; then it waits until its annotation
-``example.com/approved`` is ``yes`` (it is bound) or ``no`` (it goes back to the queue), for ``waitSeconds`` at most:
+A pod says ``example.com/approval: required``. Its node is chosen and its room set aside; then it waits until its
+annotation ``example.com/approved`` is ``yes`` (it is bound) or ``no`` (it goes back to the queue), for ``waitSeconds``
+at most:
 
     kubectl annotate pod NAME example.com/approved=yes
 

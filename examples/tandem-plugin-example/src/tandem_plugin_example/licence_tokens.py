@@ -1,7 +1,8 @@
 """LicenceTokens: no more pods of a licence run in the whole cluster than there are tokens of it.
 
-A pod says ``example.com/licence: matlab``; the number of tokens of each licence is an argument. Pods of a licence that is not
-listed are not held back. A pod that found no token waits until a pod of its licence ends, or preempts one of lower priority.
+A pod says ``example.com/licence: matlab``; the number of tokens of each licence is an argument. Pods of a licence that
+is not listed are not held back. A pod that found no token waits until a pod of its licence ends, or preempts one of
+lower priority.
 
 Arguments: ``tokens`` (for example ``{matlab: 3}``).
 """

@@ -1,7 +1,7 @@
-"""PricedInstances: of the nodes that fit, those of the cheaper instance type, by prices that can be changed at any time.
+"""PricedInstances: of the nodes that fit, those of the cheaper instance type, by prices that can change at any time.
 
-The prices are the labels of one Namespace, which the scheduler watches: ``price.example.com/TYPE: "96"``, whole numbers of any
-unit. A node's type is its label ``node.kubernetes.io/instance-type``; a type without a price counts as the dearest.
+The prices are the labels of one Namespace, which the scheduler watches: ``price.example.com/TYPE: "96"``, whole numbers
+of any unit. A node's type is its label ``node.kubernetes.io/instance-type``; a type without a price counts as the dearest.
 
 Arguments: ``namespace`` (default ``prices``).
 """
@@ -38,9 +38,10 @@ class PricedInstances(NormalizePlugin):
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
         types = view.table.label_values(INSTANCE_TYPE)
         stated = self._prices(view)
-        dearest = max(stated.values(), default=0)
-        names = (types.text(one) for one in range(len(types)))
-        prices = np.array([stated.get(name, dearest) for name in names], np.int64)
+        prices = np.full(len(types), max(stated.values(), default=0), np.int64)
+        for name, price in stated.items():
+            if found := types.find(name):
+                prices[found] = price
         return prices[view.table.label(INSTANCE_TYPE)[rows]]
 
     def normalize(self, state: State, scores: Scores, view: View, rows: Rows) -> Scores:
