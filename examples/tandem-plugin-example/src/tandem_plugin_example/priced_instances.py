@@ -1,7 +1,8 @@
 """PricedInstances: of the nodes that fit, those of the cheaper instance type, by prices that can change at any time.
 
 The prices are the labels of one Namespace, which the scheduler watches: ``price.example.com/TYPE: "96"``, whole numbers
-of any unit. A node's type is its label ``node.kubernetes.io/instance-type``; a type without a price counts as the dearest.
+of any unit. A node's type is its label ``node.kubernetes.io/instance-type``; a type without a price counts as the
+dearest.
 
 Arguments: ``namespace`` (default ``prices``).
 """
