@@ -54,6 +54,13 @@ def test_helm_has_no_fault_to_find(helm: Helm) -> None:
     assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART))
 
 
+def test_it_is_packaged_with_the_files_that_it_links(helm: Helm, tmp_path: Path) -> None:
+    helm("package", str(CHART), f"--destination={tmp_path}")
+    (package,) = tmp_path.glob("tandem-scheduler-*.tgz")
+    from_package = helm("template", "tandem", str(package), f"--namespace={HOME}")
+    assert _objects(from_package) == _objects(helm("template", "tandem", str(CHART), f"--namespace={HOME}"))
+
+
 def test_with_its_defaults_the_chart_makes_what_the_base_makes(helm: Helm, programs: Path) -> None:
     made = _objects(helm("template", "tandem", str(CHART), f"--namespace={HOME}"))
     base = _objects(_kustomize(programs, "manifests/base"))

@@ -31,7 +31,7 @@ def completion(
     context: typer.Context,
     shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.", show_default=False)],
 ) -> int:
-    """Print the script that completes commands and flags: source <(tandem completion bash)."""
+    """Print the script with which a shell completes commands and flags."""
     assert context.parent is not None, "a command is called by the group of all commands"
     print(script(shell, candidates(context.parent.command)))
     return 0
