@@ -1,7 +1,7 @@
 """The version, in one place: ``pyproject.toml``. Everything else that bears it is written from there.
 
-``python -m release.version`` checks; ``python -m release.version 0.2.0`` sets a new one everywhere, and dates its section
-of CHANGELOG.md. Exit code 1 where a place differs, or the changelog has nothing to say about the version.
+``python -m release.version`` checks; ``python -m release.version 0.2.0`` sets a new one everywhere, and dates its
+section of CHANGELOG.md. Exit code 1 where a place differs, or the changelog has nothing to say about the version.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ PLACES = (
             "manifests/base/deployment.yaml",
             "Dockerfile",
             "README.md",
+            "docs/install.md",
             "docs/operations.md",
             "docs/plugins.md",
         )
