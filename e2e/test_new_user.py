@@ -79,7 +79,7 @@ def test_on_a_cluster_it_runs_as_the_page_says_and_answers(
     room.add_nodes(builders.node("a"))
     (command,) = re.findall(r"^(\S*tandem run --kubeconfig.*)$", INSTALL, re.MULTILINE)
     (port,) = free_ports(1)
-    words = command.replace("~/.kube/config", str(cluster.kubeconfig)).split() + [f"--secure-port={port}"]
+    words = [*command.replace("~/.kube/config", str(cluster.kubeconfig)).split(), f"--secure-port={port}"]
     with _running(words, clone, tmp_path / "run.log", "Starting"):
         room.add_pods(builders.pod("first", room.name))
         room.wait_bound(1, 60)

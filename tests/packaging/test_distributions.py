@@ -11,7 +11,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
-from tests.packaging.conftest import ROOT, Distributions, files_of_the_repository
+from tests.packaging.building import ROOT, Distributions, files_of_the_repository
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from release import sbom, version
-from tests.packaging.conftest import ROOT
+from tests.packaging.building import ROOT
 
 WORKFLOWS = ROOT / ".github" / "workflows"
 
