@@ -16,6 +16,7 @@ from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import MAX_CANDIDATES, MAX_NAMES, refused_nodes
 from scheduler.engine.cycle_context import Depth
 from scheduler.engine.engine import Engine
+from scheduler.engine.explain_groups import counts_of, waiting_groups
 from scheduler.engine.outcome import Placed
 from scheduler.framework.events import Action
 from scheduler.messages.now import Now
@@ -81,6 +82,8 @@ def pod_page(engine: Engine, key: str, now: Now, memory: PreemptionMemory | None
             "nominatedNode": info.pod.nominated_node_name,
             "isOurs": info.pod.spec.scheduler_name in engine.profiles,
         }
+    if info is not None and (group := engine.cache.groups.key_of(info)):
+        page["group"] = {"group": group, **counts_of(engine, group)}
     if info is not None and (findings := _findings(engine, info)):
         page["findings"] = findings
     if attempt is not None:
@@ -117,14 +120,15 @@ def _findings(engine: Engine, info: PodInfo) -> list[dict[str, Any]]:
 
 
 def queue_page(engine: Engine, limit: int = MAX_WAITING_LISTED) -> dict[str, Any]:
-    """The first ``limit`` pending pods in the queue's order, and the number of pods in each part of the queue."""
+    """The first ``limit`` pending pods in the queue's order, the number of pods in each part of the queue, and the
+    groups with pods that wait."""
     pods: list[dict[str, Any]] = []
     slices = queue_page_in_slices(engine, limit)
     while True:
         try:
             pods += next(slices)
         except StopIteration as end:
-            return {"counts": end.value, "pods": pods}
+            return {"counts": end.value, "groups": waiting_groups(engine), "pods": pods}
 
 
 def queue_page_in_slices(

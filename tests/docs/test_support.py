@@ -23,6 +23,8 @@ RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "discove
 VERSIONS = list(RECORDED)
 # What kube-apiserver asks for within a write of the status; no resource of its own.
 SYNTHETIC = {"resourceclaims/binding"}
+# Of an alpha API, asked for only with the gate GenericWorkload; the page says so.
+ALPHA = {"podgroups", "podgroups/status"}
 
 
 def is_served(version: str, right: Right) -> bool:
