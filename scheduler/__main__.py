@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from scheduler.cli.app import complete_for_kubectl, main
+from scheduler.cli.main import main
 
 
 def kubectl_plugin() -> int:
@@ -14,6 +14,9 @@ def kubectl_plugin() -> int:
 
 def kubectl_completion() -> int:
     """The script ``kubectl_complete-tandem``."""
+    # kubectl asks at each press of the tab key, and the other scripts do without typer.
+    from scheduler.cli.completion import complete_for_kubectl
+
     return complete_for_kubectl(sys.argv[1:])
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from scheduler.cli.app import app
 from scheduler.cli.flags import FLAGS
 
 Candidates = Mapping[str, Sequence[tuple[str, str]]]
@@ -28,17 +29,22 @@ class Shell(StrEnum):
 
 
 def completion(
-    context: typer.Context,
     shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.", show_default=False)],
 ) -> int:
     """Print the script with which a shell completes commands and flags."""
-    assert context.parent is not None, "a command is called by the group of all commands"
-    print(script(shell, candidates(context.parent.command)))
+    print(script(shell, candidates()))
     return 0
 
 
-def candidates(group: Any) -> Candidates:
-    """What can follow ``tandem``, and what each command takes. ``group``: the command that holds all the others."""
+def complete_for_kubectl(words: list[str]) -> int:
+    """Print what can follow ``kubectl tandem`` and these words, in the form that kubectl asks for."""
+    print("\n".join(kubectl_lines(candidates(), words)))
+    return 0
+
+
+def candidates() -> Candidates:
+    """What can follow ``tandem``, and what each command takes. Loads every command."""
+    group: Any = typer.main.get_command(app())
     commands = group.commands
     found = {"": [(name, _one_line(command.help or "")) for name, command in commands.items()]}
     for name, command in commands.items():

@@ -21,7 +21,7 @@ from scheduler.cli.asking import (
 )
 from scheduler.cli.groups import print_waiting_groups
 from scheduler.cli.tables import merged, short, table
-from scheduler.engine.explain import MAX_WAITING_LISTED
+from scheduler.messages.page_limits import MAX_WAITING_LISTED
 
 MAX_ROWS = 500
 """Pods printed one by one."""

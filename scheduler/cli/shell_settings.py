@@ -19,7 +19,6 @@ from scheduler.controller.serve.tls import ServingCertificate, TlsSettings
 from scheduler.controller.settings import (
     RECONCILE_SECONDS,
     AccessSettings,
-    ConnectionSettings,
     LeaderElectionSettings,
     LogSettings,
     OperatorOptions,
@@ -27,6 +26,7 @@ from scheduler.controller.settings import (
     ShellSettings,
     WriterSettings,
 )
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import READ_KINDS, Kind

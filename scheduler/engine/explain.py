@@ -20,6 +20,7 @@ from scheduler.engine.explain_groups import counts_of, waiting_groups
 from scheduler.engine.outcome import Placed
 from scheduler.framework.events import Action
 from scheduler.messages.now import Now
+from scheduler.messages.page_limits import MAX_WAITING_LISTED
 from scheduler.messages.status import Refusal
 from scheduler.objects.pod import Pod
 from scheduler.objects.timestamps import format_seconds
@@ -34,8 +35,6 @@ Wishes = dict[tuple[str, str], list[str]]
 
 MAX_LISTED = 50
 """Candidates listed one by one; the count beside them is complete."""
-MAX_WAITING_LISTED = 5_000
-"""Waiting pods listed one by one; the counts beside them are complete."""
 _SLICE_SEARCHED, _SLICE_TOLD = 1_000, 32
 """Pods examined, and pods described, in about a millisecond."""
 MAX_NODES = 500

@@ -8,13 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 
-from scheduler.cli.app import app
 from scheduler.cli.completion import Shell, candidates, kubectl_lines, script
 from scheduler.cli.flags import FLAGS
 
-KNOWN = candidates(typer.main.get_command(app))
+KNOWN = candidates()
 
 
 def shell(name: str, text: str, *, options: tuple[str, ...] = ()) -> list[str]:

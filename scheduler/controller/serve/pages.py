@@ -15,6 +15,7 @@ from scheduler.engine import explain
 from scheduler.engine.engine import Engine
 from scheduler.engine.explain_groups import group_page, waiting_groups
 from scheduler.messages.now import Now
+from scheduler.messages.page_limits import MAX_WAITING_LISTED
 
 MAX_DIGITS: Final = 9
 
@@ -30,7 +31,7 @@ def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionM
         stated = request.query.get("limit", "")
         if stated and not (stated.isdecimal() and len(stated) <= MAX_DIGITS):
             return web.json_response({"error": f"limit {stated!r} is not a number of pods"}, status=400)
-        limit = min(int(stated), explain.MAX_WAITING_LISTED) if stated else explain.MAX_WAITING_LISTED
+        limit = min(int(stated), MAX_WAITING_LISTED) if stated else MAX_WAITING_LISTED
         async with one_at_a_time:
             return web.Response(body=await _queue_body(engine, limit), content_type="application/json")
 
