@@ -91,6 +91,7 @@ class Engine:
     ) -> None:
         self.profiles = profiles
         self.settings = settings
+        self.started = started
         self.is_synced = False
         self.is_stopping = False
         self.facts = QueueMetrics()
@@ -368,13 +369,17 @@ class Engine:
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
-    def preview(self, pod: Pod, now: Now, depth: Depth = Depth.PREVIEW) -> tuple[Attempt, CycleOutcome]:
+    def preview(
+        self, pod: Pod, now: Now, depth: Depth = Depth.PREVIEW, cluster: ClusterCache | None = None
+    ) -> tuple[Attempt, CycleOutcome]:
         """What would become of a pod if it were tried now; nothing changes. Extenders are not asked.
+
+        ``cluster``: a fork that has been changed, in place of the live state.
 
         Raises KeyError for a scheduler name that is not ours.
         """
         self.cache.devices.now_nanoseconds = now.wall
-        return self.cycles.preview(self.profiles[pod.spec.scheduler_name], pod, now, depth)
+        return self.cycles.preview(self.profiles[pod.spec.scheduler_name], pod, now, depth, cluster)
 
     def attempt_of(self, key: str) -> Attempt | None:
         """The last attempt at a pod (``namespace/name``), while it is remembered."""

@@ -10,14 +10,19 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.engine.alternatives import alternatives_page
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import MAX_CANDIDATES, MAX_NAMES, refused_nodes
 from scheduler.engine.cycle_context import Depth
 from scheduler.engine.engine import Engine
 from scheduler.engine.outcome import Placed
+from scheduler.engine.why_not import MAX_NAMES as MAX_NAMED
+from scheduler.engine.why_not import refusal_pages, why_not, why_not_beside
 from scheduler.framework.events import Action
+from scheduler.framework.node_filter import rivals
 from scheduler.messages.now import Now
 from scheduler.messages.status import Refusal
 from scheduler.objects.pod import Pod
@@ -64,14 +69,18 @@ class PreemptionMemory:
         return self._attempts.get(uid)
 
 
-def pod_page(engine: Engine, key: str, now: Now, memory: PreemptionMemory | None = None) -> dict[str, Any] | None:
+def pod_page(
+    engine: Engine, key: str, now: Now, memory: PreemptionMemory | None = None, node: str = ""
+) -> dict[str, Any] | None:
     """Everything known about one pod (``namespace/name``): its last attempt, the preemption that made room for it, its
-    place in the queue and, while it is pending, a preview. None for a pod that is neither in the cluster nor
-    remembered."""
+    place in the queue and, while it is pending, a preview; once it has a node, the other nodes that it could have.
+    ``node``: one node that is explained in full. None for a pod that is neither in the cluster nor remembered."""
     info = engine.known_pods.get(key)
     attempt = engine.attempt_of(key)
     if info is None and attempt is None:
         return None
+    if info is not None and attempt is not None and attempt.uid != info.uid:
+        attempt = None  # of a pod of the same name that is gone
     page: dict[str, Any] = {"pod": key, "node": "", "nominatedNode": ""}
     if info is not None:
         page |= {
@@ -95,8 +104,23 @@ def pod_page(engine: Engine, key: str, now: Now, memory: PreemptionMemory | None
     for record, place in _waiting_as(engine, key):
         page["queue"] = waiting_page(engine, record, place, {})
         if engine.bindings.get(record.uid) is None:
-            page["preview"] = preview_page(engine, record.info.pod, now)
+            page["preview"] = preview_page(engine, record.info, now, node)
+    if info is not None and page["isOurs"]:
+        page["weights"] = {
+            plugin.name: weight for plugin, weight in engine.profiles[page["schedulerName"]].score_plugins
+        }
+        if info.pod.node_name and not info.pod.is_finished:
+            if attempt is None:
+                page["decidedEarlier"] = _decided_earlier(engine, info.pod)
+            page["alternatives"] = alternatives_page(engine, info, now, node)
     return page
+
+
+def _decided_earlier(engine: Engine, pod: Pod) -> dict[str, str]:
+    """When this scheduler started and, where the pod's condition says so, when the pod got its node."""
+    scheduled = pod.condition("PodScheduled")
+    at = (scheduled.last_transition_time or "") if scheduled is not None and scheduled.status == "True" else ""
+    return {"startedAt": format_seconds(engine.started.wall), "scheduledAt": at}
 
 
 def _findings(engine: Engine, info: PodInfo) -> list[dict[str, Any]]:
@@ -191,10 +215,17 @@ def attempt_page(engine: Engine, attempt: Attempt) -> dict[str, Any]:
     return page
 
 
-def preview_page(engine: Engine, pod: Pod, now: Now) -> dict[str, Any]:
-    """The result that a pod would get if it were tried now, node by node; changes nothing."""
+def preview_page(engine: Engine, info: PodInfo, now: Now, node: str = "") -> dict[str, Any]:
+    """The result that a pod would get if it were tried now, node by node; changes nothing. ``node``: one node that is
+    explained in full."""
+    pod = info.pod
     attempt, outcome = engine.preview(pod, now, Depth.EXPLAIN)
     page: dict[str, Any] = {"fits": isinstance(outcome, Placed), "nodes": attempt.total_nodes}
+    view, profile = engine.cache.view, engine.profiles[pod.spec.scheduler_name]
+    answer = why_not(profile, info, view, view.ordered_rows)
+    page["refusals"] = refusal_pages(answer, view.table.names)
+    if node:
+        page["asked"] = _asked(engine, info, attempt, node)
     diagnosis = attempt.diagnosis
     if not isinstance(outcome, Placed):
         page["message"] = outcome.message
@@ -204,17 +235,39 @@ def preview_page(engine: Engine, pod: Pod, now: Now) -> dict[str, Any]:
         page["refusal"] = _refusal(diagnosis.pre_filter)
         return page
     table = engine.cache.table
+    refused_by = answer.plugins_by_row()
+    beside = [row for row in np.flatnonzero(diagnosis.codes).tolist() if row not in refused_by]
+    if beside:
+        page["besideNominated"] = {"count": len(beside), "nodes": [table.names[row] for row in beside[:MAX_NAMED]]}
     listed: list[dict[str, Any]] = []
     for row in table.order.rows.tolist()[:MAX_NODES]:
         name = table.names[row]
         entry: dict[str, Any] = {"node": name}
         is_left_out = attempt.only_nodes is not None and name not in attempt.only_nodes
         if is_left_out or diagnosis.codes[row]:
-            entry |= _refusal(diagnosis.at(row))
+            entry |= _refusal(diagnosis.at(row)) | {"refusedBy": refused_by.get(row, [])}
         elif name in attempt.total:
             entry |= {"total": attempt.total[name], "scores": _scores_of(attempt, name)}
         listed.append(entry)
     page["listed"] = listed
+    return page
+
+
+def _asked(engine: Engine, info: PodInfo, attempt: Attempt, node: str) -> dict[str, Any]:
+    """What every plugin says of one node, beside the pods that are nominated to it."""
+    view, profile = engine.cache.view, engine.profiles[info.pod.spec.scheduler_name]
+    page: dict[str, Any] = {"node": node}
+    row = view.table.existing_row(node)
+    if row is None:
+        return page | {"unknown": True}
+    if node in attempt.total:
+        page |= {"total": attempt.total[node], "scores": _scores_of(attempt, node)}
+    answer = why_not(profile, info, view, np.array([row]))
+    page["refusals"] = refusal_pages(answer, view.table.names)
+    if not page["refusals"] and (others := rivals(info, engine.nominator.pods_for_node(node))):
+        answer.refusals = why_not_beside(profile, info, view, row, others)
+        page["refusals"] = refusal_pages(answer, [node])
+        page["beside"] = [other.key for other in others[:MAX_NAMED]]
     return page
 
 

@@ -19,7 +19,9 @@ MAX_DIGITS: Final = 9
 
 
 def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionMemory) -> tuple[web.RouteDef, ...]:
-    """The routes ``/debug/queue?limit=N`` and ``/debug/why/NAMESPACE/NAME``, served on the engine's event loop.
+    """The routes ``/debug/queue?limit=N`` and ``/debug/why/NAMESPACE/NAME?node=NODE``.
+
+    They are served on the engine's event loop.
 
     ``memory`` must observe the attempts."""
 
@@ -35,7 +37,7 @@ def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionM
 
     async def why(request: web.Request) -> web.Response:
         key = f"{request.match_info['namespace']}/{request.match_info['name']}"
-        page = explain.pod_page(engine, key, clock(), memory)
+        page = explain.pod_page(engine, key, clock(), memory, request.query.get("node", ""))
         if page is None:
             return web.json_response({"error": f"pod {key} is not known here"}, status=404)
         return web.json_response(page)
