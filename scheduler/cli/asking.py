@@ -74,10 +74,15 @@ def access_of(kubeconfig: str, context: str, scheduler: str, server: str, author
     return Access(kubeconfig, context, namespace, lease, server, authority, fingerprint)
 
 
+def fetch_page(path: str, access: Access) -> bytes:
+    """A page of the server that is named, or of the leader. Raises Unanswered and ConfigurationError."""
+    return fetch(path, access) if access.server else fetch_from_leader(path, access, os.environ)
+
+
 def show_page(path: str, access: Access, as_json: bool, print_page: Callable[[dict[str, Any], Console], None]) -> int:
     """Print a page as tables or as JSON; returns the exit code: 1, with a one-line error, if it can't be fetched."""
     try:
-        body = fetch(path, access) if access.server else fetch_from_leader(path, access, os.environ)
+        body = fetch_page(path, access)
         page = msgspec.json.decode(body, type=dict[str, Any])
     except Unanswered as error:
         print(f"Error: {error}", file=sys.stderr)

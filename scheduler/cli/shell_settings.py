@@ -10,6 +10,7 @@ from typing import Final
 
 from scheduler.cli.connection import is_loopback
 from scheduler.cli.flags import StatedFlags
+from scheduler.config import tandem
 from scheduler.config.durations import Duration
 from scheduler.config.loading import Configuration
 from scheduler.config.rendering import configuration_document
@@ -57,6 +58,7 @@ def shell_settings(
         delay_cache_until_active=kube.delay_cache_until_active,
         journal=Path(journal) if journal else None,
         component_config=configuration_document(kube, with_keys=False),
+        tandem_config=tandem.configuration_document(configuration.tandem),
         configuration_file=_watched_file(flags),
         is_shadow=flags.get("shadow", False),
         is_tracing=flags.get("tracing", False),

@@ -141,7 +141,12 @@ class Shell:
         self.tracing = start_tracing(environment, self.known.creation_of) if settings.is_tracing else None
         dispatcher = Dispatcher(self.sink, self._recorders(), self._reconcile)
         self.loop = SchedulingLoop(
-            parts.engine, self.inbox, dispatcher.dispatch, self._may_pop, after_slice=self._after_slice
+            parts.engine,
+            self.inbox,
+            dispatcher.dispatch,
+            self._may_pop,
+            after_slice=self._after_slice,
+            culprit=parts.culprit,
         )
         feed = WatchFeed(self.inbox, self.refusals, self.shadow)
         self.reflectors = [
@@ -393,19 +398,24 @@ class Shell:
             self.plugins.add(new.plugin_calls)
             self.background.replace(new.background)
             self.server.component_config = new.component_config
+            self.server.tandem_config = new.tandem_config
             self.inbox.wake()
 
-        def refused(text: str) -> None:
+        def announce(kind: str, reason: str, note: str) -> None:
             pod = self._settings.own_pod
             if pod is not None and not self._settings.is_shadow:
-                note = f"the last good configuration stays: {text}"
-                self.events.record(WriteEvent(pod, "Warning", "ConfigurationRejected", "Reload", note, EVENT_SOURCE))
+                self.events.record(WriteEvent(pod, kind, reason, "Reload", note, EVENT_SOURCE))
 
-        return ConfigurationReloader(
+        settings = self._settings
+        self.server.tandem_config = settings.tandem_config
+        reloader = ConfigurationReloader(
             prepare,
             self.metrics.reloads,
             read_clock,
-            current=self._settings.configuration_text,
+            current=settings.configuration_text,
+            document={**settings.component_config, "tandem": settings.tandem_config},
             taken=taken,
-            refused=refused,
+            announce=announce,
         )
+        self.server.last_reload = lambda: reloader.last
+        return reloader

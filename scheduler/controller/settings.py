@@ -162,6 +162,7 @@ class ShellSettings:
     is_tracing: bool = False
     """Export one OpenTelemetry trace per pod, configured by the ``OTEL_`` variables."""
     component_config: Mapping[str, Any] = field(default_factory=dict)
+    tandem_config: Mapping[str, Any] = field(default_factory=dict)
     configuration_file: str = ""
     """Path of the configuration file, reloaded when it changes; "" for none."""
     configuration_text: bytes = b""

@@ -94,6 +94,8 @@ class Engine:
         self.started = started
         self.is_synced = False
         self.is_stopping = False
+        self.last_attempt: Attempt | None = None
+        """The attempt begun last, for reports."""
         self.facts = QueueMetrics()
         self.documents = Documents()
         self.deadlines = Deadlines()
@@ -267,6 +269,7 @@ class Engine:
             was_flushed=queued.was_flushed,
             queued_seconds=self.queue.seconds_since(queued.initial_attempt or queued.timestamp, now),
         )
+        self.last_attempt = attempt
         return self.cycles.begin(queued, profile, attempt, self.queue.cycle, now)
 
     def _cycle_ended(self, ended: CycleEnded, now: Now) -> Sequence[Step]:

@@ -7,6 +7,7 @@ Names are camel case, times RFC 3339.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -21,9 +22,11 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.outcome import Placed
 from scheduler.engine.why_not import MAX_NAMES as MAX_NAMED
 from scheduler.engine.why_not import refusal_pages, why_not, why_not_beside
+from scheduler.engine.workloads import last_message, workload_of
 from scheduler.framework.events import Action
 from scheduler.framework.node_filter import rivals
 from scheduler.messages.now import Now
+from scheduler.messages.page_limits import MAX_WAITING_LISTED
 from scheduler.messages.status import Refusal
 from scheduler.objects.pod import Pod
 from scheduler.objects.timestamps import format_seconds
@@ -38,8 +41,6 @@ Wishes = dict[tuple[str, str], list[str]]
 
 MAX_LISTED = 50
 """Candidates listed one by one; the count beside them is complete."""
-MAX_WAITING_LISTED = 5_000
-"""Waiting pods listed one by one; the counts beside them are complete."""
 _SLICE_SEARCHED, _SLICE_TOLD = 1_000, 32
 """Pods examined, and pods described, in about a millisecond."""
 MAX_NODES = 500
@@ -140,10 +141,34 @@ def _findings(engine: Engine, info: PodInfo) -> list[dict[str, Any]]:
     return findings
 
 
-def queue_page(engine: Engine, limit: int = MAX_WAITING_LISTED) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which pending pods are asked for; "" stands for all."""
+
+    namespace: str = ""
+    profile: str = ""
+    plugin: str = ""
+    """A plugin that rejected the pod, or holds it back."""
+
+    @property
+    def is_everything(self) -> bool:
+        return not (self.namespace or self.profile or self.plugin)
+
+    def includes(self, record: QueuedPod) -> bool:
+        if self.namespace and record.info.namespace != self.namespace:
+            return False
+        if self.profile and record.profile != self.profile:
+            return False
+        return not self.plugin or self.plugin == record.gating_plugin or self.plugin in record.rejectors
+
+
+EVERY_POD = Wanted()
+
+
+def queue_page(engine: Engine, limit: int = MAX_WAITING_LISTED, wanted: Wanted = EVERY_POD) -> dict[str, Any]:
     """The first ``limit`` pending pods in the queue's order, and the number of pods in each part of the queue."""
     pods: list[dict[str, Any]] = []
-    slices = queue_page_in_slices(engine, limit)
+    slices = queue_page_in_slices(engine, limit, wanted)
     while True:
         try:
             pods += next(slices)
@@ -152,13 +177,15 @@ def queue_page(engine: Engine, limit: int = MAX_WAITING_LISTED) -> dict[str, Any
 
 
 def queue_page_in_slices(
-    engine: Engine, limit: int = MAX_WAITING_LISTED
+    engine: Engine, limit: int = MAX_WAITING_LISTED, wanted: Wanted = EVERY_POD
 ) -> Generator[list[dict[str, Any]], None, dict[str, int]]:
     """``queue_page`` in pieces of about a millisecond: yields the pods' pages, returns the counts.
 
-    The engine may run between two slices: pods that have moved by then are missing.
+    The engine may run between two slices: pods that have moved by then are missing. The counts are of the whole queue,
+    whichever pods are ``wanted``.
     """
-    searching = engine.queue.first_waiting(limit, _SLICE_SEARCHED)
+    within = limit if wanted.is_everything else sum(engine.queue.pending_counts().values())
+    searching = engine.queue.first_waiting(within, _SLICE_SEARCHED)
     while True:
         try:
             next(searching)
@@ -166,6 +193,12 @@ def queue_page_in_slices(
             waiting: tuple[QueuedPod, ...] = end.value
             break
         yield []
+    if not wanted.is_everything:
+        chosen: list[QueuedPod] = []
+        for start in range(0, len(waiting), _SLICE_SEARCHED):
+            chosen += filter(wanted.includes, waiting[start : start + _SLICE_SEARCHED])
+            yield []
+        waiting = tuple(chosen[:limit])
     wishes: Wishes = {}
     for start in range(0, len(waiting), _SLICE_TOLD):
         still = [record for record in waiting[start : start + _SLICE_TOLD] if engine.queue.find(record.key) is record]
@@ -173,7 +206,7 @@ def queue_page_in_slices(
     trying = [(record, Place.IN_FLIGHT) for record in engine.queue.in_flight.entries if isinstance(record, QueuedPod)]
     trying += _being_bound(engine)
     counts = {**engine.queue.pending_counts(), "in flight": len(trying)}
-    listed = trying[: max(limit - len(waiting), 0)]
+    listed = [one for one in trying if wanted.includes(one[0])][: max(limit - len(waiting), 0)]
     for start in range(0, len(listed), _SLICE_TOLD):
         yield [waiting_page(engine, *one, wishes) for one in listed[start : start + _SLICE_TOLD]]
     return counts
@@ -235,12 +268,13 @@ def preview_page(engine: Engine, info: PodInfo, now: Now, node: str = "") -> dic
         page["refusal"] = _refusal(diagnosis.pre_filter)
         return page
     table = engine.cache.table
-    refused_by = answer.plugins_by_row()
-    beside = [row for row in np.flatnonzero(diagnosis.codes).tolist() if row not in refused_by]
+    shown = table.order.rows[:MAX_NODES]
+    refused_by = answer.plugins_by_row(shown)
+    beside = np.setdiff1d(np.flatnonzero(diagnosis.codes), answer.refusing_rows()).tolist()
     if beside:
         page["besideNominated"] = {"count": len(beside), "nodes": [table.names[row] for row in beside[:MAX_NAMED]]}
     listed: list[dict[str, Any]] = []
-    for row in table.order.rows.tolist()[:MAX_NODES]:
+    for row in shown.tolist():
         name = table.names[row]
         entry: dict[str, Any] = {"node": name}
         is_left_out = attempt.only_nodes is not None and name not in attempt.only_nodes
@@ -312,6 +346,8 @@ def waiting_page(engine: Engine, record: QueuedPod, place: Place, wishes: Wishes
         "gatedBy": record.gating_plugin,
         "gatingReasons": list(record.gating_reasons),
         "wasFlushed": record.was_flushed,
+        "workload": workload_of(record.info.pod, engine.cache.objects),
+        "message": last_message(engine, record),
     }
     if place in (Place.BACKOFF, Place.ERROR_BACKOFF) and record.backoff_expiration is not None:
         page["backsOffUntil"] = format_seconds(clock.wall(record.backoff_expiration))

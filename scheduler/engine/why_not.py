@@ -53,11 +53,11 @@ class WhyNot:
     """Refusals of the pod as a whole, signed."""
     states: dict[str, State | Skip] = field(default_factory=dict)
 
-    def plugins_by_row(self) -> dict[int, list[str]]:
-        """The plugins that refuse each row, in their order; rows that none refuses are missing."""
+    def plugins_by_row(self, rows: RowArray) -> dict[int, list[str]]:
+        """The plugins that refuse each of ``rows``, in their order; rows that none refuses are missing."""
         plugins: dict[int, list[str]] = {}
         for one in self.refusals:
-            for row in one.rows.tolist():
+            for row in one.rows[np.isin(one.rows, rows)].tolist():
                 plugins.setdefault(row, []).append(one.refusal.plugin)
         return plugins
 

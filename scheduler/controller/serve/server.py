@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
@@ -59,6 +60,8 @@ class HealthServer:
         self._alive_checks = alive_checks
         self.component_config = component_config
         """The configuration that ``/configz`` shows; replaced by a reload."""
+        self.tandem_config: Mapping[str, Any] = {}
+        self.last_reload: Callable[[], msgspec.Struct | None] = lambda: None
         self._reset_metrics = reset_metrics
         self._routes = routes
         self._guards = guards
@@ -125,7 +128,11 @@ class HealthServer:
         return web.Response(text="metrics reset\n")
 
     async def _configz(self, _request: web.Request) -> web.Response:
-        return web.json_response({"componentconfig": dict(self.component_config)})
+        page = {"componentconfig": dict(self.component_config), "tandemconfig": dict(self.tandem_config)}
+        last = self.last_reload()
+        if last is not None:
+            page["lastReload"] = msgspec.to_builtins(last)
+        return web.json_response(page)
 
 
 def _all_checks_page(name: str, checks: Mapping[str, Check]) -> Callable[[web.Request], Any]:

@@ -124,7 +124,9 @@ async def test_metrics_have_kube_scheduler_s_names_and_can_be_reset() -> None:
 
 async def test_the_configuration_and_others_pages_are_shown() -> None:
     async with asking(Checked()) as session:
-        assert (await get(session, "/configz"))[1] == '{"componentconfig": {"kind": "KubeSchedulerConfiguration"}}'
+        assert (await get(session, "/configz"))[1] == (
+            '{"componentconfig": {"kind": "KubeSchedulerConfiguration"}, "tandemconfig": {}}'
+        )
         assert await get(session, "/extra") == (200, "more")
 
 
