@@ -36,6 +36,7 @@ from scheduler.controller.loop import SchedulingLoop, read_clock
 from scheduler.controller.operator import KopfOperator, Proofs
 from scheduler.controller.parts import EngineFactory, Parts
 from scheduler.controller.reload import ConfigurationReloader, NewConfiguration, Prepare
+from scheduler.controller.report.component_metrics import RestClientMetrics, add_component_metrics
 from scheduler.controller.report.journal import Journal
 from scheduler.controller.report.logs import configure_logs
 from scheduler.controller.report.metrics import SchedulerMetrics
@@ -120,6 +121,16 @@ class Shell:
         # Requests caused by page visitors must not delay bindings.
         self.page_client = review_client(CredentialSource(settings.connection, environment))
         self.metrics = SchedulerMetrics()
+        requests = RestClientMetrics(self.metrics.instruments)
+        self.client.observe = self.page_client.observe = requests.observe
+        add_component_metrics(
+            self.metrics.instruments,
+            version=settings.version,
+            kubernetes=settings.kubernetes,
+            gates=settings.gates,
+            lease=settings.leader_election.resource_name,
+            leads=self.token.is_held if self.token is not None else None,
+        )
         self.journal = Journal(settings.journal) if settings.journal is not None else None
         self.outbox = Outbox(settings.writer.requests_in_flight)
         self.events = EventRecorder(

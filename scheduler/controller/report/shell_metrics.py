@@ -107,7 +107,11 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
         lambda: {r.kind.value: r.silence_seconds for r in reflectors},
     )
     metrics.watch_numbers(
-        "tandem_relists", "Lists after the first.", "kind", lambda: {r.kind.value: r.relists for r in reflectors}
+        "tandem_relists",
+        "Lists after the first.",
+        "kind",
+        lambda: {r.kind.value: r.relists for r in reflectors},
+        is_counter=True,
     )
 
 

@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import msgspec
 from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from scheduler.controller.beside.shadow import AGREES, DIFFERS, UNSEEN, ShadowWriter
 from scheduler.engine import explain
 from scheduler.engine.engine import Engine
+from scheduler.engine.pod_resources import resource_page_in_slices
 from scheduler.engine.workloads import workload_page_in_slices
 from scheduler.messages.now import Now
 from scheduler.messages.page_limits import MAX_WAITING_LISTED
 from scheduler.objects.workload_kinds import WORKLOAD_KINDS, kind_of_workload
 
 MAX_DIGITS: Final = 9
+
+Page = TypeVar("Page")
 
 
 def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionMemory) -> tuple[web.RouteDef, ...]:
@@ -62,20 +66,26 @@ def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionM
             page["example"] = explain.pod_page(engine, example, clock(), memory)
         return web.json_response(page)
 
+    async def resources(_request: web.Request) -> web.Response:
+        async with one_at_a_time:
+            body = await _in_slices(resource_page_in_slices(engine))
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
     return (
+        web.get("/metrics/resources", resources),
         web.get("/debug/queue", queue),
         web.get("/debug/why/{namespace}/{name}", why),
         web.get("/debug/why/{namespace}/{kind}/{name}", workload),
     )
 
 
-async def _in_slices(slices: Generator[None, None, dict[str, Any]]) -> dict[str, Any]:
+async def _in_slices(slices: Generator[None, None, Page]) -> Page:
     """What the generator returns; scheduling goes on between its steps."""
     while True:
         try:
             next(slices)
         except StopIteration as end:
-            page: dict[str, Any] = end.value
+            page: Page = end.value
             return page
         await asyncio.sleep(0)
 

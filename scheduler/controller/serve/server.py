@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from prometheus_client.exposition import generate_latest
 
 from scheduler.controller.serve.connections import Connections
 from scheduler.controller.serve.listening import listening_sockets
+from scheduler.controller.serve.slis import HealthIndicators
 from scheduler.controller.settings import ServingSettings
 
 Check = Callable[[], str]
@@ -58,6 +60,7 @@ class HealthServer:
         self._registry = registry
         self._ready_checks = ready_checks
         self._alive_checks = alive_checks
+        self._indicators = HealthIndicators()
         self.component_config = component_config
         """The configuration that ``/configz`` shows; replaced by a reload."""
         self.tandem_config: Mapping[str, Any] = {}
@@ -107,18 +110,28 @@ class HealthServer:
 
     def _application(self) -> web.Application:
         application = web.Application(middlewares=(self.connections.marking(), *self._guards))
-        for root, checks in (
-            ("/readyz", self._ready_checks),
-            ("/livez", self._alive_checks),
-            ("/healthz", {name: check for name, check in self._ready_checks.items() if name == "leaderElection"}),
+        for kind, asked in (
+            ("readyz", self._ready_checks),
+            ("livez", self._alive_checks),
+            ("healthz", {name: check for name, check in self._ready_checks.items() if name == "leaderElection"}),
         ):
+            root, checks = f"/{kind}", self._indicators.counted(kind, asked)
             application.router.add_get(root, _all_checks_page(root.removeprefix("/"), checks))
             application.router.add_get(root + "/{check}", _one_check_page(checks))
         application.router.add_get("/metrics", self._metrics)
         application.router.add_delete("/metrics", self._delete_metrics)
+        application.router.add_get("/metrics/slis", self._slis)
         application.router.add_get("/configz", self._configz)
         application.add_routes(self._routes)
+        paths = sorted(
+            {route.resource.canonical for route in application.router.routes() if route.resource is not None}
+        )
+        application.router.add_get("/", partial(_index, tuple(path for path in paths if "{check}" not in path)))
         return application
+
+    async def _slis(self, _request: web.Request) -> web.Response:
+        body = generate_latest(self._indicators.registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
@@ -133,6 +146,11 @@ class HealthServer:
         if last is not None:
             page["lastReload"] = msgspec.to_builtins(last)
         return web.json_response(page)
+
+
+async def _index(paths: tuple[str, ...], _request: web.Request) -> web.Response:
+    """What is served here."""
+    return web.json_response({"paths": list(paths)})
 
 
 def _all_checks_page(name: str, checks: Mapping[str, Check]) -> Callable[[web.Request], Any]:
