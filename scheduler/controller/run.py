@@ -55,6 +55,7 @@ from scheduler.controller.tasks import Tasks
 from scheduler.controller.watch.feed import WatchFeed
 from scheduler.controller.watch.health import silent_kinds
 from scheduler.controller.watch.known import KnownObjects
+from scheduler.controller.watch.outage import Outage
 from scheduler.controller.watch.reconcile import Reconciler
 from scheduler.controller.watch.reflector import Reflector
 from scheduler.controller.write.client import client_of
@@ -71,6 +72,7 @@ EXIT_STOPPED = 0
 EXIT_FAILED = 1
 LEASE_OVERDUE_SECONDS = 20.0
 SYNC_REPORT_SECONDS = 10.0
+SYNC_REPEAT_SECONDS = 60.0
 EVENT_SETTLE_SECONDS = 2.0
 THREAD_STOP_SECONDS = 5.0
 EVENT_SOURCE = "tandem-scheduler"  # of events about this scheduler
@@ -160,6 +162,7 @@ class Shell:
             culprit=parts.culprit,
         )
         feed = WatchFeed(self.inbox, self.refusals, self.shadow)
+        outage = Outage()
         self.reflectors = [
             Reflector(
                 kind,
@@ -167,6 +170,7 @@ class Shell:
                 feed.sink_of(kind),
                 with_documents=kind in parts.kinds_sent_whole,
                 step=self.loop.steps.step,
+                outage=outage,
             )
             for kind in settings.kinds
         ]
@@ -194,7 +198,17 @@ class Shell:
             credentials = await self.client.connect()
             await self.server.start()
             signals.install()
-            log.info("Starting", server=credentials.server, credentials=credentials.source)
+            serving = self._settings.serving
+            scheme = "http" if serving.certificate is None else "https"
+            log.info(
+                "Starting",
+                version=self._settings.version,
+                kubernetes=self._settings.kubernetes,
+                configuration=self._settings.configuration_file or "defaults",
+                pages=f"{scheme}://{serving.bind_address}:{self.server.port}" if serving.port else "off",
+                server=credentials.server,
+                credentials=credentials.source,
+            )
             if self._settings.is_shadow:
                 log.warning("Shadow mode: nothing is written but the Lease")
             self._start()
@@ -231,12 +245,14 @@ class Shell:
 
     async def _wait_for_sync(self) -> None:
         """Wait until every reflector is synced; its first list is then in the inbox."""
+        until_report = SYNC_REPORT_SECONDS
         for reflector in self.reflectors:
             while not reflector.synced.is_set():
                 try:
-                    async with asyncio.timeout(SYNC_REPORT_SECONDS):
+                    async with asyncio.timeout(until_report):
                         await reflector.synced.wait()
                 except TimeoutError:
+                    until_report = SYNC_REPEAT_SECONDS
                     waiting = {r.kind.value: r.health.value for r in self.reflectors if not r.synced.is_set()}
                     log.warning("Still waiting for the first lists; nothing is scheduled", kinds=waiting)
         await self.inbox.emptied()
