@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from scheduler.objects.memo import MAX_PARTS, memo
 from scheduler.objects.pod import Pod
 from scheduler.objects.requirements import Operator, Requirement
 from scheduler.objects.selector_fields import (
@@ -120,16 +120,14 @@ class RequiredNodeAffinity(msgspec.Struct, frozen=True, cache_hash=True, gc=Fals
 _Written = tuple[tuple[str, str, tuple[str, ...]], ...]
 _ANY_NODE = RequiredNodeAffinity()
 
-MAX_REMEMBERED_TERMS = 64
-"""Longer selectors are parsed each time: the memory of parsed ones is bounded by their number."""
+MAX_REMEMBERED_TERMS = MAX_PARTS
+"""Longer selectors are parsed each time."""
 
 
 def parse_node_selector(written: NodeSelectorFields) -> NodeSelector:
     """Never raises: what is wrong with a term is kept in the term."""
     terms = tuple([(_plain(t.match_expressions), _plain(t.match_fields)) for t in written.node_selector_terms])
-    if len(terms) > MAX_REMEMBERED_TERMS:
-        return _parse_terms.__wrapped__(terms, _parse_term.__wrapped__)
-    return _parse_terms(terms, _parse_term)
+    return _parse_terms(terms)
 
 
 def required_node_affinity(pod: Pod) -> RequiredNodeAffinity:
@@ -190,25 +188,37 @@ def topology_matches(terms: tuple[TopologySelectorTerm, ...], labels: Mapping[st
 
 
 def _plain(expressions: tuple[SelectorExpression, ...]) -> _Written:
+    if not expressions:
+        return ()
     return tuple([(part.key, part.operator, part.values) for part in expressions])
 
 
-@lru_cache(maxsize=4096)
-def _parse_terms(
-    written: tuple[tuple[_Written, _Written], ...], parse: Callable[[_Written, _Written, str], NodeSelectorTerm]
-) -> NodeSelector:
+def _parts(expressions: _Written, fields: _Written) -> int:
+    return sum([1 + len(values) for _, _, values in expressions]) + sum([1 + len(values) for _, _, values in fields])
+
+
+def _is_long(terms: tuple[tuple[_Written, _Written], ...]) -> bool:
+    return len(terms) > MAX_PARTS or sum([_parts(*term) for term in terms]) > 2 * MAX_PARTS
+
+
+@memo(4096, _is_long)
+def _parse_terms(written: tuple[tuple[_Written, _Written], ...]) -> NodeSelector:
     terms: list[NodeSelectorTerm] = []
     names: frozenset[str] | None = frozenset()
     for index, (expressions, fields) in enumerate(written):
         named = _named_nodes(fields)
         names = names | named if names is not None and named is not None else None
         if expressions or fields:
-            terms.append(parse(expressions, fields, f"nodeSelectorTerms[{index}]"))
+            terms.append(_new_term(expressions, fields, f"nodeSelectorTerms[{index}]"))
     return NodeSelector(tuple(terms), names if written else None)
 
 
-@lru_cache(maxsize=4096)
+@memo(4096, lambda expressions, fields, _: _parts(expressions, fields) > MAX_PARTS)
 def _parse_term(expressions: _Written, fields: _Written, path: str) -> NodeSelectorTerm:
+    return _new_term(expressions, fields, path)
+
+
+def _new_term(expressions: _Written, fields: _Written, path: str) -> NodeSelectorTerm:
     faults: list[str] = []
     requirements: list[Requirement] = []
     for index, (key, written_operator, values) in enumerate(expressions):
@@ -220,7 +230,7 @@ def _parse_term(expressions: _Written, fields: _Written, path: str) -> NodeSelec
             )
             continue
         faults += requirement_faults(key, operator, values, at)
-        requirements.append(Requirement(key, operator, tuple(sorted(set(values)))))
+        requirements.append(Requirement(key, operator, values if len(values) < 2 else tuple(sorted(set(values)))))
     field_requirements: list[Requirement] = []
     for index, (key, written_operator, values) in enumerate(fields):
         at = f"{path}.matchFields[{index}]"
@@ -236,6 +246,8 @@ def _parse_term(expressions: _Written, fields: _Written, path: str) -> NodeSelec
 
 def _named_nodes(fields: _Written) -> frozenset[str] | None:
     """The names that all `metadata.name In` fields have in common, however many values each has; None without any."""
+    if not fields:
+        return None
     named: frozenset[str] | None = None
     for key, operator, values in fields:
         if key == NODE_NAME_FIELD and operator == "In":
