@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 from scheduler.cli.check_config import check_config
+from scheduler.cli.complaint import complain
 from scheduler.cli.demo import demo
 from scheduler.cli.queue import queue
 from scheduler.cli.run import run
@@ -25,6 +26,10 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
+    epilog=(
+        "Exit codes: 0 done, or stopped by a signal; 1 a wrong configuration, wrong flags, a lost Lease, or a question "
+        "that could not be answered (the reason is on standard error); 130 interrupted; 143 a demo that was terminated."
+    ),
     help=(
         f"Tandem: a second scheduler for Kubernetes that decides exactly as kube-scheduler {KUBERNETES}, and explains "
         "it. Pods choose it by [bold]schedulerName: tandem-scheduler[/bold]."
@@ -49,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
         answer: Any = typer.main.get_command(app).main(args=words, prog_name="tandem", standalone_mode=False)
     except ConfigurationError as error:
         for fault in error.faults:
-            print(f"Error: {fault}", file=sys.stderr)
+            complain(str(fault))
         return 1
     except KeyboardInterrupt:
         return 130

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
@@ -11,6 +10,7 @@ import msgspec
 import typer
 from rich.console import Console
 
+from scheduler.cli.complaint import complain
 from scheduler.cli.connection import Access, Unanswered, fetch
 from scheduler.cli.leader import fetch_from_leader
 from scheduler.config.defaults import OWN_NAMESPACE
@@ -85,10 +85,10 @@ def show_page(path: str, access: Access, as_json: bool, print_page: Callable[[di
         body = fetch_page(path, access)
         page = msgspec.json.decode(body, type=dict[str, Any])
     except Unanswered as error:
-        print(f"Error: {error}", file=sys.stderr)
+        complain(str(error))
         return 1
     except (msgspec.DecodeError, RecursionError) as error:
-        print(f"Error: {path}: the answer can't be read: {error}", file=sys.stderr)
+        complain(f"{path}: the answer can't be read: {error}")
         return 1
     if as_json:
         print(msgspec.json.format(body, indent=2).decode())

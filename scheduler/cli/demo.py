@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 
+from scheduler.cli.complaint import complain
 from scheduler.simulate.demo import DemoFailure, run_demo
 
 TERMINATED: Final = 128 + signal.SIGTERM
@@ -25,7 +25,7 @@ def demo(
     try:
         return asyncio.run(_until_terminated(serve=serve))
     except DemoFailure as failure:
-        print(f"Error: {failure}", file=sys.stderr)
+        complain(str(failure))
         return 1
     except asyncio.CancelledError:
         return TERMINATED

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from datetime import UTC, datetime
@@ -27,6 +26,7 @@ from scheduler.cli.asking import (
     fetch_page,
     show_page,
 )
+from scheduler.cli.complaint import complain
 from scheduler.cli.connection import Access, Unanswered
 from scheduler.cli.tables import age, merged, table
 from scheduler.messages.page_limits import MAX_WAITING_LISTED
@@ -147,7 +147,7 @@ def _watch(path: str, access: Access, print_page: Any) -> int:
             page = msgspec.json.decode(fetch_page(path, access), type=dict[str, Any])
         except (Unanswered, msgspec.DecodeError) as error:
             if shown != str(error):
-                print(f"Error: {error}", file=sys.stderr)
+                complain(str(error))
             shown = str(error)
         else:
             summary = (page["counts"], Counter(map(_group_of, page["pods"])))
