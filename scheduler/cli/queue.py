@@ -83,6 +83,8 @@ def print_queue(page: dict[str, Any], console: Console, now: datetime | None = N
         )
         for line in _why(stories[0]):
             console.print(f"  {escape(line)}")
+        if stories[0]["workload"]:
+            console.print(f"  {'such as ' if len(stories) > 1 else ''}{escape(stories[0]['pod'])}")
     _print_rest(page, console, len(ordered), "groups")
 
 

@@ -110,12 +110,12 @@ class HealthServer:
 
     def _application(self) -> web.Application:
         application = web.Application(middlewares=(self.connections.marking(), *self._guards))
-        for kind, asked in (
-            ("readyz", self._ready_checks),
-            ("livez", self._alive_checks),
-            ("healthz", {name: check for name, check in self._ready_checks.items() if name == "leaderElection"}),
+        for root, asked in (
+            ("/readyz", self._ready_checks),
+            ("/livez", self._alive_checks),
+            ("/healthz", {name: check for name, check in self._ready_checks.items() if name == "leaderElection"}),
         ):
-            root, checks = f"/{kind}", self._indicators.counted(kind, asked)
+            checks = self._indicators.counted(root.removeprefix("/"), asked)
             application.router.add_get(root, _all_checks_page(root.removeprefix("/"), checks))
             application.router.add_get(root + "/{check}", _one_check_page(checks))
         application.router.add_get("/metrics", self._metrics)
