@@ -28,6 +28,7 @@ from scheduler.cli.asking import (
 )
 from scheduler.cli.complaint import complain
 from scheduler.cli.connection import Access, Unanswered
+from scheduler.cli.groups import print_waiting_groups
 from scheduler.cli.tables import age, merged, table
 from scheduler.messages.page_limits import MAX_WAITING_LISTED
 
@@ -56,7 +57,9 @@ def queue(
     server_fingerprint: ServerFingerprint = "",
     as_json: AsJson = False,
 ) -> int:
-    """Show the pending pods: where, since when, which plugins rejected them, and which events would wake them."""
+    """Show the pending pods: where, since when, which plugins rejected them, and which events would wake them.
+
+    Groups of pods come first: how many of how many are there."""
     access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
     asked = {name: word for name, word in (("namespace", namespace), ("profile", profile), ("plugin", plugin)) if word}
     path = "/debug/queue" + (f"?{urlencode(asked)}" if asked else "")
@@ -109,6 +112,7 @@ def print_pods(page: dict[str, Any], console: Console, now: datetime | None = No
 
 def _print_counts(page: dict[str, Any], console: Console) -> bool:
     """Whether pods are listed below the counts."""
+    print_waiting_groups(page.get("groups", []), console)
     console.print("  ".join(f"{place} [bold]{count}[/bold]" for place, count in page["counts"].items()))
     if not page["pods"]:
         console.print("No pod waits." if not sum(page["counts"].values()) else "None of these pods is asked for.")

@@ -13,6 +13,7 @@ from scheduler.cli.flags import StatedFlags
 from scheduler.cli.version import KUBERNETES, own_version
 from scheduler.config import tandem
 from scheduler.config.durations import Duration
+from scheduler.config.feature_gates import FeatureGates
 from scheduler.config.loading import Configuration
 from scheduler.config.rendering import configuration_document
 from scheduler.config.types import LeaderElection
@@ -30,6 +31,7 @@ from scheduler.controller.settings import (
 )
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.references import PodReference
+from scheduler.objects.kinds import READ_KINDS, Kind
 
 _LOG_FORMATS: Final = ("json", "text")
 _HIGHEST_PORT: Final = 65535
@@ -58,6 +60,7 @@ def shell_settings(
         logs=logs,
         delay_cache_until_active=kube.delay_cache_until_active,
         journal=Path(journal) if journal else None,
+        kinds=kinds_read(configuration.gates),
         component_config=configuration_document(kube, with_keys=False),
         tandem_config=tandem.configuration_document(configuration.tandem),
         gates=configuration.gates,
@@ -69,6 +72,11 @@ def shell_settings(
         reconcile_seconds=_seconds(flags.get("cache-reconcile-period"), RECONCILE_SECONDS),
         own_pod=own_pod(os.environ),
     )
+
+
+def kinds_read(gates: FeatureGates) -> tuple[Kind, ...]:
+    """The kinds that decisions depend on with these feature gates."""
+    return tuple(kind for kind in READ_KINDS if not kind.entry.gate or gates.enabled(kind.entry.gate))
 
 
 def _watched_file(flags: StatedFlags) -> str:

@@ -11,6 +11,11 @@ from rich.markup import escape
 from rich.table import Table
 
 
+def short(time: str) -> str:
+    """``2026-11-21T15:17:55Z`` without its year: the table is wide enough."""
+    return time[5:19].replace("T", " ")
+
+
 def age(time: str, now: datetime) -> str:
     """How long ago ``2026-11-21T15:17:55Z`` was, as kubectl writes it: ``95s``, ``12m``, ``5h``, ``3d``."""
     seconds = max(int((now - datetime.fromisoformat(time)).total_seconds()), 0)

@@ -1,4 +1,4 @@
-"""``tandem why``: why a pod is where it is, or why it waits."""
+"""``tandem why``: why a pod, or a group of pods, is where it is, or why it waits."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from scheduler.cli.asking import (
     access_of,
     show_page,
 )
+from scheduler.cli.groups import print_group, standing
 from scheduler.cli.tables import merged, names, reasons, table
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.objects.workload_kinds import kind_of_workload
@@ -34,7 +35,9 @@ def why(
     pod: Annotated[
         str,
         typer.Argument(
-            metavar="POD", help="NAME, NAMESPACE/NAME, or a workload: deploy/NAME, job/NAME, ….", show_default=False
+            metavar="POD",
+            help="NAME or NAMESPACE/NAME, of a pod or a group, or a workload: deploy/NAME, job/NAME, ….",
+            show_default=False,
         ),
     ],
     namespace: Annotated[
@@ -54,7 +57,9 @@ def why(
     server_fingerprint: ServerFingerprint = "",
     as_json: AsJson = False,
 ) -> int:
-    """Why a pod is where it is, or why it waits: node by node, what would wake it, what preemption found."""
+    """Why a pod is where it is, or why it waits: node by node, what would wake it, what preemption found.
+
+    Of a group of pods: how many of how many are there, and which member fails where."""
     access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
     path = page_path(pod, namespace)
     if node:
@@ -87,10 +92,15 @@ def print_why(page: dict[str, Any], console: Console) -> None:
     if "workload" in page:
         print_workload(page, console)
         return
+    if "pod" not in page:
+        print_group(page, console)
+        return
     attempt, story, preview = page.get("attempt"), page.get("queue"), page.get("preview")
     console.print(f"[bold]{escape(page['pod'])}[/bold]  {_standing(page)}")
     if page.get("isOurs") is False:
         console.print(f"It asks for scheduler {escape(page['schedulerName'])}, which is not one of ours.")
+    if "group" in page:
+        console.print(f"It belongs to the group {escape(page['group']['group'])}: {standing(page['group'])}.")
     if attempt is not None:
         _print_attempt(attempt, console, with_refusals=preview is None)
     if "decidedEarlier" in page:

@@ -12,7 +12,16 @@ from scheduler.config.gate_table import GATES, Stage
 from scheduler.config.suggestions import did_you_mean
 from scheduler.errors import ConfigurationError, Fault
 
-HONOURED: Final = frozenset({"NodeDeclaredFeatures", "SchedulerPopFromBackoffQ", "TaintTolerationComparisonOperators"})
+HONOURED: Final = frozenset(
+    {
+        "GangScheduling",
+        "GenericWorkload",
+        "NodeDeclaredFeatures",
+        "SchedulerPopFromBackoffQ",
+        "TaintTolerationComparisonOperators",
+        "TopologyAwareWorkloadScheduling",
+    }
+)
 """The gates that can be switched here."""
 
 DECIDING: Final = frozenset(
@@ -29,13 +38,10 @@ DECIDING: Final = frozenset(
         "DRAResourceClaimDeviceStatus",
         "DRASchedulerFilterTimeout",
         "DRAWorkloadResourceClaims",
-        "GangScheduling",
-        "GenericWorkload",
         "MatchLabelKeysInPodTopologySpread",
         "NominatedNodeNameForExpectation",
         "PodLevelResources",
         "StorageCapacityScoring",
-        "TopologyAwareWorkloadScheduling",
         "VolumeLimitScaling",
         "WorkloadAwarePreemption",
     }

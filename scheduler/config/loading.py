@@ -53,7 +53,7 @@ def load(
     if faults:
         raise ConfigurationError(faults)
     return msgspec.structs.replace(
-        configuration, warnings=configuration.warnings + validation.warnings(configuration.kube)
+        configuration, warnings=configuration.warnings + validation.warnings(configuration.kube, gates)
     )
 
 

@@ -37,10 +37,11 @@ from scheduler.controller.operator import KopfOperator, Proofs
 from scheduler.controller.parts import EngineFactory, Parts
 from scheduler.controller.reload import ConfigurationReloader, NewConfiguration, Prepare
 from scheduler.controller.report.component_metrics import RestClientMetrics, add_component_metrics
+from scheduler.controller.report.groups import GroupLog, GroupMetrics
 from scheduler.controller.report.journal import Journal
 from scheduler.controller.report.logs import configure_logs
 from scheduler.controller.report.metrics import SchedulerMetrics
-from scheduler.controller.report.recorders import Recorder, attempt_log
+from scheduler.controller.report.recorders import GroupRecorder, Recorder, attempt_log
 from scheduler.controller.report.shell_metrics import watch_serving, watch_shell
 from scheduler.controller.report.tracing import start_tracing
 from scheduler.controller.rights import report_missing_rights
@@ -152,7 +153,7 @@ class Shell:
         self.shadow = self._shadow() if settings.is_shadow else None
         self.sink: CommandSink = self.shadow or self._carrier()
         self.tracing = start_tracing(environment, self.known.creation_of) if settings.is_tracing else None
-        dispatcher = Dispatcher(self.sink, self._recorders(), self._reconcile)
+        dispatcher = Dispatcher(self.sink, self._recorders(), self._reconcile, self._recorders_of_groups())
         self.loop = SchedulingLoop(
             parts.engine,
             self.inbox,
@@ -394,6 +395,17 @@ class Shell:
         if self.journal is not None:
             recorders.append(self.journal.write)
         return (*recorders, *self._parts.observers)
+
+    def _recorders_of_groups(self) -> tuple[GroupRecorder, ...]:
+        if not any(kind.entry.gate for kind in self._settings.kinds):
+            return ()
+        recorders = [
+            GroupMetrics(self.metrics.instruments).observe,
+            GroupLog(self._settings.logs.verbosity).write,
+        ]
+        if self.journal is not None:
+            recorders.append(self.journal.write_group)
+        return tuple(recorders)
 
     def _server(self) -> HealthServer:
         def election() -> str:

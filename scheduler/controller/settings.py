@@ -12,7 +12,7 @@ from scheduler.controller.serve.connections import ConnectionLimits
 from scheduler.controller.serve.tls import ServingCertificate
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.references import PodReference
-from scheduler.objects.kinds import READ_KINDS, Kind
+from scheduler.objects.kinds import UNGATED_KINDS, Kind
 
 RECONCILE_SECONDS = 300.0
 
@@ -150,7 +150,7 @@ class ShellSettings:
     writer: WriterSettings = WriterSettings()
     logs: LogSettings = LogSettings()
     operator: OperatorOptions = OperatorOptions()
-    kinds: tuple[Kind, ...] = READ_KINDS
+    kinds: tuple[Kind, ...] = UNGATED_KINDS
     delay_cache_until_active: bool = False
     journal: Path | None = None
     settle_seconds: float = 10.0

@@ -19,6 +19,7 @@ from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import MAX_CANDIDATES, MAX_NAMES, refused_nodes
 from scheduler.engine.cycle_context import Depth
 from scheduler.engine.engine import Engine
+from scheduler.engine.explain_groups import counts_of, waiting_groups
 from scheduler.engine.outcome import Placed
 from scheduler.engine.why_not import MAX_NAMES as MAX_NAMED
 from scheduler.engine.why_not import refusal_pages, why_not, why_not_beside
@@ -91,6 +92,8 @@ def pod_page(
             "nominatedNode": info.pod.nominated_node_name,
             "isOurs": info.pod.spec.scheduler_name in engine.profiles,
         }
+    if info is not None and (group := engine.cache.groups.key_of(info)):
+        page["group"] = {"group": group, **counts_of(engine, group)}
     if info is not None and (findings := _findings(engine, info)):
         page["findings"] = findings
     if attempt is not None:
@@ -166,14 +169,15 @@ EVERY_POD = Wanted()
 
 
 def queue_page(engine: Engine, limit: int = MAX_WAITING_LISTED, wanted: Wanted = EVERY_POD) -> dict[str, Any]:
-    """The first ``limit`` pending pods in the queue's order, and the number of pods in each part of the queue."""
+    """The first ``limit`` pending pods in the queue's order, the number of pods in each part of the queue, and the
+    groups with pods that wait."""
     pods: list[dict[str, Any]] = []
     slices = queue_page_in_slices(engine, limit, wanted)
     while True:
         try:
             pods += next(slices)
         except StopIteration as end:
-            return {"counts": end.value, "pods": pods}
+            return {"counts": end.value, "groups": waiting_groups(engine), "pods": pods}
 
 
 def queue_page_in_slices(

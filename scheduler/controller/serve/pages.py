@@ -14,6 +14,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from scheduler.controller.beside.shadow import AGREES, DIFFERS, UNSEEN, ShadowWriter
 from scheduler.engine import explain
 from scheduler.engine.engine import Engine
+from scheduler.engine.explain_groups import group_page, waiting_groups
 from scheduler.engine.pod_resources import resource_page_in_slices
 from scheduler.engine.workloads import workload_page_in_slices
 from scheduler.messages.now import Now
@@ -31,7 +32,7 @@ def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionM
 
     They are served on the engine's event loop.
 
-    ``memory`` must observe the attempts."""
+    The name is a pod's, or that of a group of pods if no pod has it. ``memory`` must observe the attempts."""
 
     one_at_a_time = asyncio.Semaphore()
 
@@ -47,7 +48,8 @@ def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionM
 
     async def why(request: web.Request) -> web.Response:
         key = f"{request.match_info['namespace']}/{request.match_info['name']}"
-        page = explain.pod_page(engine, key, clock(), memory, request.query.get("node", ""))
+        node = request.query.get("node", "")
+        page = explain.pod_page(engine, key, clock(), memory, node) or group_page(engine, key)
         if page is None:
             return web.json_response({"error": f"pod {key} is not known here"}, status=404)
         return web.json_response(page)
@@ -99,7 +101,8 @@ async def _queue_body(engine: Engine, limit: int, wanted: explain.Wanted) -> byt
             pods += map(msgspec.json.encode, next(slices))
         except StopIteration as end:
             counts = msgspec.json.encode(end.value)
-            return b'{"counts":' + counts + b',"pods":[' + b",".join(pods) + b"]}"
+            groups = msgspec.json.encode(waiting_groups(engine))
+            return b'{"counts":' + counts + b',"groups":' + groups + b',"pods":[' + b",".join(pods) + b"]}"
         await asyncio.sleep(0)
 
 
