@@ -21,7 +21,6 @@ from scheduler.controller.serve.tls import ServingCertificate, TlsSettings
 from scheduler.controller.settings import (
     RECONCILE_SECONDS,
     AccessSettings,
-    ConnectionSettings,
     LeaderElectionSettings,
     LogSettings,
     OperatorOptions,
@@ -29,6 +28,7 @@ from scheduler.controller.settings import (
     ShellSettings,
     WriterSettings,
 )
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import READ_KINDS, Kind

@@ -2,8 +2,9 @@
 
 1. The parts are made, the inbox first and the scheduling loop last: ``Shell.__init__``.
 2. Credentials are loaded, the server starts (probes answer while a big cluster loads), signals are caught: ``run``.
-3. Loop, reflectors, the Lease and kopf start: ``_start``.
-4. When every kind is listed and applied, and the Lease is ours, pods are taken: ``_wait_for_sync``, ``_may_pop``.
+3. Loop, reflectors and the Lease start: ``_start``.
+4. When every kind is listed and applied, kopf starts, and if the Lease is ours, pods are taken: ``_wait_for_sync``,
+   ``_may_pop``.
 5. SIGTERM: no further pod is taken, writes are settled, the Lease is given back, kopf stops; exit code 0: ``_leave``.
 6. The Lease is lost, or a vital task ends: exit code 1 at once.
 7. In any case all parts are closed: ``_close``.
@@ -231,13 +232,14 @@ class Shell:
             self._tasks.start("certificate", upkeep, is_vital=False)
         if not (self._settings.delay_cache_until_active and self.token is not None):
             self._start_reflectors()
+        else:
+            self._start_operator()
         if self.reloader is not None:
             self._tasks.start("configuration", self.reloader.run, is_vital=False)
             if self._settings.configuration_file:
                 watching = partial(self.reloader.watch, self._settings.configuration_file)
                 self._tasks.start("configuration file", watching, is_vital=False)
         self._start_election()
-        self._start_operator()
 
     def _start_reflectors(self) -> None:
         for reflector in self.reflectors:
@@ -265,6 +267,7 @@ class Shell:
             reconciling = partial(self.reconciler.run, self._settings.reconcile_seconds)
             self._tasks.start("reconciliation", reconciling, is_vital=False)
         log.info("Handlers synced", objects={r.kind.value: r.object_count for r in self.reflectors if r.object_count})
+        self._start_operator()
 
     async def _check_rights(self) -> None:
         await report_missing_rights(self.client, self._settings)
@@ -293,7 +296,8 @@ class Shell:
             self.background.start()
 
     def _start_operator(self) -> None:
-        if not self._settings.operator.enabled:
+        """Start kopf after the first lists: importing it would delay them. Does nothing if it runs."""
+        if not self._settings.operator.enabled or self._operator is not None or self._is_stopping:
             return
         options, callbacks = self._settings.operator, self._parts.callbacks
         if self.reloader is not None:

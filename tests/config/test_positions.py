@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.cli.app import main
+from scheduler.cli.main import main
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

@@ -35,7 +35,7 @@ VECTORS = ROOT / "tests" / "conformance" / "data"
 
 _FOLDERS = "scheduler|tests|e2e|manifests|docs|examples"
 _PATH = re.compile(rf"(?<![\w/.-])(?:\.ci/run|(?:{_FOLDERS})/[\w./-]*|[A-Z][\w.-]*\.md|Dockerfile|Makefile)(?![\w*])")
-_COMMANDS: dict[str, Any] = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
+_COMMANDS: dict[str, Any] = typer.main.get_command(cli.app()).commands  # type: ignore[attr-defined]
 
 
 def _blocks(page: str, language: str) -> list[str]:
