@@ -35,6 +35,8 @@ class Parts:
     callbacks: OperatorCallbacks = field(default_factory=OperatorCallbacks)
     prepare: Prepare | None = None
     """Checks a new configuration; None: the configuration cannot change before the next start."""
+    culprit: Callable[[], Mapping[str, object]] = dict
+    """What to say of the last decision if it was slow: its pod and its extension points."""
 
 
 EngineFactory = Callable[[], Parts]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
 from scheduler.controller.carrying_out import CommandSink
 from scheduler.controller.loop import SchedulingLoop
 from scheduler.controller.parts import Parts
+from scheduler.controller.report.instruments import ReadCounter
 from scheduler.controller.report.journal import Journal
 from scheduler.controller.report.metrics import SchedulerMetrics
+from scheduler.controller.report.plugin_watch import PLUGIN_WATCH
 from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.watch.reflector import Reflector
 from scheduler.controller.write.events import EventRecorder
@@ -86,6 +89,7 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
         ),
     ):
         metrics.watch_number(name, text, read, is_counter=is_counter)
+    _watch_plugins(metrics)
     reflectors = shell.reflectors
     metrics.watch_numbers(
         "tandem_objects", "Objects known, by kind.", "kind", lambda: {r.kind.value: r.object_count for r in reflectors}
@@ -110,8 +114,25 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
         lambda: {r.kind.value: r.silence_seconds for r in reflectors},
     )
     metrics.watch_numbers(
-        "tandem_relists", "Lists after the first.", "kind", lambda: {r.kind.value: r.relists for r in reflectors}
+        "tandem_relists",
+        "Lists after the first.",
+        "kind",
+        lambda: {r.kind.value: r.relists for r in reflectors},
+        is_counter=True,
     )
+
+
+def _watch_plugins(metrics: SchedulerMetrics) -> None:
+    """Calls of user plugins that held up everything, and their exceptions, by plugin and extension point."""
+    for name, text, counts in (
+        ("tandem_plugin_slow_calls", "Calls of user plugins of more than 100 ms.", PLUGIN_WATCH.slow_calls),
+        ("tandem_plugin_errors", "Exceptions of user plugins.", PLUGIN_WATCH.errors),
+    ):
+        metrics.instruments.add(ReadCounter(name, text, ("plugin", "extension_point"), partial(_pairs, counts)))
+
+
+def _pairs(counts: Mapping[tuple[str, str], int]) -> list[tuple[tuple[str, ...], float]]:
+    return [(labels, float(count)) for labels, count in counts.items()]
 
 
 def watch_serving(metrics: SchedulerMetrics, server: HealthServer, journal: Journal | None) -> None:
