@@ -44,7 +44,7 @@ async def run_demo(console: Console, *, serve: bool, pause_seconds: float | None
     with tempfile.TemporaryDirectory(prefix="tandem-demo-") as name:
         folder = Path(name)
         settings = KubeletSettings(start_seconds=0.3, stop_seconds=0.3, job_seconds=1.5)
-        async with EmbeddedCluster(kubelet=settings) as cluster:
+        async with EmbeddedCluster(kubelet=settings, heartbeats=True) as cluster:
             kubeconfig = cluster.kubeconfig(folder / "kubeconfig")
             play = scenes()
             # The first scene is the setup: the Lease's namespace must exist before the scheduler starts.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
+from scheduler.simulate.apiserver import openapi
 from scheduler.simulate.apiserver.kinds import BY_GROUP_VERSION, KINDS, Kind
 
 Object = dict[str, Any]
@@ -78,20 +79,6 @@ def _resource(kind: Kind) -> Object:
     return shown
 
 
-def _schemas(group: str, version: str) -> Object:
-    """The minimal OpenAPI document by which kubectl detects server-side field validation."""
-    paths: Object = {}
-    for kind in BY_GROUP_VERSION[(group, version)].values():
-        if not kind.stored:
-            continue
-        parameter = {"name": "fieldValidation", "in": "query", "schema": {"type": "string", "uniqueItems": True}}
-        identity = {"group": kind.group, "version": kind.version, "kind": kind.kind}
-        verb = {"parameters": [parameter], "x-kubernetes-group-version-kind": identity, "responses": {}}
-        path = kind.path("{namespace}", "{name}")
-        paths[path] = {"patch": {**verb, "x-kubernetes-action": "patch"}}
-    return {"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": GIT_VERSION}, "paths": paths}
-
-
 def _build() -> dict[str, Object]:
     groups = list(dict.fromkeys(kind.group for kind in KINDS if kind.group))
     documents: dict[str, Object] = {
@@ -105,7 +92,7 @@ def _build() -> dict[str, Object]:
     for group, version in BY_GROUP_VERSION:
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         documents[path] = _resources(group, version)
-        documents[f"/openapi/v3{path}"] = _schemas(group, version)
+        documents[f"/openapi/v3{path}"] = openapi.document(GIT_VERSION, group, version)
         index[path[1:]] = {"serverRelativeURL": f"/openapi/v3{path}"}
     documents["/openapi/v3"] = {"paths": index}
     return documents

@@ -137,6 +137,13 @@ SELF_ACCESS_REVIEWS: Final = _kind(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False,
     verbs=CREATE_ONLY,
 )  # fmt: skip
+SELF_RULES_REVIEWS: Final = _kind(
+    "authorization.k8s.io", "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", namespaced=False,
+    verbs=CREATE_ONLY,
+)  # fmt: skip
+SELF_REVIEWS: Final = _kind(
+    "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False, verbs=CREATE_ONLY
+)
 ACCESS_REVIEWS: Final = _kind(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False, verbs=CREATE_ONLY
 )
@@ -147,7 +154,8 @@ CUSTOM_RESOURCE_DEFINITIONS: Final = _kind(
 
 _SERVED_BESIDES: Final = (
     BINDINGS, CONFIG_MAPS, CORE_EVENTS, SECRETS, SERVICE_ACCOUNTS, DAEMON_SETS, DEPLOYMENTS, EVENTS, TOKEN_REVIEWS,
-    SELF_ACCESS_REVIEWS, ACCESS_REVIEWS, JOBS, CUSTOM_RESOURCE_DEFINITIONS, RESOURCE_CLAIM_TEMPLATES,
+    SELF_ACCESS_REVIEWS, SELF_RULES_REVIEWS, SELF_REVIEWS,
+    ACCESS_REVIEWS, JOBS, CUSTOM_RESOURCE_DEFINITIONS, RESOURCE_CLAIM_TEMPLATES,
 )  # fmt: skip
 """Kinds that the scheduler does not read, for clients, controllers and tests."""
 

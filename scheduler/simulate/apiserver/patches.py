@@ -12,6 +12,8 @@ from scheduler.simulate.apiserver import failures
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+"""Server-side apply, which is not a patch of the object alone: see `applying`."""
 PATCH_TYPES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH)
 
 _MERGE_KEYS: Final[dict[str, str]] = {
@@ -38,7 +40,8 @@ _MERGE_KEYS: Final[dict[str, str]] = {
 }
 """Lists of objects that a strategic patch merges by key; all other lists of objects are replaced as a whole."""
 
-_SETS: Final = frozenset({"finalizers", "podCIDRs"})
+SETS: Final = frozenset({"finalizers", "podCIDRs"})
+"""Lists of texts that are merged."""
 _DIRECTIVE: Final = "$patch"
 
 
@@ -95,25 +98,25 @@ def _directive(merged: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _merge_list(field: str, current: list[Any], patch: list[Any], order: list[Any] | None) -> list[Any]:
-    if field in _SETS:
+    if field in SETS:
         together = dict.fromkeys([*current, *patch])
         return _ordered({item: item for item in together}, list(dict.fromkeys(current)), order or patch)
     if not patch or not all(isinstance(item, dict) for item in patch):
         return patch
-    merge_key = _merge_key(field, current, patch)
-    if merge_key is None:
+    key_field = merge_key(field, current, patch)
+    if key_field is None:
         return patch
     if any(item.get(_DIRECTIVE) == "replace" for item in patch):
         return [item for item in patch if _DIRECTIVE not in item]
-    merged = {item.get(merge_key): item for item in current}
+    merged = {item.get(key_field): item for item in current}
     for item in patch:
-        key = item.get(merge_key)
+        key = item.get(key_field)
         if item.get(_DIRECTIVE) == "delete":
             merged.pop(key, None)
         else:
             merged[key] = strategic_patch(merged.get(key, {}), item)
-    before = [item.get(merge_key) for item in current]
-    return _ordered(merged, before, [item.get(merge_key) for item in order or patch])
+    before = [item.get(key_field) for item in current]
+    return _ordered(merged, before, [item.get(key_field) for item in order or patch])
 
 
 def _ordered(merged: dict[Any, Any], before: list[Any], patched: list[Any]) -> list[Any]:
@@ -131,7 +134,8 @@ def _ordered(merged: dict[Any, Any], before: list[Any], patched: list[Any]) -> l
     return result + [merged[key] for key in (*others, *named)]
 
 
-def _merge_key(field: str, current: list[Any], patch: list[Any]) -> str | None:
+def merge_key(field: str, current: list[Any], patch: list[Any]) -> str | None:
+    """The key by which the items of these lists are merged; None if the patch replaces the list."""
     if field == "ports":
         return "containerPort" if any("containerPort" in item for item in [*current, *patch]) else "port"
     return _MERGE_KEYS.get(field)

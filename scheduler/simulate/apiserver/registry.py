@@ -13,7 +13,17 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.simulate.apiserver import admission, defaults, deletion, events, failures, kinds, patches, validation
+from scheduler.simulate.apiserver import (
+    admission,
+    defaults,
+    deletion,
+    events,
+    failures,
+    kinds,
+    managed_fields,
+    patches,
+    validation,
+)
 from scheduler.simulate.apiserver.deletion import DeleteOptions
 from scheduler.simulate.apiserver.kinds import Kind
 from scheduler.simulate.apiserver.selectors import Matcher
@@ -34,6 +44,22 @@ Clock = Callable[[], datetime]
 
 def utc_now() -> datetime:
     return datetime.now(UTC)
+
+
+class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a write: `dry_run` stores nothing; `manager` is the name of the writer in managed fields.
+
+    `managed`: the object's new managed fields, if the caller has computed them; else they follow from the change.
+    """
+
+    dry_run: bool = False
+    manager: str = "unknown"
+    managed: list[Object] | None = None
+
+
+_DEFAULT: Final = WriteOptions()
+_SIMULATED: Final = WriteOptions(manager="tandem-demo")
+"""The writes of simulated components."""
 
 
 class Registry:
@@ -65,7 +91,7 @@ class Registry:
 
     # -- create ---------------------------------------------------------------------------------------------------
 
-    def create(self, kind: Kind, namespace: str, body: Object, *, dry_run: bool = False) -> Stored:
+    def create(self, kind: Kind, namespace: str, body: Object, options: WriteOptions = _DEFAULT) -> Stored:
         """Creates an object, with defaults. Raises 400, 403, 404 (namespace), 409 (name exists) or 422 if invalid."""
         sent = body.get("metadata") or {}
         if sent.get("resourceVersion"):
@@ -90,7 +116,9 @@ class Registry:
         if self.store.collection(kind).get(namespace, name) is not None:
             raise failures.already_exists(kind, name)
         obj["metadata"] = {**obj["metadata"]}
-        return Stored(namespace, name, obj, 0) if dry_run else self.store.put(kind, namespace, name, obj)
+        if options.managed:
+            obj["metadata"]["managedFields"] = options.managed
+        return Stored(namespace, name, obj, 0) if options.dry_run else self.store.put(kind, namespace, name, obj)
 
     def _admitted(self, kind: Kind, obj: Object) -> Object:
         if kind.where == kinds.CORE_EVENTS.where:
@@ -115,8 +143,9 @@ class Registry:
     # -- update ---------------------------------------------------------------------------------------------------
 
     def update(
-        self, kind: Kind, namespace: str, name: str, body: Object, subresource: str = "", *, dry_run: bool = False
-    ) -> tuple[Stored, bool]:
+        self, kind: Kind, namespace: str, name: str, body: Object, subresource: str = "",
+        options: WriteOptions = _DEFAULT,
+    ) -> tuple[Stored, bool]:  # fmt: skip
         """Replaces an object, or the part of it that a subresource owns; the second value is whether it was created."""
         sent = body.get("metadata") or {}
         if sent.get("name") and sent["name"] != name:
@@ -127,17 +156,17 @@ class Registry:
         if current is None:
             if kind.upserts and not sent.get("resourceVersion") and not subresource:
                 named = {**body, "metadata": {**sent, "name": name}}
-                return self.create(kind, namespace, named, dry_run=dry_run), True
+                return self.create(kind, namespace, named, options), True
             raise failures.not_found(kind, name)
         if sent.get("uid") and sent["uid"] != current.object["metadata"]["uid"]:
             raise uid_conflict(kind, current, sent["uid"])
         if not sent.get("resourceVersion") and kind.resource in _CONDITIONAL_ONLY:
             raise _version_needed(kind, name)
-        return self._replace(kind, current, without_type(body), subresource, dry_run=dry_run), False
+        return self._replace(kind, current, without_type(body), subresource, options), False
 
     def patch(
         self, kind: Kind, namespace: str, name: str, content_type: str, patch: Any, subresource: str = "",
-        *, dry_run: bool = False,
+        options: WriteOptions = _DEFAULT,
     ) -> Stored:  # fmt: skip
         """Applies a patch of one of `patches.PATCH_TYPES` to an object (or the part that a subresource owns)."""
         current = self.stored(kind, namespace, name)
@@ -152,16 +181,16 @@ class Registry:
         if patched["metadata"].get("name") != name:
             text = f"the name of the object ({patched['metadata'].get('name', '')}) does not match the name on the URL"
             raise failures.bad_request(f"{text} ({name})")
-        return self._replace(kind, current, without_type(patched), subresource, dry_run=dry_run)
+        return self._replace(kind, current, without_type(patched), subresource, options)
 
     def change(self, kind: Kind, namespace: str, name: str, edit: Callable[[Object], Object]) -> Stored | None:
         """For simulated components: stores `edit(object)` without checks; None if the object is gone."""
         current = self.store.collection(kind).get(namespace, name)
         if current is None:
             return None
-        return self._commit(kind, current, edit(current.object), dry_run=False)
+        return self._commit(kind, current, edit(current.object), "", _SIMULATED)
 
-    def _replace(self, kind: Kind, current: Stored, body: Object, subresource: str, *, dry_run: bool) -> Stored:
+    def _replace(self, kind: Kind, current: Stored, body: Object, subresource: str, options: WriteOptions) -> Stored:
         old = current.object
         version = (body.get("metadata") or {}).get("resourceVersion")
         if version and version != old["metadata"]["resourceVersion"]:
@@ -186,17 +215,17 @@ class Registry:
             validation.check_update(kind, old, new)
             if kind.generations and _content(old) != _content(new):
                 new["metadata"] = {**new["metadata"], "generation": old["metadata"].get("generation", 0) + 1}
-        return self._commit(kind, current, new, dry_run=dry_run)
+        return self._commit(kind, current, new, subresource, options)
 
     def _kept_metadata(self, kind: Kind, current: Stored, sent: Object) -> Object:
         """The metadata of an update: labels, annotations, owners and finalizers of the request, the rest unchanged."""
         old = current.object["metadata"]
-        metadata = {key: value for key, value in sent.items() if value is not None and key != "managedFields"}
+        metadata = {key: value for key, value in sent.items() if value is not None}
         metadata["name"] = current.name
         metadata["resourceVersion"] = old["resourceVersion"]
         if kind.namespaced:
             metadata["namespace"] = current.namespace
-        for field in (*_SYSTEM_FIELDS, "generateName"):
+        for field in (*_SYSTEM_FIELDS, "generateName", "managedFields"):
             if field in old:
                 metadata[field] = old[field]
             else:
@@ -213,13 +242,20 @@ class Registry:
                 raise failures.invalid(kind, current.name, [cause])
         return metadata
 
-    def _commit(self, kind: Kind, current: Stored, new: Object, *, dry_run: bool) -> Stored:
+    def _commit(
+        self, kind: Kind, current: Stored, new: Object, subresource: str, options: WriteOptions
+    ) -> Stored:  # fmt: skip
         """Stores the new state; does nothing if it is unchanged, and removes the object with its last finalizer."""
         old = current.object
-        if new is old or new == old:
+        if (new is old or new == old) and options.managed in (None, old["metadata"].get("managedFields")):
             return current
         metadata = new["metadata"] = {**new["metadata"], "resourceVersion": old["metadata"]["resourceVersion"]}
-        if dry_run:
+        if options.managed is not None:
+            metadata["managedFields"] = options.managed
+        elif "managedFields" in old["metadata"]:
+            writer = managed_fields.Manager(options.manager, subresource=subresource)
+            metadata["managedFields"] = managed_fields.tracked(kind, old, new, writer, self.timestamp())
+        if options.dry_run:
             return Stored(current.namespace, current.name, new, current.revision)
         if deletion.finished(kind, metadata, new):
             self.store.remove(kind, current.namespace, current.name, new)

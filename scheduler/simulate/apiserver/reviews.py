@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from scheduler.simulate.apiserver.connecting import claims_of
-from scheduler.simulate.apiserver.kinds import TOKEN_REVIEWS, Kind
+from scheduler.simulate.apiserver.kinds import SELF_REVIEWS, SELF_RULES_REVIEWS, TOKEN_REVIEWS, Kind
 
 Object = dict[str, Any]
+
+_ADMINISTRATOR: Final = {"username": "admin", "uid": "admin", "groups": ["system:masters", "system:authenticated"]}
+_EVERYTHING: Final = ["*"]
+_ALL_RULES: Final[Object] = {
+    "resourceRules": [{"verbs": _EVERYTHING, "apiGroups": _EVERYTHING, "resources": _EVERYTHING}],
+    "nonResourceRules": [{"verbs": _EVERYTHING, "nonResourceURLs": _EVERYTHING}],
+    "incomplete": False,
+}
 
 
 def answer(kind: Kind, review: Object, token: str | None) -> Object:
@@ -22,10 +30,14 @@ def answer(kind: Kind, review: Object, token: str | None) -> Object:
             user = {"username": claims["sub"], "groups": ["system:serviceaccounts", "system:authenticated"]}
             status = {"authenticated": True, "user": user, "audiences": shared} if shared else {"user": {}}
         elif sent and token in (None, sent):
-            user = {"username": "admin", "uid": "admin", "groups": ["system:masters", "system:authenticated"]}
-            status = {"authenticated": True, "user": user, "audiences": ["https://kubernetes.default.svc"]}
+            audiences = ["https://kubernetes.default.svc"]
+            status = {"authenticated": True, "user": _ADMINISTRATOR, "audiences": audiences}
         else:
             status = {"user": {}, "error": "invalid bearer token"}
+    elif kind is SELF_RULES_REVIEWS:
+        status = _ALL_RULES
+    elif kind is SELF_REVIEWS:
+        status = {"userInfo": _ADMINISTRATOR}
     return {
         "kind": kind.kind,
         "apiVersion": kind.api_version,

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from scheduler.simulate.apiserver import failures, patches
 from scheduler.simulate.apiserver.kinds import REPLICATION_CONTROLLERS, Kind
-from scheduler.simulate.apiserver.registry import Registry
+from scheduler.simulate.apiserver.registry import Registry, WriteOptions
 from scheduler.simulate.apiserver.selectors import selector_text
 
 Object = dict[str, Any]
@@ -28,7 +28,9 @@ def scale_of(kind: Kind, workload: Object) -> Object:
     }
 
 
-def put_scale(registry: Registry, kind: Kind, namespace: str, name: str, scale: Object) -> Object:
+def put_scale(
+    registry: Registry, kind: Kind, namespace: str, name: str, scale: Object, options: WriteOptions
+) -> Object:
     """Sets the replicas; raises 409 if the Scale is of another version of the workload."""
     current = registry.stored(kind, namespace, name)
     version = (scale.get("metadata") or {}).get("resourceVersion")
@@ -36,10 +38,13 @@ def put_scale(registry: Registry, kind: Kind, namespace: str, name: str, scale: 
         raise failures.modified(kind, name)
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     workload = {**current.object, "spec": {**current.object["spec"], "replicas": replicas}}
-    stored, _ = registry.update(kind, namespace, name, workload)
+    stored, _ = registry.update(kind, namespace, name, workload, "scale", options)
     return scale_of(kind, stored.object)
 
 
-def patch_scale(registry: Registry, kind: Kind, namespace: str, name: str, content_type: str, patch: Any) -> Object:
+def patch_scale(
+    registry: Registry, kind: Kind, namespace: str, name: str, content_type: str, patch: Any, options: WriteOptions
+) -> Object:  # fmt: skip
+    """Sets the replicas to those of the patched Scale."""
     scale = scale_of(kind, registry.stored(kind, namespace, name).object)
-    return put_scale(registry, kind, namespace, name, patches.apply(content_type, scale, patch))
+    return put_scale(registry, kind, namespace, name, patches.apply(content_type, scale, patch), options)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from scheduler.simulate.apiserver import connecting, discovery, failures
+from scheduler.simulate.apiserver import connecting, discovery, failures, logs
 from scheduler.simulate.apiserver.faults import Fault, Faults
 from scheduler.simulate.apiserver.listing import Listings
 from scheduler.simulate.apiserver.registry import Clock, Registry, utc_now
@@ -155,9 +155,15 @@ class ApiServer:
             raise failures.unauthorized()
         if request.method == "POST" and (named := connecting.TOKEN.fullmatch(path)):
             return Answer(201, _encode(connecting.token_request(named[1], named[2], await request.read())))
+        if named := logs.STREAMS.fullmatch(path):
+            raise logs.no_stream(self.registry, named[1], named[2], named[3])
         if request.method == "GET":
             if path in _HEALTH:
                 return web.Response(text="ok")
+            if named := logs.LOGS.fullmatch(path):
+                return web.Response(
+                    text=logs.log_of(self.registry, named[1], named[2], request.query.get("container", ""))
+                )
             document = discovery.document(path, self.absent)
             if document is not None:
                 return Answer(200, _encode(document))
@@ -174,6 +180,7 @@ class ApiServer:
                 body=await request.read() if request.body_exists else b"",
                 content_type=headers.get("Content-Type", ""),
                 accept=headers.get("Accept", ""),
+                user_agent=headers.get("User-Agent", ""),
             ),
         )
 

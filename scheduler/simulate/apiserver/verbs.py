@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.simulate.apiserver import failures, kinds, patches, pods, reviews, scale, tables
+from scheduler.simulate.apiserver import applying, failures, kinds, patches, pods, protobuf, reviews, scale, tables
 from scheduler.simulate.apiserver.deletion import DeleteOptions
 from scheduler.simulate.apiserver.listing import Listings, ListRequest
-from scheduler.simulate.apiserver.registry import Registry, decode_body, require_json, shown_object
+from scheduler.simulate.apiserver.registry import Registry, WriteOptions, decode_body, require_json, shown_object
 from scheduler.simulate.apiserver.routing import Target
 from scheduler.simulate.apiserver.selectors import Matcher, matcher
 from scheduler.simulate.apiserver.store import Object, Stored
@@ -34,6 +34,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
     content_type: str = ""
     accept: str = ""
+    user_agent: str = ""
 
     def flag(self, name: str) -> bool:
         return self.query.get(name, "") in _TRUE
@@ -45,8 +46,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return int(text)
 
     @property
-    def dry_run(self) -> bool:
-        return "dryRun" in self.query
+    def options(self) -> WriteOptions:
+        """The options of a write. A client that names no field manager is known by its program's name."""
+        manager = self.query.get("fieldManager") or self.user_agent.partition("/")[0] or "unknown"
+        return WriteOptions(dry_run="dryRun" in self.query, manager=manager)
 
     @property
     def shape(self) -> str:
@@ -106,7 +109,7 @@ class Verbs:
             case "PUT":
                 body = _body(target.kind, request)
                 stored, new = self._registry.update(
-                    target.kind, target.space, target.name, body, target.subresource, dry_run=request.dry_run
+                    target.kind, target.space, target.name, body, target.subresource, request.options
                 )
                 return self._object(target.kind, stored, request, 201 if new else 200)
             case "PATCH":
@@ -124,7 +127,7 @@ class Verbs:
             ):
                 shape = request.shape
                 body = _body(target.kind, request)
-                stored = self._registry.create(target.kind, target.space, body, dry_run=request.dry_run)
+                stored = self._registry.create(target.kind, target.space, body, request.options)
                 return self._object(target.kind, stored, request, 201, shape)
             case "DELETE" if "deletecollection" in target.kind.verbs:
                 return self._delete_collection(target, request)
@@ -212,16 +215,24 @@ class Verbs:
     # -- writes ---------------------------------------------------------------------------------------------------
 
     def _patch(self, target: Target, request: Request) -> Answer:
+        kind, space, name = target.kind, target.space, target.name
+        if _media(request) == patches.APPLY_PATCH:
+            wanted = applying.Applied(
+                _yaml(request.body), request.query.get("fieldManager", ""), request.flag("force"), target.subresource
+            )
+            stored, new = applying.apply(
+                self._registry, kind, space, name, wanted, dry_run=request.options.dry_run
+            )  # fmt: skip
+            return self._object(kind, stored, request, 201 if new else 200)
         content_type, patch = _patch_body(request)
-        stored = self._registry.patch(
-            target.kind, target.space, target.name, content_type, patch, target.subresource, dry_run=request.dry_run
-        )
-        return self._object(target.kind, stored, request)
+        options = request.options
+        stored = self._registry.patch(kind, space, name, content_type, patch, target.subresource, options)
+        return self._object(kind, stored, request)
 
     def _delete(self, target: Target, request: Request) -> Answer:
         options = _delete_options(request)
         kind, name = target.kind, target.name
-        stored, gone = self._registry.delete(kind, target.space, name, options, dry_run=request.dry_run)
+        stored, gone = self._registry.delete(kind, target.space, name, options, dry_run=request.options.dry_run)
         if not gone or kind.returns_deleted:
             return self._object(kind, stored, request)
         details = {"name": name, **({"group": kind.group} if kind.group else {}), "kind": kind.plural}
@@ -251,10 +262,11 @@ class Verbs:
                 return Answer(200, _encode(scale.scale_of(kind, registry.stored(kind, space, name).object)))
             case "scale", "PUT":
                 body = _json(request.body)
-                return Answer(200, _encode(scale.put_scale(registry, kind, space, name, body)))
+                return Answer(200, _encode(scale.put_scale(registry, kind, space, name, body, request.options)))
             case "scale", "PATCH":
                 content_type, patch = _patch_body(request)
-                return Answer(200, _encode(scale.patch_scale(registry, kind, space, name, content_type, patch)))
+                scaled = scale.patch_scale(registry, kind, space, name, content_type, patch, request.options)
+                return Answer(200, _encode(scaled))
         raise failures.method_not_allowed()
 
     def _review(self, target: Target, request: Request) -> Answer:
@@ -270,6 +282,8 @@ class Verbs:
 
 
 def _body(kind: kinds.Kind, request: Request) -> Object:
+    if _media(request) == protobuf.MEDIA_TYPE and kind in protobuf.READABLE:
+        return protobuf.decode(kind, request.body)
     require_json(request.content_type)
     return decode_body(kind, request.body)
 
@@ -281,8 +295,22 @@ def _json(raw: bytes) -> Any:
         raise failures.bad_request(f"couldn't get version/kind; json parse error: {error}") from error
 
 
+def _yaml(raw: bytes) -> Object:
+    try:
+        document = msgspec.yaml.decode(raw)
+    except msgspec.DecodeError as error:
+        raise failures.bad_request(f"error decoding YAML: {error}") from error
+    if not isinstance(document, dict):
+        raise failures.bad_request("error decoding YAML: expected an object")
+    return document
+
+
+def _media(request: Request) -> str:
+    return request.content_type.partition(";")[0].strip()
+
+
 def _patch_body(request: Request) -> tuple[str, Any]:
-    content_type = request.content_type.partition(";")[0].strip()
+    content_type = _media(request)
     if content_type not in patches.PATCH_TYPES:
         raise failures.Failure(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     return content_type, _json(request.body)
