@@ -67,7 +67,7 @@ def _pod(name: str, node: str = "n", **spec: Any) -> Json:
 
 
 async def _until(embedded: EmbeddedCluster, condition: Callable[[], bool]) -> None:
-    follower = Follower(cluster.store, PODS)
+    follower = Follower(embedded.store, PODS)
     try:
         async with asyncio.timeout(SECONDS):
             while not condition():

@@ -42,7 +42,8 @@ def demo(clone: Path) -> str:
 @pytest.mark.parametrize("page", [README, INSTALL], ids=["README", "install"])
 def test_the_demo_prints_what_the_page_shows(demo: str, page: str) -> None:
     """Line by line, in that order; times, chosen nodes and generated names are others each time."""
-    (shown,) = (block for block in re.findall(r"^```text\n(.*?)^```", page, re.M | re.S) if re.search(r" 1/\d+ ", block))
+    blocks = re.findall(r"^```text\n(.*?)^```", page, re.M | re.S)
+    (shown,) = (block for block in blocks if re.search(r" 1/\d+ ", block))
     printed = iter(_stable(demo))
     for line in _stable(shown):
         if line and line != "…":

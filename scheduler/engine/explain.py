@@ -7,7 +7,6 @@ Names are camel case, times RFC 3339.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -21,6 +20,7 @@ from scheduler.engine.cycle_context import Depth
 from scheduler.engine.engine import Engine
 from scheduler.engine.explain_groups import counts_of, waiting_groups
 from scheduler.engine.outcome import Placed
+from scheduler.engine.wanted import EVERY_POD, Wanted
 from scheduler.engine.why_not import MAX_NAMES as MAX_NAMED
 from scheduler.engine.why_not import refusal_pages, why_not, why_not_beside
 from scheduler.engine.workloads import last_message, workload_of
@@ -144,30 +144,6 @@ def _findings(engine: Engine, info: PodInfo) -> list[dict[str, Any]]:
     return findings
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which pending pods are asked for; "" stands for all."""
-
-    namespace: str = ""
-    profile: str = ""
-    plugin: str = ""
-    """A plugin that rejected the pod, or holds it back."""
-
-    @property
-    def is_everything(self) -> bool:
-        return not (self.namespace or self.profile or self.plugin)
-
-    def includes(self, record: QueuedPod) -> bool:
-        if self.namespace and record.info.namespace != self.namespace:
-            return False
-        if self.profile and record.profile != self.profile:
-            return False
-        return not self.plugin or self.plugin == record.gating_plugin or self.plugin in record.rejectors
-
-
-EVERY_POD = Wanted()
-
-
 def queue_page(engine: Engine, limit: int = MAX_WAITING_LISTED, wanted: Wanted = EVERY_POD) -> dict[str, Any]:
     """The first ``limit`` pending pods in the queue's order, the number of pods in each part of the queue, and the
     groups with pods that wait."""
@@ -177,7 +153,7 @@ def queue_page(engine: Engine, limit: int = MAX_WAITING_LISTED, wanted: Wanted =
         try:
             pods += next(slices)
         except StopIteration as end:
-            return {"counts": end.value, "groups": waiting_groups(engine), "pods": pods}
+            return {"counts": end.value, "groups": waiting_groups(engine, wanted), "pods": pods}
 
 
 def queue_page_in_slices(

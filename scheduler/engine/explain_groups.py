@@ -9,7 +9,9 @@ from typing import Any
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.engine import Engine
 from scheduler.engine.group_attempt import GroupAttempt
+from scheduler.engine.wanted import EVERY_POD, Wanted
 from scheduler.objects.timestamps import format_seconds
+from scheduler.queue.queued_pod import QueuedPod
 
 MAX_MEMBERS_LISTED = 500
 """Members of a group listed one by one; the counts beside them are complete."""
@@ -64,15 +66,18 @@ def counts_of(engine: Engine, key: str) -> dict[str, Any]:
     }
 
 
-def waiting_groups(engine: Engine) -> list[dict[str, Any]]:
-    """The groups with pods that wait, in no particular order: for the queue's page."""
-    return list(islice(_waiting_groups(engine), MAX_GROUPS_LISTED))
+def waiting_groups(engine: Engine, wanted: Wanted = EVERY_POD) -> list[dict[str, Any]]:
+    """The groups with pods that wait, in no particular order: for the queue's page.
+
+    Of a group with a wanted pod among its first MAX_MEMBERS_LISTED waiting ones; its counts are of the whole group.
+    """
+    return list(islice(_waiting_groups(engine, wanted), MAX_GROUPS_LISTED))
 
 
-def _waiting_groups(engine: Engine) -> Iterator[dict[str, Any]]:
+def _waiting_groups(engine: Engine, wanted: Wanted) -> Iterator[dict[str, Any]]:
     for key in engine.cache.groups.keys:
         counts = counts_of(engine, key)
-        if not counts["waiting"]:
+        if not counts["waiting"] or not _is_wanted(engine, key, wanted):
             continue
         remembered = engine.group_reports.of(key)
         page = {"group": key, **counts}
@@ -84,6 +89,20 @@ def _waiting_groups(engine: Engine) -> Iterator[dict[str, Any]]:
                 "since": format_seconds(remembered.since_wall),
             }
         yield page
+
+
+def _is_wanted(engine: Engine, key: str, wanted: Wanted) -> bool:
+    if wanted.is_everything:
+        return True
+    if wanted.namespace and key.partition("/")[0] != wanted.namespace:
+        return False
+    waiting = islice(engine.cache.groups.members(key).unscheduled, MAX_MEMBERS_LISTED)
+    records = (_record_of(engine, info) for info in waiting)
+    return any(record is not None and wanted.includes(record) for record in records)
+
+
+def _record_of(engine: Engine, info: PodInfo) -> QueuedPod | None:
+    return engine.queue.find(info.key) or next(engine.queue.in_flight.named(info.key), None)
 
 
 def _attempt_page(attempt: GroupAttempt) -> dict[str, Any]:
@@ -105,7 +124,7 @@ def _attempt_page(attempt: GroupAttempt) -> dict[str, Any]:
 
 def _member_page(engine: Engine, info: PodInfo) -> dict[str, Any]:
     page: dict[str, Any] = {"pod": info.key, "node": ""}
-    record = engine.queue.find(info.key) or next(engine.queue.in_flight.named(info.key), None)
+    record = _record_of(engine, info)
     if record is not None:
         story = engine.queue.story(record)
         page |= {"place": story.place.value, "since": format_seconds(story.since), "attempts": story.attempts}

@@ -18,6 +18,7 @@ from scheduler.engine import explain
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.commands import RecordAttempt
 from scheduler.engine.engine import Engine
+from scheduler.engine.wanted import Wanted
 from scheduler.engine.workloads import workload_page_in_slices
 from scheduler.errors import ConfigurationError
 from scheduler.messages.now import Now
@@ -240,7 +241,7 @@ def test_the_queue_can_be_asked_for_a_namespace_a_profile_and_a_plugin() -> None
         pass
 
     def asked(**wanted: str) -> set[str]:
-        page = explain.queue_page(engine, wanted=explain.Wanted(**wanted))
+        page = explain.queue_page(engine, wanted=Wanted(**wanted))
         assert page["counts"]["unschedulable"] == 2, "the counts are of the whole queue"
         return {story["pod"] for story in page["pods"]}
 

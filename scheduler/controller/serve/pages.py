@@ -16,6 +16,7 @@ from scheduler.engine import explain
 from scheduler.engine.engine import Engine
 from scheduler.engine.explain_groups import group_page, waiting_groups
 from scheduler.engine.pod_resources import resource_page_in_slices
+from scheduler.engine.wanted import Wanted
 from scheduler.engine.workloads import workload_page_in_slices
 from scheduler.messages.now import Now
 from scheduler.messages.page_limits import MAX_WAITING_LISTED
@@ -42,7 +43,7 @@ def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionM
             return web.json_response({"error": f"limit {stated!r} is not a number of pods"}, status=400)
         limit = min(int(stated), MAX_WAITING_LISTED) if stated else MAX_WAITING_LISTED
         asked = request.query
-        wanted = explain.Wanted(asked.get("namespace", ""), asked.get("profile", ""), asked.get("plugin", ""))
+        wanted = Wanted(asked.get("namespace", ""), asked.get("profile", ""), asked.get("plugin", ""))
         async with one_at_a_time:
             return web.Response(body=await _queue_body(engine, limit, wanted), content_type="application/json")
 
@@ -92,7 +93,7 @@ async def _in_slices(slices: Generator[None, None, Page]) -> Page:
         await asyncio.sleep(0)
 
 
-async def _queue_body(engine: Engine, limit: int, wanted: explain.Wanted) -> bytes:
+async def _queue_body(engine: Engine, limit: int, wanted: Wanted) -> bytes:
     """The queue's page, built in slices of about a millisecond, between which scheduling goes on."""
     pods: list[bytes] = []
     slices = explain.queue_page_in_slices(engine, limit, wanted)
@@ -101,7 +102,7 @@ async def _queue_body(engine: Engine, limit: int, wanted: explain.Wanted) -> byt
             pods += map(msgspec.json.encode, next(slices))
         except StopIteration as end:
             counts = msgspec.json.encode(end.value)
-            groups = msgspec.json.encode(waiting_groups(engine))
+            groups = msgspec.json.encode(waiting_groups(engine, wanted))
             return b'{"counts":' + counts + b',"groups":' + groups + b',"pods":[' + b",".join(pods) + b"]}"
         await asyncio.sleep(0)
 
