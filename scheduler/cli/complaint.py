@@ -1,4 +1,4 @@
-"""Errors on standard error."""
+"""Errors and remarks on standard error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ MAX_COLUMNS: Final = 80
 
 def complain(text: str) -> None:
     """Print ``Error: …``: in one line for programs, and at most 80 columns wide on a terminal."""
-    line = f"Error: {text}"
+    _print(f"Error: {text}")
+
+
+def remark(text: str) -> None:
+    """Print ``Note: …`` in the same way: what the user may not expect in an answer that follows."""
+    _print(f"Note: {text}")
+
+
+def _print(line: str) -> None:
     if sys.stderr.isatty():
         # A word that is longer, a path say, is left whole: it is there to be copied.
         line = textwrap.fill(line, MAX_COLUMNS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

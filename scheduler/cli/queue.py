@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
@@ -26,10 +27,12 @@ from scheduler.cli.asking import (
     fetch_page,
     show_page,
 )
-from scheduler.cli.complaint import complain
+from scheduler.cli.complaint import complain, remark
 from scheduler.cli.connection import Access, Unanswered
+from scheduler.cli.context_namespace import context_namespace
 from scheduler.cli.groups import print_waiting_groups
 from scheduler.cli.tables import age, merged, table
+from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.page_limits import MAX_WAITING_LISTED
 
 MAX_ROWS: Final = 500
@@ -39,8 +42,18 @@ WATCH_SECONDS: Final = 2.0
 
 def queue(
     namespace: Annotated[
-        str, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="Only its pods.", show_default=False)
+        str,
+        typer.Option(
+            "--namespace",
+            "-n",
+            metavar="NAMESPACE",
+            help="Only its pods; by default the context's, if it has one.",
+            show_default=False,
+        ),
     ] = "",
+    all_namespaces: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="The pods of all namespaces.", show_default=False)
+    ] = False,
     profile: Annotated[
         str, typer.Option("--profile", metavar="NAME", help="Only pods of this scheduler name.", show_default=False)
     ] = "",
@@ -49,6 +62,9 @@ def queue(
     ] = "",
     pods: Annotated[bool, typer.Option("--pods", help="Pod by pod, in the queue's order.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Print it again whenever it has changed.")] = False,
+    interval: Annotated[
+        float, typer.Option("--interval", metavar="SECONDS", min=0.01, help="How often --watch asks.")
+    ] = WATCH_SECONDS,
     kubeconfig: Kubeconfig = "",
     context: Context = "",
     scheduler: SchedulerLease = LEASE,
@@ -61,11 +77,17 @@ def queue(
 
     Groups of pods come first: how many of how many are there."""
     access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
+    if namespace and all_namespaces:
+        raise ConfigurationError([Fault("--namespace", "can't be given together with --all-namespaces")])
+    if not (namespace or all_namespaces):
+        namespace = context_namespace(access)
+        if namespace:
+            remark(f"these are the pods of namespace {namespace}, the kubeconfig context's; -A shows all")
     asked = {name: word for name, word in (("namespace", namespace), ("profile", profile), ("plugin", plugin)) if word}
     path = "/debug/queue" + (f"?{urlencode(asked)}" if asked else "")
     print_page = print_pods if pods else print_queue
     if watch:
-        return _watch(path, access, lambda page: print_page(page, Console()))
+        return _watch(path, access, lambda page: print_page(page, Console()), interval)
     return show_page(path, access, as_json, print_page)
 
 
@@ -144,7 +166,7 @@ def _why(story: dict[str, Any]) -> list[str]:
     return [line for line in (_rejectors(story), story["message"].partition(". ")[0]) if line]
 
 
-def _watch(path: str, access: Access, print_page: Any) -> int:
+def _watch(path: str, access: Access, print_page: Callable[[dict[str, Any]], None], interval_seconds: float) -> int:
     """Print the page whenever what it says has changed, until it is interrupted. A failed request is named once, and
     the next one is tried."""
     shown: Any = None
@@ -156,9 +178,9 @@ def _watch(path: str, access: Access, print_page: Any) -> int:
                 complain(str(error))
             shown = str(error)
         else:
-            summary = (page["counts"], Counter(map(_group_of, page["pods"])))
+            summary = (page["counts"], page.get("groups"), Counter(map(_group_of, page["pods"])))
             if shown != summary:
-                print(f"--- {datetime.now(UTC):%H:%M:%S}")
+                print(f"--- {datetime.now(UTC):%H:%M:%S}", flush=True)
                 print_page(page)
             shown = summary
-        time.sleep(WATCH_SECONDS)
+        time.sleep(interval_seconds)

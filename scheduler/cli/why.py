@@ -21,6 +21,7 @@ from scheduler.cli.asking import (
     access_of,
     show_page,
 )
+from scheduler.cli.context_namespace import context_namespace
 from scheduler.cli.groups import print_group, standing
 from scheduler.cli.tables import merged, names, reasons, table
 from scheduler.errors import ConfigurationError, Fault
@@ -43,7 +44,11 @@ def why(
     namespace: Annotated[
         str,
         typer.Option(
-            "--namespace", "-n", metavar="NAMESPACE", help="The namespace; by default: default.", show_default=False
+            "--namespace",
+            "-n",
+            metavar="NAMESPACE",
+            help="The namespace; by default the context's, else default.",
+            show_default=False,
         ),
     ] = "",
     node: Annotated[
@@ -61,25 +66,26 @@ def why(
 
     Of a group of pods: how many of how many are there, and which member fails where."""
     access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
-    path = page_path(pod, namespace)
+    path = page_path(pod, namespace, context_namespace(access) or DEFAULT_NAMESPACE)
     if node:
         path += f"?node={quote(node, safe='')}"
     return show_page(path, access, as_json, print_why)
 
 
-def page_path(target: str, namespace: str) -> str:
-    """The page of a pod or of a workload. Raises ConfigurationError for a target that is neither, and for two
-    namespaces."""
+def page_path(target: str, namespace: str, default: str = DEFAULT_NAMESPACE) -> str:
+    """The page of a pod or of a workload; `default` is the namespace if neither the target nor `namespace` names one.
+
+    Raises ConfigurationError for a target that is neither, and for two namespaces."""
     first, slash, rest = target.partition("/")
     kind = kind_of_workload(first) if slash else None
     if kind is not None and "/" not in rest:
-        parts = [namespace or DEFAULT_NAMESPACE, kind, rest]
+        parts = [namespace or default, kind, rest]
     elif not slash:
-        parts = [namespace or DEFAULT_NAMESPACE, target]
+        parts = [namespace or default, target]
     elif namespace and first not in (namespace, "pod", "pods", "po"):
         raise ConfigurationError([Fault("--namespace", f'"{namespace}" is not the namespace of {target}')])
     elif first in ("pod", "pods", "po"):
-        parts = [namespace or DEFAULT_NAMESPACE, rest]
+        parts = [namespace or default, rest]
     else:
         parts = [first, rest]
     if not all(parts) or any("/" in part for part in parts):

@@ -24,15 +24,18 @@ PAGE = {"counts": {"active": 0}, "pods": []}
 
 
 class Recording:
-    """A server on the loopback. ``seen``: the Authorization header of each request, "" where there was none."""
+    """A server on the loopback. ``seen``: the Authorization header of each request, "" where there was none; ``paths``:
+    their paths and queries."""
 
     def __init__(self, answer: web.Response | None = None) -> None:
         self.seen: list[str] = []
+        self.paths: list[str] = []
         self.url = ""
         self._answer = answer
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         self.seen.append(request.headers.get("Authorization", ""))
+        self.paths.append(request.path_qs)
         if self._answer is not None:
             return web.Response(status=self._answer.status, headers=dict(self._answer.headers), body=self._answer.body)
         return web.json_response(PAGE)
@@ -155,6 +158,22 @@ async def test_a_redirect_is_not_followed(
         assert await ask(kubeconfig, "--server", server.url, "--server-ca", str(certificate.file)) == 1
         assert (len(server.seen), thief.seen) == (1, [])
     assert "which is not followed" in capfd.readouterr().err
+
+
+async def test_a_server_of_plain_http_that_is_asked_over_https_is_named_with_the_remedy(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    async with serving(Recording()) as server:
+        assert await ask("--server", server.url.replace("http:", "https:")) == 1
+        assert f"it serves plain HTTP. Use --server {server.url}" in capfd.readouterr().err
+
+
+async def test_a_server_of_https_that_is_asked_over_plain_http_is_named_with_the_remedy(
+    certificate: Certificate, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with serving(Recording(), certificate.context) as server:
+        assert await ask("--server", server.url.replace("https:", "http:")) == 1
+        assert f"If it serves HTTPS, use --server {server.url}" in capfd.readouterr().err
 
 
 async def test_options_that_can_not_be_used_are_named(kubeconfig: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -97,7 +97,7 @@ class CredentialSource:
 
     async def load(self) -> Credentials:
         """The credentials. Raises ConfigurationError with one line that names the faulty file and the fault."""
-        path = self._kubeconfig_path()
+        path = self.kubeconfig_path()
         try:
             connection = await self._from_kubeconfig(path) if path else self._from_cluster()
             return self._credentials(connection, path or "in-cluster")
@@ -107,7 +107,7 @@ class CredentialSource:
         finally:
             self._loaded_at = self._clock()
 
-    def _kubeconfig_path(self) -> str:
+    def kubeconfig_path(self) -> str:
         """The kubeconfig to use, "" for in-cluster. Raises ConfigurationError if none is found."""
         explicit = self._settings.kubeconfig
         if explicit:
