@@ -19,6 +19,7 @@ class Evaluations:
     def __init__(self, name: str, text: str) -> None:
         self.name = name
         self.text = text
+        self.label_names = ("plugin", "extension_point", "profile")
         self._counts: dict[str, Counter[frozenset[tuple[str, str]]]] = {}
         """Profile → set of (plugin, point) evaluated in one attempt → number of attempts."""
 
@@ -33,7 +34,7 @@ class Evaluations:
         self._counts.clear()
 
     def collect(self) -> Metric:
-        family = CounterMetricFamily(self.name, self.text, labels=("plugin", "extension_point", "profile"))
+        family = CounterMetricFamily(self.name, self.text, labels=self.label_names)
         for profile, counts in self._counts.items():
             totals: Counter[tuple[str, str]] = Counter()
             for evaluated, count in counts.items():

@@ -119,14 +119,14 @@ class Gauge:
     ) -> None:
         self.name = name
         self.text = text
-        self._labels = tuple(labels)
+        self.label_names = tuple(labels)
         self._read = read
 
     def reset(self) -> None:
         """Does nothing: gauges show the present state."""
 
     def collect(self) -> Metric:
-        family = GaugeMetricFamily(self.name, self.text, labels=self._labels)
+        family = GaugeMetricFamily(self.name, self.text, labels=self.label_names)
         for values, number in self._read():
             family.add_metric(values, number)
         return family
@@ -136,7 +136,7 @@ class ReadCounter(Gauge):
     """A counter whose value is maintained elsewhere."""
 
     def collect(self) -> Metric:
-        family = CounterMetricFamily(self.name, self.text, labels=self._labels)
+        family = CounterMetricFamily(self.name, self.text, labels=self.label_names)
         for values, number in self._read():
             family.add_metric(values, number)
         return family
@@ -155,7 +155,7 @@ class ReadHistogram:
     ) -> None:
         self.name = name
         self.text = text
-        self._labels = tuple(labels)
+        self.label_names = tuple(labels)
         self._bounds = tuple(bounds)
         self._read = read
 
@@ -163,7 +163,7 @@ class ReadHistogram:
         """Does nothing: the numbers are maintained elsewhere."""
 
     def collect(self) -> Metric:
-        family = HistogramMetricFamily(self.name, self.text, labels=self._labels)
+        family = HistogramMetricFamily(self.name, self.text, labels=self.label_names)
         for values, counts, total in self._read():
             family.add_metric(values, _cumulated(self._bounds, counts), total)
         return family
@@ -176,6 +176,9 @@ def _cumulated(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str
 
 class Instrument(Protocol):
     """A metric family of the page."""
+
+    name: str
+    label_names: tuple[str, ...]
 
     def reset(self) -> None: ...
 
@@ -201,6 +204,10 @@ class Instruments(Collector):
     def add(self, made: Instrument) -> None:
         """Adds an instrument."""
         self._all.append(made)
+
+    def labels(self) -> dict[str, tuple[str, ...]]:
+        """The names of each family's labels, also of families without series so far."""
+        return {instrument.name: instrument.label_names for instrument in self._all}
 
     def reset(self) -> None:
         for instrument in self._all:
