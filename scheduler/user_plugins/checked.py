@@ -6,13 +6,15 @@ subclass, created when the plugin is loaded, so the framework sees an ordinary p
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.controller.report.plugin_watch import PLUGIN_WATCH
 from scheduler.errors import ConfigurationError, Fault
+from scheduler.framework.events import EventRegistration, Hint, always_queue
 from scheduler.framework.per_node import PerNodeFilter, PerNodeScore
 from scheduler.framework.plugin import (
     FilterPlugin,
@@ -108,6 +110,7 @@ def checked(plugin_type: type[Plugin], name: str, path: str) -> type[Plugin]:
     for base, method, point in _WATCHED:
         if method in members or (issubclass(plugin_type, base) and method in ("filter", "score")):
             members[method] = _watching(members.get(method) or getattr(plugin_type, method), name, point)
+    members["events"] = _watching_hints(members.get("events") or plugin_type.events, name)
     if issubclass(plugin_type, ReservePlugin):
         members["unreserve"] = _watching(_never_failing(plugin_type.unreserve, name), name, "Unreserve")
     return type(plugin_type.__name__, (plugin_type,), members)
@@ -168,6 +171,33 @@ def _watching(method: Callable[..., Any], name: str, point: str) -> Callable[...
             PLUGIN_WATCH.end(began, name, point, _pod_of(asked))
 
     return call
+
+
+def _watching_hints(
+    events: Callable[[Any], Iterable[EventRegistration]], name: str
+) -> Callable[[Plugin], tuple[EventRegistration, ...]]:
+    """The plugin's registrations, with their hints watched; ``always_queue`` is ours."""
+
+    def registered(self: Plugin) -> tuple[EventRegistration, ...]:
+        return tuple([one if one.hint is always_queue else _watching_hint(one, name) for one in events(self)])
+
+    return registered
+
+
+def _watching_hint(registration: EventRegistration, name: str) -> EventRegistration:
+    hint = registration.hint
+
+    def call(pod: Any, old: Any, new: Any) -> Hint:
+        began = PLUGIN_WATCH.begin()
+        try:
+            return hint(pod, old, new)
+        except Exception as error:
+            PLUGIN_WATCH.raised(error, name, "QueueingHint", pod.key)
+            raise
+        finally:
+            PLUGIN_WATCH.end(began, name, "QueueingHint", pod.key)
+
+    return dataclasses.replace(registration, hint=call)
 
 
 def _pod_of(asked: tuple[Any, ...]) -> str:

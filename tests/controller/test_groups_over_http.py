@@ -117,6 +117,8 @@ async def test_the_pages_say_how_many_of_how_many_are_there(
                 pod = await answer.json()
             async with session.get(f"{url}/debug/queue") as answer:
                 queue = await answer.json()
+            chosen = {query: await _groups_listed(session, f"{url}/debug/queue?{query}") for query in FILTERS}
+    assert chosen == FILTERS
     counts = {"minCount": 3, "pods": 2, "onNodes": 0, "held": 0, "waiting": 2}
     assert counts.items() <= why.items()
     assert [member["message"] for member in why["members"]] == [
@@ -124,6 +126,22 @@ async def test_the_pages_say_how_many_of_how_many_are_there(
     ] * 2
     assert pod["group"] == {"group": "default/g", **counts}
     assert queue["groups"] == [{"group": "default/g", **counts}]
+
+
+FILTERS = {
+    "namespace=default": ["default/g"],
+    "namespace=other": [],
+    "plugin=GangScheduling": ["default/g"],
+    "plugin=NodeAffinity": [],
+    "profile=tandem-scheduler": ["default/g"],
+    "profile=another": [],
+}
+"""A filter of the queue's page, and the groups that it leaves."""
+
+
+async def _groups_listed(session: ClientSession, url: str) -> list[str]:
+    async with session.get(url) as answer:
+        return [group["group"] for group in (await answer.json())["groups"]]
 
 
 @asynccontextmanager

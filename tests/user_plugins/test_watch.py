@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 import structlog
 
 from scheduler.controller.report.plugin_watch import PLUGIN_WATCH, PluginWatch, watched
+from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.per_node import PerNodeFilter
 from scheduler.framework.plugin import PermitPlugin
+from scheduler.messages.status import unschedulable
 from scheduler.user_plugins.checked import checked
 from tests.engine.driver import Cluster
 
@@ -38,6 +41,20 @@ class Slow(PerNodeFilter):
         end = time.monotonic() + 0.12
         while time.monotonic() < end:
             pass
+
+
+def _broken_hint(_pod: Any, _old: Any, _new: Any) -> Hint:
+    raise LookupError("no such rack")
+
+
+class Hinting(PerNodeFilter):
+    name = "Hinting"
+
+    def filter_one(self, state: Any, pod: Any, node: Any, node_view: Any) -> Any:
+        return unschedulable("not yet")
+
+    def events(self) -> Any:
+        return (EventRegistration(ClusterEvent(Resource.NODE, Action.ADD), _broken_hint),)
 
 
 @pytest.fixture
@@ -66,6 +83,19 @@ def test_an_exception_is_in_the_log_with_its_traceback_and_its_pod(
         trace = trace.tb_next
     assert trace.tb_frame.f_code.co_filename == __file__
     assert PLUGIN_WATCH.errors[name, point] == 1
+
+
+def test_a_hint_that_raises_is_in_the_log_with_its_traceback_and_the_pod_is_tried(log_lines: list[Any]) -> None:
+    cluster = Cluster(checked(Hinting, "MyHinting", "plugins[0]"))
+    cluster.node("a")
+    cluster.pod("p")
+    cluster.schedule()
+    cluster.node("b")
+    assert cluster.engine.queue.pending_counts()["unschedulable"] == 0
+    (line,) = [line for line in log_lines if line["event"] == "Plugin failed"]
+    assert (line["plugin"], line["point"], line["pod"]) == ("MyHinting", "QueueingHint", "default/p")
+    assert traceback.extract_tb(line["exc_info"].__traceback__)[-1].name == "_broken_hint"
+    assert PLUGIN_WATCH.errors["MyHinting", "QueueingHint"] == 1
 
 
 def test_a_slow_call_in_the_cycle_is_named_and_counted(log_lines: list[Any]) -> None:

@@ -19,7 +19,7 @@ class Evaluations:
     def __init__(self, name: str, text: str) -> None:
         self.name = name
         self.text = text
-        self.label_names = ("plugin", "extension_point", "profile")
+        self.label_names: tuple[str, ...] = ("plugin", "extension_point", "profile")
         self._counts: dict[str, Counter[frozenset[tuple[str, str]]]] = {}
         """Profile → set of (plugin, point) evaluated in one attempt → number of attempts."""
 
