@@ -75,6 +75,14 @@ class CycleContext:
     percentage_of_nodes_to_score: int | None = None
     next_start: int = 0
     """The index in the order of nodes at which the next sample starts; shared by all profiles."""
+    tie_break: Callable[[Sequence[int]], int] | None = None
+    """Takes one of several equally good rows; None: ``rng`` does. For questions, which want to know the rows."""
+
+    def pick(self, rows: Sequence[int]) -> int:
+        """One of two or more equally good rows."""
+        if self.tie_break is not None:
+            return self.tie_break(rows)
+        return rows[int(self.rng.random() * len(rows))]
 
 
 class Laps:

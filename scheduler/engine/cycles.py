@@ -14,8 +14,10 @@ from scheduler.engine.internal import CycleEnded
 from scheduler.engine.machine import Claims, Part
 from scheduler.engine.outcome import CycleOutcome
 from scheduler.engine.scheduling_cycle import Cycle, run_without_extenders, scheduling_cycle
-from scheduler.engine.tickets import CycleTicket
+from scheduler.engine.tickets import CycleTicket, Tickets
+from scheduler.extenders.documents import Documents
 from scheduler.framework.plugin_times import TIMED_CYCLES, PluginTimes
+from scheduler.framework.post_filter import Kept
 from scheduler.framework.profile import Profile
 from scheduler.messages.commands import CallExtender
 from scheduler.messages.now import Now
@@ -94,6 +96,23 @@ class Cycles:
         attempt = Attempt(info.key, info.uid, profile.scheduler_name, number=0, started_wall=now.wall)
         context = replace(self._context, extenders=(), rng=Random(0), report=_ignore)
         return attempt, run_without_extenders(scheduling_cycle(context, profile, info, attempt, now, depth))
+
+    def fork(self, rng: Random) -> CycleContext:
+        """A context on a fork of the cluster, for trials: without extenders, with a source of chance of its own. What
+        assumes and what answers for policies are still the engine's: replace them."""
+        live = self._context
+        cache = live.cache.fork()
+        return replace(
+            live,
+            cache=cache,
+            nominator=cache.nominator,
+            classes=live.classes.fork(live.cache),
+            extenders=(),
+            rng=rng,
+            tickets=Tickets(),
+            documents=Documents(),
+            kept=Kept(),
+        )
 
     def replace_plugins(self, percentage_of_nodes_to_score: int | None) -> None:
         """Drop what was cached for the present profiles, before others replace them."""
