@@ -16,6 +16,7 @@ from scheduler.cli.demo import demo
 from scheduler.cli.queue import queue
 from scheduler.cli.run import run
 from scheduler.cli.version import KUBERNETES, version
+from scheduler.cli.what_if import what_if
 from scheduler.cli.why import why
 from scheduler.errors import ConfigurationError
 
@@ -39,6 +40,7 @@ app.command("check-config")(check_config)
 app.command()(version)
 app.command()(why)
 app.command()(queue)
+app.command("what-if")(what_if)
 app.command()(demo)
 
 
