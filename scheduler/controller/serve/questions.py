@@ -65,6 +65,11 @@ class Questions:
         self._own_name = own_name
         self._asking: set[str] = set()
 
+    @property
+    def under_way(self) -> int:
+        """The number of questions that are being answered."""
+        return len(self._asking)
+
     def routes(self) -> tuple[web.RouteDef, ...]:
         return (web.post("/debug/what-if", self.what_if),)
 

@@ -29,10 +29,10 @@ from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.engine.questions.trial import Basis
 from tests import builders
+from tests.controller.conftest import until
 from tests.controller.serve.test_access import KUBECONFIG
 from tests.engine.driver import Cluster
 from tests.engine.questions.test_what_if import OWNER, deployment, pod_manifest
-from tests.limits import WAIT_SECONDS
 
 PATH = "/debug/what-if"
 
@@ -44,6 +44,7 @@ class Rights:
         self.allowed: set[tuple[str, str, str]] = set()
         """(user, verb, path or namespace)"""
         self.asked: list[dict[str, Any]] = []
+        self.questions: Questions
 
     async def tokens(self, request: web.Request) -> web.Response:
         name = (await request.json())["spec"]["token"]
@@ -82,13 +83,14 @@ async def asking(cluster: Cluster, folder: Path | None = None) -> AsyncIterator[
         client = ApiClient(CredentialSource(ConnectionSettings(kubeconfig=str(folder / "kubeconfig")), {}))
         access = AccessSettings()
         guards = (guard(Authenticator(client), Authorizer(client, access), OpenPaths(access.open_paths)),)
+    rights.questions = Questions(cluster.engine, read_clock, basis, "scheduler.example.com")
     server = HealthServer(
         ServingSettings("127.0.0.1", 1),
         SchedulerMetrics().registry,
         ready_checks={},
         alive_checks={},
         component_config={},
-        routes=Questions(cluster.engine, read_clock, basis, "scheduler.example.com").routes(),
+        routes=rights.questions.routes(),
         guards=guards,
     )
     await server.start_on(0)
@@ -280,9 +282,8 @@ async def test_a_user_asks_one_question_at_a_time_and_others_go_on(tmp_path: Pat
         rights.allowed = {(user, "create", PATH) for user in ("one", "two")}
         headers = {"Content-Type": "application/json", "Authorization": "Bearer one"}
         first = asyncio.create_task(session.post(url + PATH, data=slowly(), headers=headers))
-        async with asyncio.timeout(WAIT_SECONDS):
-            while (await post(url, short, token="one"))[0] != 429:
-                pass
+        await until(lambda: rights.questions.under_way == 1)
+        assert (await post(url, short, token="one"))[0] == 429
         assert (await post(url, short, token="two"))[0] == 200
         goes_on.set()
         assert (await first).status == 200
