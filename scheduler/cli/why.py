@@ -21,6 +21,7 @@ from scheduler.cli.asking import (
     access_of,
     show_page,
 )
+from scheduler.cli.helps import HELPS_PAGE, print_helps, question_about
 from scheduler.cli.tables import merged, names, reasons, spaced, table
 
 _FITS, _DOES_NOT = "[green]fits[/green]", "[red]no[/red]"
@@ -35,11 +36,14 @@ def why(
     server: Server = "",
     server_ca: ServerAuthority = "",
     server_fingerprint: ServerFingerprint = "",
+    what_helps: Annotated[bool, typer.Option("--what-helps", help="Which single changes would make it fit.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Why a pod is where it is, or why it waits: node by node, what would wake it, what preemption found."""
     key = pod if "/" in pod else f"{namespace}/{pod}"
     access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
+    if what_helps:
+        return show_page(HELPS_PAGE, access, as_json, print_helps, question_about(key))
     return show_page(f"/debug/why/{key}", access, as_json, print_why)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -17,13 +17,21 @@ import structlog
 from aiohttp import web
 
 from scheduler.controller.serve.authorization import ASKER, Asker, refusal
-from scheduler.controller.serve.redaction import MAX_NAMESPACES, namespaces_in, without_names
+from scheduler.controller.serve.redaction import (
+    MAX_NAMESPACES,
+    helps_without_names,
+    namespaces_in,
+    namespaces_of_helps,
+    without_names,
+)
 from scheduler.controller.serve.reviews import TooManyReviews
 from scheduler.controller.serve.same_origin import is_json, why_refused
 from scheduler.engine.engine import Engine
 from scheduler.engine.questions.answers import Answer
 from scheduler.engine.questions.edits import WrongQuestion
+from scheduler.engine.questions.names import shown
 from scheduler.engine.questions.trial import Basis
+from scheduler.engine.questions.what_helps import Helps, what_helps
 from scheduler.engine.questions.what_if import Question, what_if
 from scheduler.errors import ApiError, ConfigurationError
 from scheduler.messages.now import Now
@@ -71,10 +79,25 @@ class Questions:
         return len(self._asking)
 
     def routes(self) -> tuple[web.RouteDef, ...]:
-        return (web.post("/debug/what-if", self.what_if),)
+        return (web.post("/debug/what-if", self.what_if), web.post("/debug/what-helps", self.what_helps))
 
     async def what_if(self, request: web.Request) -> web.Response:
         return await self._answered(request, self._what_if)
+
+    async def what_helps(self, request: web.Request) -> web.Response:
+        return await self._answered(request, self._what_helps)
+
+    async def _what_helps(self, request: web.Request, body: bytes) -> web.Response:
+        key = _decoded(body, _ABOUT_POD).pod
+        namespace = key.partition("/")[0]
+        visible = await self._visible(request, (namespace,))
+        if visible is not None and namespace not in visible:
+            raise WrongQuestion(f"pod {shown(key)} is not known here")
+        end = time.monotonic() + MAX_SECONDS
+        steps = what_helps(self._engine, key, self._clock(), lambda: time.monotonic() > end)
+        answer: Helps = await self._in_slices(request, steps)
+        visible = await self._visible(request, namespaces_of_helps(answer))
+        return _json(answer if visible is None else helps_without_names(answer, visible))
 
     async def _what_if(self, request: web.Request, body: bytes) -> web.Response:
         question = _decoded(body, _QUESTION)
@@ -86,7 +109,8 @@ class Questions:
         end = time.monotonic() + MAX_SECONDS
         steps = what_if(self._engine, question, self._clock(), basis, lambda: time.monotonic() > end)
         answer: Answer = await self._in_slices(request, steps)
-        return _json(await self._for_eyes_of(request, answer))
+        visible = await self._visible(request, namespaces_in(answer))
+        return _json(answer if visible is None else without_names(answer, visible))
 
     # --- what all questions share -------------------------------------------------------------------------------------
 
@@ -143,15 +167,13 @@ class Questions:
                 raise WrongQuestion("the client has gone")
             await asyncio.sleep(0)
 
-    async def _for_eyes_of(self, request: web.Request, answer: Answer) -> Answer:
+    async def _visible(self, request: web.Request, namespaces: Sequence[str]) -> Collection[str] | None:
+        """Those of these namespaces whose pods the asker may list; None: all there are. Raises TooManyReviews, and
+        ApiError if the API server can't be asked."""
         asker: Asker | None = request.get(ASKER)
-        if asker is None:
-            return answer
-        found = namespaces_in(answer)
-        if not found or await asker.may_list_pods(""):
-            return answer
-        visible = [namespace for namespace in found[:MAX_NAMESPACES] if await asker.may_list_pods(namespace)]
-        return without_names(answer, visible)
+        if asker is None or not namespaces or await asker.may_list_pods(""):
+            return None
+        return [name for name in namespaces[:MAX_NAMESPACES] if await asker.may_list_pods(name)]
 
 
 async def _limited_body(request: web.Request) -> bytes:
@@ -186,4 +208,9 @@ def _json(value: object) -> web.Response:
     return web.Response(body=msgspec.json.encode(value), content_type="application/json")
 
 
+class _AboutPod(msgspec.Struct, forbid_unknown_fields=True):
+    pod: str
+
+
 _QUESTION: Final = msgspec.json.Decoder(Question)
+_ABOUT_POD: Final = msgspec.json.Decoder(_AboutPod)

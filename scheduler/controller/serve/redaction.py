@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable
 import msgspec
 
 from scheduler.engine.questions.answers import ASKED, Answer, Hidden
+from scheduler.engine.questions.what_helps import Helps
 
 MAX_NAMESPACES = 20
 """Namespaces about which the API server is asked for one answer; pods of further ones are hidden."""
@@ -54,6 +55,23 @@ def without_names(answer: Answer, visible: Container[str]) -> Answer:
         budgets=budgets,
         hidden=None if is_whole else Hidden(placed, pending, hidden_left, hidden_budgets),
     )
+
+
+def namespaces_of_helps(answer: Helps) -> tuple[str, ...]:
+    """The namespaces of the pods that an answer names."""
+    keys = [key for one in answer.helps for key in (one.pod, *one.victims) if key]
+    return tuple(dict.fromkeys(key.partition("/")[0] for key in (answer.pod, *keys)))
+
+
+def helps_without_names(answer: Helps, visible: Container[str]) -> Helps:
+    """The answer without changes that name a pod in a namespace that is not ``visible``; victims there are counted."""
+    helps = []
+    for one in answer.helps:
+        if one.pod and one.pod.partition("/")[0] not in visible:
+            continue
+        seen = _seen(one.victims, visible)
+        helps.append(msgspec.structs.replace(one, victims=seen, hidden_victims=len(one.victims) - len(seen)))
+    return msgspec.structs.replace(answer, helps=tuple(helps), hidden=len(answer.helps) - len(helps))
 
 
 def _seen(keys: Iterable[str], visible: Container[str]) -> tuple[str, ...]:

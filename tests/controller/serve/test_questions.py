@@ -314,3 +314,21 @@ async def test_scheduling_goes_on_while_a_question_is_answered() -> None:
     assert scheduled > 3
     assert (status, answer["placed"]) == (200, 300)
     cluster.engine.check()
+
+
+async def test_what_would_help_a_pod_is_asked_by_the_same_rules(tmp_path: Path) -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="2")
+    cluster.show(builders.pod("secret", cpu="2", node="n0", metadata={"namespace": "hidden"}))
+    cluster.pod("p", cpu="2")
+    path = "/debug/what-helps"
+    async with asking(cluster, tmp_path) as (url, rights):
+        rights.allowed = {("asker", "create", path), ("asker", "list", "default")}
+        assert (await post(url, {"pod": "default/p"}, path))[0] == 403
+        status, answer = await post(url, {"pod": "default/p"}, path, token="asker")
+        assert status == 200 and answer["hidden"] == 1
+        assert "secret" not in json.dumps(answer)
+        assert [one["hiddenVictims"] for one in answer["helps"] if one["change"] == "priority"] == [1]
+        for key in ("hidden/secret", "hidden/absent", "default/absent", "\x1b", ""):
+            status, refused = await post(url, {"pod": key}, path, token="asker")
+            assert status == 400 and "is not known here" in refused["message"]
