@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from scheduler.cli.capacity import capacity
 from scheduler.cli.check_config import check_config
 from scheduler.cli.demo import demo
 from scheduler.cli.queue import queue
@@ -41,6 +42,7 @@ app.command()(version)
 app.command()(why)
 app.command()(queue)
 app.command("what-if")(what_if)
+app.command()(capacity)
 app.command()(demo)
 
 

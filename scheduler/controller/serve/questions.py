@@ -1,7 +1,8 @@
-"""The questions' pages: ``POST /debug/what-if``, answered in slices between the steps of the scheduling loop.
+"""The questions' pages, answered in slices between the steps of the scheduling loop.
 
-A right of its own (``create`` on the path), one question at a time a user, a few at a time in all, limits in bytes,
-steps and seconds; not for other sites. Nothing of the scheduler's state changes.
+``POST /debug/what-if`` and ``POST /debug/what-helps`` take a right of their own (``create`` on the path), ``GET
+/debug/capacity`` takes ``get``. One question at a time a user, a few at a time in all, limits in bytes, steps and
+seconds; not for other sites. Nothing of the scheduler's state changes.
 """
 
 from __future__ import annotations
@@ -19,15 +20,18 @@ from aiohttp import web
 from scheduler.controller.serve.authorization import ASKER, Asker, refusal
 from scheduler.controller.serve.redaction import (
     MAX_NAMESPACES,
+    capacity_without_names,
     helps_without_names,
     namespaces_in,
     namespaces_of_helps,
+    namespaces_of_shapes,
     without_names,
 )
 from scheduler.controller.serve.reviews import TooManyReviews
 from scheduler.controller.serve.same_origin import is_json, why_refused
 from scheduler.engine.engine import Engine
 from scheduler.engine.questions.answers import Answer
+from scheduler.engine.questions.capacity import Capacity, capacity
 from scheduler.engine.questions.edits import WrongQuestion
 from scheduler.engine.questions.names import shown
 from scheduler.engine.questions.trial import Basis
@@ -40,6 +44,7 @@ from scheduler.objects.salvage import DECODER_ERRORS
 MAX_BODY_BYTES: Final = 2**20
 MAX_DISCARDED_BYTES: Final = 4 * MAX_BODY_BYTES
 MAX_CONFIGURATION_CHARACTERS: Final = 2**16
+MAX_POOL_LABELS: Final = 5
 MAX_SECONDS: Final = 5.0
 """Seconds until a question gives what it has found so far."""
 BODY_SECONDS: Final = 10.0
@@ -79,7 +84,21 @@ class Questions:
         return len(self._asking)
 
     def routes(self) -> tuple[web.RouteDef, ...]:
-        return (web.post("/debug/what-if", self.what_if), web.post("/debug/what-helps", self.what_helps))
+        return (
+            web.post("/debug/what-if", self.what_if),
+            web.post("/debug/what-helps", self.what_helps),
+            web.get("/debug/capacity", self.capacity),
+        )
+
+    async def capacity(self, request: web.Request) -> web.Response:
+        """``?pool=LABEL[,LABEL]``: the labels that name a pool."""
+        return await self._answered(request, self._capacity)
+
+    async def _capacity(self, request: web.Request, _body: bytes) -> web.Response:
+        labels = [label for label in request.query.get("pool", "").split(",") if label][:MAX_POOL_LABELS]
+        answer: Capacity = await self._in_slices(request, capacity(self._engine, self._clock(), labels))
+        visible = await self._visible(request, namespaces_of_shapes(answer))
+        return _json(answer if visible is None else capacity_without_names(answer, visible))
 
     async def what_if(self, request: web.Request) -> web.Response:
         return await self._answered(request, self._what_if)

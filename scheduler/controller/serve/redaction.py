@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable
 import msgspec
 
 from scheduler.engine.questions.answers import ASKED, Answer, Hidden
+from scheduler.engine.questions.capacity import Capacity
 from scheduler.engine.questions.what_helps import Helps
 
 MAX_NAMESPACES = 20
@@ -72,6 +73,30 @@ def helps_without_names(answer: Helps, visible: Container[str]) -> Helps:
         seen = _seen(one.victims, visible)
         helps.append(msgspec.structs.replace(one, victims=seen, hidden_victims=len(one.victims) - len(seen)))
     return msgspec.structs.replace(answer, helps=tuple(helps), hidden=len(answer.helps) - len(helps))
+
+
+def namespaces_of_shapes(answer: Capacity) -> tuple[str, ...]:
+    """The namespaces of the pods that an answer counts in."""
+    return tuple(dict.fromkeys(shape.name.partition("/")[0] for shape in answer.shapes))
+
+
+def capacity_without_names(answer: Capacity, visible: Container[str]) -> Capacity:
+    """The answer with a number in place of the name of each shape in a namespace that is not ``visible``."""
+    names = {
+        shape.name: shape.name if shape.name.partition("/")[0] in visible else f"(hidden {number})"
+        for number, shape in enumerate(answer.shapes, start=1)
+    }
+    shapes = [
+        shape if names[shape.name] == shape.name else msgspec.structs.replace(shape, name=names[shape.name], message="")
+        for shape in answer.shapes
+    ]
+    pools = [
+        msgspec.structs.replace(
+            pool, fits=tuple([msgspec.structs.replace(one, shape=names[one.shape]) for one in pool.fits])
+        )
+        for pool in answer.pools
+    ]
+    return msgspec.structs.replace(answer, shapes=tuple(shapes), pools=tuple(pools))
 
 
 def _seen(keys: Iterable[str], visible: Container[str]) -> tuple[str, ...]:

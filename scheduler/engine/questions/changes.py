@@ -97,19 +97,6 @@ def shown_taint(taint: Taint) -> str:
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
-def shown_amount(resource: str, amount: int) -> str:
-    """An amount in the units of ``ResourceVector`` as a quantity: ``500m``, ``2``, ``3Gi``, ``1536Mi``."""
-    if resource == CPU:
-        return f"{amount}m" if amount % 1000 else str(amount // 1000)
-    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
-        for suffix, shift in (("Gi", 30), ("Mi", 20), ("Ki", 10)):
-            if amount and amount % (1 << shift) == 0:
-                return f"{amount >> shift}{suffix}"
-        if amount >= 1 << 20:
-            return f"{amount / (1 << 20):.1f}Mi"
-    return str(amount)
-
-
 def shown_expression(expression: SelectorExpression) -> str:
     values = f" ({', '.join(expression.values)})" if expression.values else ""
     return f"{expression.key} {expression.operator}{values}"

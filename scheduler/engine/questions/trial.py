@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.effects import Effect
@@ -23,10 +24,12 @@ from scheduler.engine.machine import ReadsPods
 from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
 from scheduler.engine.scheduling_cycle import run_without_extenders, scheduling_cycle
 from scheduler.framework.classes.cache import ClassCache
+from scheduler.framework.classes.first_refusals import FITS
 from scheduler.framework.post_filter import Kept, NominationMode, PutOff, Remove, WaitForVictims
 from scheduler.framework.preemption_policy import PreemptionPolicy
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
+from scheduler.messages.status import Refusal
 from scheduler.preemption.evaluation import PreemptionEvidence
 
 DEFAULT_SEED: Final = 0
@@ -63,6 +66,33 @@ class Basis:
 
     profiles: Mapping[str, Profile]
     percentage_of_nodes_to_score: int | None = None
+
+
+class Filtered:
+    """The filters' codes of all rows: ``FITS``, or the place of the refusal."""
+
+    def __init__(
+        self, codes: npt.NDArray[np.integer[Any]], refusals: Sequence[Refusal], size: int, message: str
+    ) -> None:
+        self._codes = codes
+        self._refusals = refusals
+        self._size = size
+        self.message = message
+        """Why no node was found, "" if one was."""
+
+    @property
+    def fits(self) -> npt.NDArray[np.bool_]:
+        if not len(self._codes):
+            return np.zeros(self._size, np.bool_)
+        fits: npt.NDArray[np.bool_] = self._codes == FITS
+        return fits
+
+    def refused_by(self, plugin: str) -> npt.NDArray[np.bool_]:
+        """The rows that this plugin was the first to refuse."""
+        if not len(self._codes):
+            return np.zeros(self._size, np.bool_)
+        numbers = [number for number, one in enumerate(self._refusals) if number > FITS and one.plugin == plugin]
+        return np.isin(self._codes, numbers)
 
 
 class Trial:
@@ -150,14 +180,13 @@ class Trial:
             self._make_room(pod, room)
         return Tried(pod, victims=victims, message="room was made again and again, and it never fitted", is_error=True)
 
-    def look(self, pod: PodInfo) -> tuple[Attempt, CycleOutcome]:
-        """The decision about a pod, of which nothing is assumed; no victim is removed."""
-        return self._attempt(self._as_nominated(pod), Depth.PREVIEW)
-
-    def feasible_rows(self, pod: PodInfo) -> np.ndarray:
-        """Rows of the nodes that the filters let through, as of the last ``look`` or ``place`` of an equal pod."""
+    def filtered(self, pod: PodInfo) -> Filtered:
+        """The filters' answer for every row; nothing is placed, and nobody is preempted."""
+        _, outcome = self._attempt(self._as_nominated(pod), Depth.PREVIEW)
         found, _ = self._context.classes.find(self.profile_of(pod), pod, self.cache.view)
-        return np.asarray(found.filters.feasible_rows)
+        codes = found.filters.codes if found.filters.pre_refusal is None else np.zeros(0, np.int64)
+        message = "" if isinstance(outcome, Placed) else outcome.message
+        return Filtered(np.asarray(codes), tuple(found.filters.refusals), self.cache.table.size, message)
 
     def _attempt(self, info: PodInfo, depth: Depth) -> tuple[Attempt, CycleOutcome]:
         profile = self.profile_of(info)

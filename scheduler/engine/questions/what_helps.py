@@ -24,7 +24,6 @@ from scheduler.engine.questions.changes import (
     asking_less,
     most,
     relaxed,
-    shown_amount,
     shown_taint,
     tolerating,
     wanted_keys,
@@ -49,6 +48,7 @@ from scheduler.messages.now import Now
 from scheduler.messages.status import Code
 from scheduler.objects.meta import controller_of
 from scheduler.objects.node import Node, Taint
+from scheduler.objects.shown_amounts import shown_amount
 from scheduler.objects.taints import first_untolerated_taint
 from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queued_pod import QueuedPod

@@ -332,3 +332,20 @@ async def test_what_would_help_a_pod_is_asked_by_the_same_rules(tmp_path: Path) 
         for key in ("hidden/secret", "hidden/absent", "default/absent", "\x1b", ""):
             status, refused = await post(url, {"pod": key}, path, token="asker")
             assert status == 400 and "is not known here" in refused["message"]
+
+
+async def test_capacity_is_shown_to_those_who_may_get_it_without_names_that_they_may_not_see(tmp_path: Path) -> None:
+    cluster = small()
+    cluster.show(builders.pod("quiet", cpu="1", node="n0", metadata={"namespace": "hidden"}))
+    path = "/debug/capacity"
+    async with asking(cluster, tmp_path) as (url, rights), aiohttp.ClientSession() as session:
+        rights.allowed = {("asker", "get", path), ("asker", "list", "default")}
+        async with session.get(url + path) as answer:
+            assert answer.status == 403
+        headers = {"Authorization": "Bearer asker"}
+        async with session.get(url + path + "?pool=a,b", headers=headers) as answer:
+            page = await answer.json()
+    assert page["poolLabels"] == ["a", "b"]
+    assert [shape["name"] for shape in page["shapes"]] == ["default/web", "(hidden 2)"]
+    assert page["pools"][0]["fits"][0]["count"] == 6
+    assert "quiet" not in json.dumps(page)
