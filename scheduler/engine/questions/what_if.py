@@ -224,8 +224,9 @@ class _Prediction:
             return
         tried = self._trial.place(info)
         self._note(self._described(tried, origin, left_node))
-        if len(tried.allowed) > 1 and info.key not in self._question.chosen:
-            self._chance = True
+        is_other = len(tried.allowed) > 1 and self._question.chosen.get(info.key) != tried.node
+        # When victims are gone is a matter of time: here they are at once.
+        self._chance = self._chance or is_other or bool(tried.victims)
         evictions = self._consequences.evictions or Evictions(self._trial)
         self._consequences.evictions = evictions
         for victim in tried.victims:
