@@ -58,7 +58,9 @@ def print_capacity(page: dict[str, Any], console: Console) -> None:
     shapes = {shape["name"]: shape for shape in page["shapes"]}
     for pool in page["pools"]:
         closed = f", {pool['cordoned']} cordoned" if pool["cordoned"] else ""
-        console.print(f"\n[bold]{escape(pool['name']) or '(none)'}[/bold]: {pool['nodes']} nodes{closed}")
+        console.print(
+            f"\n[bold]{escape(pool['name']) or '(none)'}[/bold]: {pool['nodes']} node{'s' * (pool['nodes'] != 1)}{closed}"
+        )
         rows = table("Resource", "Free", "Of", "Most on one node")
         for name, amount in pool["resources"].items():
             share = f"{100 * amount['free'] // max(amount['allocatable'], 1)} %"
@@ -80,9 +82,7 @@ def print_capacity(page: dict[str, Any], console: Console) -> None:
 def _print_fits(fits: list[dict[str, Any]], shapes: dict[str, dict[str, Any]], console: Console) -> None:
     if not fits:
         return
-    rows = table(
-        "Pods like", "There are", "More fit", "On nodes", "Lost to fragments", "Runs out first", "Closed nodes"
-    )
+    rows = table("Pods like", "There are", "More fit", "On nodes", "Fragmented", "Runs out first", "Closed nodes")
     for one in fits:
         shape = shapes[one["shape"]]
         state = "waiting" if shape["isWaiting"] else "running"
