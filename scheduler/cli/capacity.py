@@ -59,7 +59,8 @@ def print_capacity(page: dict[str, Any], console: Console) -> None:
     for pool in page["pools"]:
         closed = f", {pool['cordoned']} cordoned" if pool["cordoned"] else ""
         console.print(
-            f"\n[bold]{escape(pool['name']) or '(none)'}[/bold]: {pool['nodes']} node{'s' * (pool['nodes'] != 1)}{closed}"
+            f"\n[bold]{escape(pool['name']) or '(none)'}[/bold]: "
+            f"{pool['nodes']} node{'s' * (pool['nodes'] != 1)}{closed}"
         )
         rows = table("Resource", "Free", "Of", "Most on one node")
         for name, amount in pool["resources"].items():

@@ -18,3 +18,5 @@ async def test_the_demo_shows_all_its_scenes_and_ends_well() -> None:
     assert "3 Insufficient cpu" in output
     assert "pushed out default/filler-" in output
     assert "What was bound where, and why" in output
+    assert "Asked: what if node-big were drained?" in output
+    assert "pods would move" in output
