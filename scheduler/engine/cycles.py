@@ -17,7 +17,6 @@ from scheduler.engine.scheduling_cycle import Cycle, run_without_extenders, sche
 from scheduler.engine.tickets import CycleTicket, Tickets
 from scheduler.extenders.documents import Documents
 from scheduler.framework.plugin_times import TIMED_CYCLES, PluginTimes
-from scheduler.framework.post_filter import Kept
 from scheduler.framework.profile import Profile
 from scheduler.messages.commands import CallExtender
 from scheduler.messages.now import Now
@@ -99,7 +98,8 @@ class Cycles:
 
     def fork(self, rng: Random) -> CycleContext:
         """A context on a fork of the cluster, for trials: without extenders, with a source of chance of its own. What
-        assumes and what answers for policies are still the engine's: replace them."""
+        assumes and what answers for policies are still the engine's: replace them. So is what PostFilter plugins keep,
+        which is good for any view of these nodes and pods."""
         live = self._context
         cache = live.cache.fork()
         return replace(
@@ -111,7 +111,6 @@ class Cycles:
             rng=rng,
             tickets=Tickets(),
             documents=Documents(),
-            kept=Kept(),
         )
 
     def replace_plugins(self, percentage_of_nodes_to_score: int | None) -> None:

@@ -36,7 +36,7 @@ MAX_SHAPES: Final = 3
 MAX_WAITING: Final = 5_000
 COMMON: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 NODE_RESOURCES: Final = "NodeResourcesFit"
-_SLICE: Final = 2_000
+_SLICE: Final = 500
 
 Rows = npt.NDArray[np.int64]
 
@@ -101,8 +101,7 @@ def capacity(engine: Engine, now: Now, labels: Sequence[str] = ()) -> Generator[
     its steps."""
     trial = Trial(engine, now)
     yield
-    pool_labels, by_pool = _pools(trial, labels)
-    yield
+    pool_labels, by_pool = yield from _pools(trial, labels)
     shapes = yield from _shapes(engine)
     found: list[tuple[Shape, _Copies]] = []
     for shape, info in shapes:
@@ -119,7 +118,7 @@ def capacity(engine: Engine, now: Now, labels: Sequence[str] = ()) -> Generator[
 # --- pools ------------------------------------------------------------------------------------------------------------
 
 
-def _pools(trial: Trial, stated: Sequence[str]) -> tuple[tuple[str, ...], dict[str, Rows]]:
+def _pools(trial: Trial, stated: Sequence[str]) -> Generator[None, None, tuple[tuple[str, ...], dict[str, Rows]]]:
     table = trial.cache.table
     rows = table.order.rows
     labels = tuple(stated)
@@ -132,6 +131,8 @@ def _pools(trial: Trial, stated: Sequence[str]) -> tuple[tuple[str, ...], dict[s
         if node is not None:
             name = ",".join(node.labels.get(key, "") for key in labels).strip(",")
             by_name.setdefault(name, []).append(row)
+        if row % _SLICE == _SLICE - 1:
+            yield
     in_order = sorted(by_name.items(), key=lambda pair: (-len(pair[1]), pair[0]))
     return labels, {name: np.array(of_pool, np.int64) for name, of_pool in in_order}
 

@@ -155,7 +155,7 @@ class Trial:
         allowed: tuple[str, ...] = ()
         is_sampled, violated = False, 0
         for _ in range(MAX_ROUNDS):
-            attempt, outcome = self._attempt(self._as_nominated(pod), Depth.DECIDE)
+            attempt, outcome = self._attempt(self._as_nominated(pod), Depth.DECIDE, may_preempt)
             if isinstance(outcome, Placed):
                 fresh = self._allowed(outcome.pod.node_name)
                 return Tried(
@@ -182,14 +182,16 @@ class Trial:
 
     def filtered(self, pod: PodInfo) -> Filtered:
         """The filters' answer for every row; nothing is placed, and nobody is preempted."""
-        _, outcome = self._attempt(self._as_nominated(pod), Depth.PREVIEW)
+        _, outcome = self._attempt(self._as_nominated(pod), Depth.PREVIEW, may_preempt=False)
         found, _ = self._context.classes.find(self.profile_of(pod), pod, self.cache.view)
         codes = found.filters.codes if found.filters.pre_refusal is None else np.zeros(0, np.int64)
         message = "" if isinstance(outcome, Placed) else outcome.message
         return Filtered(np.asarray(codes), tuple(found.filters.refusals), self.cache.table.size, message)
 
-    def _attempt(self, info: PodInfo, depth: Depth) -> tuple[Attempt, CycleOutcome]:
+    def _attempt(self, info: PodInfo, depth: Depth, may_preempt: bool) -> tuple[Attempt, CycleOutcome]:
         profile = self.profile_of(info)
+        if not may_preempt:
+            profile = replace(profile, post_filter_plugins=())
         attempt = Attempt(info.key, info.uid, profile.scheduler_name, number=0, started_wall=self.now.wall)
         self._wanted, self._equals = self._chosen.get(info.key, ""), ()
         cycle = scheduling_cycle(self._context, profile, info, attempt, self.now, depth)
