@@ -117,4 +117,4 @@ def _print_room(room: dict[str, Any], console: Console) -> None:
 def _print_hidden(hidden: dict[str, Any] | None, console: Console) -> None:
     if hidden:
         counts = ", ".join(f"{count} {name}" for name, count in hidden.items() if count)
-        console.print(f"In namespaces whose pods you may not list: {counts}")
+        console.print(f"In namespaces whose pods the asking account may not list: {counts}")
