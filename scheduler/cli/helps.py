@@ -40,6 +40,8 @@ def print_helps(page: dict[str, Any], console: Console) -> None:
         found = ", ".join(f"{escape(value) or '(none)'}: {count}" for value, count in values["found"].items())
         console.print(f"It wants {escape(values['wanted'])}; nodes have {found}")
     if page.get("hidden"):
-        console.print(f"{page['hidden']} changes concern pods in namespaces whose pods the asking account may not list.")
+        console.print(
+            f"{page['hidden']} changes concern pods in namespaces whose pods the asking account may not list."
+        )
     if page.get("bound"):
         console.print(f"[yellow]The search stopped after {page['trials']} trials: there may be more.[/yellow]")

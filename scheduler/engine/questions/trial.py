@@ -114,6 +114,7 @@ class Trial:
             context.kept = Kept()
             context.percentage_of_nodes_to_score = basis.percentage_of_nodes_to_score
         self.cache: ClusterCache = context.cache
+        ties = _Ties(self.cache, rng)
         self.profiles = engine.profiles if basis is None else basis.profiles
         self.known_pods: ReadsPods = engine.known_pods
         """The pods that the watch has shown; what the trial does is not among them."""
@@ -125,12 +126,10 @@ class Trial:
             assumptions=_ForkAssumptions(self.cache),
             policies=_Unhurried(engine, now),
             report=_ignore,
-            tie_break=self._break_tie,
+            tie_break=ties.pick,
         )
-        self._rng = rng
         self._chosen = chosen or {}
-        self._wanted = ""
-        self._equals: Sequence[int] = ()
+        self._ties = ties
         self.cache.devices.now_nanoseconds = now.wall
 
     def profile_of(self, pod: PodInfo) -> Profile:
@@ -193,21 +192,13 @@ class Trial:
         if not may_preempt:
             profile = replace(profile, post_filter_plugins=())
         attempt = Attempt(info.key, info.uid, profile.scheduler_name, number=0, started_wall=self.now.wall)
-        self._wanted, self._equals = self._chosen.get(info.key, ""), ()
+        self._ties.begin(self._chosen.get(info.key, ""))
         cycle = scheduling_cycle(self._context, profile, info, attempt, self.now, depth)
         return attempt, run_without_extenders(cycle)
 
-    def _break_tie(self, rows: Sequence[int]) -> int:
-        self._equals = rows
-        if self._wanted:
-            row = self.cache.table.existing_row(self._wanted)
-            if row is not None and row in rows:
-                return row
-        return int(rows[int(self._rng.random() * len(rows))])
-
     def _allowed(self, node: str) -> tuple[str, ...]:
         names = self.cache.table.names
-        return tuple([names[row] for row in self._equals]) or (node,)
+        return tuple([names[row] for row in self._ties.equals]) or (node,)
 
     def _sampled(self, attempt: Attempt) -> bool:
         percentage = self.profiles[attempt.scheduler_name].percentage_of_nodes_to_score
@@ -234,6 +225,29 @@ class Trial:
     def _as_nominated(self, info: PodInfo) -> PodInfo:
         node = self.cache.nominator.nominated_node(info.uid)
         return info.nominated_to(node) if node and node != info.pod.nominated_node_name else info
+
+
+class _Ties:
+    """Chooses among equally good rows and remembers them. Apart from ``Trial``, which would be in a reference cycle
+    with its context: a fork must be gone with the last reference to it (docs/forks.md, rule 2)."""
+
+    def __init__(self, cache: ClusterCache, rng: Random) -> None:
+        self._cache = cache
+        self._rng = rng
+        self._wanted = ""
+        self.equals: Sequence[int] = ()
+
+    def begin(self, wanted: str) -> None:
+        """An attempt begins; ``wanted`` is the node to take where it is among equals, or ""."""
+        self._wanted, self.equals = wanted, ()
+
+    def pick(self, rows: Sequence[int]) -> int:
+        self.equals = rows
+        if self._wanted:
+            row = self._cache.table.existing_row(self._wanted)
+            if row is not None and row in rows:
+                return row
+        return int(rows[int(self._rng.random() * len(rows))])
 
 
 class _ForkAssumptions:
