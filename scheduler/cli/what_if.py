@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -21,9 +23,7 @@ from scheduler.cli.asking import (
     show,
     show_page,
 )
-from scheduler.cli.prepare import read_configuration
-from scheduler.cli.snapshot import answer_offline, read_objects
-from scheduler.config.documents import kind_of, read_documents
+from scheduler.config.documents import MAX_BYTES, kind_of, read_documents
 from scheduler.errors import ConfigurationError, Fault
 
 PAGE: Final = "/debug/what-if"
@@ -134,11 +134,14 @@ def what_if(
         "edits": edits,
         "findsMax": finds_max,
         "withWaiting": waiting,
-        "configuration": (read_configuration(config) or b"").decode(errors="replace"),
+        "configuration": _read(config).decode(errors="replace") if config else "",
         "seed": seed,
     }
     body = msgspec.json.encode(question)
     if snapshot:
+        # All of the scheduler: a question to one that runs does without it.
+        from scheduler.cli.snapshot import answer_offline, read_objects
+
         found = answer_offline(read_objects(snapshot), body)
         show(msgspec.json.decode(found), found, as_json, print_answer)
         return 0
@@ -175,7 +178,7 @@ def _in_namespace(manifest: dict[str, Any], namespace: str) -> dict[str, Any]:
 def _documents(path: str, flag: str) -> list[dict[str, Any]]:
     """The documents of a YAML or JSON file; those of a List one by one. Raises ConfigurationError."""
     found: list[dict[str, Any]] = []
-    for document in read_documents(read_configuration(path) or b""):
+    for document in read_documents(_read(path)):
         content = document.content
         items = content.get("items")
         is_list = isinstance(items, list) and str(content.get("kind", "")).endswith("List")
@@ -184,3 +187,14 @@ def _documents(path: str, flag: str) -> list[dict[str, Any]]:
                 raise ConfigurationError([Fault(flag, f"{path}: an item must be a mapping, got {kind_of(one)}")])
             found.append(one)
     return found
+
+
+def _read(path: str) -> bytes:
+    """A file, or standard input for ``-``. Raises ConfigurationError."""
+    try:
+        if path == "-":
+            return sys.stdin.buffer.read(MAX_BYTES + 1)
+        with Path(path).open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigurationError([Fault("", f"open {path}: {error.strerror or error}")]) from error

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.cli.app import main
+from scheduler.cli.main import main
 from tests import builders
 
 MANIFEST = """

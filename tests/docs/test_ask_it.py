@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.cli.app import main
+from scheduler.cli.main import main
 from scheduler.cli.snapshot import engine_of, read_objects
 from scheduler.compose import build_profiles
 from scheduler.config.loading import load
