@@ -54,6 +54,16 @@ COMMANDS: Final[tuple[Command, ...]] = (
         "scheduler.cli.queue",
     ),
     Command(
+        "what-if",
+        "Where pods would go, and where everything would go after a change: asked of the scheduler, nothing happens.",
+        "scheduler.cli.what_if",
+    ),
+    Command(
+        "capacity",
+        "What is free by pool of nodes and resource, how many more pods fit, and where room is lost.",
+        "scheduler.cli.capacity",
+    ),
+    Command(
         "demo",
         "Watch it work, without a cluster: an API server in this process, the scheduler beside it, half a minute.",
         "scheduler.cli.demo",

@@ -12,18 +12,21 @@ from scheduler.cli.flags import StatedFlags, read_flags
 from scheduler.cli.prepare import Prepared, checked_parts, load_with_flags, prepare, warnings_of, write_configuration
 from scheduler.cli.reload import new_configuration
 from scheduler.cli.version import version
-from scheduler.compose import build_engine
+from scheduler.compose import all_plugins, build_engine, build_profiles
 from scheduler.config.feature_gates import parse_feature_gates
+from scheduler.controller.loop import read_clock
 from scheduler.controller.parts import Parts
 from scheduler.controller.reload import NewConfiguration
 from scheduler.controller.report.engine_gauges import GaugesOfEngine
 from scheduler.controller.report.logs import configure_logs
 from scheduler.controller.run import run_blocking
 from scheduler.controller.serve import pages
+from scheduler.controller.serve.questions import Questions
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.engine.engine import Engine
 from scheduler.engine.explain import PreemptionMemory
+from scheduler.engine.questions.trial import Basis
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.extenders.documents import kinds_sent_whole
 from scheduler.messages.now import Now
@@ -85,7 +88,13 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
         warnings = warnings_of(configuration)
         return new_configuration(engine, prepared.configuration, configuration, profiles, client_for_plugins, warnings)
 
+    def basis_of(text: bytes) -> Basis:
+        configuration = load_with_flags(text, flags, parse_feature_gates(flags.get("feature-gates", ())))
+        profiles = build_profiles(configuration, all_plugins(configuration, prepared.plugin_classes))
+        return Basis(profiles, configuration.kube.percentage_of_nodes_to_score)
+
     memory = PreemptionMemory()
+    questions = Questions(engine, read_clock, basis_of, prepared.settings.hostname)
     return Parts(
         engine=engine,
         prepare=prepare_again,
@@ -94,7 +103,7 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
         background=background_calls(prepared.profiles, client_for_plugins),
         extender_ssl=prepared.extender_ssl,
         kinds_sent_whole=kinds_sent_whole(prepared.configuration.kube.extenders),
-        routes=pages.routes(engine, lambda: Now(time.monotonic(), time.time_ns()), memory),
+        routes=pages.routes(engine, read_clock, memory) + questions.routes(),
         observers=(memory.observe,),
         culprit=lambda: _culprit(engine),
     )

@@ -117,10 +117,10 @@ class Engine:
             profiles.keys(),
             settings.running_preemptions,
         )
-        self._has_extenders = bool(extenders)
+        self.has_extenders = bool(extenders)
         self.queue = SchedulingQueue(
             queue_sort=next(iter(profiles.values())).queue_sort,
-            hints=hints_of(profiles, self.facts, stopwatch, self._has_extenders),
+            hints=hints_of(profiles, self.facts, stopwatch, self.has_extenders),
             facts=self.facts,
             nominator=self.nominator,
             pre_enqueue=gates_of(profiles, self.cache, self.room, self.facts),
@@ -257,7 +257,7 @@ class Engine:
         self.settings = settings
         self.cycles.replace_plugins(settings.percentage_of_nodes_to_score)
         self.room.configure(settings.preemption, profiles.keys())
-        hints = hints_of(profiles, self.facts, self._context.stopwatch, self._has_extenders)
+        hints = hints_of(profiles, self.facts, self._context.stopwatch, self.has_extenders)
         gates = gates_of(profiles, self.cache, self.room, self.facts)
         self.queue.reconfigure(hints, gates, settings.queue, now)
         self.handlers.reconfigure(OurPods(frozenset(profiles), settings.counts_foreign_nominations), now)
@@ -447,6 +447,10 @@ class Engine:
         """
         self.cache.devices.now_nanoseconds = now.wall
         return self.cycles.preview(self.profiles[pod.spec.scheduler_name], pod, now, depth, cluster)
+
+    def fork(self, rng: Random) -> CycleContext:
+        """The context of cycles on a fork of the cluster as it is now: what questions stand on (``questions/``)."""
+        return self.cycles.fork(rng)
 
     def attempt_of(self, key: str) -> Attempt | None:
         """The last attempt at a pod (``namespace/name``), while it is remembered."""
