@@ -11,6 +11,7 @@ import heapq
 from collections.abc import Callable
 from functools import partial
 from random import Random
+from typing import Protocol
 
 import msgspec
 
@@ -57,6 +58,14 @@ EngineFactory = Callable[[Now, int], Engine]
 """``factory(started, seed)``; its stopwatch must not look at a real clock."""
 
 
+class Door(Protocol):
+    """What is fed: an engine, or one with a tape beside it."""
+
+    def handle(self, stimulus: Stimulus, now: Now) -> list[Command]: ...
+
+    def schedule_one(self, now: Now) -> list[Command] | None: ...
+
+
 class World:
     """``create``, ``change`` and ``delete`` objects as users do, then ``run_for`` or ``run_until``; ``check`` whenever.
 
@@ -64,7 +73,13 @@ class World:
     Event written, ``problems`` what the engine reported for the log.
     """
 
-    def __init__(self, seed: int, factory: EngineFactory, trouble: Trouble = CALM) -> None:
+    def __init__(
+        self,
+        seed: int,
+        factory: EngineFactory,
+        trouble: Trouble = CALM,
+        door_of: Callable[[Engine], Door] = lambda engine: engine,
+    ) -> None:
         self.seed = seed
         self.trouble = trouble
         self.random = Random(seed)
@@ -74,7 +89,9 @@ class World:
         self.problems: list[str] = []
         self.monotonic = START_MONOTONIC
         self._factory = factory
+        self._door_of = door_of
         self.engine = factory(self.now, seed)
+        self.door = door_of(self.engine)
         self._life = 0
         """The number of engines before this one: answers to an earlier one are lost."""
         self._streams: dict[Kind, int] = {}
@@ -139,6 +156,7 @@ class World:
         self._confirmed.clear()
         self._seen.clear()
         self.engine = self._factory(self.now, self.seed + self._life)
+        self.door = self._door_of(self.engine)
         for kind in READ_KINDS:
             self.break_watch(kind)
         self._feed(Synced())
@@ -171,7 +189,7 @@ class World:
             after = self.engine.next_deadline()
             if after is not None and after <= self.monotonic and not self.engine.queue.active_pods():
                 raise InvariantViolation(f"deadline {after} is over, and a Tick does nothing about it")
-        commands = self.engine.schedule_one(self.now)
+        commands = self.door.schedule_one(self.now)
         if commands is not None:
             self._carry_out(commands)
             self.monotonic += DECISION_SECONDS
@@ -192,7 +210,7 @@ class World:
     # --- to the engine ------------------------------------------------------------------------------------------------
 
     def _feed(self, stimulus: Stimulus) -> None:
-        self._carry_out(self.engine.handle(stimulus, self.now))
+        self._carry_out(self.door.handle(stimulus, self.now))
 
     def _changed(self, kind: Kind, document: Document, is_deleted: bool) -> None:
         """The watch: later, but for each kind in order. It brings bytes, so that the decoder takes part."""
