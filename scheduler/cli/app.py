@@ -14,6 +14,7 @@ import typer
 from scheduler.cli.check_config import check_config
 from scheduler.cli.demo import demo
 from scheduler.cli.queue import queue
+from scheduler.cli.replay import replay
 from scheduler.cli.run import run
 from scheduler.cli.version import KUBERNETES, version
 from scheduler.cli.why import why
@@ -39,6 +40,7 @@ app.command("check-config")(check_config)
 app.command()(version)
 app.command()(why)
 app.command()(queue)
+app.command()(replay)
 app.command()(demo)
 
 

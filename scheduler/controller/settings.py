@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scheduler.controller.record.recorder import RecordSettings
 from scheduler.controller.serve.connections import ConnectionLimits
 from scheduler.controller.serve.tls import ServingCertificate
 from scheduler.errors import ConfigurationError, Fault
@@ -152,6 +153,7 @@ class ShellSettings:
     kinds: tuple[Kind, ...] = READ_KINDS
     delay_cache_until_active: bool = False
     journal: Path | None = None
+    record: RecordSettings | None = None
     settle_seconds: float = 10.0
     """Maximum seconds for binds under way to end after SIGTERM."""
     reconcile_seconds: float = RECONCILE_SECONDS

@@ -27,7 +27,6 @@ from weakref import ref
 import numpy as np
 
 from scheduler.cluster.forkable import ForkableDict
-from scheduler.cluster.table import NodeTable
 from scheduler.engine.engine import Engine
 from scheduler.errors import SchedulerError
 from scheduler.extenders.extender import Extender
@@ -227,7 +226,7 @@ def _part_of(base: Any, start: int, shape: tuple[int, ...], strides: tuple[int, 
 def _method(owner: Any, name: str) -> Any:
     """A bound method. Raises CheckpointError for one that is not of the core or of a container."""
     module = type(owner).__module__
-    is_known = module.startswith(CORE) or isinstance(owner, CONTAINERS) or isinstance(owner, Plugin)
+    is_known = module.startswith(CORE) or isinstance(owner, (*CONTAINERS, Plugin))
     if not is_known or (name.startswith("__") and name not in ("__getitem__", "__contains__", "__len__")):
         raise CheckpointError(f"it names the method {name} of a {module}.{type(owner).__qualname__}")
     return getattr(owner, name)
@@ -267,9 +266,9 @@ def _constants() -> Iterator[tuple[tuple[str, str], object]]:
             continue
         for name, value in vars(module).items():
             kind = type(value)
-            if kind is object or kind is np.ndarray or kind.__module__.startswith(CORE):
-                if not isinstance(value, type) and name.strip("_").isupper():
-                    yield (module_name, name), value
+            is_ours = kind is object or kind is np.ndarray or kind.__module__.startswith(CORE)
+            if is_ours and not isinstance(value, type) and name.strip("_").isupper():
+                yield (module_name, name), value
 
 
 class _Unpickler(pickle.Unpickler):

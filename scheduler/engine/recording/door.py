@@ -8,7 +8,7 @@ the first checkpoint, and what plugins of users and extenders answer comes back 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -56,7 +56,7 @@ class FreshStart(msgspec.Struct, frozen=True):
     """An engine before its first input. ``chance``: the state of its source of chance."""
 
     started: Now
-    chance: tuple[int, tuple[int, ...], float | None]
+    chance: tuple[Any, ...]
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -73,6 +73,27 @@ class Beginning(msgspec.Struct, frozen=True):
     number: int
     configurations: tuple[StatedConfiguration, ...]
     base: FreshStart | Checkpoint
+
+
+class History:
+    """What an engine was given, by one configuration after another: what a checkpoint needs beside its state."""
+
+    __slots__ = ("configurations", "generations")
+
+    def __init__(self, engine: Engine, stated: StatedConfiguration) -> None:
+        """``stated`` is what the engine was made from."""
+        self.generations = [Generation(0, engine.profiles, engine.extenders)]
+        self.configurations = [stated]
+
+    def add(self, stated: StatedConfiguration, profiles: Mapping[str, Profile]) -> None:
+        """``profiles`` were put in force."""
+        self.generations.append(Generation(len(self.generations), profiles))
+        self.configurations.append(stated)
+
+    def snapshot(self, engine: Engine, now: Now, number: int = 0) -> Beginning:
+        """The engine's state as it is, after so many inputs. Raises CheckpointError while a cycle waits for an
+        extender."""
+        return Beginning(now, number, tuple(self.configurations), Checkpoint(pack(engine, self.generations)))
 
 
 class Tape(Protocol):
@@ -95,15 +116,14 @@ class Tape(Protocol):
 class RecordedEngine:
     """An engine's door, recorded. Whatever changes the engine must go through here."""
 
-    def __init__(self, engine: Engine, stated: StatedConfiguration, tape: Tape) -> None:
-        """``engine`` has had no input yet; ``stated`` is what it was made from."""
+    def __init__(self, engine: Engine, history: History, tape: Tape) -> None:
+        """``engine`` has had no input yet."""
         self.engine = engine
+        self._history = history
         self._tape = tape
-        self._generations = [Generation(0, engine.profiles, engine.extenders)]
-        self._configurations = [stated]
         self._number = 0
-        start = FreshStart(engine.started, engine.rng.getstate())  # type: ignore[arg-type]  # typed as Any-tuples
-        tape.begin(Beginning(engine.started, 0, (stated,), start))
+        start = FreshStart(engine.started, engine.rng.getstate())
+        tape.begin(Beginning(engine.started, 0, tuple(history.configurations), start))
 
     def handle(self, stimulus: Stimulus, now: Now) -> list[Command]:
         if self._tape.wants_checkpoint:
@@ -136,8 +156,7 @@ class RecordedEngine:
         if not self.engine.replace_profiles(profiles, settings, now):
             return False
         self._number += 1
-        self._generations.append(Generation(len(self._generations), profiles))
-        self._configurations.append(stated)
+        self._history.add(stated, profiles)
         self._tape.put(Entry(NewConfiguration(stated), now, []))
         return True
 
@@ -147,16 +166,11 @@ class RecordedEngine:
     def waiting_pods(self, plugin: str) -> Sequence[WaitingPod]:
         return self.engine.waiting_pods(plugin)
 
-    def snapshot(self, now: Now) -> Beginning:
-        """The state as it is. Raises CheckpointError while a cycle waits for an extender."""
-        state = Checkpoint(pack(self.engine, self._generations))
-        return Beginning(now, self._number, tuple(self._configurations), state)
-
     def _begin_part(self, now: Now) -> None:
         if self.engine.cycles.is_waiting:
             return
         try:
-            self._tape.begin(self.snapshot(now))
+            self._tape.begin(self._history.snapshot(self.engine, now, self._number))
         except CheckpointError as error:
             self._tape.failed(str(error))
 

@@ -71,15 +71,21 @@ class Replay:
 
     def __init__(self, make: Make) -> None:
         self._make = make
+        self.number = 0
+        """Inputs so far, those before the beginning included."""
         self.applied = 0
         self.decisions = 0
+        self.attempted: tuple[str, ...] = ()
+        """Pods that the last input led to attempts at."""
         self.last: Now | None = None
+        self.made: list[Made] = []
+        """What the configurations so far made."""
         self.engine: Engine
 
     def begin(self, beginning: Beginning) -> None:
         """Raises ConfigurationError and CheckpointError."""
-        made = [self._make(stated) for stated in beginning.configurations]
-        newest, self.last = made[-1], beginning.at
+        self.made = made = [self._make(stated) for stated in beginning.configurations]
+        newest, self.last, self.number = made[-1], beginning.at, beginning.number
         if isinstance(beginning.base, Checkpoint):
             generations = [
                 Generation(number, one.profiles, one.extenders if number == 0 else ())
@@ -103,8 +109,9 @@ class Replay:
     def apply(self, recorded: RecordedInput) -> Difference | None:
         """Raises ConfigurationError for a recorded configuration that is none here."""
         got = self._outcome(recorded)
-        self.applied, self.last = self.applied + 1, recorded.now
-        self.decisions += len(decisions_in(got))
+        self.number, self.applied, self.last = recorded.number, self.applied + 1, recorded.now
+        self.attempted = tuple([decision.pod for decision in decisions_in(got)])
+        self.decisions += len(self.attempted)
         if got == recorded.outcome:
             return None
         return Difference(
@@ -120,6 +127,7 @@ class Replay:
         input_, now = recorded.input, recorded.now
         if isinstance(input_, NewConfiguration):
             made = self._make(input_.stated)
+            self.made.append(made)
             is_taken = self.engine.replace_profiles(made.profiles, made.settings, now)
             return encode_outcome([] if is_taken else "refused")
         try:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from scheduler.compose import build_profiles, engine_settings
+from scheduler.cli.recorded import Maker, stated_of
 from scheduler.config.loading import load
-from scheduler.engine.recording.door import Beginning, Entry, RecordedEngine, StatedConfiguration
-from scheduler.engine.recording.entries import decode_beginning, decode_entry, encode_beginning, encode_entry
-from scheduler.engine.recording.replay import Difference, Made, Make, Replay
-from scheduler.extenders.extender import build_extenders
 from scheduler.engine.engine import Engine
+from scheduler.engine.recording.door import Beginning, Entry, History, RecordedEngine
+from scheduler.engine.recording.entries import decode_beginning, decode_entry, encode_beginning, encode_entry
+from scheduler.engine.recording.replay import Difference, Make, Replay
+from scheduler.user_plugins.loading import PluginClasses
 
 
 @dataclass
@@ -45,12 +45,6 @@ class MemoryTape:
         self.problems.append(problem)
 
 
-def made_of(stated: StatedConfiguration) -> Made:
-    configuration = load(stated.text or None)
-    profiles, extenders = build_profiles(configuration), build_extenders(configuration.kube.extenders)
-    return Made(profiles, extenders, engine_settings(configuration))
-
-
 class Tapes:
     """Records every life of a world's scheduler: ``door_of`` for the world."""
 
@@ -62,13 +56,13 @@ class Tapes:
 
     def door_of(self, engine: Engine) -> RecordedEngine:
         self.lives.append(MemoryTape(self.entries_a_part))
-        self.doors.append(RecordedEngine(engine, StatedConfiguration(self.text), self.lives[-1]))
+        self.doors.append(RecordedEngine(engine, History(engine, stated_of(load(self.text or None))), self.lives[-1]))
         return self.doors[-1]
 
 
-def replay_of(parts: list[Part], make: Make = made_of) -> tuple[Replay, Difference | None]:
+def replay_of(parts: list[Part], make: Make | None = None) -> tuple[Replay, Difference | None]:
     """Replays from the first of these parts on; the replay, and the first difference."""
-    replay = Replay(make)
+    replay = Replay(make or Maker(PluginClasses()))
     replay.begin(decode_beginning(parts[0].head, parts[0].state))
     for part in parts:
         for place, data in enumerate(part.entries, start=1):
