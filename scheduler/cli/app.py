@@ -16,6 +16,7 @@ from scheduler.cli.demo import demo
 from scheduler.cli.queue import queue
 from scheduler.cli.replay import replay
 from scheduler.cli.run import run
+from scheduler.cli.snapshot import snapshot
 from scheduler.cli.version import KUBERNETES, version
 from scheduler.cli.why import why
 from scheduler.errors import ConfigurationError
@@ -41,6 +42,7 @@ app.command()(version)
 app.command()(why)
 app.command()(queue)
 app.command()(replay)
+app.command()(snapshot)
 app.command()(demo)
 
 

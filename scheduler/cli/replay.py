@@ -66,7 +66,8 @@ def replay(
     classes = classes_of(plugin_folder)
     stop = until_of(until)
     if why or queue:
-        return _answer(engine_at(place, stop, classes), f"{why}" if why else "", as_json)
+        pod = f"default/{why}" if why and "/" not in why else why
+        return _answer(engine_at(place, stop, classes), pod, as_json)
     code = SAME
     reports = []
     for stretch in stretches(place, Maker(classes), stop):
@@ -176,7 +177,7 @@ def _answer(replay: Replay, pod: str, as_json: bool) -> int:
     assert replay.last is not None
     page: dict[str, Any] | None
     if pod:
-        page = explain.pod_page(replay.engine, pod if "/" in pod else f"default/{pod}", replay.last)
+        page = explain.pod_page(replay.engine, pod, replay.last)
         if page is None:
             print(f"Error: pod {pod} is not known there, at {time_text(replay.last)}", file=sys.stderr)
             return 1
