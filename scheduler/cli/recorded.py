@@ -138,7 +138,7 @@ def stretches(
     for path in _paths(place):
         try:
             segment = Segment(path)
-        except Damaged as error:
+        except (Damaged, OSError) as error:
             if stretch is not None:
                 yield stretch
             stretch = None
@@ -193,6 +193,7 @@ def _follows(stretch: Stretch, segment: Segment) -> bool:
 def _paths(place: Path) -> list[Path]:
     try:
         paths = segments_in(place)
+        place.stat()
     except OSError as error:
         raise ConfigurationError([Fault("", f"{place}: {error.strerror or error}")]) from error
     if not paths:

@@ -20,13 +20,16 @@ import pickle
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import BuiltinMethodType, MethodType, MethodWrapperType, ModuleType
+from enum import Enum
+from types import BuiltinMethodType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any, Final
 from weakref import ref
 
+import msgspec
 import numpy as np
 
 from scheduler.cluster.forkable import ForkableDict
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.engine import Engine
 from scheduler.errors import SchedulerError
 from scheduler.extenders.extender import Extender
@@ -34,6 +37,8 @@ from scheduler.framework.classes.cache import ClassCache
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.post_filter import Kept
 from scheduler.framework.profile import Profile
+from scheduler.objects.kinds import Kind, kind_of
+from scheduler.objects.meta import ApiObject, ApiStruct
 
 PROTOCOL: Final = 5
 CORE: Final = tuple(
@@ -129,8 +134,9 @@ def pack(engine: Engine, generations: Sequence[Generation]) -> bytes:
     if engine.cycles.is_waiting:
         raise CheckpointError("a cycle waits for an extender: its state can't be written")
     file = io.BytesIO()
+    pickler = _ThoroughPickler if isinstance(engine.stopwatch, FunctionType) else _Pickler
     try:
-        _Pickler(file, engine, generations).dump(engine)
+        pickler(file, engine, generations).dump(engine)
     except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError, NotImplementedError) as error:
         raise CheckpointError(f"the engine's state can't be written: {error}") from error
     return file.getvalue()
@@ -158,50 +164,98 @@ def unpack(
 
 
 class _Pickler(pickle.Pickler):
+    """Its ``dispatch_table`` says how objects of some types are written; all others are left to pickle, in C."""
+
     def __init__(self, file: io.BytesIO, engine: Engine, generations: Sequence[Generation]) -> None:
         super().__init__(file, PROTOCOL)
         self._table = engine.cache.table
         self._stopwatch = engine.stopwatch
         self._places = {id(thing): place for each in generations for place, thing in each.places()}
+        given = [thing for each in generations for _, thing in each.places()]
         self._constants = {id(value): place for place, value in _constants()}
+        own: dict[type, Callable[[Any], Any]] = dict.fromkeys(
+            [*{type(thing) for thing in given}, *{type(value) for _, value in _constants()}, type(self._stopwatch)],
+            self._named,
+        )
+        self.dispatch_table = (
+            own
+            | {kind.entry.type: _api_object for kind in Kind}
+            | {
+                np.ndarray: self._array,
+                MethodType: self._method,
+                BuiltinMethodType: self._method,
+                MethodWrapperType: self._method,
+                ref: self._weak,
+                itertools.count: _count,
+                ClassCache: _fresh_classes,
+                Kept: _fresh_kept,
+                ForkableDict: _without_forks,
+                PodInfo: _pod_info,
+            }
+        )
 
-    def reducer_override(self, obj: Any) -> Any:
-        """How one object is written: called for everything but Python's plain values and containers."""
-        kind = type(obj)
+    def _named(self, obj: Any) -> Any:
+        """What stands in a checkpoint by its place, and others of the same types."""
         if obj is self._stopwatch:
             return _stopwatch_of, ()
-        reducer = _REDUCERS.get(kind)
-        if reducer is not None:
-            return reducer(self, obj)
         place = self._places.get(id(obj))
         if place is not None:
             return _given, place
         if isinstance(obj, Plugin | Profile | Extender):
-            raise pickle.PicklingError(f"{kind.__name__} belongs to no configuration that is known")
+            raise pickle.PicklingError(f"{type(obj).__name__} belongs to no configuration that is known")
         constant = self._constants.get(id(obj))
-        return NotImplemented if constant is None else (_constant, constant)
+        return obj.__reduce_ex__(PROTOCOL) if constant is None else (_constant, constant)
 
-    # --- the reducers -------------------------------------------------------------------------------------------------
-
-    def array(self, array: np.ndarray[Any, Any]) -> Any:
+    def _array(self, array: np.ndarray[Any, Any]) -> Any:
         """A part of a larger array stays a part of it: what is written to one is seen in the other."""
         base = array.base
         if not isinstance(base, np.ndarray) or array.dtype.hasobject:
-            constant = self._constants.get(id(array))
-            return NotImplemented if constant is None else (_constant, constant)
+            return self._named(array)
         start = array.__array_interface__["data"][0] - base.__array_interface__["data"][0]
         return _part_of, (base, start, array.shape, array.strides, array.dtype)
 
-    def method(self, method: Any) -> Any:
+    def _method(self, method: Any) -> Any:
         owner = method.__self__
+        if method is self._stopwatch:
+            return _stopwatch_of, ()
         if owner is None or isinstance(owner, type | ModuleType):
-            return NotImplemented
+            return method.__reduce__()
         return _method, (owner, method.__name__)
 
-    def weak(self, reference: ref[Any]) -> Any:
+    def _weak(self, reference: ref[Any]) -> Any:
         """Only the live table is referred to; whatever else it may be is a fork, which is dropped."""
         target = reference()
         return (ref, (target,)) if target is self._table else (_gone, ())
+
+
+class _ThoroughPickler(_Pickler):
+    """For a stopwatch that is written in Python, which pickle would write by its name. Asked about every object, so
+    several times as slow; the scheduler's stopwatch is a function in C."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        return (_stopwatch_of, ()) if obj is self._stopwatch else NotImplemented
+
+
+def _api_object(obj: ApiObject) -> Any:
+    """In the form of stimuli, ten times as quick as one Struct after another."""
+    return _object, (kind_of(obj).value, _ENCODE(obj))
+
+
+def _pod_info(info: PodInfo) -> Any:
+    """Without what it remembers of its own arithmetic."""
+    return PodInfo, (info.pod, info.node_name)
+
+
+def _fresh_classes(cache: ClassCache) -> Any:
+    return ClassCache, (cache.limit_bytes, cache.limit_classes)
+
+
+def _fresh_kept(_kept: Kept) -> Any:
+    return Kept, ()
+
+
+def _without_forks(mapping: ForkableDict[Any, Any]) -> Any:
+    return ForkableDict, (), None, None, iter(mapping.items())
 
 
 def _stopwatch_of() -> Any:
@@ -232,6 +286,17 @@ def _method(owner: Any, name: str) -> Any:
     return getattr(owner, name)
 
 
+def _object(kind: str, data: bytes) -> ApiObject:
+    found: ApiObject = _DECODERS[kind].decode(data)
+    return found
+
+
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
+_DECODERS: Final[dict[str, msgspec.msgpack.Decoder[Any]]] = {
+    kind.value: msgspec.msgpack.Decoder(kind.entry.type) for kind in Kind
+}
+
+
 class _Gone:
     __slots__ = ("__weakref__",)
 
@@ -241,34 +306,24 @@ def _gone() -> ref[Any]:
     return ref(_Gone())
 
 
-def _count(pickler: _Pickler, counter: Any) -> Any:
+def _count(counter: Any) -> Any:
     """From Python 3.14 on it can't be pickled; its text says where it stands."""
     return itertools.count, (int(repr(counter)[len("count(") : -1]),)
 
 
-_REDUCERS: Final[dict[type, Callable[[_Pickler, Any], Any]]] = {
-    np.ndarray: _Pickler.array,
-    MethodType: _Pickler.method,
-    BuiltinMethodType: _Pickler.method,
-    MethodWrapperType: _Pickler.method,
-    ref: _Pickler.weak,
-    itertools.count: _count,
-    ClassCache: lambda _, cache: (ClassCache, (cache.limit_bytes, cache.limit_classes)),
-    Kept: lambda _, kept: (Kept, ()),
-    ForkableDict: lambda _, mapping: (ForkableDict, (), None, None, iter(mapping.items())),
-}
-
-
 def _constants() -> Iterator[tuple[tuple[str, str], object]]:
-    """Module-level constants of the core: some are compared by identity."""
+    """Module-level constants of the core, some of which are compared by identity. Parts of objects are not."""
     for module_name, module in list(sys.modules.items()):
         if not module_name.startswith(CORE):
             continue
         for name, value in vars(module).items():
             kind = type(value)
             is_ours = kind is object or kind is np.ndarray or kind.__module__.startswith(CORE)
-            if is_ours and not isinstance(value, type) and name.strip("_").isupper():
+            if is_ours and not isinstance(value, type | Enum | ApiStruct) and name.strip("_").isupper():
                 yield (module_name, name), value
+
+
+_OWN: Final[Mapping[str, Any]] = {"_part_of": _part_of, "_method": _method, "_gone": _gone, "_object": _object}
 
 
 class _Unpickler(pickle.Unpickler):
@@ -288,7 +343,9 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if module == __name__:
             own = {"_stopwatch_of": self._the_stopwatch, "_given": self._thing, "_constant": self._the_constant}
-            found = own.get(name) or {"_part_of": _part_of, "_method": _method, "_gone": _gone}.get(name)
+            found = own.get(name) or {"_part_of": _part_of, "_method": _method, "_gone": _gone, "_object": _object}.get(
+                name
+            )
             if found is not None:
                 return found
         if (module, name) in _OUTSIDE:

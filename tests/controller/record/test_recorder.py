@@ -22,7 +22,6 @@ from scheduler.simulate.world_trouble import ROUGH
 from scheduler.user_plugins.loading import PluginClasses
 from tests.simulation.runs import engines
 
-
 SMALL = 192 * 1024
 """Bytes: some eight segments of a simulated cluster."""
 
