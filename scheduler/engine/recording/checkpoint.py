@@ -172,6 +172,7 @@ class _Pickler(pickle.Pickler):
         self._stopwatch = engine.stopwatch
         self._places = {id(thing): place for each in generations for place, thing in each.places()}
         given = [thing for each in generations for _, thing in each.places()]
+        given += [plugin for profile in engine.profiles.values() for plugin in (profile, *profile.plugins)]
         self._constants = {id(value): place for place, value in _constants()}
         own: dict[type, Callable[[Any], Any]] = dict.fromkeys(
             [*{type(thing) for thing in given}, *{type(value) for _, value in _constants()}, type(self._stopwatch)],
