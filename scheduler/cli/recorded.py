@@ -21,7 +21,7 @@ from scheduler.config.feature_gates import parse_feature_gates
 from scheduler.config.loading import Configuration, load, write_config
 from scheduler.controller.record.segments import About, Damaged, Segment, segments_in
 from scheduler.engine.recording.checkpoint import CORE
-from scheduler.engine.recording.door import StatedConfiguration
+from scheduler.engine.recording.door import Beginning, StatedConfiguration
 from scheduler.engine.recording.replay import Difference, Made, RecordedInput, Replay
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.extenders.extender import build_extenders
@@ -126,8 +126,16 @@ class Until:
     pod: str = ""
 
 
+Watch = Callable[[Replay, RecordedInput], None]
+"""Is called after each input."""
+
+
 def stretches(
-    place: Path, make: Maker, until: Until | None = None, watch: Callable[[RecordedInput], None] | None = None
+    place: Path,
+    make: Maker,
+    until: Until | None = None,
+    watch: Watch | None = None,
+    on_begin: Callable[[Beginning], None] | None = None,
 ) -> Iterator[Stretch]:
     """Replays what is at the place, stretch by stretch, each as far as it is whole.
 
@@ -152,6 +160,8 @@ def stretches(
                     yield stretch
                 stretch = Stretch(segment.about, [path], Replay(make))
                 stretch.replay.begin(segment.beginning)
+                if on_begin is not None:
+                    on_begin(segment.beginning)
             is_over = _play(stretch, segment, until, watch)
         if is_over:
             break
@@ -162,17 +172,15 @@ def stretches(
         yield stretch
 
 
-def _play(
-    stretch: Stretch, segment: Segment, until: Until | None, watch: Callable[[RecordedInput], None] | None
-) -> bool:
+def _play(stretch: Stretch, segment: Segment, until: Until | None, watch: Watch | None) -> bool:
     """Applies a segment's inputs; returns whether the replay is over."""
     try:
         for recorded in segment.inputs():
             if until is not None and until.wall is not None and recorded.now.wall > until.wall:
                 return True
-            if watch is not None:
-                watch(recorded)
             stretch.difference = stretch.replay.apply(recorded)
+            if watch is not None:
+                watch(stretch.replay, recorded)
             if stretch.difference is not None:
                 return True
             if until is not None and until.pod and until.pod in stretch.replay.attempted:

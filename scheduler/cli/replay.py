@@ -14,9 +14,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from scheduler.cli.asking import AsJson
+from scheduler.cli.compare import compare
+from scheduler.cli.prepare import read_configuration
 from scheduler.cli.queue import print_queue
 from scheduler.cli.recorded import Maker, Stretch, Until, engine_at, stretches, why_not_provable
 from scheduler.cli.why import print_why
+from scheduler.config.loading import load
 from scheduler.engine import explain
 from scheduler.engine.recording.replay import Replay
 from scheduler.errors import ConfigurationError, Fault
@@ -55,6 +58,10 @@ def replay(
         typer.Option("--why", metavar="POD", help="Stop there, and say why this pod waits.", show_default=False),
     ] = "",
     queue: Annotated[bool, typer.Option("--queue", help="Stop there, and show every pending pod.")] = False,
+    config: Annotated[
+        str,
+        typer.Option("--config", metavar="FILE", help="Decide by this configuration, and compare.", show_default=False),
+    ] = "",
     plugin_folder: PluginFolder = "",
     as_json: AsJson = False,
 ) -> int:
@@ -68,6 +75,8 @@ def replay(
     if why or queue:
         pod = f"default/{why}" if why and "/" not in why else why
         return _answer(engine_at(place, stop, classes), pod, as_json)
+    if config:
+        return compare(place, load(read_configuration(config)), stop, classes, as_json)
     code = SAME
     reports = []
     for stretch in stretches(place, Maker(classes), stop):

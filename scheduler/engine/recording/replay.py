@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
 import msgspec
 
+from scheduler.engine.commands import Command
 from scheduler.engine.engine import Engine
 from scheduler.engine.engine_settings import EngineSettings
 from scheduler.engine.recording.checkpoint import Generation, unpack
@@ -77,13 +78,16 @@ class Replay:
         self.decisions = 0
         self.attempted: tuple[str, ...] = ()
         """Pods that the last input led to attempts at."""
+        self.commands: Sequence[Command] = ()
+        """What the last input led to."""
         self.last: Now | None = None
         self.made: list[Made] = []
         """What the configurations so far made."""
         self.engine: Engine
 
-    def begin(self, beginning: Beginning) -> None:
-        """Raises ConfigurationError and CheckpointError."""
+    def begin(self, beginning: Beginning, instead: Made | None = None) -> None:
+        """``instead``: what takes the place of the recorded configuration. Raises ConfigurationError and
+        CheckpointError."""
         self.made = made = [self._make(stated) for stated in beginning.configurations]
         newest, self.last, self.number = made[-1], beginning.at, beginning.number
         if isinstance(beginning.base, Checkpoint):
@@ -93,7 +97,10 @@ class Replay:
             ]
             modules = frozenset[str]().union(*[one.user_modules for one in made])
             self.engine = unpack(beginning.base.state, generations, zero, modules)
+            if instead is not None:
+                self.engine.replace_profiles(instead.profiles, instead.settings, beginning.at)
             return
+        newest = instead or newest
         rng = Random()
         version, numbers, gauss = beginning.base.chance
         rng.setstate((version, tuple(numbers), gauss))
@@ -125,6 +132,7 @@ class Replay:
 
     def _outcome(self, recorded: RecordedInput) -> bytes:
         input_, now = recorded.input, recorded.now
+        self.commands = ()
         if isinstance(input_, NewConfiguration):
             made = self._make(input_.stated)
             self.made.append(made)
@@ -132,7 +140,10 @@ class Replay:
             return encode_outcome([] if is_taken else "refused")
         try:
             if isinstance(input_, NextPod):
-                return encode_outcome(outcome_of(self.engine.schedule_one(now)))
-            return encode_outcome(outcome_of(self.engine.handle(input_, now)))
+                commands = self.engine.schedule_one(now)
+            else:
+                commands = self.engine.handle(input_, now)
+            self.commands = commands or ()
+            return encode_outcome(outcome_of(commands))
         except Exception as error:  # noqa: BLE001 - as in the scheduler's loop: its name is the outcome
             return encode_outcome(type(error).__name__)
