@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from scheduler.objects.node_selectors import RequiredNodeAffinity, required_node_affinity
+from scheduler.objects.node_selectors import MAX_REMEMBERED_TERMS, RequiredNodeAffinity, required_node_affinity
 from scheduler.objects.pod import Pod
 from scheduler.objects.ports import HostPort, host_ports
 from scheduler.objects.resources import (
@@ -142,6 +142,18 @@ class PodInfo:
             self._required_node_affinity = required_node_affinity(self.pod)
         return self._required_node_affinity
 
+    def parse_ahead(self, old: PodInfo | None) -> None:
+        """Parse a long node affinity now, or take it over from the pod's last version, so that the attempt's step has
+        only its matching: 20,000 terms, the most that 1.5 MB hold, take some 80 ms to parse and 40 ms to match."""
+        affinity = self.pod.node_affinity
+        required = affinity.required if affinity is not None else None
+        if required is None or len(required.node_selector_terms) <= MAX_REMEMBERED_TERMS:
+            return
+        if old is not None and _asks_alike(old.pod, self.pod):
+            self._required_node_affinity = old._required_node_affinity
+        else:
+            self._required_node_affinity = required_node_affinity(self.pod)
+
     @property
     def score_requests(self) -> ResourceVector:
         """What NodeResourcesFit's score counts for it: defaults for what is not requested, pod-level ignored."""
@@ -181,3 +193,8 @@ class PodInfo:
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key}, uid={self.uid}, node={self.node_name or '-'})"
+
+
+def _asks_alike(one: Pod, other: Pod) -> bool:
+    """Whether node selector and node affinity are equal."""
+    return one.spec.node_selector == other.spec.node_selector and one.node_affinity == other.node_affinity

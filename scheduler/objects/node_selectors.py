@@ -190,6 +190,8 @@ def topology_matches(terms: tuple[TopologySelectorTerm, ...], labels: Mapping[st
 
 
 def _plain(expressions: tuple[SelectorExpression, ...]) -> _Written:
+    if not expressions:
+        return ()
     return tuple([(part.key, part.operator, part.values) for part in expressions])
 
 
@@ -220,7 +222,7 @@ def _parse_term(expressions: _Written, fields: _Written, path: str) -> NodeSelec
             )
             continue
         faults += requirement_faults(key, operator, values, at)
-        requirements.append(Requirement(key, operator, tuple(sorted(set(values)))))
+        requirements.append(Requirement(key, operator, values if len(values) < 2 else tuple(sorted(set(values)))))
     field_requirements: list[Requirement] = []
     for index, (key, written_operator, values) in enumerate(fields):
         at = f"{path}.matchFields[{index}]"
@@ -236,6 +238,8 @@ def _parse_term(expressions: _Written, fields: _Written, path: str) -> NodeSelec
 
 def _named_nodes(fields: _Written) -> frozenset[str] | None:
     """The names that all `metadata.name In` fields have in common, however many values each has; None without any."""
+    if not fields:
+        return None
     named: frozenset[str] | None = None
     for key, operator, values in fields:
         if key == NODE_NAME_FIELD and operator == "In":

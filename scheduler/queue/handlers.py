@@ -207,7 +207,9 @@ class EventHandlers:
             return self._pod_became_assigned(old, info, now)
         if not self._is_ours(info):
             self._foreign_pod_waits(old, info, now)
-        elif old is None:
+            return NOTHING
+        info.parse_ahead(old)
+        if old is None:
             self._queue.add(info, now)
             self._handled(PENDING_POD_ADD)
         elif not _is_same_version(old.pod, pod):

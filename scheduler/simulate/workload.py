@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from random import Random
 from typing import Any, Final
 
 from scheduler.objects.kinds import Kind
+from scheduler.simulate.changes import BreakWatch, Change, Create, Delete, Merge, Reload, Restart
 from scheduler.simulate.world import World
 from scheduler.simulate.world_facts import Document, is_over
+from scheduler.simulate.world_volumes import HOST, NO_PROVISIONER, volume_document
 
 ZONE: Final = "topology.kubernetes.io/zone"
-HOST: Final = "kubernetes.io/hostname"
 GATE: Final = "example.com/wait"
 ZONES: Final = ("a", "b", "c")
 APPS: Final = ("web", "db", "batch")
 PRIORITIES: Final = (0, 0, 0, 0, 100, 1000)
+LOCAL, MADE = "local", "made"
+"""Storage classes: volumes that are there on one node each, and volumes that are provisioned for a claim."""
 
 
 def node_document(name: str, *, cpu: int = 4, zone: str = "a", pods: int = 20) -> Document:
@@ -42,51 +46,72 @@ def pod_document(name: str, *, cpu: str = "500m", memory: str = "256Mi", priorit
     }
 
 
+OPEN_GATES: Final[Document] = {"spec": {"schedulingGates": None}}
+
+
 class RandomWorkload:
-    """``step`` makes one random change; ``settle`` reverts what would keep pods waiting for ever."""
+    """``step`` draws one random change that fits the present state of the world and does not carry it out."""
 
-    def __init__(self, world: World, nodes: int = 5) -> None:
+    def __init__(self, world: World, *, nodes: int = 5, volumes: bool = False, configurations: int = 1) -> None:
         self._world = world
-        self._random = world.random
+        self._nodes = nodes
+        self._configurations = configurations
+        self._random = Random(world.seed)
         self._made = 0
-        for _ in range(nodes):
-            self._add_node()
+        self._volumes = volumes
+        self._actions: dict[Callable[[], Iterator[Change]], int] = {
+            self._add_pod: 50,
+            self._delete_pod: 20,
+            self._finish_pod: 10,
+            self._open_gate: 5,
+            self._add_node: 2,
+            self._remove_node: 2,
+            self._cordon_or_not: 4,
+            self._taint_or_not: 4,
+            self._grow_node: 2,
+            self._break_a_watch: 2,
+            self._restart: 1,
+        }
+        if volumes:
+            self._actions |= {self._add_pod_with_claim: 20, self._add_volume: 8, self._delete_claim: 5}
+        if configurations > 1:
+            self._actions[self._reload] = 3
+
+    def begin(self) -> Iterator[Change]:
+        """What is there at the start."""
+        for _ in range(self._nodes):
+            yield from self._add_node()
         for app in APPS:
-            self._world.create(
-                Kind.POD_DISRUPTION_BUDGET,
-                {
-                    "metadata": {"name": app, "namespace": "default"},
-                    "spec": {"selector": {"matchLabels": {"app": app}}},
-                    "status": {"disruptionsAllowed": self._random.randrange(3)},
-                },
-            )
+            budget = {
+                "metadata": {"name": app, "namespace": "default"},
+                "spec": {"selector": {"matchLabels": {"app": app}}},
+                "status": {"disruptionsAllowed": self._random.randrange(3)},
+            }
+            yield Create(Kind.POD_DISRUPTION_BUDGET, budget)
+        if self._volumes:
+            for name, provisioner in ((LOCAL, NO_PROVISIONER), (MADE, "csi.example.com")):
+                mode = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
+                yield Create(Kind.STORAGE_CLASS, {"metadata": {"name": name}, **mode})
 
-    def step(self) -> None:
-        actions: tuple[tuple[Callable[[], None], int], ...] = (
-            (self._add_pod, 50),
-            (self._delete_pod, 20),
-            (self._finish_pod, 10),
-            (self._open_gate, 5),
-            (self._add_node, 2),
-            (self._remove_node, 2),
-            (self._cordon_or_not, 4),
-            (self._taint_or_not, 4),
-            (self._grow_node, 2),
-            (self._break_a_watch, 2),
-            (self._world.restart, 1),
-        )
-        self._random.choices([do for do, _ in actions], [weight for _, weight in actions])[0]()
+    def step(self) -> list[Change]:
+        """One random action: the changes that it consists of, none if nothing is there for it."""
+        return list(self._random.choices(list(self._actions), list(self._actions.values()))[0]())
 
-    def settle(self) -> None:
-        """Uncordons nodes and opens gates."""
-        for name, _ in list(self._world.facts.of(Kind.NODE)):
-            self._world.change(Kind.NODE, name, _open_node)
-        for key, _ in list(self._world.facts.of(Kind.POD)):
-            self._world.change(Kind.POD, key, _open_gates)
+    def settle(self) -> Iterator[Change]:
+        """Revert what would keep pods waiting for ever: cordons, taints, gates, and the first configuration is back."""
+        for name, _ in self._world.facts.of(Kind.NODE):
+            yield Merge(Kind.NODE, name, {"spec": {"unschedulable": None, "taints": None}})
+        for key, _ in self._world.facts.of(Kind.POD):
+            yield Merge(Kind.POD, key, OPEN_GATES)
+        if self._configurations > 1:
+            yield Reload(0)
 
     # --- pods ---------------------------------------------------------------------------------------------------------
 
-    def _add_pod(self) -> None:
+    def _add_pod(self) -> Iterator[Change]:
+        yield Create(Kind.POD, self._pod())
+
+    def _pod(self) -> Document:
         random = self._random
         app = random.choice(APPS)
         spec: Document = {}
@@ -116,49 +141,92 @@ class RandomWorkload:
             document["spec"]["containers"][0]["ports"] = [
                 {"containerPort": 80, "hostPort": random.choice((8080, 8081))}
             ]
-        self._world.create(Kind.POD, document)
+        return document
 
-    def _delete_pod(self) -> None:
+    def _delete_pod(self) -> Iterator[Change]:
         if key := self._any(Kind.POD, lambda pod: "deletionTimestamp" not in pod["metadata"]):
-            self._world.delete(Kind.POD, key)
+            yield Delete(Kind.POD, key)
 
-    def _finish_pod(self) -> None:
+    def _finish_pod(self) -> Iterator[Change]:
         if key := self._any(Kind.POD, lambda pod: pod["status"]["phase"] == "Running"):
-            self._world.change(Kind.POD, key, lambda pod: pod["status"].update(phase="Succeeded"))
+            yield Merge(Kind.POD, key, {"status": {"phase": "Succeeded"}})
 
-    def _open_gate(self) -> None:
+    def _open_gate(self) -> Iterator[Change]:
         if key := self._any(Kind.POD, lambda pod: bool(pod["spec"].get("schedulingGates"))):
-            self._world.change(Kind.POD, key, _open_gates)
+            yield Merge(Kind.POD, key, OPEN_GATES)
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 
-    def _add_node(self) -> None:
+    def _add_node(self) -> Iterator[Change]:
         self._made += 1
         zone = self._random.choice(ZONES)
-        self._world.create(
-            Kind.NODE, node_document(f"node-{self._made}", cpu=self._random.choice((2, 4, 8)), zone=zone)
-        )
+        yield Create(Kind.NODE, node_document(f"node-{self._made}", cpu=self._random.choice((2, 4, 8)), zone=zone))
 
-    def _remove_node(self) -> None:
+    def _remove_node(self) -> Iterator[Change]:
         if len(list(self._world.facts.of(Kind.NODE))) > 2 and (name := self._any(Kind.NODE)):
-            self._world.delete(Kind.NODE, name)
+            yield Delete(Kind.NODE, name)
 
-    def _cordon_or_not(self) -> None:
+    def _cordon_or_not(self) -> Iterator[Change]:
         if name := self._any(Kind.NODE):
-            is_open = self._random.random() < 0.5
-            self._world.change(Kind.NODE, name, lambda node: node["spec"].update(unschedulable=is_open))
+            yield Merge(Kind.NODE, name, {"spec": {"unschedulable": self._random.random() < 0.5}})
 
-    def _taint_or_not(self) -> None:
+    def _taint_or_not(self) -> Iterator[Change]:
         if name := self._any(Kind.NODE):
             taints = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}] if self._random.random() < 0.5 else []
-            self._world.change(Kind.NODE, name, lambda node: node["spec"].update(taints=taints))
+            yield Merge(Kind.NODE, name, {"spec": {"taints": taints}})
 
-    def _grow_node(self) -> None:
+    def _grow_node(self) -> Iterator[Change]:
         if name := self._any(Kind.NODE):
-            self._world.change(Kind.NODE, name, _grow)
+            node = self._world.facts.get(Kind.NODE, name) or {}
+            more = {"cpu": str(int(node["status"]["allocatable"]["cpu"]) + 1)}
+            yield Merge(Kind.NODE, name, {"status": {"allocatable": more, "capacity": more}})
 
-    def _break_a_watch(self) -> None:
-        self._world.break_watch(self._random.choice((Kind.POD, Kind.NODE, Kind.POD_DISRUPTION_BUDGET)))
+    # --- volumes ------------------------------------------------------------------------------------------------------
+
+    def _add_pod_with_claim(self) -> Iterator[Change]:
+        pod = self._pod()
+        name = pod["metadata"]["name"]
+        storage_class = self._random.choice((LOCAL, MADE))
+        claim = {
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "storageClassName": storage_class,
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": self._random.choice(("1Gi", "5Gi"))}},
+            },
+            "status": {"phase": "Pending"},
+        }
+        pod["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+        changes = [Create(Kind.PERSISTENT_VOLUME_CLAIM, claim), Create(Kind.POD, pod)]
+        # A pod may be there before its claim.
+        yield from changes if self._random.random() < 0.8 else reversed(changes)
+
+    def _add_volume(self) -> Iterator[Change]:
+        if host := self._any(Kind.NODE):
+            self._made += 1
+            size = self._random.choice(("1Gi", "10Gi"))
+            yield Create(Kind.PERSISTENT_VOLUME, volume_document(f"local-{self._made}", host, LOCAL, size))
+
+    def _delete_claim(self) -> Iterator[Change]:
+        """As the protection of claims has it, only those whose pod is gone."""
+        used = {key for key, _ in self._world.facts.of(Kind.POD)}
+        for key, _ in self._world.facts.of(Kind.PERSISTENT_VOLUME_CLAIM):
+            if key not in used:
+                yield Delete(Kind.PERSISTENT_VOLUME_CLAIM, key)
+
+    # --- the network and the scheduler itself -------------------------------------------------------------------------
+
+    def _break_a_watch(self) -> Iterator[Change]:
+        kinds = [Kind.POD, Kind.NODE, Kind.POD_DISRUPTION_BUDGET]
+        if self._volumes:
+            kinds += [Kind.PERSISTENT_VOLUME, Kind.PERSISTENT_VOLUME_CLAIM]
+        yield BreakWatch(self._random.choice(kinds))
+
+    def _restart(self) -> Iterator[Change]:
+        yield Restart()
+
+    def _reload(self) -> Iterator[Change]:
+        yield Reload(self._random.randrange(self._configurations))
 
     def _any(self, kind: Kind, wanted: Callable[[Document], bool] = lambda _: True) -> str:
         """The key of a random matching object, "" if there is none."""
@@ -176,7 +244,7 @@ def plain_pods_that_fit(world: World) -> list[str]:
     for key in world.pending():
         pod = world.facts.get(Kind.POD, key) or {}
         spec = pod["spec"]
-        if any(spec.get(field) for field in ("topologySpreadConstraints", "affinity", "schedulingGates")):
+        if any(spec.get(field) for field in ("topologySpreadConstraints", "affinity", "schedulingGates", "volumes")):
             continue
         container = spec["containers"][0]
         if container.get("ports") or "deletionTimestamp" in pod["metadata"]:
@@ -223,20 +291,6 @@ def _amounts(container: Document) -> tuple[int, int]:
 
 def _mebi(text: str) -> int:
     return int(text[:-2]) * (1024 if text.endswith("Gi") else 1)
-
-
-def _open_node(node: Document) -> None:
-    node["spec"].pop("unschedulable", None)
-    node["spec"].pop("taints", None)
-
-
-def _open_gates(pod: Document) -> None:
-    pod["spec"].pop("schedulingGates", None)
-
-
-def _grow(node: Document) -> None:
-    for amounts in (node["status"]["allocatable"], node["status"]["capacity"]):
-        amounts["cpu"] = str(int(amounts["cpu"]) + 1)
 
 
 def _spread(app: str, key: str) -> Document:

@@ -32,7 +32,6 @@ from scheduler.messages.commands import (
 )
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import (
-    ExtenderAnswered,
     ObjectDeleted,
     ObjectObserved,
     PluginFinished,
@@ -45,17 +44,25 @@ from scheduler.objects.kinds import READ_KINDS, Kind, decode
 from scheduler.objects.meta import Condition
 from scheduler.objects.timestamps import format_seconds
 from scheduler.simulate.world_devices import ClaimWrites, check_devices, free_claims
+from scheduler.simulate.world_extender import Extender, extender_answer, no_extender
 from scheduler.simulate.world_facts import Document, Facts, Refused, is_over
 from scheduler.simulate.world_invariants import check_engine, check_nodes
 from scheduler.simulate.world_trouble import CALM, NO_ANSWER, REFUSALS, Range, Trouble, WriteFate, outcome_of
+from scheduler.simulate.world_volumes import bind_volumes, check_volumes
 
 START_MONOTONIC = 1_000.0
 START_WALL = 1_800_000_000 * 10**9
 DECISION_SECONDS = 0.001
 """Virtual seconds of one scheduling cycle: watch events arrive in between."""
 
-EngineFactory = Callable[[Now, int], Engine]
-"""``factory(started, seed)``; its stopwatch must not look at a real clock."""
+EngineFactory = Callable[[Now, int, int], Engine]
+"""``factory(started, seed, configuration)``; its stopwatch must not look at a real clock. ``configuration`` is
+the index of the one in force, in the run's list."""
+
+Reloader = Callable[[Engine, int, Now], bool]
+"""``reload(engine, configuration, now)`` is False while the engine can't take up another configuration."""
+
+RELOAD_AGAIN_SECONDS = 0.05
 
 
 class Door(Protocol):
@@ -78,6 +85,9 @@ class World:
         seed: int,
         factory: EngineFactory,
         trouble: Trouble = CALM,
+        *,
+        reload: Reloader | None = None,
+        extender: Extender = no_extender,
         door_of: Callable[[Engine], Door] = lambda engine: engine,
     ) -> None:
         self.seed = seed
@@ -89,8 +99,11 @@ class World:
         self.problems: list[str] = []
         self.monotonic = START_MONOTONIC
         self._factory = factory
+        self._reload = reload
+        self._extender = extender
+        self._configuration = 0
         self._door_of = door_of
-        self.engine = factory(self.now, seed)
+        self.engine = factory(self.now, seed, 0)
         self.door = door_of(self.engine)
         self._life = 0
         """The number of engines before this one: answers to an earlier one are lost."""
@@ -102,6 +115,7 @@ class World:
         self._sequence = 0
         self._delivered_until: dict[Kind, float] = {}
         self._frees_claims = False
+        self._binds_volumes = False
         self._claims = ClaimWrites(self.facts)
         self._confirmed: dict[str, str] = {}
         """Bindings that the engine knows to be done: UID → node."""
@@ -155,11 +169,23 @@ class World:
         self._life += 1
         self._confirmed.clear()
         self._seen.clear()
-        self.engine = self._factory(self.now, self.seed + self._life)
+        self.engine = self._factory(self.now, self.seed + self._life, self._configuration)
         self.door = self._door_of(self.engine)
         for kind in READ_KINDS:
             self.break_watch(kind)
         self._feed(Synced())
+
+    def reload(self, configuration: int) -> None:
+        """Another configuration of the run's list, as soon as the engine can take it up."""
+        self._configuration = configuration
+        life = self._life
+
+        def swap() -> None:
+            is_newest = self._configuration == configuration and self._life == life
+            if is_newest and self._reload is not None and not self._reload(self.engine, configuration, self.now):
+                self._at(self.monotonic + RELOAD_AGAIN_SECONDS, swap)
+
+        swap()
 
     # --- time ---------------------------------------------------------------------------------------------------------
 
@@ -216,6 +242,8 @@ class World:
         """The watch: later, but for each kind in order. It brings bytes, so that the decoder takes part."""
         if kind in (Kind.POD, Kind.RESOURCE_CLAIM):
             self._free_claims_later()
+        if kind in (Kind.PERSISTENT_VOLUME, Kind.PERSISTENT_VOLUME_CLAIM):
+            self._bind_volumes_later()
         body = msgspec.json.encode(document)
         wanted = self.monotonic + self.random.uniform(*self.trouble.watch_seconds)
         date = max(wanted, self._delivered_until.get(kind, 0.0))
@@ -247,6 +275,18 @@ class World:
 
         self._later(self.trouble.stop_seconds, look)
 
+    def _bind_volumes_later(self) -> None:
+        """Run the volume controller."""
+        if self._binds_volumes:
+            return
+        self._binds_volumes = True
+
+        def look() -> None:
+            self._binds_volumes = False
+            bind_volumes(self.facts, self.time)
+
+        self._later(self.trouble.provision_seconds, look)
+
     # --- from the engine ----------------------------------------------------------------------------------------------
 
     def _carry_out(self, commands: list[Command]) -> None:
@@ -262,8 +302,8 @@ class World:
                     self.events.append(command)
                 case ReportProblem(message):
                     self.problems.append(message)
-                case CallExtender(ticket=ticket):
-                    answer = ExtenderAnswered(ticket, error="connection refused")
+                case CallExtender():
+                    answer = extender_answer(command, self._extender, self.trouble.extender_fails, self.random)
                     self._later(self.trouble.write_seconds, partial(self._answer, answer, self._life))
                 case RunPlugin(ticket=ticket):
                     done = PluginFinished(ticket, None)
@@ -410,6 +450,7 @@ class World:
         check_engine(self.engine)
         check_nodes(self.facts)
         check_devices(self.facts)
+        check_volumes(self.facts)
 
 
 def _stated(condition: Condition) -> Document:

@@ -30,10 +30,14 @@ class Trouble:
     """After which an unanswered write is reported."""
     late_seconds: Range = (0.0, 20.0)
     """From the report of an unanswered bind until the API server commits it after all."""
+    provision_seconds: Range = (0.01, 1.0)
+    """From a change of a claim or a volume until the volume controller has looked at it."""
+    extender_fails: float = 0.0
+    """An extender has no answer, a wrong one, or half of one."""
 
 
 CALM = Trouble()
-ROUGH = Trouble(refused=0.05, unanswered=0.05)
+ROUGH = Trouble(refused=0.05, unanswered=0.05, extender_fails=0.1)
 
 
 class WriteFate(Enum):

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler.controller import garbage
 from scheduler.engine.engine import Engine
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved
 from scheduler.objects.kinds import Kind, decode
@@ -27,6 +28,7 @@ def hostile() -> dict[str, float]:
     """``step``: milliseconds of CPU of the longest single call of the engine (a stimulus, a pod's attempt) from the
     object's arrival on. ``later``: microseconds of CPU of the attempt at a plain pod after it, median, and ``before``.
     ``MiB``: what stays allocated once the pod is gone."""
+    garbage.collect_seldom()
     found: dict[str, float] = {}
     for name, (before, documents) in _CASES.items():
         engine = engine_with(NODES)
@@ -104,11 +106,51 @@ def _spreading(count: int) -> list[tuple[Kind, dict[str, Any]]]:
     return [(Kind.POD, document)]
 
 
+def _claiming(claim: dict[str, Any], *others: tuple[Kind, dict[str, Any]]) -> list[tuple[Kind, dict[str, Any]]]:
+    """A pod with a claim ``data``, whose spec this is, and what is there besides."""
+    fields = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    document = pending("hostile")
+    document["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    document["spec"]["priority"] = 100
+    metadata = {"name": "data", "namespace": "default", "uid": "claim"}
+    status = {"phase": "Bound" if "volumeName" in claim else "Pending"}
+    if "volumeName" in claim:
+        metadata["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
+    claimed = {"metadata": metadata, "spec": {**fields, **claim}, "status": status}
+    return [*others, (Kind.PERSISTENT_VOLUME_CLAIM, claimed), (Kind.POD, document)]
+
+
+def _class_with_terms(count: int) -> list[tuple[Kind, dict[str, Any]]]:
+    terms = [{"matchLabelExpressions": [{"key": HOST, "values": [f"node-{number:05}"]}]} for number in range(count)]
+    storage_class = {
+        "metadata": {"name": "odd"},
+        "provisioner": "csi.example.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": terms,
+    }
+    return _claiming({"storageClassName": "odd"}, (Kind.STORAGE_CLASS, storage_class))
+
+
+def _volume_with_terms(count: int) -> list[tuple[Kind, dict[str, Any]]]:
+    terms = [_term(HOST, f"node-{number:05}") for number in range(count)]
+    volume = {
+        "metadata": {"name": "odd"},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "claimRef": {"namespace": "default", "name": "data", "uid": "claim"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+        },
+        "status": {"phase": "Bound"},
+    }
+    return _claiming({"volumeName": "odd"}, (Kind.PERSISTENT_VOLUME, volume))
+
+
 def _node(**fields: Any) -> list[dict[str, Any]]:
     return [node_json("odd", cpu="32", memory="128Gi", pods=110, **fields)]
 
 
-def _nobody() -> list[dict[str, Any]]:
+def _no_nodes() -> list[dict[str, Any]]:
     return []
 
 
@@ -118,11 +160,11 @@ def _keys(count: int) -> dict[str, str]:
 
 _CASES: dict[str, tuple[Callable[[], list[dict[str, Any]]], Callable[[], list[tuple[Kind, dict[str, Any]]]]]] = {
     "a pod that asks about 1,000 keys that no node has": (
-        _nobody,
+        _no_nodes,
         lambda: _with_terms([_term(f"key-{number}", "x") for number in range(1_000)]),
     ),
     "a pod that asks about 20,000 keys that no node has": (
-        _nobody,
+        _no_nodes,
         lambda: _with_terms([_term(f"key-{number}", "x") for number in range(20_000)]),
     ),
     "a pod that asks about 5,000 keys of one node": (
@@ -130,22 +172,24 @@ _CASES: dict[str, tuple[Callable[[], list[dict[str, Any]]], Callable[[], list[tu
         lambda: _with_terms([_term(f"key-{number}", f"value-{number}") for number in range(5_000)]),
     ),
     "a pod that asks for 20,000 values of one key": (
-        _nobody,
+        _no_nodes,
         lambda: _with_terms([_term(HOST, f"node-{number:05}") for number in range(20_000)]),
     ),
-    "a pod that asks for 2,000 resources that no node has": (_nobody, lambda: _asking_for(2_000, "1")),
-    "a foreign pod with 2,000 resources of amount 0": (_nobody, lambda: _asking_for(2_000, "0", "nowhere")),
+    "a pod that asks for 2,000 resources that no node has": (_no_nodes, lambda: _asking_for(2_000, "1")),
+    "a foreign pod with 2,000 resources of amount 0": (_no_nodes, lambda: _asking_for(2_000, "0", "nowhere")),
     "a pod with 15,000 tolerations, a node with 5,000 taints": (
         lambda: _node(taints=[f"taint-{number}=x:NoSchedule" for number in range(5_000)]),
         _tolerating,
     ),
-    "a pod with 1,000 spread constraints": (_nobody, lambda: _spreading(1_000)),
+    "a pod with 1,000 spread constraints": (_no_nodes, lambda: _spreading(1_000)),
+    "a claim whose class has 1,000 topology terms": (_no_nodes, lambda: _class_with_terms(1_000)),
+    "a claim whose volume has 1,000 affinity terms": (_no_nodes, lambda: _volume_with_terms(1_000)),
     "a node with 5,000 labels": (
-        _nobody,
+        _no_nodes,
         lambda: [(Kind.NODE, document) for document in _node(labels=_keys(5_000))],
     ),
     "a node with 5,000 taints": (
-        _nobody,
+        _no_nodes,
         lambda: [
             (Kind.NODE, document)
             for document in _node(taints=[f"taint-{number}=x:NoSchedule" for number in range(5_000)])

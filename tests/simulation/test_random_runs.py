@@ -7,8 +7,9 @@ from scheduler.engine.outcome import Placed
 from scheduler.objects.kinds import Kind
 from scheduler.objects.pod import Pod
 from scheduler.simulate.workload import plain_pods_that_fit
+from scheduler.simulate.world_extender import no_extender
 from tests.builders import build
-from tests.simulation.runs import whole_run
+from tests.simulation.runs import CASES, Run, whole_run
 
 STEPS = 300
 
@@ -39,6 +40,18 @@ def test_in_the_end_every_pod_that_fits_is_bound(seed: int) -> None:
 @pytest.mark.parametrize("text", CONFIGURATIONS.values(), ids=CONFIGURATIONS.keys())
 def test_so_it_is_however_the_scheduler_is_configured(seed: int, text: str) -> None:
     assert plain_pods_that_fit(whole_run(seed, 150, load(text))) == []
+
+
+@pytest.mark.parametrize("seed", range(200, 202))
+@pytest.mark.parametrize("name", [name for name in CASES if name != "plain"])
+def test_so_it_is_with_volumes_extenders_and_reloads_that_fail_at_times(seed: int, name: str) -> None:
+    run = Run(seed, CASES[name])
+    run.draw(150)
+    if run.case.extender is not no_extender:
+        return  # A preview asks no extender, and so places what the extender keeps from everywhere.
+    for key in run.world.pending():
+        pod = build(Pod, run.world.facts.get(Kind.POD, key) or {})
+        assert not isinstance(run.world.engine.preview(pod, run.world.now)[1], Placed), key
 
 
 def test_the_same_seed_gives_the_same_journal() -> None:

@@ -211,6 +211,9 @@ def _soft_constraint(
     table = view.table
     key = constraint.topology_key
     ids = table.label(key)
+    if not constraint.is_per_node and len(table.label_values(key)) == 1:
+        # No node has the key, so there is no domain whose pods would have to be counted.
+        return SoftConstraint(key, np.zeros(1, np.float64), None)
     live = constraint.live_tally(pod.namespace, view)
     if constraint.is_per_node:
         size = table.size if placing is None else int(np.count_nonzero(placing))

@@ -16,6 +16,7 @@ from scheduler.controller.record.segments import About, Damaged, Segment, segmen
 from scheduler.engine.engine import Engine
 from scheduler.engine.recording.door import History, RecordedEngine
 from scheduler.errors import ConfigurationError
+from scheduler.simulate.changes import carry_out
 from scheduler.simulate.workload import RandomWorkload
 from scheduler.simulate.world import World
 from scheduler.simulate.world_trouble import ROUGH
@@ -34,8 +35,10 @@ class RecordedWorld:
         self.folder = folder
         self.limit_bytes = limit_bytes
         self.recorders: list[Recorder] = []
-        self.world = World(seed, engines(), ROUGH, self._door_of)
+        self.world = World(seed, engines(), ROUGH, door_of=self._door_of)
         self.workload = RandomWorkload(self.world)
+        for change in self.workload.begin():
+            carry_out(change, self.world)
 
     def _door_of(self, engine: Engine) -> RecordedEngine:
         for recorder in self.recorders[-1:]:
@@ -46,7 +49,8 @@ class RecordedWorld:
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
-            self.workload.step()
+            for change in self.workload.step():
+                carry_out(change, self.world)
             self.world.run_for(self.world.random.uniform(0.0, 1.5))
             self.recorders[-1].flush()
 
