@@ -28,6 +28,10 @@ def _tandem(kubeconfig: Path, folder: Path, programs: Path) -> Scheduler:
     return Tandem(kubeconfig, folder, journal=False)
 
 
+def _recorded_tandem(kubeconfig: Path, folder: Path, programs: Path) -> Scheduler:
+    return Tandem(kubeconfig, folder, journal=False, options=[f"--record={folder / 'recording'}"])
+
+
 def _kube_scheduler(kubeconfig: Path, folder: Path, programs: Path) -> Scheduler:
     return KubeScheduler(kubeconfig, folder, SCHEDULER, programs=programs, queries_per_second=5000)
 
@@ -38,6 +42,9 @@ def _null(kubeconfig: Path, folder: Path, programs: Path) -> Scheduler:
 
 CONTENDERS: dict[str, Callable[[Path, Path, Path], Scheduler]] = {
     "tandem": _tandem,
+    "tandem --record": _recorded_tandem,
     "kube-scheduler": _kube_scheduler,
     "null": _null,
 }
+
+BY_DEFAULT = ("tandem", "kube-scheduler", "null")
