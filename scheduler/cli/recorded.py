@@ -47,12 +47,17 @@ def about_of(profiles: Mapping[str, Profile]) -> About:
 
 def code_digest() -> str:
     """SHA-256 over the source of everything that decides."""
-    root = Path(engine_package.__file__ or "").parent.parent
     digest = hashlib.sha256()
-    for package in sorted(prefix.split(".")[1] for prefix in CORE):
-        for path in sorted((root / package).rglob("*.py")):
-            digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in code_files():
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def code_files() -> list[Path]:
+    """The source of everything that decides."""
+    root = Path(engine_package.__file__ or "").parent.parent
+    packages = sorted(prefix.split(".")[1] for prefix in CORE)
+    return [path for package in packages for path in sorted((root / package).rglob("*.py"))]
 
 
 def plugin_digests(profiles: Mapping[str, Profile]) -> dict[str, str]:

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from scheduler.cli import anonymise as anonymous
 from scheduler.cli.asking import AsJson
 from scheduler.cli.compare import compare
 from scheduler.cli.prepare import read_configuration
@@ -62,6 +63,10 @@ def replay(
         str,
         typer.Option("--config", metavar="FILE", help="Decide by this configuration, and compare.", show_default=False),
     ] = "",
+    anonymise: Annotated[
+        Path | None,
+        typer.Option("--anonymise", metavar="FILE", help="Write it under other names, for others.", show_default=False),
+    ] = None,
     plugin_folder: PluginFolder = "",
     as_json: AsJson = False,
 ) -> int:
@@ -75,6 +80,8 @@ def replay(
     if why or queue:
         pod = f"default/{why}" if why and "/" not in why else why
         return _answer(engine_at(place, stop, classes), pod, as_json)
+    if anonymise is not None:
+        return _write_anonymous(place, anonymise, classes)
     if config:
         return compare(place, load(read_configuration(config)), stop, classes, as_json)
     code = SAME
@@ -88,6 +95,16 @@ def replay(
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(reports), indent=2).decode())
     return code
+
+
+def _write_anonymous(place: Path, target: Path, classes: PluginClasses) -> int:
+    try:
+        inputs = anonymous.anonymise(place, target, classes)
+    except OSError as error:
+        print(f"Error: {target}: {error.strerror or error}", file=sys.stderr)
+        return 1
+    print(f"{target}: {inputs} inputs under other names, decided the same")
+    return 0
 
 
 def until_of(text: str) -> Until | None:

@@ -47,14 +47,22 @@ _CONFIGURATION: Final = msgspec.msgpack.Decoder(StatedConfiguration)
 
 
 def encode_entry(entry: Entry) -> bytes:
-    input_, now = entry.input, entry.now
+    return _encoded(entry.input, entry.now, encode_outcome(entry.outcome))
+
+
+def encode_recorded(recorded: RecordedInput, outcome: bytes) -> bytes:
+    """An input that was read from a recording, with another outcome."""
+    return _encoded(recorded.input, recorded.now, outcome)
+
+
+def _encoded(input_: Input, now: Now, outcome: bytes) -> bytes:
     if isinstance(input_, NextPod):
         code, payload = NEXT_POD, b""
     elif isinstance(input_, NewConfiguration):
         code, payload = CONFIGURATION, _encode(input_.stated)
     else:
         code, payload = STIMULUS, encode_stimulus(input_)
-    return _encode((code, now.monotonic, now.wall, payload, encode_outcome(entry.outcome)))
+    return _encode((code, now.monotonic, now.wall, payload, outcome))
 
 
 def decode_entry(data: bytes, number: int) -> RecordedInput:

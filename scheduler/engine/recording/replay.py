@@ -78,6 +78,8 @@ class Replay:
         self.decisions = 0
         self.attempted: tuple[str, ...] = ()
         """Pods that the last input led to attempts at."""
+        self.outcome = b""
+        """What the last input led to, encoded."""
         self.commands: Sequence[Command] = ()
         """What the last input led to."""
         self.last: Now | None = None
@@ -115,7 +117,7 @@ class Replay:
 
     def apply(self, recorded: RecordedInput) -> Difference | None:
         """Raises ConfigurationError for a recorded configuration that is none here."""
-        got = self._outcome(recorded)
+        self.outcome = got = self._outcome(recorded)
         self.number, self.applied, self.last = recorded.number, self.applied + 1, recorded.now
         self.attempted = tuple([decision.pod for decision in decisions_in(got)])
         self.decisions += len(self.attempted)
