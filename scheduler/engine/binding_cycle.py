@@ -243,10 +243,10 @@ class BindingCycles:
             return []
         if binding.state is BindingState.BINDING:
             binding.attempt.bind_seconds = outcome.seconds
-            if outcome.is_unknown:
-                return self._wait_to_bind_again(binding, now)
             if outcome.is_done:
                 return self._succeed(binding, now)
+            if outcome.is_unknown or (binding.unknown_outcomes and not outcome.is_conclusive):
+                return self._wait_to_bind_again(binding, now)
             text = failed_at("Bind", owner.plugin, outcome.message)
             return self._fail(binding, NotPlaced(text, is_error=True))
         if not outcome.is_done:

@@ -50,7 +50,7 @@ class WriteFinished(msgspec.Struct, frozen=True):
     201 is ``is_done``. After a 409 the writer GETs the pod at once, and ``is_done`` is whether the pod (of that UID) is
     on the node of the command. Where the bind, or that GET, had no answer, the outcome is ``is_unknown``: the API
     server may have committed the bind, or may still commit it. The writer then frees the place of the write; the
-    engine keeps the pod assumed and issues the same BindPod, with a new ticket, until an answer is conclusive.
+    engine keeps the pod assumed and issues the same BindPod, with a new ticket, until an answer ``is_conclusive``.
     """
 
     ticket: int
@@ -62,6 +62,9 @@ class WriteFinished(msgspec.Struct, frozen=True):
     """The object after the write, if the next decision needs it before the watch shows it."""
     is_unknown: bool = False
     """For a BindPod only: the pod's state on the server is unknown. Never together with ``is_done``."""
+    is_conclusive: bool = True
+    """False for a BindPod that was refused while the pod is there, without a node: an earlier bind of the pod that had
+    no answer may still be carried out."""
     seconds: float = 0.0
     """Seconds from the start of the last try to the outcome."""
 

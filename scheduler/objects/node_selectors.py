@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from scheduler.objects.memo import MAX_PARTS, memo
 from scheduler.objects.pod import Pod
 from scheduler.objects.requirements import Operator, Requirement
 from scheduler.objects.selector_fields import (
@@ -120,16 +120,14 @@ class RequiredNodeAffinity(msgspec.Struct, frozen=True, cache_hash=True, gc=Fals
 _Written = tuple[tuple[str, str, tuple[str, ...]], ...]
 _ANY_NODE = RequiredNodeAffinity()
 
-MAX_REMEMBERED_TERMS = 64
-"""Longer selectors are parsed each time: the memory of parsed ones is bounded by their number."""
+MAX_REMEMBERED_TERMS = MAX_PARTS
+"""Longer selectors are parsed each time."""
 
 
 def parse_node_selector(written: NodeSelectorFields) -> NodeSelector:
     """Never raises: what is wrong with a term is kept in the term."""
     terms = tuple([(_plain(t.match_expressions), _plain(t.match_fields)) for t in written.node_selector_terms])
-    if len(terms) > MAX_REMEMBERED_TERMS:
-        return _parse_terms.__wrapped__(terms, _parse_term.__wrapped__)
-    return _parse_terms(terms, _parse_term)
+    return _parse_terms(terms)
 
 
 def required_node_affinity(pod: Pod) -> RequiredNodeAffinity:
@@ -195,22 +193,32 @@ def _plain(expressions: tuple[SelectorExpression, ...]) -> _Written:
     return tuple([(part.key, part.operator, part.values) for part in expressions])
 
 
-@lru_cache(maxsize=4096)
-def _parse_terms(
-    written: tuple[tuple[_Written, _Written], ...], parse: Callable[[_Written, _Written, str], NodeSelectorTerm]
-) -> NodeSelector:
+def _parts(expressions: _Written, fields: _Written) -> int:
+    return sum([1 + len(values) for _, _, values in expressions]) + sum([1 + len(values) for _, _, values in fields])
+
+
+def _is_long(terms: tuple[tuple[_Written, _Written], ...]) -> bool:
+    return len(terms) > MAX_PARTS or sum([_parts(*term) for term in terms]) > 2 * MAX_PARTS
+
+
+@memo(4096, _is_long)
+def _parse_terms(written: tuple[tuple[_Written, _Written], ...]) -> NodeSelector:
     terms: list[NodeSelectorTerm] = []
     names: frozenset[str] | None = frozenset()
     for index, (expressions, fields) in enumerate(written):
         named = _named_nodes(fields)
         names = names | named if names is not None and named is not None else None
         if expressions or fields:
-            terms.append(parse(expressions, fields, f"nodeSelectorTerms[{index}]"))
+            terms.append(_new_term(expressions, fields, f"nodeSelectorTerms[{index}]"))
     return NodeSelector(tuple(terms), names if written else None)
 
 
-@lru_cache(maxsize=4096)
+@memo(4096, lambda expressions, fields, _: _parts(expressions, fields) > MAX_PARTS)
 def _parse_term(expressions: _Written, fields: _Written, path: str) -> NodeSelectorTerm:
+    return _new_term(expressions, fields, path)
+
+
+def _new_term(expressions: _Written, fields: _Written, path: str) -> NodeSelectorTerm:
     faults: list[str] = []
     requirements: list[Requirement] = []
     for index, (key, written_operator, values) in enumerate(expressions):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+
+from scheduler.objects.memo import is_long_text, memo
 
 MAX_NAME_LENGTH = 63
 MAX_SUBDOMAIN_LENGTH = 253
@@ -28,7 +29,7 @@ _VALUE_RULE = (
 )
 
 
-@lru_cache(maxsize=4096)
+@memo(4096, is_long_text)
 def qualified_name_faults(name: str) -> tuple[str, ...]:
     """The faults of a label key or resource name, `[prefix/]name`. Empty if it is valid."""
     prefix, slash, rest = name.partition("/")
@@ -65,7 +66,7 @@ def subdomain_faults(text: str) -> tuple[str, ...]:
     return tuple(faults)
 
 
-@lru_cache(maxsize=16_384)
+@memo(16_384, is_long_text)
 def label_value_faults(text: str) -> tuple[str, ...]:
     """The faults of a label's value."""
     faults: list[str] = []

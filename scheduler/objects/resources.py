@@ -7,11 +7,11 @@ Four callers read a pod's request in four ways, see the functions below.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
 
+from scheduler.objects.memo import MAX_PARTS, has_many_parts, is_long_text, memo
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Container, ContainerStatus, Pod, ResourceRequirements
 from scheduler.objects.qualified_names import qualified_name_faults
@@ -128,7 +128,7 @@ def reports_resources(pod: Pod) -> bool:
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=4096)
+@memo(4096, is_long_text)
 def is_extended_resource(name: str) -> bool:
     """Whether it is a resource outside of Kubernetes' own domains, such as `example.com/gpu`."""
     return (
@@ -139,7 +139,7 @@ def is_extended_resource(name: str) -> bool:
     )
 
 
-@lru_cache(maxsize=4096)
+@memo(4096, is_long_text)
 def is_scalar_resource(name: str) -> bool:
     """Whether it is counted beside cpu, memory, ephemeral-storage and pods."""
     return (
@@ -163,6 +163,13 @@ class _Shape(NamedTuple):
     """Whether each is a sidecar, and its requests."""
     pod_level: _Written
     overhead: _Written
+
+
+def _is_long(shape: _Shape, *_: object) -> bool:
+    init = shape.init_containers
+    parts = len(shape.containers) + len(init) + len(shape.pod_level) + len(shape.overhead)
+    parts += sum([len(written) for written in shape.containers])
+    return parts + sum([len(written) for _, written in init]) > MAX_PARTS
 
 
 def _shape_of(pod: Pod) -> _Shape:
@@ -230,7 +237,7 @@ def _effective(wanted: Quantities, actual: ResourceRequirements, allocated: Quan
     return tuple(largest.items())
 
 
-@lru_cache(maxsize=8192)
+@memo(8192, _is_long)
 def _total(shape: _Shape, skip_pod_level: bool, defaults: tuple[tuple[str, str], ...]) -> ExactResources:
     total: ExactResources = {}
     for written in shape.containers:
@@ -282,13 +289,13 @@ def _raise_to(largest: ExactResources, other: ExactResources) -> None:
             largest[name] = amount
 
 
-@lru_cache(maxsize=8192)
+@memo(8192, _is_long)
 def _vector(shape: _Shape, for_score: bool) -> ResourceVector:
     defaults = tuple(NON_ZERO_DEFAULTS.items()) if for_score else ()
     return _rounded(_total(shape, for_score, defaults))
 
 
-@lru_cache(maxsize=8192)
+@memo(8192, _is_long)
 def _non_zero(shape: _Shape) -> NonZeroRequest:
     missing = tuple(NON_ZERO_DEFAULTS.items())
     if any(is_pod_level_resource(name) for name, _ in shape.pod_level):
@@ -299,7 +306,7 @@ def _non_zero(shape: _Shape) -> NonZeroRequest:
     return NonZeroRequest(milli_value(total.get(CPU, 0)), value(total.get(MEMORY, 0)))
 
 
-@lru_cache(maxsize=8192)
+@memo(8192, has_many_parts)
 def _allocatable(written: _Written) -> ResourceVector:
     return _rounded(_exact(written))
 

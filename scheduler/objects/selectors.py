@@ -6,11 +6,11 @@ Selectors that differ only in order are equal and have the same hash, so that co
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 import msgspec
 
 from scheduler.errors import SchedulerError
+from scheduler.objects.memo import has_many_parts, memo
 from scheduler.objects.qualified_names import label_value_faults, qualified_name_faults
 from scheduler.objects.requirements import Operator, Requirement
 from scheduler.objects.selector_fields import LabelSelector
@@ -81,7 +81,7 @@ def combined(*selectors: Selector) -> Selector:
     return _canonical([part for selector in selectors for part in selector.requirements])
 
 
-@lru_cache(maxsize=8192)
+@memo(8192, has_many_parts)
 def _parse(expressions: tuple[Expression, ...]) -> Selector:
     requirements: list[Requirement] = []
     for key, written_operator, values in expressions:

@@ -7,7 +7,6 @@ init containers and image volumes count. An image without a tag is looked up as 
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -90,7 +89,6 @@ def _container_count(spec: PodSpec) -> int:
     return len(spec.init_containers) + len(spec.containers)
 
 
-@lru_cache(maxsize=4096)
 def _canonical(name: str) -> str:
     return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
 

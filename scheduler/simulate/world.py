@@ -8,6 +8,7 @@ heap's, or the engine's own deadline.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -93,6 +94,8 @@ class World:
         self.seed = seed
         self.trouble = trouble
         self.random = Random(seed)
+        """For users of the world: the world itself draws nothing from it."""
+        self._drawn: Counter[str] = Counter()
         self.facts = Facts(self._changed)
         self.journal: list[str] = []
         self.events: list[WriteEvent] = []
@@ -226,8 +229,14 @@ class World:
         self.monotonic = max(self.monotonic, min(dates))
         return True
 
-    def _later(self, bounds: Range, what: Callable[[], None]) -> None:
-        self._at(self.monotonic + self.random.uniform(*bounds), what)
+    def _chance(self, subject: str) -> Random:
+        """Chance of its own for each subject and each time that it is asked for: what is drawn for one write does not
+        depend on how many others there were, so that a script from which steps are left out stays much the same."""
+        self._drawn[subject] += 1
+        return Random(f"{self.seed} {subject} {self._drawn[subject]}")
+
+    def _later(self, bounds: Range, subject: str, what: Callable[[], None]) -> None:
+        self._at(self.monotonic + self._chance(subject).uniform(*bounds), what)
 
     def _at(self, date: float, what: Callable[[], None]) -> None:
         self._sequence += 1
@@ -245,7 +254,9 @@ class World:
         if kind in (Kind.PERSISTENT_VOLUME, Kind.PERSISTENT_VOLUME_CLAIM):
             self._bind_volumes_later()
         body = msgspec.json.encode(document)
-        wanted = self.monotonic + self.random.uniform(*self.trouble.watch_seconds)
+        wanted = self.monotonic + self._chance(f"watch {kind.value} {_key_of(document)}").uniform(
+            *self.trouble.watch_seconds
+        )
         date = max(wanted, self._delivered_until.get(kind, 0.0))
         self._delivered_until[kind] = date
         stream = self._streams.get(kind, 0)
@@ -273,7 +284,7 @@ class World:
             self._frees_claims = False
             free_claims(self.facts)
 
-        self._later(self.trouble.stop_seconds, look)
+        self._later(self.trouble.stop_seconds, "claims", look)
 
     def _bind_volumes_later(self) -> None:
         """Run the volume controller."""
@@ -285,7 +296,7 @@ class World:
             self._binds_volumes = False
             bind_volumes(self.facts, self.time)
 
-        self._later(self.trouble.provision_seconds, look)
+        self._later(self.trouble.provision_seconds, "volumes", look)
 
     # --- from the engine ----------------------------------------------------------------------------------------------
 
@@ -303,11 +314,12 @@ class World:
                 case ReportProblem(message):
                     self.problems.append(message)
                 case CallExtender():
-                    answer = extender_answer(command, self._extender, self.trouble.extender_fails, self.random)
-                    self._later(self.trouble.write_seconds, partial(self._answer, answer, self._life))
+                    fails = self.trouble.extender_fails
+                    answer = extender_answer(command, self._extender, fails, self._chance("extender"))
+                    self._later(self.trouble.write_seconds, "extender", partial(self._answer, answer, self._life))
                 case RunPlugin(ticket=ticket):
                     done = PluginFinished(ticket, None)
-                    self._later(self.trouble.write_seconds, partial(self._answer, done, self._life))
+                    self._later(self.trouble.write_seconds, "plugin", partial(self._answer, done, self._life))
                 case _:
                     self.send(command)
 
@@ -320,14 +332,18 @@ class World:
         """A write: it arrives, is done or not, and is answered or not."""
         if isinstance(command, BindPod) and command.pod.uid in self._confirmed:
             raise InvariantViolation(f"pod {command.pod.key} is bound again, to {command.node}")
-        fate = self._fate_of(command)
+        subject = f"{type(command).__name__} {_subject_of(command)}"
+        chance = self._chance(subject)
+        fate = self._fate_of(command, chance)
+        refusal = REFUSALS[chance.randrange(len(REFUSALS))]
+        late_seconds = chance.uniform(*self.trouble.late_seconds)
         life = self._life
 
         def arrive() -> None:
             if self._life != life:
                 return
             if fate is WriteFate.REFUSED:
-                self._finish(command, REFUSALS[self.random.randrange(len(REFUSALS))], life)
+                self._finish(command, refusal, life)
             elif fate is WriteFate.ANSWERED:
                 self._finish(command, self._do(command), life)
             else:
@@ -336,22 +352,22 @@ class World:
                 reported = self.monotonic + self.trouble.timeout_seconds
                 self._at(reported, lambda: self._finish(command, NO_ANSWER, life))
                 if fate is WriteFate.LATE:
-                    self._at(reported + self.random.uniform(*self.trouble.late_seconds), do_late)
+                    self._at(reported + late_seconds, do_late)
 
         def do_late() -> None:
             if self._life == life:
                 self._do(command)
 
-        self._later(self.trouble.write_seconds, arrive)
+        self._later(self.trouble.write_seconds, subject, arrive)
 
-    def _fate_of(self, command: Command) -> WriteFate:
-        chance = self.random.random()
-        if chance < self.trouble.refused:
+    def _fate_of(self, command: Command, chance: Random) -> WriteFate:
+        drawn = chance.random()
+        if drawn < self.trouble.refused:
             return WriteFate.REFUSED
-        if chance >= self.trouble.refused + self.trouble.unanswered:
+        if drawn >= self.trouble.refused + self.trouble.unanswered:
             return WriteFate.ANSWERED
         possible = (WriteFate.LOST, WriteFate.UNHEARD, WriteFate.LATE)
-        return possible[self.random.randrange(3 if isinstance(command, BindPod) else 2)]
+        return possible[chance.randrange(3 if isinstance(command, BindPod) else 2)]
 
     def _finish(self, command: Command, refused: Refused | None, life: int) -> None:
         """Report a write's outcome as the writer does: after a conflict it checks whether the pod has the requested
@@ -368,10 +384,17 @@ class World:
             self._answer(outcome_of(command.ticket, refused), life)
 
     def bind_outcome(self, command: BindPod, refused: Refused | None) -> WriteFinished:
-        """The outcome of a bind; unknown without an answer."""
+        """The outcome of a bind: unknown without an answer, and not conclusive while the pod can still be bound."""
         if refused is NO_ANSWER:
             return WriteFinished(command.ticket, False, 0, "", NO_ANSWER.message, is_unknown=True)
-        return outcome_of(command.ticket, refused)
+        outcome = outcome_of(command.ticket, refused)
+        return msgspec.structs.replace(outcome, is_conclusive=outcome.is_done or not self._can_be_bound(command))
+
+    def _can_be_bound(self, command: BindPod) -> bool:
+        pod = self.facts.get(Kind.POD, command.pod.key)
+        if pod is None or pod["metadata"]["uid"] != command.pod.uid:
+            return False
+        return not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]
 
     def _is_bound_as(self, command: BindPod) -> bool:
         pod = self.facts.get(Kind.POD, command.pod.key)
@@ -407,9 +430,9 @@ class World:
     def _after_binding(self, key: str, uid: str, node: str) -> None:
         if self.facts.get(Kind.NODE, node) is None:
             # It has no node to run on: the garbage collector deletes it.
-            self._later(self.trouble.stop_seconds, lambda: self._end(key, uid))
+            self._later(self.trouble.stop_seconds, f"stop {key}", lambda: self._end(key, uid))
         else:
-            self._later(self.trouble.start_seconds, lambda: self._start(key, uid))
+            self._later(self.trouble.start_seconds, f"start {key}", lambda: self._start(key, uid))
 
     def _start(self, key: str, uid: str) -> None:
         pod = self.facts.get(Kind.POD, key)
@@ -418,7 +441,7 @@ class World:
         self.facts.change(Kind.POD, key, lambda found: found["status"].update(phase="Running", startTime=self.time))
 
     def _stop_later(self, key: str, uid: str) -> None:
-        self._later(self.trouble.stop_seconds, lambda: self._end(key, uid))
+        self._later(self.trouble.stop_seconds, f"stop {key}", lambda: self._end(key, uid))
 
     def _end(self, key: str, uid: str) -> None:
         pod = self.facts.get(Kind.POD, key)
@@ -456,3 +479,15 @@ class World:
 def _stated(condition: Condition) -> Document:
     found: Document = msgspec.to_builtins(condition)
     return found
+
+
+def _key_of(document: Document) -> str:
+    metadata = document["metadata"]
+    return f"{metadata.get('namespace', '')}/{metadata['name']}"
+
+
+def _subject_of(command: Command) -> str:
+    """What a write is about: a pod, a claim or another object."""
+    if isinstance(command, BindPod | PatchPodStatus | DeletePod | EvictPod):
+        return command.pod.key
+    return command.key if isinstance(command, UpdateObject) else ""

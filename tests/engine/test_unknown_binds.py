@@ -98,3 +98,27 @@ def test_a_stop_leaves_such_a_bind_to_the_api_server() -> None:
     cluster.feed(ShutdownRequested())
     assert cluster.node_of("a") == "n"
     assert [binding.pod.name for binding in cluster.engine.bindings.under_way] == ["a"]
+
+
+def test_a_refusal_of_the_second_bind_proves_nothing_while_the_first_may_still_be_carried_out() -> None:
+    cluster, _ = unheard()
+    cluster.advance(1)
+    again = cluster.write(BindPod)
+    cluster.unanswered.remove(again)
+    cluster.feed(WriteFinished(again.ticket, False, 409, "Conflict", "modified", is_conclusive=False))
+    assert cluster.node_of("a") == "n"
+    assert cluster.said("a") == []
+    cluster.advance(2)
+    cluster.succeed(cluster.write(BindPod))
+    assert cluster.said("a", "Scheduled") == ["Successfully assigned default/a to n"]
+
+
+def test_a_first_bind_that_is_refused_has_failed() -> None:
+    cluster = Cluster()
+    cluster.node("n", cpu="1")
+    cluster.pod("a", cpu="1")
+    cluster.schedule()
+    bind = cluster.write(BindPod)
+    cluster.unanswered.remove(bind)
+    cluster.feed(WriteFinished(bind.ticket, False, 409, "Conflict", "modified", is_conclusive=False))
+    assert cluster.node_of("a") == ""

@@ -153,6 +153,7 @@ def test_an_eviction_spends_its_budget_and_is_refused_when_nothing_is_left() -> 
 # --- binds that the API server commits after their time-out -----------------------------------------------------------
 
 LATE = Trouble(unanswered=0.5, late_seconds=(0.0, 5.0))
+LATE_AND_REFUSED = Trouble(refused=0.3, unanswered=0.5, late_seconds=(5.0, 20.0))
 
 
 class TimeOutIsFailure(World):
@@ -174,14 +175,15 @@ def crowded(made: World) -> None:
         made.check()
 
 
+@pytest.mark.parametrize("trouble", [LATE, LATE_AND_REFUSED], ids=["late", "late, and refused when sent again"])
 @pytest.mark.parametrize("seed", range(5))
-def test_no_room_is_given_away_while_the_outcome_of_a_bind_is_unknown(seed: int) -> None:
-    made = world(seed, LATE)
+def test_no_room_is_given_away_while_the_outcome_of_a_bind_is_unknown(seed: int, trouble: Trouble) -> None:
+    made = world(seed, trouble)
     crowded(made)
-    assert len(made.bound()) == 8
     made.trouble = Trouble()
     made.run_for(60)
     made.check()
+    assert len(made.bound()) == 8
     assert not made.engine.cache.assumed_count
 
 

@@ -63,13 +63,13 @@ class WriteRequests:
             departure=departure,
         )
 
-    async def node_of(self, pod: PodReference) -> str:
-        """The pod's node, "" if it is not bound. Raises ApiError: 404 also if another pod has the name by now."""
+    async def read(self, pod: PodReference) -> Pod:
+        """The pod as it is. Raises ApiError: 404 also if another pod has the name by now."""
         answer = await self._client.request("GET", pod_path(pod), timeout_seconds=self._write_seconds)
         found = decode_as(Pod, answer.body)
         if found.uid != pod.uid:
             raise ApiError(404, "NotFound", f"pod {pod.key} was replaced by another pod")
-        return found.spec.node_name
+        return found
 
     async def send(self, command: PatchPodStatus | DeletePod | EvictPod | UpdateObject, departure: Departure) -> int:
         """Send a write; returns the HTTP status of the success. Raises ApiError and LeadershipLost."""

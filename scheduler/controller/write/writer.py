@@ -162,27 +162,29 @@ class Writer:
     # --- what an error means ------------------------------------------------------------------------------------------
 
     async def _after_failed_bind(self, command: BindPod, error: ApiError, departure: Departure) -> WriteFinished:
-        failed = WriteFinished(0, False, error.status, error.reason, str(error))
+        refused = WriteFinished(0, False, error.status, error.reason, str(error), is_conclusive=error.is_not_found)
         if not departure.has_left:
-            return failed
+            return refused
         if may_still_happen(error):
-            return msgspec.structs.replace(failed, is_unknown=True)
+            return msgspec.structs.replace(refused, is_unknown=True)
         if error.status < 500 and not error.is_conflict:
-            return failed
+            return refused
         # A conflict may be with an earlier bind of ours, and a server error may follow the commit: read the pod.
         self.counts.looked_up += 1
         try:
-            bound = await self._requests.node_of(command.pod)
+            pod = await self._requests.read(command.pod)
         except ApiError as lookup:
             if lookup.is_not_found:
                 return WriteFinished(0, False, 404, "NotFound", str(lookup))
-            return msgspec.structs.replace(failed, is_unknown=True)
+            return msgspec.structs.replace(refused, is_unknown=True)
+        bound = pod.spec.node_name
         if bound == command.node:
             return WriteFinished(0, True, 200)
         if bound:
             text = f"pod {command.pod.key} is already assigned to node {bound!r}"
             return WriteFinished(0, False, 409, "Conflict", text)
-        return failed
+        # A pod that terminates is bound by no earlier request either.
+        return msgspec.structs.replace(refused, is_conclusive=pod.is_terminating)
 
     @staticmethod
     def _is_worth_retrying(write: PodWrite, error: ApiError) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.objects.kinds import Kind
+from scheduler.objects.memo import has_many_parts, memo
 from scheduler.objects.meta import OwnerReference, controller_of
 from scheduler.objects.selectors import EVERYTHING, Selector, SelectorError, combined, equality_selector, parse_selector
 
@@ -86,11 +87,15 @@ def _services_by_label(objects: ObjectStore, version: int) -> _Services:
     return found
 
 
-@lru_cache(maxsize=4096)
+def _are_long(one: Selector, other: Selector) -> bool:
+    return has_many_parts(one.requirements) or has_many_parts(other.requirements)
+
+
+@memo(4096, _are_long)
 def _both(one: Selector, other: Selector) -> Selector:
     return combined(one, other)
 
 
-@lru_cache(maxsize=4096)
+@memo(4096, has_many_parts)
 def _equality(labels: frozenset[_Label]) -> Selector:
     return equality_selector(dict(labels))
