@@ -22,6 +22,7 @@ KINDS: dict[str, tuple[str, str, bool]] = {
     "DaemonSet": ("apis/apps/v1", "daemonsets", True),
     "Job": ("apis/batch/v1", "jobs", True),
     "PodDisruptionBudget": ("apis/policy/v1", "poddisruptionbudgets", True),
+    "PodGroup": ("apis/scheduling.k8s.io/v1alpha2", "podgroups", True),
     "PriorityClass": ("apis/scheduling.k8s.io/v1", "priorityclasses", False),
     "StorageClass": ("apis/storage.k8s.io/v1", "storageclasses", False),
     "CSINode": ("apis/storage.k8s.io/v1", "csinodes", False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
@@ -24,10 +25,12 @@ class KubeScheduler(Scheduler):
         *,
         programs: Path,
         queries_per_second: int = 5000,
+        options: Sequence[str] = (),
     ) -> None:
         super().__init__(kubeconfig, folder, scheduler_name)
         self._program = programs / "kube-scheduler"
         self._queries_per_second = queries_per_second
+        self._options = tuple(options)
 
     def command(self) -> list[str]:
         limit = self._queries_per_second
@@ -43,4 +46,5 @@ class KubeScheduler(Scheduler):
             "--authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics",
             "--authentication-tolerate-lookup-failure=true",
             "-v=2",
+            *self._options,
         ]

@@ -8,7 +8,11 @@ from random import Random
 
 import msgspec
 
+from scheduler.cluster.groups.group import GroupApi
+from scheduler.cluster.groups.v1alpha2 import v1alpha2
+from scheduler.config.feature_gates import FeatureGates
 from scheduler.config.loading import Configuration
+from scheduler.config.points import PluginSet
 from scheduler.config.tandem import Nominations
 from scheduler.config.types import Extender, PluginConfig, ProfileConfiguration
 from scheduler.engine.engine import Engine
@@ -22,6 +26,8 @@ from scheduler.plugins.resources.node_resources_fit import NodeResourcesFit
 from scheduler.queue.scheduling_queue import QueueSettings
 from scheduler.user_plugins.loading import PluginClasses, load_user_plugins
 
+PLACEMENTS_GATE = "TopologyAwareWorkloadScheduling"
+
 
 def build_profiles(configuration: Configuration, plugins: Registry | None = None) -> dict[str, Profile]:
     """Every profile by its scheduler name. Raises ConfigurationError with the faults of all of them.
@@ -34,12 +40,28 @@ def build_profiles(configuration: Configuration, plugins: Registry | None = None
     ignored = ignored_by_scheduler(configuration.kube.extenders)
     for index, profile in enumerate(configuration.kube.profiles):
         try:
-            profiles[profile.scheduler_name] = build_profile(leaving_out(profile, ignored), known, index)
+            stated = leaving_out(profile, ignored)
+            if not configuration.gates.enabled(PLACEMENTS_GATE):
+                stated = without_placements(stated)
+            profiles[profile.scheduler_name] = build_profile(stated, known, index)
         except ConfigurationError as error:
             faults.extend(error.faults)
     if faults:
         raise ConfigurationError(faults)
     return profiles
+
+
+def without_placements(profile: ProfileConfiguration) -> ProfileConfiguration:
+    """The profile without what it says of placements of groups, which is ignored while the gate is off."""
+    plugins = msgspec.structs.replace(profile.plugins, placement_generate=PluginSet(), placement_score=PluginSet())
+    return msgspec.structs.replace(profile, plugins=plugins)
+
+
+def group_apis(gates: FeatureGates) -> tuple[GroupApi, ...]:
+    """The APIs that name groups of pods, as switched on."""
+    if not gates.enabled("GenericWorkload"):
+        return ()
+    return (v1alpha2(reads_constraints=gates.enabled(PLACEMENTS_GATE)),)
 
 
 def ignored_by_scheduler(extenders: Iterable[Extender]) -> tuple[str, ...]:
@@ -106,6 +128,7 @@ def engine_settings(configuration: Configuration) -> EngineSettings:
         counts_foreign_nominations=tandem.nominations is Nominations.ALL,
         preemption=tandem.preemption,
         running_preemptions=tandem.limits.running_preemptions,
+        group_apis=group_apis(configuration.gates),
         attempts_kept=tandem.limits.remembered_attempts,
         cached_classes=tandem.limits.cached_classes,
         cached_selectors=tandem.limits.cached_selectors,

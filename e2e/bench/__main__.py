@@ -62,10 +62,17 @@ def _run(scenario: Scenario, contender: str, nodes: int, pods: int) -> Result:
     try:
         with (
             tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder,
-            ControlPlane(kwok=False, controllers=_VOLUME_CONTROLLERS if scenario.binds_volumes else ()) as controlplane,
+            ControlPlane(
+                kwok=False,
+                controllers=_VOLUME_CONTROLLERS if scenario.binds_volumes else (),
+                features=scenario.features,
+                apis=scenario.apis,
+            ) as controlplane,
         ):
             kubeconfig = controlplane.kubeconfig()
-            scheduler = CONTENDERS[contender](kubeconfig, Path(folder), controlplane.programs)
+            gates = ",".join(f"{name}=true" for name in scenario.features)
+            options = [f"--feature-gates={gates}"] if gates else []
+            scheduler = CONTENDERS[contender](kubeconfig, Path(folder), controlplane.programs, options)
             return uvloop.run(_measure(scenario, scheduler, nodes, pods, kubeconfig))
     except ProcessFailure as error:
         print(error, file=sys.stderr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from e2e.builders import SCHEDULER
@@ -27,9 +27,9 @@ class Null(Scheduler):
         return [sys.executable, "-m", "e2e.bench.null_scheduler", *options]
 
 
-def _tandem(kubeconfig: Path, folder: Path, programs: Path) -> Scheduler:
+def _tandem(kubeconfig: Path, folder: Path, programs: Path, options: Sequence[str]) -> Scheduler:
     # No journal: kube-scheduler writes none either.
-    return Tandem(kubeconfig, folder, journal=False)
+    return Tandem(kubeconfig, folder, journal=False, options=options)
 
 
 class Recorded(Tandem):
@@ -47,19 +47,19 @@ class Recorded(Tandem):
         return code
 
 
-def _recorded_tandem(kubeconfig: Path, folder: Path, programs: Path) -> Scheduler:
-    return Recorded(kubeconfig, folder, journal=False, options=[f"--record={folder / 'recording'}"])
+def _recorded_tandem(kubeconfig: Path, folder: Path, programs: Path, options: Sequence[str]) -> Scheduler:
+    return Recorded(kubeconfig, folder, journal=False, options=[f"--record={folder / 'recording'}", *options])
 
 
-def _kube_scheduler(kubeconfig: Path, folder: Path, programs: Path) -> Scheduler:
-    return KubeScheduler(kubeconfig, folder, SCHEDULER, programs=programs, queries_per_second=5000)
+def _kube_scheduler(kubeconfig: Path, folder: Path, programs: Path, options: Sequence[str]) -> Scheduler:
+    return KubeScheduler(kubeconfig, folder, SCHEDULER, programs=programs, queries_per_second=5000, options=options)
 
 
-def _null(kubeconfig: Path, folder: Path, programs: Path) -> Scheduler:
+def _null(kubeconfig: Path, folder: Path, programs: Path, options: Sequence[str]) -> Scheduler:
     return Null(kubeconfig, folder, SCHEDULER)
 
 
-CONTENDERS: dict[str, Callable[[Path, Path, Path], Scheduler]] = {
+CONTENDERS: dict[str, Callable[[Path, Path, Path, Sequence[str]], Scheduler]] = {
     "tandem": _tandem,
     "tandem --record": _recorded_tandem,
     "kube-scheduler": _kube_scheduler,

@@ -38,6 +38,10 @@ class Scenario:
     rate: float | None = None
     seconds: float = 300.0
     binds_volumes: bool = False
+    features: tuple[str, ...] = ()
+    """Feature gates that are on, in the control plane and in the contenders."""
+    apis: tuple[str, ...] = ()
+    """API versions that are served besides the default ones."""
 
 
 def _node(index: int, cpu: str = "32", memory: str = "256Gi") -> Object:
@@ -135,6 +139,24 @@ def _nodes_and_services(nodes: int, pods: int) -> Iterator[Object]:
         return {"kind": "Service", "apiVersion": "v1", "metadata": metadata, "spec": spec}
 
     return chain(_nodes(nodes, pods), (service(number) for number in range(_DEPLOYMENTS)))
+
+
+GANG_SIZE = 50
+
+
+def _gangs(nodes: int, pods: int) -> Iterator[Object]:
+    """A gang for each 50 pods, all of which must start together."""
+
+    def gang(number: int) -> Object:
+        metadata = {"name": f"gang-{number}", "namespace": NAMESPACE}
+        spec = {"schedulingPolicy": {"gang": {"minCount": GANG_SIZE}}}
+        return {"kind": "PodGroup", "apiVersion": "scheduling.k8s.io/v1alpha2", "metadata": metadata, "spec": spec}
+
+    return chain(_nodes(nodes, pods), (gang(number) for number in range(pods // GANG_SIZE)))
+
+
+def _of_a_gang(index: int) -> dict[str, Any]:
+    return {"schedulingGroup": {"podGroupName": f"gang-{index // GANG_SIZE}"}}
 
 
 def _never_fits(nodes: int, pods: int) -> Iterator[Object]:
@@ -308,6 +330,14 @@ _TABLE = (
         _each(lambda _: {"priorityClassName": HIGH} | _with_a_host_port(0)),
         _full(lambda index: {} if index % 4 else _with_a_host_port(index)),
         **_SMALL,
+    ),
+    Scenario(
+        "gangs",
+        "gangs of 50, each of which starts whole",
+        _each(_of_a_gang),
+        _gangs,
+        features=("GenericWorkload", "GangScheduling"),
+        apis=("scheduling.k8s.io/v1alpha2",),
     ),
 )
 SCENARIOS = {scenario.name: scenario for scenario in _TABLE}

@@ -46,12 +46,23 @@ STAGES = Path(__file__).with_name("kwok.yaml")
 
 class ControlPlane:
     """A context manager; enter it in the main thread. `kwok=False` leaves nodes and pods to be plain objects.
+    `features`: feature gates that are on; `apis`: API versions that are served besides the default ones.
 
     Raises `build.BuildError` when the programs cannot be had, `ProcessFailure` (with the logs' tails) when one of
     them does not come up. On an exception inside the block the tails are printed, too. `E2E_KEEP=1` keeps the folder.
     """
 
-    def __init__(self, *, kwok: bool = True, controllers: Sequence[str] = CONTROLLERS, audit: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        kwok: bool = True,
+        controllers: Sequence[str] = CONTROLLERS,
+        audit: bool = False,
+        features: Sequence[str] = (),
+        apis: Sequence[str] = (),
+    ) -> None:
+        self._features = [f"--feature-gates={','.join(f'{name}=true' for name in features)}"] if features else []
+        self._apis = [f"--runtime-config={','.join(f'{api}=true' for api in apis)}"] if apis else []
         self._with_kwok = kwok
         self._controllers = tuple(controllers)
         self._with_audit = audit
@@ -119,6 +130,8 @@ class ControlPlane:
             "--max-mutating-requests-inflight=2000",
             "--shutdown-delay-duration=0s",
             *(self._audit_options() if self._with_audit else ()),
+            *self._features,
+            *self._apis,
         )
         server.wait_until(lambda: self._answers("/readyz"), 60)
         server.wait_until(lambda: self._answers("/api/v1/namespaces/default"), 20)
@@ -179,6 +192,7 @@ class ControlPlane:
             "--secure-port=0",
             "--kube-api-qps=500",
             "--kube-api-burst=1000",
+            *self._features,
         )
 
     def start_kwok(self) -> None:

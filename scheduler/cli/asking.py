@@ -13,7 +13,7 @@ from rich.console import Console
 
 from scheduler.cli.connection import Access, Unanswered, fetch
 from scheduler.cli.leader import fetch_from_leader
-from scheduler.config.defaults import OWN_NAMESPACE
+from scheduler.config.names import OWN_NAMESPACE
 from scheduler.errors import ConfigurationError, Fault
 
 Kubeconfig = Annotated[

@@ -18,8 +18,8 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from scheduler.config.defaults import OWN_NAMESPACE
-from scheduler.controller.settings import ConnectionSettings
+from scheduler.config.names import OWN_NAMESPACE
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import Credentials, CredentialSource
 from scheduler.errors import ConfigurationError, Fault, SchedulerError
 
@@ -160,7 +160,7 @@ def _verifying_context(authority: str, who: Credentials | None) -> ssl.SSLContex
     except (OSError, ssl.SSLError) as error:
         raise ConfigurationError([Fault("--server-ca", f"{authority} can't be used: {error}")]) from error
     if who is not None and who.client_certificate is not None:
-        context.load_cert_chain(*who.client_certificate)
+        who.client_certificate.load_into(context)
     return context
 
 

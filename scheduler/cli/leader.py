@@ -17,10 +17,9 @@ from yarl import URL
 
 from scheduler.cli.connection import TIMEOUT_SECONDS, Access, Unanswered, get_page
 from scheduler.cli.port_forward import ForwardFailure, forwarded
-from scheduler.controller.lead.announcement import Announcement, read_announcement
-from scheduler.controller.serve.authentication import AUDIENCE
-from scheduler.controller.settings import ConnectionSettings
+from scheduler.controller.lead.announcement import AUDIENCE, Announcement, read_announcement
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.objects.kinds import Kind, decode_as

@@ -15,10 +15,10 @@ import msgspec
 from scheduler.cli.flags import StatedFlags
 from scheduler.cli.shell_settings import leader_election_of, logs_of, operator_of, record_of, serving_of, shell_settings
 from scheduler.compose import all_plugins, build_profiles
-from scheduler.config.defaults import OWN_NAMESPACE
 from scheduler.config.documents import MAX_BYTES
 from scheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from scheduler.config.loading import Configuration, load, write_config
+from scheduler.config.names import OWN_NAMESPACE
 from scheduler.config.types import ClientConnection, LeaderElection
 from scheduler.config.validation import BOTH_SCHEDULE
 from scheduler.controller.calls.extender_tls import ExtenderTLS, extender_contexts, is_unverified

@@ -19,8 +19,9 @@ from scheduler.cli.asking import (
     access_of,
     show_page,
 )
+from scheduler.cli.groups import print_waiting_groups
 from scheduler.cli.tables import merged, short, table
-from scheduler.engine.explain import MAX_WAITING_LISTED
+from scheduler.messages.page_limits import MAX_WAITING_LISTED
 
 MAX_ROWS = 500
 """Pods printed one by one."""
@@ -35,13 +36,16 @@ def queue(
     server_fingerprint: ServerFingerprint = "",
     as_json: AsJson = False,
 ) -> int:
-    """Show every pending pod: where, since when, which plugins rejected it, and which events would wake it."""
+    """Show every pending pod: where, since when, which plugins rejected it, and which events would wake it.
+
+    Groups of pods come first: how many of how many are there."""
     access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
     return show_page("/debug/queue", access, as_json, print_queue)
 
 
 def print_queue(page: dict[str, Any], console: Console) -> None:
     """Print the queue's page: the number of pods in each part, then each pod."""
+    print_waiting_groups(page.get("groups", []), console)
     console.print("  ".join(f"{place} [bold]{count}[/bold]" for place, count in page["counts"].items()))
     if not page["pods"]:
         console.print("No pod waits.")

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import structlog
-import typer
 
-from scheduler.cli import help as cli_help
 from scheduler.cli.flags import StatedFlags, read_flags
 from scheduler.cli.prepare import Prepared, checked_parts, load_with_flags, prepare, warnings_of, write_configuration
 from scheduler.cli.recorded import about_of, stated_of
@@ -40,11 +38,14 @@ from scheduler.messages.now import Now
 from scheduler.user_plugins.calls import background_calls, plugin_calls
 
 
-def run(context: typer.Context) -> int:
-    """Schedule pods until stopped. Takes kube-scheduler's flags: [bold]tandem run --help[/bold]."""
-    flags = read_flags(context.args)
+def run(words: list[str]) -> int:
+    """``tandem run`` with these flags; returns the exit code. Raises ConfigurationError with every fault."""
+    flags = read_flags(words)
     if flags.get("help"):
-        cli_help.show_run_help()
+        # rich, which nothing else here needs.
+        from scheduler.cli.help import show_run_help
+
+        show_run_help()
         return 0
     if flags.get("version"):
         return version()

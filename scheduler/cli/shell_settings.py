@@ -11,6 +11,7 @@ from typing import Final
 from scheduler.cli.connection import is_loopback
 from scheduler.cli.flags import StatedFlags
 from scheduler.config.durations import Duration
+from scheduler.config.feature_gates import FeatureGates
 from scheduler.config.loading import Configuration
 from scheduler.config.rendering import configuration_document
 from scheduler.config.types import LeaderElection
@@ -19,7 +20,6 @@ from scheduler.controller.serve.tls import ServingCertificate, TlsSettings
 from scheduler.controller.settings import (
     RECONCILE_SECONDS,
     AccessSettings,
-    ConnectionSettings,
     LeaderElectionSettings,
     LogSettings,
     OperatorOptions,
@@ -27,8 +27,10 @@ from scheduler.controller.settings import (
     ShellSettings,
     WriterSettings,
 )
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.references import PodReference
+from scheduler.objects.kinds import READ_KINDS, Kind
 from scheduler.objects.quantity import NANO, InvalidQuantity, parse
 
 _LOG_FORMATS: Final = ("json", "text")
@@ -58,6 +60,7 @@ def shell_settings(
         logs=logs,
         delay_cache_until_active=kube.delay_cache_until_active,
         journal=Path(journal) if journal else None,
+        kinds=kinds_read(configuration.gates),
         component_config=configuration_document(kube, with_keys=False),
         configuration_file=_watched_file(flags),
         is_shadow=flags.get("shadow", False),
@@ -65,6 +68,11 @@ def shell_settings(
         reconcile_seconds=_seconds(flags.get("cache-reconcile-period"), RECONCILE_SECONDS),
         own_pod=own_pod(os.environ),
     )
+
+
+def kinds_read(gates: FeatureGates) -> tuple[Kind, ...]:
+    """The kinds that decisions depend on with these feature gates."""
+    return tuple(kind for kind in READ_KINDS if not kind.entry.gate or gates.enabled(kind.entry.gate))
 
 
 def _watched_file(flags: StatedFlags) -> str:

@@ -32,9 +32,9 @@ from scheduler.controller.loop import read_clock
 from scheduler.controller.record.recorder import FRAME_BYTES
 from scheduler.controller.record.segments import About, SegmentWriter, new_file
 from scheduler.controller.record.snapshot_page import PATH
-from scheduler.controller.settings import ConnectionSettings
 from scheduler.controller.watch.reflector import LIST_TIMEOUT_SECONDS, MAX_PAGES, PAGE_SIZE
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.engine.recording.door import Beginning, Entry, History, RecordedEngine
 from scheduler.engine.recording.entries import encode_entry

@@ -1,4 +1,4 @@
-"""``tandem why``: why a pod is where it is, or why it waits."""
+"""``tandem why``: why a pod, or a group of pods, is where it is, or why it waits."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ from scheduler.cli.asking import (
     access_of,
     show_page,
 )
+from scheduler.cli.groups import print_group, standing
 from scheduler.cli.tables import merged, names, reasons, spaced, table
 
 _FITS, _DOES_NOT = "[green]fits[/green]", "[red]no[/red]"
 
 
 def why(
-    pod: Annotated[str, typer.Argument(metavar="POD", help="NAME, or NAMESPACE/NAME.", show_default=False)],
+    pod: Annotated[
+        str, typer.Argument(metavar="POD", help="NAME, or NAMESPACE/NAME, of a pod or a group.", show_default=False)
+    ],
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="The pod's namespace.")] = "default",
     kubeconfig: Kubeconfig = "",
     context: Context = "",
@@ -37,7 +40,9 @@ def why(
     server_fingerprint: ServerFingerprint = "",
     as_json: AsJson = False,
 ) -> int:
-    """Why a pod is where it is, or why it waits: node by node, what would wake it, what preemption found."""
+    """Why a pod is where it is, or why it waits: node by node, what would wake it, what preemption found.
+
+    Of a group of pods: how many of how many are there, and which member fails where."""
     key = pod if "/" in pod else f"{namespace}/{pod}"
     access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
     return show_page(f"/debug/why/{key}", access, as_json, print_why)
@@ -45,10 +50,15 @@ def why(
 
 def print_why(page: dict[str, Any], console: Console) -> None:
     """Print a pod's page: its state, its last attempt, a preview, its place in the queue."""
+    if "pod" not in page:
+        print_group(page, console)
+        return
     attempt, story, preview = page.get("attempt"), page.get("queue"), page.get("preview")
     console.print(f"[bold]{escape(page['pod'])}[/bold]  {_standing(page)}")
     if page.get("isOurs") is False:
         console.print(f"It asks for scheduler {escape(page['schedulerName'])}, which is not one of ours.")
+    if "group" in page:
+        console.print(f"It belongs to the group {escape(page['group']['group'])}: {standing(page['group'])}.")
     if attempt is not None:
         _print_attempt(attempt, console)
     if "madeRoom" in page:

@@ -7,7 +7,7 @@ assumptions are counted alike in the table and the tallies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Protocol, assert_never
 
@@ -16,6 +16,8 @@ from scheduler.cluster.devices.facts import Devices
 from scheduler.cluster.devices.reserved import GiveBack, SetAside
 from scheduler.cluster.effects import Effect
 from scheduler.cluster.forkable import ForkableDict
+from scheduler.cluster.groups.facts import Groups
+from scheduler.cluster.groups.group import GroupApi
 from scheduler.cluster.image_index import ImageIndex
 from scheduler.cluster.nominator import Nominator, PodLookup
 from scheduler.cluster.object_store import ObjectStore
@@ -57,9 +59,11 @@ class Confirmation(Enum):
 class ClusterCache:
     """All nodes and all placed pods, of every scheduler."""
 
-    def __init__(self, selector_limit: int = 1024, lookup: PodLookup | None = None) -> None:
+    def __init__(
+        self, selector_limit: int = 1024, lookup: PodLookup | None = None, group_apis: Sequence[GroupApi] = ()
+    ) -> None:
         """``selector_limit``: of how many selectors the matching pods are counted at most. ``lookup``: what the watch
-        last said of a pod, for the nominator."""
+        last said of a pod, for the nominator. ``group_apis``: those that name groups of pods."""
         self.table = NodeTable()
         self.objects = ObjectStore()
         self.images = ImageIndex()
@@ -68,15 +72,29 @@ class ClusterCache:
         self.affinity_terms = AffinityTerms(self.table)
         self.volumes = Volumes(self.table, self.objects)
         self.devices = Devices(self.table, self.objects)
+        self.groups = Groups(group_apis)
         self.nominator = Nominator(lookup, self.affinity_terms)
         self._placed: ForkableDict[str, PodInfo] = ForkableDict()
         self._assumed: dict[str, None] = {}
         self._put_together()
 
     def _put_together(self) -> None:
-        self._tallies: tuple[Tally, ...] = (self.pod_counts, self.affinity_terms, self.volumes, self.devices)
+        self._tallies: tuple[Tally, ...] = (
+            self.pod_counts,
+            self.affinity_terms,
+            self.volumes,
+            self.devices,
+            self.groups,
+        )
         self.view = View(
-            self.table, self.objects, self.images, self.pod_counts, self.affinity_terms, self.volumes, self.devices
+            self.table,
+            self.objects,
+            self.images,
+            self.pod_counts,
+            self.affinity_terms,
+            self.volumes,
+            self.devices,
+            self.groups,
         )
 
     def fork(self) -> ClusterCache:
@@ -91,6 +109,7 @@ class ClusterCache:
         other.affinity_terms = self.affinity_terms.fork(other.table)
         other.volumes = self.volumes.fork(other.table, other.objects)
         other.devices = self.devices.fork(other.table, other.objects)
+        other.groups = self.groups.fork()
         other.nominator = self.nominator.fork(other.affinity_terms)
         other._placed = self._placed.fork()
         other._assumed = dict(self._assumed)
@@ -132,6 +151,7 @@ class ClusterCache:
         old: ApiObject | None = self.objects.put(kind, obj.key, obj)
         self.volumes.observe(kind, old, obj)
         self.devices.observe(kind, old, obj)
+        self.groups.observe(kind, old, obj)
         return old
 
     def remove_object(self, kind: Kind, key: str) -> ApiObject | None:
@@ -139,6 +159,7 @@ class ClusterCache:
         old: ApiObject | None = self.objects.drop(kind, key)
         self.volumes.observe(kind, old, None)
         self.devices.observe(kind, old, None)
+        self.groups.observe(kind, old, None)
         return old
 
     # --- pods ---------------------------------------------------------------------------------------------------------
@@ -287,6 +308,7 @@ class ClusterCache:
         self.table.check()
         for tally in self._tallies:
             tally.check()
+        self.groups.check_placed(self._placed)
         self.nominator.check()
 
     # --- one place for every change of what is on a row ---------------------------------------------------------------

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from scheduler.cluster.affinity_terms import AffinityTerms
 from scheduler.cluster.devices.facts import Devices
+from scheduler.cluster.groups.facts import Groups
 from scheduler.cluster.image_index import ImageIndex
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_counts import PodCounts
@@ -30,6 +31,7 @@ class View:
     __slots__ = (
         "affinity_terms",
         "devices",
+        "groups",
         "images",
         "live_rows",
         "node_count",
@@ -48,6 +50,7 @@ class View:
         affinity_terms: AffinityTerms,
         volumes: Volumes,
         devices: Devices,
+        groups: Groups,
     ) -> None:
         """Only the cluster cache makes one; others are made from it by ``over``."""
         self.table = table
@@ -57,6 +60,7 @@ class View:
         self.affinity_terms = affinity_terms
         self.volumes = volumes
         self.devices = devices
+        self.groups = groups
         self.node_count: int | None = None
         """Nodes of the whole cluster, where the table is only a part of it."""
         self.live_rows: npt.NDArray[np.int64] | None = None
@@ -64,7 +68,16 @@ class View:
 
     def over(self, table: NodeTable, live_rows: npt.NDArray[np.int64]) -> View:
         """The same cluster with another table of some of its rows, which are ``live_rows`` where counters are kept."""
-        other = View(table, self.objects, self.images, self.pod_counts, self.affinity_terms, self.volumes, self.devices)
+        other = View(
+            table,
+            self.objects,
+            self.images,
+            self.pod_counts,
+            self.affinity_terms,
+            self.volumes,
+            self.devices,
+            self.groups,
+        )
         other.node_count = self.total_nodes
         other.live_rows = live_rows
         return other

@@ -29,13 +29,19 @@ _DEFAULTS: Final = (
     PluginEntry("ImageLocality", 1),
     PluginEntry("DefaultBinder"),
 )
-_NODE_DECLARED_FEATURES: Final = PluginEntry("NodeDeclaredFeatures")
+_BEHIND_GATES: Final = (
+    ("NodeDeclaredFeatures", PluginEntry("NodeDeclaredFeatures")),
+    ("GangScheduling", PluginEntry("GangScheduling")),
+    ("TopologyAwareWorkloadScheduling", PluginEntry("TopologyPlacementGenerator")),
+    ("TopologyAwareWorkloadScheduling", PluginEntry("PodGroupPodsCount", 1)),
+)
+"""A feature gate, and a plugin that is a default while it is on; in the order in which they are appended."""
 
 
 def default_plugins(gates: FeatureGates) -> Plugins:
     """The default plugin sets: everything is in ``multi_point``."""
-    declared = (_NODE_DECLARED_FEATURES,) if gates.enabled("NodeDeclaredFeatures") else ()
-    return Plugins(multi_point=PluginSet(enabled=_DEFAULTS + declared))
+    added = tuple(entry for gate, entry in _BEHIND_GATES if gates.enabled(gate))
+    return Plugins(multi_point=PluginSet(enabled=_DEFAULTS + added))
 
 
 def default_plugin_names(gates: FeatureGates) -> tuple[str, ...]:

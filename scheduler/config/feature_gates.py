@@ -11,7 +11,16 @@ import msgspec
 from scheduler.config.gate_table import GATES, Stage
 from scheduler.errors import ConfigurationError, Fault
 
-HONOURED: Final = frozenset({"NodeDeclaredFeatures", "SchedulerPopFromBackoffQ", "TaintTolerationComparisonOperators"})
+HONOURED: Final = frozenset(
+    {
+        "GangScheduling",
+        "GenericWorkload",
+        "NodeDeclaredFeatures",
+        "SchedulerPopFromBackoffQ",
+        "TaintTolerationComparisonOperators",
+        "TopologyAwareWorkloadScheduling",
+    }
+)
 """The gates that can be switched here."""
 
 DECIDING: Final = frozenset(
@@ -28,13 +37,10 @@ DECIDING: Final = frozenset(
         "DRAResourceClaimDeviceStatus",
         "DRASchedulerFilterTimeout",
         "DRAWorkloadResourceClaims",
-        "GangScheduling",
-        "GenericWorkload",
         "MatchLabelKeysInPodTopologySpread",
         "NominatedNodeNameForExpectation",
         "PodLevelResources",
         "StorageCapacityScoring",
-        "TopologyAwareWorkloadScheduling",
         "VolumeLimitScaling",
         "WorkloadAwarePreemption",
     }

@@ -27,6 +27,8 @@ _BUILD_ORDER: Final = (
     Point.PERMIT,
     Point.PRE_ENQUEUE,
     Point.QUEUE_SORT,
+    Point.PLACEMENT_GENERATE,
+    Point.PLACEMENT_SCORE,
 )
 
 Implements = Callable[[str, Point], bool]
@@ -34,7 +36,7 @@ Implements = Callable[[str, Point], bool]
 
 
 class EnabledPlugin(msgspec.Struct, frozen=True):
-    """A plugin at its place at a point. ``weight`` scales scores; it is never 0."""
+    """A plugin at its place at a point. ``weight`` scales scores of nodes or placements; it is never 0."""
 
     name: str
     weight: int
@@ -91,19 +93,23 @@ def expand(plugins: Plugins, implements: Implements, known: Collection[str], sch
     the texts of a failed framework build and no path.
     """
     faults = _Once()
-    weights = _score_weights(plugins, implements, known, faults)
+    weights = _score_weights(plugins, Point.SCORE, implements, known, faults)
+    placement_weights = _score_weights(plugins, Point.PLACEMENT_SCORE, implements, known, faults)
     points: dict[Point, tuple[EnabledPlugin, ...]] = {}
     for point in _BUILD_ORDER:
         _check_specific(plugins.at(point), point, implements, known, faults)
     for point in _BUILD_ORDER:
         names = _names_at(plugins, point, implements, known, faults)
-        points[point] = tuple(EnabledPlugin(name, weights.get(name, 1)) for name in names)
+        weight_of = placement_weights if point is Point.PLACEMENT_SCORE else weights
+        points[point] = tuple(EnabledPlugin(name, weight_of.get(name, 1)) for name in names)
     sorters = len(points[Point.QUEUE_SORT])
     profile = f'profile with scheduler name "{scheduler_name}"'
     if sorters != 1:
         faults.add(f"only one queue sort plugin required for {profile}, but got {sorters}")
     if not points[Point.BIND]:
         faults.add(f"at least one bind plugin is needed for {profile}")
+    if len(points[Point.PLACEMENT_GENERATE]) > 1:
+        faults.add(f"at most one placement generate plugin is allowed for {profile}")
     return Expansion({point: points[point] for point in Point}, tuple(Fault("", text) for text in faults.texts))
 
 
@@ -168,18 +174,20 @@ def _names_at(
     return first + list(multi) + last
 
 
-def _score_weights(plugins: Plugins, implements: Implements, known: Collection[str], faults: _Once) -> dict[str, int]:
-    """The weight of every scoring plugin: the score set's, else multiPoint's; none or 0 counts as 1."""
+def _score_weights(
+    plugins: Plugins, point: Point, implements: Implements, known: Collection[str], faults: _Once
+) -> dict[str, int]:
+    """The weight of every plugin that scores at a point: its set's, else multiPoint's; none or 0 counts as 1."""
     weights: dict[str, int] = {}
     total = 0
-    for entry in (*plugins.score.enabled, *plugins.multi_point.enabled):
-        if entry.name in weights or entry.name not in known or not implements(entry.name, Point.SCORE):
+    for entry in (*plugins.at(point).enabled, *plugins.multi_point.enabled):
+        if entry.name in weights or entry.name not in known or not implements(entry.name, point):
             continue
         weight = entry.weight or 1
         weights[entry.name] = weight
         total += weight * MAX_NODE_SCORE
         if total > MAX_TOTAL_SCORE:
-            faults.add("score plugins: total score of Score plugins could overflow")
+            faults.add(f"score plugins: total score of {point.title} plugins could overflow")
     return weights
 
 

@@ -26,6 +26,8 @@ class Point(enum.Enum):
     PRE_BIND = "preBind"
     BIND = "bind"
     POST_BIND = "postBind"
+    PLACEMENT_GENERATE = "placementGenerate"
+    PLACEMENT_SCORE = "placementScore"
 
     @property
     def title(self) -> str:
@@ -55,7 +57,7 @@ class PluginSet(msgspec.Struct, frozen=True, rename="camel"):
 class Plugins(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A profile's plugin sets, one a point, and the one that counts at every point (``multi_point``).
 
-    The placement points belong to an alpha feature of 1.36 that is off: they can be written, and nothing runs there.
+    The placement points belong to groups of pods: nothing runs there without TopologyAwareWorkloadScheduling.
     """
 
     pre_enqueue: PluginSet = PluginSet()

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from scheduler.config import validators
 from scheduler.config.extender_validation import extender_faults
+from scheduler.config.feature_gates import FeatureGates
 from scheduler.config.field_faults import duplicate, invalid, required
 from scheduler.config.points import PluginSet, Point
 from scheduler.config.rendering import public_form
@@ -39,9 +40,9 @@ BOTH_SCHEDULE = "where it runs too, both schedule the same pods"
 """The end of a warning that does not apply in shadow mode."""
 
 
-def warnings(configuration: KubeSchedulerConfiguration) -> tuple[str, ...]:
+def warnings(configuration: KubeSchedulerConfiguration, gates: FeatureGates) -> tuple[str, ...]:
     """Warnings about valid settings that are most likely mistakes."""
-    return tuple(_warnings(configuration))
+    return tuple(_warnings(configuration, gates))
 
 
 def _faults(configuration: KubeSchedulerConfiguration) -> Iterator[Fault]:
@@ -61,7 +62,7 @@ def _faults(configuration: KubeSchedulerConfiguration) -> Iterator[Fault]:
     yield from extender_faults(configuration.extenders)
 
 
-def _warnings(configuration: KubeSchedulerConfiguration) -> Iterator[str]:
+def _warnings(configuration: KubeSchedulerConfiguration, gates: FeatureGates) -> Iterator[str]:
     for index, profile in enumerate(configuration.profiles):
         if profile.scheduler_name == KUBE_SCHEDULER_PROFILE:
             yield (
@@ -72,7 +73,7 @@ def _warnings(configuration: KubeSchedulerConfiguration) -> Iterator[str]:
             ("placementGenerate", profile.plugins.placement_generate),
             ("placementScore", profile.plugins.placement_score),
         ):
-            if placement.enabled:
+            if placement.enabled and not gates.enabled("TopologyAwareWorkloadScheduling"):
                 yield (
                     f"profiles[{index}].plugins.{point}.enabled: ignored: the feature gate "
                     "TopologyAwareWorkloadScheduling is alpha and off"

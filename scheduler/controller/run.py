@@ -2,8 +2,9 @@
 
 1. The parts are made, the inbox first and the scheduling loop last: ``Shell.__init__``.
 2. Credentials are loaded, the server starts (probes answer while a big cluster loads), signals are caught: ``run``.
-3. Loop, reflectors, the Lease and kopf start: ``_start``.
-4. When every kind is listed and applied, and the Lease is ours, pods are taken: ``_wait_for_sync``, ``_may_pop``.
+3. Loop, reflectors and the Lease start: ``_start``.
+4. When every kind is listed and applied, kopf starts, and if the Lease is ours, pods are taken: ``_wait_for_sync``,
+   ``_may_pop``.
 5. SIGTERM: no further pod is taken, writes are settled, the Lease is given back, kopf stops; exit code 0: ``_leave``.
 6. The Lease is lost, or a vital task ends: exit code 1 at once.
 7. In any case all parts are closed: ``_close``.
@@ -36,10 +37,11 @@ from scheduler.controller.loop import SchedulingLoop, read_clock
 from scheduler.controller.operator import KopfOperator, Proofs
 from scheduler.controller.parts import EngineFactory, Parts
 from scheduler.controller.reload import ConfigurationReloader, NewConfiguration, Prepare
+from scheduler.controller.report.groups import GroupLog, GroupMetrics
 from scheduler.controller.report.journal import Journal
 from scheduler.controller.report.logs import configure_logs
 from scheduler.controller.report.metrics import SchedulerMetrics
-from scheduler.controller.report.recorders import Recorder, attempt_log
+from scheduler.controller.report.recorders import GroupRecorder, Recorder, attempt_log
 from scheduler.controller.report.shell_metrics import watch_serving, watch_shell
 from scheduler.controller.report.tracing import start_tracing
 from scheduler.controller.rights import report_missing_rights
@@ -139,7 +141,7 @@ class Shell:
         self.shadow = self._shadow() if settings.is_shadow else None
         self.sink: CommandSink = self.shadow or self._carrier()
         self.tracing = start_tracing(environment, self.known.creation_of) if settings.is_tracing else None
-        dispatcher = Dispatcher(self.sink, self._recorders(), self._reconcile)
+        dispatcher = Dispatcher(self.sink, self._recorders(), self._reconcile, self._recorders_of_groups())
         self.loop = SchedulingLoop(
             parts.engine, self.inbox, dispatcher.dispatch, self._may_pop, after_slice=self._after_slice
         )
@@ -200,13 +202,14 @@ class Shell:
             self._tasks.start("certificate", upkeep, is_vital=False)
         if not (self._settings.delay_cache_until_active and self.token is not None):
             self._start_reflectors()
+        else:
+            self._start_operator()
         if self.reloader is not None:
             self._tasks.start("configuration", self.reloader.run, is_vital=False)
             if self._settings.configuration_file:
                 watching = partial(self.reloader.watch, self._settings.configuration_file)
                 self._tasks.start("configuration file", watching, is_vital=False)
         self._start_election()
-        self._start_operator()
 
     def _start_reflectors(self) -> None:
         for reflector in self.reflectors:
@@ -232,6 +235,7 @@ class Shell:
             reconciling = partial(self.reconciler.run, self._settings.reconcile_seconds)
             self._tasks.start("reconciliation", reconciling, is_vital=False)
         log.info("Handlers synced", objects={r.kind.value: r.object_count for r in self.reflectors if r.object_count})
+        self._start_operator()
 
     async def _check_rights(self) -> None:
         await report_missing_rights(self.client, self._settings)
@@ -260,7 +264,8 @@ class Shell:
             self.background.start()
 
     def _start_operator(self) -> None:
-        if not self._settings.operator.enabled:
+        """Start kopf after the first lists: importing it would delay them. Does nothing if it runs."""
+        if not self._settings.operator.enabled or self._operator is not None or self._is_stopping:
             return
         options, callbacks = self._settings.operator, self._parts.callbacks
         if self.reloader is not None:
@@ -366,6 +371,17 @@ class Shell:
         if self.journal is not None:
             recorders.append(self.journal.write)
         return (*recorders, *self._parts.observers)
+
+    def _recorders_of_groups(self) -> tuple[GroupRecorder, ...]:
+        if not any(kind.entry.gate for kind in self._settings.kinds):
+            return ()
+        recorders = [
+            GroupMetrics(self.metrics.instruments).observe,
+            GroupLog(self._settings.logs.verbosity).write,
+        ]
+        if self.journal is not None:
+            recorders.append(self.journal.write_group)
+        return tuple(recorders)
 
     def _server(self) -> HealthServer:
         def election() -> str:

@@ -10,29 +10,14 @@ from typing import Any
 from scheduler.controller.record.recorder import RecordSettings
 from scheduler.controller.serve.connections import ConnectionLimits
 from scheduler.controller.serve.tls import ServingCertificate
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.references import PodReference
-from scheduler.objects.kinds import READ_KINDS, Kind
+from scheduler.objects.kinds import UNGATED_KINDS, Kind
 
 RECONCILE_SECONDS = 300.0
 
 KUBE_SCHEDULER_LEASE = ("kube-system", "kube-scheduler")
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionSettings:
-    """Where the API server is, and the limit of requests to it.
-
-    ``kubeconfig`` "" searches: in-cluster, then ``$KUBECONFIG``, then ``~/.kube/config``. ``master`` overrides the
-    server's URL. ``requests_per_second`` None: no limit on our side (the API server's own fairness rules remain).
-    """
-
-    kubeconfig: str = ""
-    context: str = ""
-    master: str = ""
-    requests_per_second: float | None = None
-    burst: int = 100
-    timeout_seconds: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +129,13 @@ class ShellSettings:
     Lease."""
 
     hostname: str
-    connection: ConnectionSettings = ConnectionSettings()
+    connection: ConnectionSettings = field(default_factory=ConnectionSettings)
     leader_election: LeaderElectionSettings = LeaderElectionSettings()
     serving: ServingSettings = ServingSettings()
     writer: WriterSettings = WriterSettings()
     logs: LogSettings = LogSettings()
     operator: OperatorOptions = OperatorOptions()
-    kinds: tuple[Kind, ...] = READ_KINDS
+    kinds: tuple[Kind, ...] = UNGATED_KINDS
     delay_cache_until_active: bool = False
     journal: Path | None = None
     record: RecordSettings | None = None

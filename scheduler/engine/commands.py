@@ -1,10 +1,11 @@
-"""All commands of the engine: those of ``messages/commands.py``, and the record of an attempt."""
+"""All commands of the engine: those of ``messages/commands.py``, and the records of attempts."""
 
 from __future__ import annotations
 
 import msgspec
 
 from scheduler.engine.attempt import Attempt
+from scheduler.engine.group_attempt import GroupAttempt
 from scheduler.messages.commands import BaseCommand
 
 
@@ -14,4 +15,10 @@ class RecordAttempt(msgspec.Struct, frozen=True):
     attempt: Attempt
 
 
-Command = BaseCommand | RecordAttempt
+class RecordGroupAttempt(msgspec.Struct, frozen=True):
+    """A completed attempt at a group of pods, for logs, metrics and the decision journal."""
+
+    attempt: GroupAttempt
+
+
+Command = BaseCommand | RecordAttempt | RecordGroupAttempt

@@ -8,6 +8,9 @@ from enum import Enum
 from random import Random
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.effects import Effect
 from scheduler.cluster.nominator import Nominator
@@ -15,7 +18,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.extender_round import ExtenderRound
-from scheduler.engine.tickets import Tickets
+from scheduler.engine.tickets import CycleTicket, GroupTicket, Tickets
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
 from scheduler.framework.classes.cache import ClassCache, PodClass
@@ -75,6 +78,16 @@ class CycleContext:
     percentage_of_nodes_to_score: int | None = None
     next_start: int = 0
     """The index in the order of nodes at which the next sample starts; shared by all profiles."""
+    placement: npt.NDArray[np.int64] | None = None
+    """The rows, ascending, to which the search is restricted for a group of pods; None: all nodes. Plugins still see
+    the whole cluster."""
+    asks_for: CycleTicket | GroupTicket = CycleTicket()  # noqa: RUF009 - frozen
+    """The owner of extenders' answers."""
+
+    @property
+    def total_nodes(self) -> int:
+        """The number of nodes that are searched."""
+        return self.cache.view.total_nodes if self.placement is None else len(self.placement)
 
 
 class Laps:

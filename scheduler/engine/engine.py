@@ -22,12 +22,16 @@ from scheduler.engine.deadlines import BindAgain, Deadlines, ExtenderDeadline, P
 from scheduler.engine.engine_settings import EngineSettings
 from scheduler.engine.failure import FailureReports, skipped
 from scheduler.engine.gate_facts import gates_of, hints_of
+from scheduler.engine.group_cycle import GroupUnit, Member
+from scheduler.engine.group_cycles import GroupCycles
+from scheduler.engine.group_reports import GroupReports
 from scheduler.engine.internal import (
     AllocationSent,
     AttemptSettled,
     BindingFailed,
     CancelBinding,
     CycleEnded,
+    GroupCycleEnded,
     NominationChanged,
     ObjectLearned,
     PodBound,
@@ -38,10 +42,10 @@ from scheduler.engine.internal import (
 )
 from scheduler.engine.invariants import check_parts
 from scheduler.engine.making_room.room import Left, MakingRoom, RoomReads
-from scheduler.engine.outcome import CycleOutcome, Placed
+from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
 from scheduler.engine.reconciling import Reconciliation
 from scheduler.engine.reservation import take_back, unreserve
-from scheduler.engine.tickets import BindingTicket, CycleTicket, Tickets, VictimTicket
+from scheduler.engine.tickets import BindingTicket, CycleTicket, GroupTicket, Tickets, VictimTicket
 from scheduler.engine.watching import Watching
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
@@ -102,7 +106,7 @@ class Engine:
         self.deadlines = Deadlines()
         self.tickets = Tickets()
         self.known_pods = KnownPods()
-        self.cache = ClusterCache(settings.cached_selectors, self.known_pods.get)
+        self.cache = ClusterCache(settings.cached_selectors, self.known_pods.get, settings.group_apis)
         self.nominator = self.cache.nominator
         binders = tuple(extender for extender in extenders if extender.has_bind)
         self.bindings = BindingCycles(self.cache, self.tickets, self.deadlines, binders)
@@ -122,13 +126,23 @@ class Engine:
             pre_enqueue=gates_of(profiles, self.cache, self.room, self.facts),
             started=started,
             settings=settings.queue,
+            group_of=self.cache.groups.key_of,
         )
         ours = OurPods(frozenset(profiles), settings.counts_foreign_nominations)
         self.handlers = EventHandlers(
             self.cache, self.queue, self.known_pods, self.bindings, self.room, ours, stopwatch
         )
         self.reports = FailureReports()
-        self.watching = Watching(self.documents, self.known_pods, self.handlers, self.bindings, self.room, self.reports)
+        self.group_reports = GroupReports(settings.attempts_kept)
+        self.watching = Watching(
+            self.documents,
+            self.known_pods,
+            self.handlers,
+            self.bindings,
+            self.room,
+            self.reports,
+            self.group_reports,
+        )
         self.classes = ClassCache(settings.class_cache_bytes, settings.cached_classes)
         self._context = CycleContext(
             cache=self.cache,
@@ -146,6 +160,8 @@ class Engine:
             percentage_of_nodes_to_score=settings.percentage_of_nodes_to_score,
         )
         self.cycles = Cycles(self._context, self.deadlines)
+        self.group_cycles = GroupCycles(self._context, self.known_pods, self.deadlines)
+        self._is_groups_turn = False
         self.attempts = AttemptMemory(settings.attempts_kept, self._node_names)
         self._stimuli: dict[type, Handler] = {
             ObjectObserved: self.watching.observed,
@@ -167,6 +183,7 @@ class Engine:
             (PluginFinished, BindingTicket): self.bindings.plugin_finished,
             (ExtenderAnswered, BindingTicket): self.bindings.extender_answered,
             (ExtenderAnswered, CycleTicket): self.cycles.answered,
+            (ExtenderAnswered, GroupTicket): self.group_cycles.answered,
         }
         self._due: dict[type, Handler] = {
             PermitDeadline: self.bindings.permit_timed_out,
@@ -177,6 +194,7 @@ class Engine:
         }
         self._internal: dict[type, Handler] = {
             CycleEnded: self._cycle_ended,
+            GroupCycleEnded: self._group_cycle_ended,
             ObjectLearned: self.watching.learned,
             AllocationSent: self.watching.allocation_sent,
             AttemptSettled: self._attempt_settled,
@@ -203,15 +221,24 @@ class Engine:
         return self._with_problems(commands)
 
     def schedule_one(self, now: Now) -> list[Command] | None:
-        """Try the next pod. None: there is none, or the engine is not ready, stopping, or waits for an extender or for
-        a synchronous preemption."""
+        """Try the next pod, or the next member of the group that is being tried: these two take turns. None: there is
+        none, or the engine is not ready, stopping, or waits for an extender or for a synchronous preemption."""
         if not self.is_synced or self.is_stopping or self.cycles.is_waiting or self.room.holds_up_scheduling:
             return None
         self.cache.devices.now_nanoseconds = now.wall
-        queued = self.queue.pop(now)
+        is_group_ready = self.group_cycles.is_under_way and not self.group_cycles.is_waiting
+        if is_group_ready and self._is_groups_turn:
+            return self._step_of_group(now)
+        queued = self.queue.pop(now, only_plain=self.group_cycles.is_under_way)
         if queued is None:
-            return None
-        return self._with_problems(self._drain(self._try(queued, now), now))
+            return self._step_of_group(now) if is_group_ready else None
+        self._is_groups_turn = True
+        steps = self._try_group(queued, now) if queued.group else self._try(queued, now)
+        return self._with_problems(self._drain(steps, now))
+
+    def _step_of_group(self, now: Now) -> list[Command]:
+        self._is_groups_turn = False
+        return self._with_problems(self._drain(self.group_cycles.step(now), now))
 
     def next_deadline(self) -> float | None:
         """The monotonic second at which a Tick is wanted; None while nothing waits."""
@@ -221,10 +248,10 @@ class Engine:
     def replace_profiles(self, profiles: Mapping[str, Profile], settings: EngineSettings, now: Now) -> bool:
         """Go on with other profiles and settings, from the next cycle on; bindings under way end by their own profile.
 
-        False, and nothing has changed, while a cycle waits for an extender: ask again. The order of the queue, the
-        extenders and the memory of attempts and classes stay as they were at the start.
+        False, and nothing has changed, while a cycle waits for an extender or a group is being tried: ask again. The
+        order of the queue, the extenders and the memory of attempts and classes stay as they were at the start.
         """
-        if self.cycles.is_waiting:
+        if self.cycles.is_waiting or self.group_cycles.is_under_way:
             return False
         self.profiles = profiles
         self.settings = settings
@@ -255,21 +282,56 @@ class Engine:
     # --- one pod ------------------------------------------------------------------------------------------------------
 
     def _try(self, queued: QueuedPod, now: Now) -> Sequence[Step]:
+        profile, steps = self._profile_of(queued)
+        if profile is None:
+            return steps
+        return self.cycles.begin(queued, profile, self._new_attempt(queued, profile, now), self.queue.cycle, now)
+
+    def _profile_of(self, queued: QueuedPod) -> tuple[Profile | None, Sequence[Step]]:
+        """The profile of a pod that is to be tried; None, and what is to be said, for one that is not."""
         info = queued.info
         profile = self.profiles.get(info.pod.spec.scheduler_name)
         if profile is None or info.is_terminating or self.cache.is_assumed(info.uid):
             self.queue.done(info.uid)
-            return [skipped(queued.info)] if profile is not None and info.is_terminating else []
-        attempt = Attempt(
-            pod=info.key,
-            uid=info.uid,
+            return None, [skipped(queued.info)] if profile is not None and info.is_terminating else []
+        return profile, ()
+
+    def _new_attempt(self, queued: QueuedPod, profile: Profile, now: Now) -> Attempt:
+        return Attempt(
+            pod=queued.key,
+            uid=queued.uid,
             scheduler_name=profile.scheduler_name,
             number=queued.attempts,
             started_wall=now.wall,
             was_flushed=queued.was_flushed,
             queued_seconds=self.queue.seconds_since(queued.initial_attempt or queued.timestamp, now),
         )
-        return self.cycles.begin(queued, profile, attempt, self.queue.cycle, now)
+
+    # --- a group of pods ----------------------------------------------------------------------------------------------
+
+    def _try_group(self, first: QueuedPod, now: Now) -> Sequence[Step]:
+        """Try a pod together with those of its group that may be tried (podgroups.md §5)."""
+        siblings = self.cache.groups.members(first.group).unscheduled
+        keys = [info.key for info in siblings if info.uid != first.uid]
+        pods = [first, *self.queue.pop_siblings(first.group, keys, now)]
+        pods.sort(key=_by_urgency)
+        steps: list[Step] = []
+        members: list[Member] = []
+        profiles: dict[str, Profile] = {}
+        for queued in pods:
+            profile, said = self._profile_of(queued)
+            steps += said
+            if profile is not None:
+                members.append(Member(queued, self._new_attempt(queued, profile, now)))
+                profiles.setdefault(profile.scheduler_name, profile)
+        if len(profiles) > 1:
+            return [*steps, *_of_several_profiles(members, profiles)]
+        for profile in profiles.values():
+            steps += self.group_cycles.begin(GroupUnit(first.group, profile, members), now)
+        return steps
+
+    def _group_cycle_ended(self, ended: GroupCycleEnded, now: Now) -> Sequence[Step]:
+        return self.group_reports.attempt_ended(ended.attempt, self.cache.groups.get(ended.attempt.group), now)
 
     def _cycle_ended(self, ended: CycleEnded, now: Now) -> Sequence[Step]:
         """Room is made before the pod goes back to the queue, so that its gate knows; what is written about the pod
@@ -362,6 +424,8 @@ class Engine:
         paused = self.cycles.abandon()
         if paused is not None:
             self.queue.done(paused.uid)
+        for queued in self.group_cycles.abandon():
+            self.queue.done(queued.uid)
         for binding in self.bindings.abandon_unsent():
             unreserve(self._context, binding)
             if self.cache.is_assumed(binding.pod.uid):
@@ -395,3 +459,23 @@ class Engine:
 
     def _node_names(self) -> Sequence[str]:
         return self.cache.table.names
+
+
+def _by_urgency(queued: QueuedPod) -> tuple[int, int]:
+    """The order of a group's members: by priority, then by when they were first ready to be tried."""
+    return -queued.info.priority, queued.initial_attempt or 0
+
+
+def _of_several_profiles(members: Sequence[Member], profiles: Mapping[str, Profile]) -> list[Step]:
+    """The members' ends where they do not name one scheduler."""
+    first, second = list(profiles)[:2]
+    text = f'all pods in a single pod group should have the same .spec.schedulerName set, got: "{first}" and "{second}"'
+    return [
+        CycleEnded(
+            member.queued,
+            profiles[member.attempt.scheduler_name],
+            member.attempt,
+            NotPlaced(text, is_error=True),
+        )
+        for member in members
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scheduler.cluster.groups.group import GroupApi
 from scheduler.config.tandem import PreemptionSettings
 from scheduler.queue.scheduling_queue import QueueSettings
 
@@ -21,3 +22,5 @@ class EngineSettings:
     cached_classes: int = 1_000
     cached_selectors: int = 10_000
     attempts_kept: int = 10_000
+    group_apis: tuple[GroupApi, ...] = ()
+    """The APIs that name groups of pods; fixed at the start."""

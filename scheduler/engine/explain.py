@@ -16,9 +16,11 @@ from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import MAX_CANDIDATES, MAX_NAMES, refused_nodes
 from scheduler.engine.cycle_context import Depth
 from scheduler.engine.engine import Engine
+from scheduler.engine.explain_groups import counts_of, waiting_groups
 from scheduler.engine.outcome import Placed
 from scheduler.framework.events import Action
 from scheduler.messages.now import Now
+from scheduler.messages.page_limits import MAX_WAITING_LISTED
 from scheduler.messages.status import Refusal
 from scheduler.objects.pod import Pod
 from scheduler.objects.timestamps import format_seconds
@@ -33,8 +35,6 @@ Wishes = dict[tuple[str, str], list[str]]
 
 MAX_LISTED = 50
 """Candidates listed one by one; the count beside them is complete."""
-MAX_WAITING_LISTED = 5_000
-"""Waiting pods listed one by one; the counts beside them are complete."""
 _SLICE_SEARCHED, _SLICE_TOLD = 1_000, 32
 """Pods examined, and pods described, in about a millisecond."""
 MAX_NODES = 500
@@ -81,6 +81,8 @@ def pod_page(engine: Engine, key: str, now: Now, memory: PreemptionMemory | None
             "nominatedNode": info.pod.nominated_node_name,
             "isOurs": info.pod.spec.scheduler_name in engine.profiles,
         }
+    if info is not None and (group := engine.cache.groups.key_of(info)):
+        page["group"] = {"group": group, **counts_of(engine, group)}
     if info is not None and (findings := _findings(engine, info)):
         page["findings"] = findings
     if attempt is not None:
@@ -117,14 +119,15 @@ def _findings(engine: Engine, info: PodInfo) -> list[dict[str, Any]]:
 
 
 def queue_page(engine: Engine, limit: int = MAX_WAITING_LISTED) -> dict[str, Any]:
-    """The first ``limit`` pending pods in the queue's order, and the number of pods in each part of the queue."""
+    """The first ``limit`` pending pods in the queue's order, the number of pods in each part of the queue, and the
+    groups with pods that wait."""
     pods: list[dict[str, Any]] = []
     slices = queue_page_in_slices(engine, limit)
     while True:
         try:
             pods += next(slices)
         except StopIteration as end:
-            return {"counts": end.value, "pods": pods}
+            return {"counts": end.value, "groups": waiting_groups(engine), "pods": pods}
 
 
 def queue_page_in_slices(

@@ -12,7 +12,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.engine.attempt import Attempt, ExtenderFault
 from scheduler.engine.feasible import Feasible
-from scheduler.engine.tickets import CycleTicket, Tickets
+from scheduler.engine.tickets import CycleTicket, GroupTicket, Tickets
 from scheduler.extenders.answers import ExtenderError
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
@@ -33,7 +33,13 @@ class ExtenderRound:
     """The extenders interested in one pod."""
 
     def __init__(
-        self, extenders: Sequence[Extender], pod: PodInfo, attempt: Attempt, tickets: Tickets, documents: Documents
+        self,
+        extenders: Sequence[Extender],
+        pod: PodInfo,
+        attempt: Attempt,
+        tickets: Tickets,
+        documents: Documents,
+        asks_for: CycleTicket | GroupTicket,
     ) -> None:
         self.filters: Sequence[Extender] = ()
         self.scorers: Sequence[Extender] = ()
@@ -46,6 +52,7 @@ class ExtenderRound:
         self._pod = pod
         self._attempt = attempt
         self._tickets = tickets
+        self._asks_for = asks_for
         self.documents = documents
         self._raw_pod: msgspec.Raw | None = None
         self._raw_nodes: dict[str, msgspec.Raw] = {}
@@ -114,7 +121,7 @@ class ExtenderRound:
 
     def call(self, extender: Extender, verb: str, body: bytes) -> CallExtender:
         return CallExtender(
-            ticket=self._tickets.issue(CycleTicket()),
+            ticket=self._tickets.issue(self._asks_for),
             extender=extender.number,
             verb=verb,
             url=extender.url(verb),

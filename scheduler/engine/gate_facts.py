@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.groups.facts import Groups
 from scheduler.engine.machine import ReadsRoom
 from scheduler.framework.profile import Profile
 from scheduler.objects.kinds import Kind
@@ -18,6 +19,10 @@ class GateFacts:
     def __init__(self, cache: ClusterCache, room: ReadsRoom) -> None:
         self._cache = cache
         self._room = room
+
+    @property
+    def groups(self) -> Groups:
+        return self._cache.groups
 
     def lookup(self, kind: Kind, key: str) -> ApiObject | None:
         """An object by kind and key, or None."""

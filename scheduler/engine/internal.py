@@ -14,6 +14,7 @@ import msgspec
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.binding import Binding
 from scheduler.engine.commands import Command
+from scheduler.engine.group_attempt import GroupAttempt
 from scheduler.engine.outcome import CycleOutcome, NotPlaced
 from scheduler.framework.profile import Profile
 from scheduler.messages.references import PodReference
@@ -30,6 +31,12 @@ class CycleEnded(msgspec.Struct, frozen=True):
     profile: Profile
     attempt: Attempt
     outcome: CycleOutcome
+
+
+class GroupCycleEnded(msgspec.Struct, frozen=True):
+    """A group has been tried, and all its members' cycles have ended."""
+
+    attempt: GroupAttempt
 
 
 class ObjectLearned(msgspec.Struct, frozen=True):
@@ -100,6 +107,7 @@ class NominationChanged(msgspec.Struct, frozen=True):
 
 Internal = (
     CycleEnded
+    | GroupCycleEnded
     | ObjectLearned
     | AllocationSent
     | AttemptSettled

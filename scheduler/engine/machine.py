@@ -34,6 +34,8 @@ class Part(Enum):
     CYCLES = "cycles"
     CLASSES = "classes"
     ATTEMPTS = "attempts"
+    GROUP_CYCLES = "group_cycles"
+    GROUP_REPORTS = "group_reports"
 
     __hash__ = object.__hash__
 

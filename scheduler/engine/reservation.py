@@ -178,10 +178,16 @@ def state_of(states: States, name: str) -> State | None:
 
 
 def _rejected(refusal: Refusal, plugin: str, point: str) -> NotPlaced:
-    """Reserve or Permit said no: worded as a refusal by a cluster of this one node."""
+    """Reserve or Permit said no."""
+    return refused_on_one_node(refusal.by(plugin), point)
+
+
+def refused_on_one_node(refusal: Refusal, point: str) -> NotPlaced:
+    """The outcome of a signed refusal after the choice of the node: worded as by a cluster of this one node."""
+    plugin = refusal.plugin
     if not refusal.code.is_rejection:
         return NotPlaced(failed_at(point, plugin, refusal.message), is_error=True)
-    diagnosis = Diagnosis.of_rows({0: refusal.by(plugin)}, 1)
+    diagnosis = Diagnosis.of_rows({0: refusal}, 1)
     return NotPlaced(
         fit_error_text(1, diagnosis),
         unschedulable_plugins=frozenset({plugin}),

@@ -20,6 +20,7 @@ call on it looks at a frozen view, since the live state goes on while the answer
 from __future__ import annotations
 
 from collections.abc import Collection, Generator
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -32,10 +33,9 @@ from scheduler.engine.extender_round import Answers, Calls, ExtenderRound
 from scheduler.engine.feasible import Feasible
 from scheduler.engine.outcome import NO_NODES, CycleOutcome, NotPlaced, Placed
 from scheduler.engine.post_filter_round import run_post_filters
-from scheduler.engine.reservation import assume_and_reserve
+from scheduler.engine.reservation import assume_and_reserve, refused_on_one_node
 from scheduler.engine.sampling import nodes_to_find, take_sample
 from scheduler.errors import PluginError
-from scheduler.framework.classes.filters import ClassFilters
 from scheduler.framework.classes.first_refusals import FITS, OUTSIDE
 from scheduler.framework.classes.nominated_overlay import NominatedOverlay
 from scheduler.framework.classes.run import ClassRun
@@ -61,7 +61,7 @@ def scheduling_cycle(
 ) -> Cycle:
     """One attempt at one pod. Fills in ``attempt`` on the way; a plugin that raises ends it as an error."""
     try:
-        attempt.total_nodes = context.cache.view.total_nodes
+        attempt.total_nodes = context.total_nodes
         if attempt.total_nodes == 0:  # 1
             return NotPlaced(NO_NODES)
         return (yield from _cycle(_begin(context, profile, pod, attempt, now, depth)))
@@ -75,7 +75,7 @@ def scheduling_cycle(
 def _begin(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now, depth: Depth) -> Run:
     view, journal = context.cache.view, context.cache.journal
     clock = Laps(context.stopwatch, attempt)
-    extenders = ExtenderRound(context.extenders, pod, attempt, context.tickets, context.documents)
+    extenders = ExtenderRound(context.extenders, pod, attempt, context.tickets, context.documents, context.asks_for)
     pod_class, fragments = context.classes.find(profile, pod, view)
     if extenders.is_needed:
         # Answers are awaited while the live state goes on: this cycle keeps to one picture, and to answers of its own.
@@ -114,7 +114,7 @@ def _cycle(run: Run) -> Cycle:
     attempt.feasible_nodes = len(feasible.rows)
 
     if not len(feasible.rows):
-        diagnosis = _diagnose(filters, feasible, _refused_where_nominated(run))
+        diagnosis = _diagnose(run, feasible, _refused_where_nominated(run))
         return (yield from _no_fit(run, diagnosis))  # 7
     if run.depth in (Depth.EXPLAIN, Depth.SCORE_ALL):
         attempt.diagnosis = _explained(run, feasible)
@@ -129,6 +129,32 @@ def _cycle(run: Run) -> Cycle:
     if run.context.cache.table.existing_row(node) is None:
         return NotPlaced(f'node "{node}" was removed while extenders were asked', is_error=True)
     return assume_and_reserve(run, node)  # 9, 10
+
+
+def place_on(
+    context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now, node: str, *, is_checked: bool
+) -> CycleOutcome:
+    """The end of a cycle whose node has been chosen before: for a member of a group. Extenders are not asked.
+
+    ``is_checked``: the node must still fit the pod.
+    """
+    try:
+        asked = replace(context, extenders=()) if context.extenders else context
+        run = _begin(asked, profile, pod, attempt, now, Depth.DECIDE)
+        run.filters.refresh_pre_filters(run.of_class)
+        row = context.cache.table.existing_row(node)
+        if row is None:
+            return NotPlaced(f'node "{node}" was removed while its group was tried', is_error=True)
+        if is_checked:
+            refusal = run.filters.pre_refusal or _refusal_on(run, row)
+            if refusal is not None:
+                return refused_on_one_node(refusal, "Filter")
+        return assume_and_reserve(run, node)
+    except PluginError as error:
+        return NotPlaced(text_of(error), is_error=True)
+    except Exception as error:  # noqa: BLE001 - our own fault: this pod waits for its back-off, all others go on
+        context.report(f"{pod.key}: the attempt broke off: {error!r}")
+        return NotPlaced(cause_of(error), is_error=True)
 
 
 def run_without_extenders(cycle: Cycle) -> CycleOutcome:
@@ -164,10 +190,10 @@ def _nominated_node(run: Run) -> Generator[Calls, Answers, Feasible | None]:
     out what went wrong here, too. As in kube-scheduler the node sets of PreFilter plugins are not consulted for it.
     """
     row = run.view.table.existing_row(run.pod.pod.status.nominated_node_name)
-    if row is None:
+    if row is None or not _is_searched(run, row):
         return None
     try:
-        refusal = _refusal_where_nominated(run, row)
+        refusal = _refusal_on(run, row)
     except PluginError:
         return None
     if refusal is not None:
@@ -181,8 +207,13 @@ def _nominated_node(run: Run) -> Generator[Calls, Answers, Feasible | None]:
     return feasible
 
 
-def _refusal_where_nominated(run: Run, row: int) -> Refusal | None:
-    """Raises PluginError."""
+def _is_searched(run: Run, row: int) -> bool:
+    placement = run.context.placement
+    return placement is None or bool(np.isin(row, placement))
+
+
+def _refusal_on(run: Run, row: int) -> Refusal | None:
+    """Why the pod does not fit on the row, beside those that are nominated to it. Raises PluginError."""
     beside = rivals(run.pod, run.context.nominator.pods_for_node(run.view.table.names[row]))
     return filter_with_nominated(run.profile.filter_plugins, run.filters.states, run.pod, run.view, row, beside)
 
@@ -195,10 +226,10 @@ def _refused_where_nominated(run: Run) -> tuple[int, Refusal] | None:
     """
     name = run.pod.pod.status.nominated_node_name
     row = run.view.table.existing_row(name) if name and run.filters.subset_plugins else None
-    if row is None:
+    if row is None or not _is_searched(run, row):
         return None
     try:
-        refusal = _refusal_where_nominated(run, row)
+        refusal = _refusal_on(run, row)
     except PluginError:
         return None
     return None if refusal is None or refusal.code is Code.ERROR else (row, refusal)
@@ -218,6 +249,9 @@ def _fitting(run: Run) -> Feasible:
         if len(lost):
             feasible.rows = np.setdiff1d(feasible.rows, lost, assume_unique=True)
             feasible.is_whole_class = False
+    if run.context.placement is not None:
+        feasible.rows = np.intersect1d(feasible.rows, run.context.placement, assume_unique=True)
+        feasible.is_whole_class = False
     return feasible
 
 
@@ -256,13 +290,15 @@ def _sample(run: Run, feasible: Feasible) -> None:
         attempt.evaluated_nodes = attempt.total_nodes
         return
     candidates = run.view.ordered_rows
+    if context.placement is not None:
+        candidates = candidates[np.isin(candidates, context.placement)]
     if filters.only is not None:
         candidates = candidates[filters.codes[candidates] != OUTSIDE]
     wanted = nodes_to_find(len(candidates), percentage)
     if not run.profile.score_plugins and not any(each.has_filter or each.has_prioritize for each in context.extenders):
         wanted = min(wanted, 1)
     sample, seen = take_sample(candidates, feasible.rows, context.next_start, wanted)
-    context.next_start = (context.next_start + seen) % run.view.total_nodes
+    context.next_start = (context.next_start + seen) % context.total_nodes
     attempt.evaluated_nodes = seen
     if len(sample) < len(feasible.rows):
         feasible.rows = sample
@@ -272,13 +308,18 @@ def _sample(run: Run, feasible: Feasible) -> None:
 # --- 7. nothing fits --------------------------------------------------------------------------------------------------
 
 
-def _diagnose(filters: ClassFilters, feasible: Feasible, tried_first: tuple[int, Refusal] | None = None) -> Diagnosis:
+def _diagnose(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | None = None) -> Diagnosis:
     """Why no row is left: the refusals of the class, under those of the pod. ``tried_first``: of the nominated node."""
+    filters = run.filters
     codes = np.maximum(filters.codes, FITS).astype(np.int32)
     refusals = list(filters.refusals[1:])
     own = feasible.refusals if tried_first is None else dict([tried_first]) | feasible.refusals
     if own:
         codes[np.fromiter(own, np.int64, len(own))] = _numbered(own.values(), refusals)
+    if run.context.placement is not None:
+        outside = np.ones(len(codes), np.bool_)
+        outside[run.context.placement] = False
+        codes[outside] = 0
     used = np.bincount(codes, minlength=len(refusals) + 1)
     rejectors = {refusal.plugin for refusal, count in zip(refusals, used[1:].tolist(), strict=True) if count}
     pending = {
@@ -317,7 +358,7 @@ def _explained(run: Run, feasible: Feasible) -> Diagnosis | None:
         run.filters.refresh_rows(run.of_class)
     except PluginError:
         return None
-    return _diagnose(run.filters, feasible)
+    return _diagnose(run, feasible)
 
 
 def _no_fit(run: Run, diagnosis: Diagnosis) -> Generator[Calls, Answers, NotPlaced]:

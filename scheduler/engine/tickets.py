@@ -16,6 +16,10 @@ class CycleTicket(msgspec.Struct, frozen=True):
     """An extender's answer to the suspended scheduling cycle."""
 
 
+class GroupTicket(msgspec.Struct, frozen=True):
+    """An extender's answer to the scheduling cycle of a group's member."""
+
+
 class BindingTicket(msgspec.Struct, frozen=True):
     """A call of ``plugin`` (a plugin, an extender, or the Binding itself) for the pod that is being bound."""
 
@@ -35,7 +39,7 @@ class ClaimTicket(msgspec.Struct, frozen=True):
     """The write of a ResourceClaim that no pod waits for: only the claim in its answer is used."""
 
 
-TicketOwner = CycleTicket | BindingTicket | VictimTicket | ClaimTicket
+TicketOwner = CycleTicket | GroupTicket | BindingTicket | VictimTicket | ClaimTicket
 
 
 class Tickets:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from scheduler.engine.binding_cycle import BindingCycles
 from scheduler.engine.failure import FailureReports
+from scheduler.engine.group_reports import GroupReports
 from scheduler.engine.internal import AllocationSent, ObjectLearned, RejectWaiting, Step
 from scheduler.engine.machine import ReadsPods
 from scheduler.engine.making_room.room import Left, MakingRoom
@@ -29,6 +30,7 @@ class Watching:
     _bindings: BindingCycles
     _room: MakingRoom
     _reports: FailureReports
+    _group_reports: GroupReports
 
     def observed(self, stimulus: ObjectObserved, now: Now) -> Sequence[Step]:
         obj = stimulus.object
@@ -89,6 +91,8 @@ class Watching:
         if stimulus.kind is Kind.POD:
             self._reports.forget(obj.metadata.uid)
             steps += self._bindings.shown(obj.metadata.uid, "", now)
+        elif stimulus.kind is Kind.POD_GROUP:
+            self._group_reports.forget(obj.key)
         if aftermath.reject_waiting:
             steps.append(RejectWaiting(aftermath.reject_waiting))
         return steps

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.effects import Effect
+from scheduler.cluster.groups.facts import Groups
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.events import DEFAULT_REGISTRATIONS, EventRegistration
@@ -450,3 +451,8 @@ class EnqueueContext(Protocol):
     def preemptors_held_back(self) -> Collection[str]: ...
 
     def lookup(self, kind: Kind, key: str) -> ApiObject | None: ...
+
+    @property
+    def groups(self) -> Groups:
+        """The groups of pods, and their members; not to be changed."""
+        ...

@@ -10,6 +10,7 @@ from scheduler.config.plugin_sets import expand
 from scheduler.config.points import Point
 from scheduler.config.types import ProfileConfiguration
 from scheduler.errors import ConfigurationError, Fault
+from scheduler.framework.placements import PlacementGeneratePlugin, PlacementScorePlugin
 from scheduler.framework.plugin import (
     BindPlugin,
     FilterPlugin,
@@ -41,6 +42,8 @@ POINT_TYPES: dict[Point, type[Plugin]] = {
     Point.PRE_BIND: PreBindPlugin,
     Point.BIND: BindPlugin,
     Point.POST_BIND: PostBindPlugin,
+    Point.PLACEMENT_GENERATE: PlacementGeneratePlugin,
+    Point.PLACEMENT_SCORE: PlacementScorePlugin,
 }
 
 Registry = Mapping[str, type[Plugin]]
@@ -74,6 +77,10 @@ class Profile:
     """Plugins whose fragment depends on more than that, computed in each attempt."""
     pre_score_only_plugins: tuple[PreScorePlugin, ...] = ()
     """PreScore plugins that do not score in this profile. Their states are unused, but they may fail."""
+    placement_generator: PlacementGeneratePlugin | None = None
+    """Which sets of nodes a group of pods is tried on; None: on all nodes."""
+    placement_scorers: tuple[tuple[PlacementScorePlugin, int], ...] = ()
+    """Plugins and weights: which of several sets of nodes a group gets."""
 
 
 def build_profile(configuration: ProfileConfiguration, registry: Registry, index: int = 0) -> Profile:
@@ -104,6 +111,7 @@ def build_profile(configuration: ProfileConfiguration, registry: Registry, index
         return tuple(made[entry.name] for entry in expansion.points[point])
 
     weights = {entry.name: entry.weight for entry in expansion.points[Point.SCORE]}
+    placement_weights = {entry.name: entry.weight for entry in expansion.points[Point.PLACEMENT_SCORE]}
     in_order = tuple(made[name] for name in registry if name in made)
     deciding = [
         plugin
@@ -136,6 +144,11 @@ def build_profile(configuration: ProfileConfiguration, registry: Registry, index
             plugin for plugin in declared if plugin.fragment_reads is not FragmentReads.TEMPLATE
         ),
         pre_score_only_plugins=tuple(plugin for plugin in at(Point.PRE_SCORE) if plugin.name not in weights),  # type: ignore[misc]
+        placement_generator=next(iter(at(Point.PLACEMENT_GENERATE)), None),  # type: ignore[arg-type]
+        placement_scorers=tuple(
+            (plugin, placement_weights[plugin.name])  # type: ignore[misc]
+            for plugin in at(Point.PLACEMENT_SCORE)
+        ),
     )
 
 

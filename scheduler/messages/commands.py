@@ -1,6 +1,6 @@
 """Commands: work for the shell. Those with a ticket are answered by a stimulus.
 
-The engine adds one of its own, ``RecordAttempt`` (``engine/commands.py``), which holds an Attempt.
+The engine adds two of its own, ``RecordAttempt`` and ``RecordGroupAttempt`` (``engine/commands.py``).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler.cluster.groups.group import GroupReference
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.references import PodReference
@@ -36,6 +37,14 @@ class PatchPodStatus(msgspec.Struct, frozen=True):
     pod: PodReference
     condition: Condition | None = None
     nominated_node_name: str | None = None
+
+
+class PatchGroupStatus(msgspec.Struct, frozen=True):
+    """PATCH a group's status (strategic merge) with one condition. ``ticket`` 0: no outcome is reported."""
+
+    ticket: int
+    group: GroupReference
+    condition: Condition
 
 
 class DeletePod(msgspec.Struct, frozen=True):
@@ -125,6 +134,7 @@ class ReportProblem(msgspec.Struct, frozen=True):
 BaseCommand = (
     BindPod
     | PatchPodStatus
+    | PatchGroupStatus
     | DeletePod
     | EvictPod
     | UpdateObject

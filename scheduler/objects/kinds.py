@@ -16,6 +16,7 @@ from scheduler.objects.namespace import Namespace
 from scheduler.objects.node import Node
 from scheduler.objects.owners import ReplicaSet, ReplicationController, Service, StatefulSet
 from scheduler.objects.pod import Pod
+from scheduler.objects.pod_group import PodGroup
 from scheduler.objects.priority_class import PriorityClass
 from scheduler.objects.resource_claims import ResourceClaim
 from scheduler.objects.salvage import DECODER_ERRORS, identity_in, reason_of
@@ -83,6 +84,8 @@ class KindEntry(msgspec.Struct, frozen=True):
     """Whether an API server may lack the kind; then there are no such objects."""
     writes: tuple[Write, ...] = ()
     served: Served = Served()
+    gate: str = ""
+    """The feature gate without which nothing reads the kind; "" for none."""
 
     @property
     def name(self) -> str:
@@ -207,6 +210,11 @@ class Kind(StrEnum):
         ),
         served=Served(subresources=_STATUS, returns_deleted=True),
     )  # fmt: skip
+    POD_GROUP = KindEntry(
+        PodGroup, "podgroups", "scheduling.k8s.io", "v1alpha2", has_events=True, is_optional=True,
+        gate="GenericWorkload", writes=(Write("patch", "status", is_optional=True),),
+        served=Served(subresources=_STATUS, returns_deleted=True),
+    )  # fmt: skip
     POD = KindEntry(
         Pod, "pods",
         writes=(
@@ -229,7 +237,10 @@ class Kind(StrEnum):
 
 
 READ_KINDS: Final = tuple(kind for kind in Kind if kind.entry.reader is Reader.DECISIONS)
-"""The kinds that decisions depend on."""
+"""The kinds that decisions depend on, with all feature gates on."""
+
+UNGATED_KINDS: Final = tuple(kind for kind in READ_KINDS if not kind.entry.gate)
+"""Those that decisions depend on whatever the feature gates."""
 
 _DECODERS: dict[Kind, msgspec.json.Decoder[Any]] = {kind: msgspec.json.Decoder(kind.entry.type) for kind in Kind}
 _KIND_OF: dict[type[ApiObject], Kind] = {kind.entry.type: kind for kind in Kind}

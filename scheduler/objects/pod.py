@@ -141,6 +141,12 @@ class PodResourceClaim(ApiStruct, frozen=True):
     resource_claim_template_name: str | None = None
 
 
+class SchedulingGroup(ApiStruct, frozen=True):
+    """The PodGroup, in the pod's namespace, that the pod belongs to."""
+
+    pod_group_name: str = ""
+
+
 class PodSpec(ApiStruct, frozen=True):
     """`priority` and `host_users` are as written, None if absent; use `Pod.priority`."""
 
@@ -159,6 +165,7 @@ class PodSpec(ApiStruct, frozen=True):
     overhead: Quantities = msgspec.field(default_factory=dict)
     volumes: tuple[Volume, ...] = ()
     scheduling_gates: tuple[SchedulingGate, ...] = ()
+    scheduling_group: SchedulingGroup | None = None
     resource_claims: tuple[PodResourceClaim, ...] = ()
     host_network: bool = False
     host_users: bool | None = None

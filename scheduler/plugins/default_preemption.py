@@ -26,13 +26,17 @@ from scheduler.config.validators import in_range
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
 from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext, PostFilterPlugin
-from scheduler.messages.status import Refusal, unresolvable
+from scheduler.messages.status import Refusal, unresolvable, unschedulable
 from scheduler.preemption.evaluation import Candidates, Extent, begin, conclude
 from scheduler.preemption.pod_columns import PodColumns
 
 _MAX_INT32 = 2**31 - 1
 
 WAITS_FOR_REMOVAL = unresolvable("waiting for the preemption for this pod to be finished")
+
+BOUND_TO_PLACEMENTS = PostFilterAnswer(
+    unschedulable("preemption: not eligible due to placement-based pod group scheduling limitation")
+)
 
 
 class DefaultPreemptionArgs(msgspec.Struct, frozen=True, rename="camel"):
@@ -76,6 +80,9 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
 
     def begin(self, context: PostFilterContext) -> PostFilterAnswer | Candidates:
         """The first half: the candidates that extenders may have a say in, or the answer where there are none."""
+        group = context.view.groups.of(context.pod)
+        if group is not None and group.has_constraints:
+            return BOUND_TO_PLACEMENTS
         return begin(context, self._extent, context.policy, context.kept.of(PodColumns))
 
     def conclude(self, context: PostFilterContext, candidates: Candidates) -> PostFilterAnswer:

@@ -11,6 +11,9 @@ from scheduler.plugins.affinity.inter_pod_affinity import InterPodAffinity
 from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.plugins.devices.dynamic_resources import DynamicResources
+from scheduler.plugins.groups.gang_scheduling import GangScheduling
+from scheduler.plugins.groups.pod_group_pods_count import PodGroupPodsCount
+from scheduler.plugins.groups.topology_placement import TopologyPlacementGenerator
 from scheduler.plugins.image_locality import ImageLocality
 from scheduler.plugins.node_affinity import NodeAffinity
 from scheduler.plugins.node_declared_features import NodeDeclaredFeatures
@@ -59,6 +62,13 @@ WITH_COMPARISON_OPERATORS: Mapping[type[Plugin], type[Plugin]] = {
 """What takes a plugin's place with the gate TaintTolerationComparisonOperators. NodeUnschedulable needs no such form:
 the taint that it asks about has an empty value, which no comparison matches."""
 
+BEHIND_GATES: tuple[tuple[str, type[Plugin]], ...] = (
+    ("GangScheduling", GangScheduling),
+    ("TopologyAwareWorkloadScheduling", TopologyPlacementGenerator),
+    ("TopologyAwareWorkloadScheduling", PodGroupPodsCount),
+)
+"""A feature gate, and a plugin that exists while it is on."""
+
 
 def registry(added: Iterable[type[Plugin]] = (), gates: FeatureGates | None = None) -> Mapping[str, type[Plugin]]:
     """Plugin name → its class: the built-in ones in order, in their form for the gates, then those added.
@@ -67,8 +77,9 @@ def registry(added: Iterable[type[Plugin]] = (), gates: FeatureGates | None = No
     """
     compares = gates is not None and gates.enabled("TaintTolerationComparisonOperators")
     built_in = [WITH_COMPARISON_OPERATORS.get(plugin, plugin) for plugin in BUILT_IN] if compares else BUILT_IN
+    gated = [plugin for gate, plugin in BEHIND_GATES if gates is not None and gates.enabled(gate)]
     by_name: dict[str, type[Plugin]] = {}
-    for plugin in (*built_in, *added):
+    for plugin in (*built_in, *gated, *added):
         if plugin.name in by_name:
             raise ConfigurationError([Fault("", f"a plugin named {plugin.name} already exists")])
         by_name[plugin.name] = plugin

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
 from typing import Any, Protocol
 
 from scheduler.cluster.pod_info import PodInfo
@@ -35,10 +36,63 @@ def order_by(queue_sort: QueueSort) -> Order:
     return Urgency(queue_sort).order
 
 
-class ActiveQueue(PodHeap):
-    """Pods in the order of the queue-sort plugin; equal ones in order of arrival."""
+class ActiveQueue:
+    """Pods in the order of the queue-sort plugin; equal ones in order of arrival.
 
-    __slots__ = ()
+    Members of groups lie in a heap of their own, so that pods without a group can be taken past them while a group is
+    being tried.
+    """
+
+    __slots__ = ("_grouped", "_order", "_plain")
 
     def __init__(self, queue_sort: QueueSort) -> None:
-        super().__init__(order_by(queue_sort))
+        self._order = order_by(queue_sort)
+        self._plain = PodHeap(self._order)
+        self._grouped = PodHeap(self._order)
+
+    def put(self, record: QueuedPod) -> None:
+        """Adds the pod, or moves it to where its present order puts it."""
+        (self._grouped if record.group else self._plain).put(record)
+
+    def take(self, *, only_plain: bool = False) -> QueuedPod | None:
+        """Removes and returns the first pod, with ``only_plain`` the first one without a group; None without one."""
+        if only_plain or not self._grouped:
+            return self._plain.take()
+        plain, grouped = self._plain.head(), self._grouped.head()
+        if plain is None or (grouped is not None and self._order(grouped) < self._order(plain)):
+            return self._grouped.take()
+        return self._plain.take()
+
+    def remove(self, key: str) -> QueuedPod | None:
+        return self._plain.remove(key) or self._grouped.remove(key)
+
+    def get(self, key: str) -> QueuedPod | None:
+        return self._plain.get(key) or self._grouped.get(key)
+
+    @property
+    def plain_count(self) -> int:
+        """The number of pods without a group."""
+        return len(self._plain)
+
+    def in_order(self) -> tuple[QueuedPod, ...]:
+        """All pods in order, the next one first."""
+        return self._merged(self._plain.in_order(), self._grouped.in_order())
+
+    def first_in_slices(self, limit: int, slice_size: int) -> Generator[None, None, tuple[QueuedPod, ...]]:
+        """As ``PodHeap.first_in_slices``."""
+        plain = yield from self._plain.first_in_slices(limit, slice_size)
+        grouped = yield from self._grouped.first_in_slices(limit, slice_size)
+        return self._merged(plain, grouped)[:limit]
+
+    def _merged(self, plain: tuple[QueuedPod, ...], grouped: tuple[QueuedPod, ...]) -> tuple[QueuedPod, ...]:
+        return tuple(sorted((*plain, *grouped), key=self._order)) if grouped else plain
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        yield from self._plain
+        yield from self._grouped
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._plain or key in self._grouped
+
+    def __len__(self) -> int:
+        return len(self._plain) + len(self._grouped)

@@ -125,10 +125,11 @@ class EventHandlers:
             was_ours, is_ours = info.pod.spec.scheduler_name in names_before, self._is_ours(info)
             if was_ours and not is_ours:
                 self._queue.delete(info)
+                self._cache.groups.pending_gone(info)
             elif counted_before and not was_ours and (is_ours or not counts_foreign_nominations):
                 self._nominator.forget_foreign(info.uid)
             if is_ours and not was_ours:
-                self._queue.add(info, now)
+                self._enter_queue(info, now)
             elif not is_ours and counts_foreign_nominations and (was_ours or not counted_before):
                 self._nominator.observe_foreign(info)
 
@@ -210,11 +211,22 @@ class EventHandlers:
             return NOTHING
         info.parse_ahead(old)
         if old is None:
-            self._queue.add(info, now)
+            self._enter_queue(info, now)
             self._handled(PENDING_POD_ADD)
         elif not _is_same_version(old.pod, pod):
             return self._pending_pod_changed(old, info, now)
         return NOTHING
+
+    def _enter_queue(self, info: PodInfo, now: Now) -> None:
+        """A pod of ours waits from now on. The siblings of one that completes its group's quorum hear of it.
+
+        kube-scheduler 1.36 announces each pod to all others, which costs a gang the square of its size.
+        """
+        groups = self._cache.groups
+        groups.pending_shown(info)
+        self._queue.add(info, now)
+        if groups.has_quorum(groups.key_of(info)):
+            self._queue.move_all(PENDING_POD_ADD, None, info, now)
 
     def _assigned_pod_changed(self, old: PodInfo, new: PodInfo, now: Now) -> Aftermath:
         confirmation = self._cache.observe_pod(new)
@@ -227,6 +239,7 @@ class EventHandlers:
         """Bound, by us or by somebody else, or first seen when it already was."""
         assumed = self._cache.placed(new.uid) if self._cache.is_assumed(new.uid) else None
         nominated_node = self._nominator.nominated_node(new.uid)
+        self._cache.groups.pending_gone(new)
         confirmation = self._cache.observe_pod(new)
         self._queue.move_all(ASSIGNED_POD_ADD, None, new, now)
         if self._is_ours(new):
@@ -243,6 +256,7 @@ class EventHandlers:
         return Aftermath(confirmation)
 
     def _pending_pod_changed(self, old: PodInfo, new: PodInfo, now: Now) -> Aftermath:
+        self._cache.groups.pending_shown(new)
         if self._cache.is_assumed(new.uid):
             if new.is_terminating and not old.is_terminating:
                 return self._assumed_pod_deleted(new.uid, now)
@@ -263,6 +277,7 @@ class EventHandlers:
         known = self._known_pods.remove(info)
         if is_stale and known is not None:
             info = known
+        self._cache.groups.pending_gone(info)
         is_assumed = self._cache.is_assumed(info.uid)
         placed = None if is_assumed and not info.node_name else self._cache.remove_pod(info.uid)
         if self._is_ours(info):

@@ -23,6 +23,7 @@ class QueuedPod:
         "error_count",
         "gating_plugin",
         "gating_reasons",
+        "group",
         "info",
         "initial_attempt",
         "pending_plugins",
@@ -32,8 +33,10 @@ class QueuedPod:
         "was_flushed",
     )
 
-    def __init__(self, info: PodInfo, timestamp: int) -> None:
+    def __init__(self, info: PodInfo, timestamp: int, group: str = "") -> None:
         self.info = info
+        self.group = group
+        """``namespace/name`` of the group with which the pod is tried; "" if it is tried alone."""
         self.timestamp = timestamp
         """When it was added or its last attempt failed. Moves between queues don't change it, so pods of equal
         priority are ordered by their last failed attempts."""

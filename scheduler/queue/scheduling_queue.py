@@ -13,7 +13,7 @@ pod of its name already waits). Every operation is one synchronous step that tak
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Protocol
@@ -35,6 +35,7 @@ from scheduler.queue.active import ActiveQueue, QueueSort
 from scheduler.queue.backoff import BackoffQueues
 from scheduler.queue.clock import SECOND, QueueClock
 from scheduler.queue.cluster_events import PENDING_POD_ADD, PENDING_POD_UPDATE, pod_events
+from scheduler.queue.group_retries import GroupRetries
 from scheduler.queue.hints import HintMap, Strategy
 from scheduler.queue.in_flight import EVENT_LIMIT, InFlight
 from scheduler.queue.invariants import check_places
@@ -55,6 +56,14 @@ class PreEnqueue(Protocol):
     def held_back(self, profile: str, name: str) -> Collection[str]:
         """UIDs of pods that the named plugin is certain to refuse again."""
         ...
+
+
+GroupOf = Callable[[PodInfo], str]
+"""``namespace/name`` of the group with which a pod is tried; "" without one."""
+
+
+def no_group(_pod: PodInfo) -> str:
+    return ""
 
 
 POOL_FLUSH_PERIOD = 30 * SECOND
@@ -85,6 +94,7 @@ class SchedulingQueue:
         started: Now,
         settings: QueueSettings = QueueSettings(),
         class_key: ClassKey = template_key,
+        group_of: GroupOf = no_group,
     ) -> None:
         self.facts = facts
         self.nominator = nominator
@@ -105,6 +115,8 @@ class SchedulingQueue:
         self._pool = UnschedulablePool(class_key)
         self._in_flight = InFlight(settings.event_limit)
         self._maximum_in_pool = round(settings.maximum_in_pool * SECOND)
+        self._group_of = group_of
+        self._group_retries = GroupRetries()
         self._held: list[QueuedPod] = []
         self._flushed_until = self.clock.start
         """Queue time up to which all flushes of the pool have been done."""
@@ -162,32 +174,61 @@ class SchedulingQueue:
     @property
     def has_next(self) -> bool:
         """Whether ``pop`` would return a pod."""
-        early = self._settings.pops_from_backoff and bool(self._backoff.rejected)
-        return not self.is_closed and (bool(self._active) or early)
+        return self._has_next(only_plain=False)
 
-    def pop(self, now: Now) -> QueuedPod | None:
+    def _has_next(self, *, only_plain: bool) -> bool:
+        early = self._settings.pops_from_backoff and not only_plain and bool(self._backoff.rejected)
+        has_active = self._active.plain_count > 0 if only_plain else len(self._active) > 0
+        return not self.is_closed and (has_active or early)
+
+    def pop(self, now: Now, *, only_plain: bool = False) -> QueuedPod | None:
         """Removes and returns the next pod, or None. ``done`` must be called once for each, however its attempt ends.
 
-        With no active pod, the rejected pod whose back-off ends first is taken early.
+        With no active pod, the rejected pod whose back-off ends first is taken early. ``only_plain``: an active pod
+        that belongs to no group.
         """
-        while self.has_next:
-            record = self._active.take()
+        while self._has_next(only_plain=only_plain):
+            record = self._active.take(only_plain=only_plain)
             if record is None:
                 record = self._backoff.take_early()
                 self.facts.incoming["active", POP_FROM_BACKOFF] += 1
             if record is None:
                 return None
-            self.facts.rejected(record.rejectors, record.profile, -1)
-            if record.uid in self._in_flight:
-                self.facts.problem(f"the same pod is tracked in multiple places in the scheduler: {record.key}")
-                continue
-            if record.initial_attempt is None:
-                record.initial_attempt = self.clock.read(now)
-            record.attempts += 1
-            self.cycle += 1
-            self._in_flight.begin(record)
-            return record
+            if self._begin(record, now):
+                return record
         return None
+
+    def pop_siblings(self, group: str, keys: Iterable[str], now: Now) -> list[QueuedPod]:
+        """Removes and returns those of these pods (``namespace/name``) that may be tried, wherever they wait and
+        whatever their back-off; gates still apply. As ``pop``, of each."""
+        self._group_retries.drop(group)
+        found: list[QueuedPod] = []
+        for key in keys:
+            record = self._active.remove(key)
+            if record is None:
+                record = self._backoff.remove(key)
+                if record is None and (record := self._pool.remove(key)) is not None and not self._passes_gates(record):
+                    self._pool.put(record)
+                    continue
+                if record is None:
+                    continue
+                self.facts.incoming["active", FORCE_ACTIVATE.label] += 1
+            if self._begin(record, now):
+                found.append(record)
+        return found
+
+    def _begin(self, record: QueuedPod, now: Now) -> bool:
+        """Begin an attempt of a pod that was taken out; False for one that is being tried already (a bug elsewhere)."""
+        self.facts.rejected(record.rejectors, record.profile, -1)
+        if record.uid in self._in_flight:
+            self.facts.problem(f"the same pod is tracked in multiple places in the scheduler: {record.key}")
+            return False
+        if record.initial_attempt is None:
+            record.initial_attempt = self.clock.read(now)
+        record.attempts += 1
+        self.cycle += 1
+        self._in_flight.begin(record)
+        return True
 
     def add_unschedulable(self, record: QueuedPod, now: Now) -> Place:
         """Returns a pod whose attempt failed, with its rejectors on the record (none after an error). Calls ``done``.
@@ -212,7 +253,10 @@ class SchedulingQueue:
             record.was_flushed = False
             self.facts.rejected(record.rejectors, record.profile, 1)
             strategy = strategy_after_attempt(record, self._in_flight, self._hints)
-            return self._put(record, strategy, SCHEDULE_ATTEMPT_FAILURE, time)
+            place = self._put(record, strategy, SCHEDULE_ATTEMPT_FAILURE, time)
+            if record.group and place is Place.UNSCHEDULABLE:
+                self._group_retries.note(record.group, record.key, self._backoff.release_of(record))
+            return place
         finally:
             self.done(record.uid)
 
@@ -310,9 +354,9 @@ class SchedulingQueue:
     def next_deadline(self) -> float | None:
         """When ``tick`` is due, as ``Now.monotonic``; None while no pod waits for a time."""
         deadlines = []
-        release = self._backoff.next_release()
-        if release is not None:
-            deadlines.append(release)
+        for due in (self._backoff.next_release(), self._group_retries.next()):
+            if due is not None:
+                deadlines.append(due)
         if len(self._pool):
             deadlines.append(self._flushed_until + POOL_FLUSH_PERIOD)
         return self.clock.monotonic(min(deadlines)) if deadlines else None
@@ -324,11 +368,21 @@ class SchedulingQueue:
         complete = self._backoff.take_complete(time)
         for record in complete:
             self._make_active(record, BACKOFF_COMPLETE, time)
-        moved = len(complete)
+        moved = len(complete) + sum(self._retry_group(pods, time) for pods in self._group_retries.take_due(time))
         if time - self._flushed_until >= POOL_FLUSH_PERIOD:
             self._flushed_until = time - (time - self.clock.start) % POOL_FLUSH_PERIOD
             moved += self._flush_pool(time)
         return moved
+
+    def _retry_group(self, pods: Iterable[str], time: int) -> bool:
+        """Makes one of these pods active, if any still waits: its siblings are taken with it."""
+        for key in pods:
+            record = self._pool.get(key)
+            if record is not None and not record.is_gated:
+                self._pool.remove(key)
+                self._put(record, Strategy.IMMEDIATELY, BACKOFF_COMPLETE, time, is_new_to_pool=False)
+                return True
+        return False
 
     def close(self) -> None:
         """Stops popping; attempts under way are dropped."""
@@ -343,7 +397,7 @@ class SchedulingQueue:
         if known is not None:
             self._take_out(known)
             self.facts.rejected(known.rejectors, known.profile, -1)
-        record = QueuedPod(info, time)
+        record = QueuedPod(info, time, self._group_of(info))
         place = self._put(record, Strategy.IMMEDIATELY, label, time)
         if place is Place.ACTIVE:
             self.nominator.add(info)
@@ -504,6 +558,12 @@ class SchedulingQueue:
     def _next_try(self, record: QueuedPod, place: Place) -> int | None:
         if place in (Place.BACKOFF, Place.ERROR_BACKOFF):
             return self._backoff.release_of(record)
+        if (
+            place is Place.UNSCHEDULABLE
+            and record.group
+            and (retry := self._group_retries.of(record.group)) is not None
+        ):
+            return retry
         return self._flush_of(record) if place in (Place.UNSCHEDULABLE, Place.GATED) else None
 
     def _flush_of(self, record: QueuedPod) -> int:

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import msgspec
 
-from scheduler.engine.commands import Command, RecordAttempt
+from scheduler.engine.commands import Command, RecordAttempt, RecordGroupAttempt
 from scheduler.engine.engine import Engine
 from scheduler.errors import InvariantViolation
 from scheduler.messages.claim_commands import ClaimCommand
@@ -309,6 +309,8 @@ class World:
                         f"{self.monotonic:.6f} {attempt.pod} #{attempt.number} {attempt.result} {attempt.node} "
                         f"[{attempt.message}] {attempt.nominated_node} {victims}"
                     )
+                case RecordGroupAttempt(attempt):
+                    self.journal.append(f"{self.monotonic:.6f} group {attempt.group} {attempt.result.value}")
                 case WriteEvent():
                     self.events.append(command)
                 case ReportProblem(message):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.benchmarks import cycle, evidence, forks, hostile, kinds, preemption, queue, recording, sync
+from tests.benchmarks import cycle, evidence, forks, hostile, kinds, preemption, queue, recording, start, sync
 
 BENCHMARKS = {
+    "start, CPU time to that of importing numpy and aiohttp": (start.starts, "x"),
     "sync, 5,000 nodes, 50,000 pods": (sync.sync, ""),
     "queue, 10,000 waiting pods of 100 classes": (queue.waiting, ""),
     "cycle, plain pods, 5,000 nodes": (cycle.plain, "µs"),
@@ -42,7 +43,7 @@ def main(arguments: list[str]) -> None:
         if wanted and not any(word in name for word in wanted):
             continue
         for label, value in benchmark().items():
-            print(f"{name}: {label}: {value:,.1f} {unit}".rstrip())
+            print(f"{name}: {label}: {value:,.2f} {unit}".rstrip())
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from scheduler.cli.app import main
+from scheduler.cli.main import main
 from scheduler.cli.queue import MAX_ROWS, print_queue
 from scheduler.cli.why import print_why
 from scheduler.cluster.pod_info import PodInfo

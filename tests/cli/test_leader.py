@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.cli.app import main
 from scheduler.cli.leader import READER
+from scheduler.cli.main import main
 from scheduler.simulate.apiserver.kinds import LEASES, NAMESPACES, PODS
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.simulate.demo import ShippedScheduler

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.cli.app import main
+from scheduler.cli.main import main
 from scheduler.simulate.apiserver.kinds import NAMESPACES, NODES, PODS
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.simulate.demo import ShippedScheduler

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.groups.v1alpha2 import v1alpha2
 from scheduler.cluster.pod_counts import ALL_NAMESPACES
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
@@ -21,6 +22,7 @@ from scheduler.cluster.volumes.disks import disks_of
 from scheduler.cluster.volumes.reserved import Release, Reservation, StaticBinding
 from scheduler.objects.kinds import Kind, kind_of
 from scheduler.objects.meta import ApiObject
+from scheduler.objects.pod_group import PodGroup
 from scheduler.objects.quantity import parse
 from scheduler.objects.selector_fields import LabelSelector
 from scheduler.objects.selectors import EVERYTHING, parse_selector
@@ -36,6 +38,7 @@ DRIVERS = ("csi.test", "ebs.csi.aws.com", "other")
 EBS_PLUGIN = "kubernetes.io/aws-ebs"
 CLASSES = ("fast", "slow")
 GOLD = parse_selector(LabelSelector(match_labels={"tier": "gold"}))
+GROUP_APIS = (v1alpha2(reads_constraints=True),)
 DISK = {"name": "d", "awsElasticBlockStore": {"volumeID": "vol-inline"}}
 
 
@@ -48,9 +51,10 @@ class Side:
         self.pods: dict[str, PodInfo] = dict(model.pods) if model else {}
         self.objects: dict[tuple[Kind, str], Any] = dict(model.objects) if model else {}
         self.nominated: dict[str, tuple[PodInfo, str]] = dict(model.nominated) if model else {}
+        self.waiting: dict[str, PodInfo] = dict(model.waiting) if model else {}
 
     def rebuilt(self) -> ClusterCache:
-        cache = ClusterCache(selector_limit=3)
+        cache = ClusterCache(selector_limit=3, group_apis=GROUP_APIS)
         for (kind, _), obj in self.objects.items():
             cache.observe_object(kind, obj)
         for node in self.nodes.values():
@@ -59,6 +63,8 @@ class Side:
             cache.observe_pod(info)
         for info, node in self.nominated.values():
             cache.nominator.nominate(info, node)
+        for info in self.waiting.values():
+            cache.groups.pending_shown(info)
         return cache
 
 
@@ -96,6 +102,11 @@ def answers(cache: ClusterCache) -> dict[str, Any]:
     found |= volume_answers(cache, rows)
     found["nominated"] = {
         node: [info.uid for info in cache.nominator.pods_for_node(node)] for node in sorted(cache.nominator.nodes)
+    }
+    found["groups"] = {
+        key: (cache.groups.get(key), set(members.pending), set(members.placed), members.count)
+        for key in ("default/g0", "default/g1")
+        for members in [cache.groups.members(key)]
     }
     return found
 
@@ -153,7 +164,7 @@ class ForksAgainstScratch(RuleBasedStateMachine):
 
     @initialize(target=sides)
     def live(self) -> Side:
-        self.all: list[Side] = [Side(ClusterCache(selector_limit=3))]
+        self.all: list[Side] = [Side(ClusterCache(selector_limit=3, group_apis=GROUP_APIS))]
         self.serial = 0
         for number in range(3):
             self.put_node(self.all[0], number, number)
@@ -187,7 +198,7 @@ class ForksAgainstScratch(RuleBasedStateMachine):
         side.cache.remove_node(f"n{number}")
         side.nodes.pop(f"n{number}", None)
 
-    @rule(side=sides, number=st.integers(0, 5), shape=st.integers(0, 6))
+    @rule(side=sides, number=st.integers(0, 5), shape=st.integers(0, 7))
     def place(self, side: Side, number: int, shape: int) -> None:
         self.serial += 1
         anti = builders.affinity_json(anti_required=[builders.pod_term({"app": "web"})])
@@ -199,6 +210,7 @@ class ForksAgainstScratch(RuleBasedStateMachine):
             {"claims": [f"c{number % 2}"]},
             {"deleted": "2026-02-01T00:00:00Z"},
             {"volumes": [DISK]},
+            {"spec": {"schedulingGroup": {"podGroupName": f"g{number % 2}"}}},
         )[shape]
         labels = {"app": ("web", "db")[number % 2]}
         info = PodInfo(builders.pod(f"p{self.serial}", node=f"n{number}", labels=labels, **fields))
@@ -272,6 +284,23 @@ class ForksAgainstScratch(RuleBasedStateMachine):
         kind = kind_of(obj)
         side.cache.observe_object(kind, obj)
         side.objects[kind, obj.key] = obj
+
+    @rule(side=sides, number=st.integers(0, 1), min_count=st.integers(1, 3))
+    def put_group(self, side: Side, number: int, min_count: int) -> None:
+        spec = {"schedulingPolicy": {"gang": {"minCount": min_count}}}
+        meta = {"name": f"g{number}", "namespace": "default", "resourceVersion": self.next_version()}
+        self.put_object(side, builders.build(PodGroup, {"metadata": meta, "spec": spec}))
+
+    @rule(side=sides, number=st.integers(0, 3), is_there=st.booleans())
+    def member_waits(self, side: Side, number: int, is_there: bool) -> None:
+        spec = {"schedulingGroup": {"podGroupName": f"g{number % 2}"}}
+        info = PodInfo(builders.pod(f"member{number}", spec=spec))
+        if is_there:
+            side.cache.groups.pending_shown(info)
+            side.waiting[info.uid] = info
+        else:
+            side.cache.groups.pending_gone(info)
+            side.waiting.pop(info.uid, None)
 
     @rule(side=sides, number=st.integers(0, 2), name=st.integers(0, 2))
     def nominate(self, side: Side, number: int, name: int) -> None:

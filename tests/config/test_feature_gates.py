@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.cli.shell_settings import kinds_read
 from scheduler.compose import engine_settings
 from scheduler.config.default_plugins import default_plugin_names
 from scheduler.config.feature_gates import DECIDING, FeatureGates, parse_feature_gates
 from scheduler.config.gate_table import GATES, Stage
 from scheduler.config.loading import load
 from scheduler.errors import ConfigurationError
+from scheduler.objects.kinds import READ_KINDS, Kind
 
 NEEDS_DECLARED_FEATURES = (
     "ExtendWebSocketsToKubelet",
@@ -101,7 +103,8 @@ def test_a_gate_that_changes_decisions_in_a_way_that_is_not_supported_is_refused
 
 
 def test_a_whole_stage_is_refused_where_it_would_switch_such_a_gate() -> None:
-    assert any(fault.startswith("feature gate GangScheduling=true is not supported") for fault in faults("AllAlpha=1"))
+    refused = "feature gate VolumeLimitScaling=true is not supported"
+    assert any(fault.startswith(refused) for fault in faults("AllAlpha=1"))
     assert any(fault.startswith("feature gate PodLevelResources=false is not") for fault in faults("AllBeta=false"))
 
 
@@ -120,6 +123,25 @@ def test_a_whole_stage_warns_of_how_little_it_changes() -> None:
         "feature gate AllBeta=false switches NodeDeclaredFeatures and SchedulerPopFromBackoffQ only: "
         "no other gate of that stage matters in Tandem"
     )
+
+
+def test_groups_of_pods_are_behind_the_gates_that_depend_on_each_other() -> None:
+    assert faults("GangScheduling=true,TopologyAwareWorkloadScheduling=true") == [
+        "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]",
+        "TopologyAwareWorkloadScheduling is enabled, but depends on features that are disabled: [GenericWorkload]",
+    ]
+    gates = parse_feature_gates("GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true")
+    assert gates.warnings == ()
+    assert default_plugin_names(gates)[-3:] == ("GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")
+    assert kinds_read(gates) == READ_KINDS
+    assert Kind.POD_GROUP not in kinds_read(FeatureGates())
+
+
+def test_preemption_for_a_whole_group_is_refused_so_far() -> None:
+    assert faults("GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true") == [
+        "feature gate WorkloadAwarePreemption=true is not supported by Tandem, which decides as with "
+        "WorkloadAwarePreemption=false"
+    ]
 
 
 def test_whether_pods_are_taken_early_from_the_back_off_is_a_gate() -> None:

@@ -14,14 +14,9 @@ from scheduler.config.loading import load
 from scheduler.controller.loop import read_clock
 from scheduler.controller.parts import Parts
 from scheduler.controller.run import Shell
-from scheduler.controller.settings import (
-    ConnectionSettings,
-    LeaderElectionSettings,
-    OperatorOptions,
-    ServingSettings,
-    ShellSettings,
-)
+from scheduler.controller.settings import LeaderElectionSettings, OperatorOptions, ServingSettings, ShellSettings
 from scheduler.controller.write.client import MERGE_PATCH, ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.engine.engine import Engine
 from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
 from tests.device_documents import claim, device_class, gpu, resource_slice

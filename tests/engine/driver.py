@@ -17,13 +17,14 @@ from scheduler.compose import build_engine, build_profiles
 from scheduler.config.feature_gates import parse_feature_gates
 from scheduler.config.loading import load
 from scheduler.engine.attempt import Attempt
-from scheduler.engine.commands import Command, RecordAttempt
+from scheduler.engine.commands import Command, RecordAttempt, RecordGroupAttempt
 from scheduler.framework.plugin import Plugin
 from scheduler.messages.commands import (
     BindPod,
     CallExtender,
     DeletePod,
     EvictPod,
+    PatchGroupStatus,
     PatchPodStatus,
     ReportProblem,
     RunPlugin,
@@ -101,7 +102,7 @@ class Cluster:
             documents.append({"apiVersion": "tandem.scheduling/v1alpha1", "kind": "TandemConfiguration", **tandem})
         text = "\n---\n".join(msgspec.json.encode(document).decode() for document in documents)
         loaded = load(text, gates=parse_feature_gates(gates)) if gates else load(text)
-        self.profiles = build_profiles(loaded, registry(plugins))
+        self.profiles = build_profiles(loaded, registry(plugins, loaded.gates))
         self.engine = build_engine(loaded, started=self.now, seed=seed, stopwatch=lambda: 0.0, profiles=self.profiles)
         self.feed(Synced())
 
@@ -373,7 +374,7 @@ def _answerable(commands: Iterable[Command]) -> list[Answerable]:
     return [
         command
         for command in commands
-        if not isinstance(command, WriteEvent | RecordAttempt | ReportProblem)
+        if not isinstance(command, WriteEvent | RecordAttempt | RecordGroupAttempt | PatchGroupStatus | ReportProblem)
         and not (isinstance(command, RunPlugin) and command.point == "PostBind")
     ]
 

@@ -7,11 +7,22 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import get_args
 
-from scheduler.engine import binding_cycle, cycles, engine, failure
+from scheduler.engine import (
+    binding_cycle,
+    cycles,
+    engine,
+    failure,
+    group_commit,
+    group_cycle,
+    group_cycles,
+    group_reports,
+)
 from scheduler.engine.binding_cycle import BindingCycles
 from scheduler.engine.cycles import Cycles
 from scheduler.engine.deadlines import Deadline
 from scheduler.engine.failure import FailureReports
+from scheduler.engine.group_cycles import GroupCycles
+from scheduler.engine.group_reports import GroupReports
 from scheduler.engine.machine import HANDLERS, Claims, Part
 from scheduler.engine.making_room import policies, room
 from scheduler.engine.making_room.room import MakingRoom
@@ -24,9 +35,23 @@ CLAIMS: dict[str, Claims] = {
     "room": MakingRoom.CLAIMS,
     "reports": FailureReports.CLAIMS,
     "cycles": Cycles.CLAIMS,
+    "group_cycles": GroupCycles.CLAIMS,
+    "group_reports": GroupReports.CLAIMS,
 }
 """By the engine's attribute."""
 
+MODULES = (
+    engine,
+    binding_cycle,
+    cycles,
+    failure,
+    group_commit,
+    group_cycle,
+    group_cycles,
+    group_reports,
+    room,
+    policies,
+)
 MAX_PARAMETERS = 7
 
 
@@ -56,13 +81,13 @@ def test_each_machine_holds_only_the_parts_that_it_claims() -> None:
 
 
 def test_the_engine_is_put_together_without_lambdas() -> None:
-    for module in (engine, binding_cycle, cycles, failure, room, policies):
+    for module in MODULES:
         source = inspect.getsource(module)
         assert "lambda" not in source, module.__name__
 
 
 def test_no_function_of_the_engine_has_more_than_seven_parameters() -> None:
-    for module in (engine, binding_cycle, cycles, failure, room, policies):
+    for module in MODULES:
         for _, value in inspect.getmembers(module):
             if getattr(value, "__module__", "") != module.__name__:
                 continue

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from scheduler.cli.prepare import prepare
 from scheduler.controller.rights import Right, rights_needed
+from scheduler.objects.kinds import READ_KINDS
 from tests.manifests.documents import BASE, deployed_flags
 
 FILE = BASE / "roles.yaml"
@@ -22,8 +24,9 @@ _HEAD = """\
 
 
 def deployed_rights() -> list[Right]:
-    """Those of the scheduler as it is deployed: with the Deployment's flags and the shipped configuration."""
-    return rights_needed(prepare(deployed_flags()).settings)
+    """Those of the scheduler as it is deployed: with the Deployment's flags and the shipped configuration; and what it
+    needs besides with feature gates on, so that a gate is only a flag."""
+    return rights_needed(replace(prepare(deployed_flags()).settings, kinds=READ_KINDS))
 
 
 def roles_text(rights: Iterable[Right]) -> str:

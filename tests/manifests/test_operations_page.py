@@ -24,12 +24,12 @@ def commands() -> set[str]:
 
 
 def test_each_command_exists() -> None:
-    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    known = typer.main.get_command(app()).commands  # type: ignore[attr-defined]
     assert commands() and commands() <= known.keys()
 
 
 def test_each_flag_of_ours_exists() -> None:
-    commands = typer.main.get_command(app).commands.values()  # type: ignore[attr-defined]
+    commands = typer.main.get_command(app()).commands.values()  # type: ignore[attr-defined]
     known = {flag.name for flag in FLAGS if not flag.no_meaning}
     known |= {option.removeprefix("--") for command in commands for each in command.params for option in each.opts}
     ours = set(re.findall(r"`--([a-z-]+)[` ]", TEXT)) - {"previous"}

@@ -8,8 +8,10 @@ from typing import Any
 
 import msgspec
 
+from scheduler.controller.report.groups import group_line
 from scheduler.controller.report.journal_file import JournalFile
 from scheduler.engine.attempt import Attempt
+from scheduler.engine.group_attempt import GroupAttempt
 from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.post_filter import NominationMode
 
@@ -33,6 +35,11 @@ class Journal:
             self._buffer += self._encode(decision_line(attempt))
             self._buffer += b"\n"
             self._lines += 1
+
+    def write_group(self, attempt: GroupAttempt) -> None:
+        self._buffer += self._encode(group_line(attempt))
+        self._buffer += b"\n"
+        self._lines += 1
 
     def flush(self) -> None:
         if self._lines:

@@ -1,4 +1,4 @@
-"""The recorders of finished attempts."""
+"""The recorders of finished attempts, at pods and at groups of pods."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 from scheduler.controller.report.logs import AttemptLog
 from scheduler.engine.attempt import SCHEDULED, Attempt
+from scheduler.engine.group_attempt import GroupAttempt
 
 Recorder = Callable[[Attempt], None]
+GroupRecorder = Callable[[GroupAttempt], None]
 
 
 def attempt_log(verbosity: int, *, is_shadow: bool) -> Recorder:

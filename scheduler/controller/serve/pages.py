@@ -13,7 +13,9 @@ from aiohttp import web
 from scheduler.controller.beside.shadow import AGREES, DIFFERS, UNSEEN, ShadowWriter
 from scheduler.engine import explain
 from scheduler.engine.engine import Engine
+from scheduler.engine.explain_groups import group_page, waiting_groups
 from scheduler.messages.now import Now
+from scheduler.messages.page_limits import MAX_WAITING_LISTED
 
 MAX_DIGITS: Final = 9
 
@@ -21,7 +23,7 @@ MAX_DIGITS: Final = 9
 def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionMemory) -> tuple[web.RouteDef, ...]:
     """The routes ``/debug/queue?limit=N`` and ``/debug/why/NAMESPACE/NAME``, served on the engine's event loop.
 
-    ``memory`` must observe the attempts."""
+    The name is a pod's, or that of a group of pods if no pod has it. ``memory`` must observe the attempts."""
 
     one_at_a_time = asyncio.Semaphore()
 
@@ -29,13 +31,13 @@ def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionM
         stated = request.query.get("limit", "")
         if stated and not (stated.isdecimal() and len(stated) <= MAX_DIGITS):
             return web.json_response({"error": f"limit {stated!r} is not a number of pods"}, status=400)
-        limit = min(int(stated), explain.MAX_WAITING_LISTED) if stated else explain.MAX_WAITING_LISTED
+        limit = min(int(stated), MAX_WAITING_LISTED) if stated else MAX_WAITING_LISTED
         async with one_at_a_time:
             return web.Response(body=await _queue_body(engine, limit), content_type="application/json")
 
     async def why(request: web.Request) -> web.Response:
         key = f"{request.match_info['namespace']}/{request.match_info['name']}"
-        page = explain.pod_page(engine, key, clock(), memory)
+        page = explain.pod_page(engine, key, clock(), memory) or group_page(engine, key)
         if page is None:
             return web.json_response({"error": f"pod {key} is not known here"}, status=404)
         return web.json_response(page)
@@ -52,7 +54,8 @@ async def _queue_body(engine: Engine, limit: int) -> bytes:
             pods += map(msgspec.json.encode, next(slices))
         except StopIteration as end:
             counts = msgspec.json.encode(end.value)
-            return b'{"counts":' + counts + b',"pods":[' + b",".join(pods) + b"]}"
+            groups = msgspec.json.encode(waiting_groups(engine))
+            return b'{"counts":' + counts + b',"groups":' + groups + b',"pods":[' + b",".join(pods) + b"]}"
         await asyncio.sleep(0)
 
 

@@ -13,7 +13,7 @@ from scheduler.controller.settings import WriterSettings
 from scheduler.controller.write.claims import ClaimRequests
 from scheduler.controller.write.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
 from scheduler.errors import ApiError
-from scheduler.messages.commands import BindPod, DeletePod, EvictPod, PatchPodStatus, UpdateObject
+from scheduler.messages.commands import BindPod, DeletePod, EvictPod, PatchGroupStatus, PatchPodStatus, UpdateObject
 from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import decode_as
 from scheduler.objects.meta import Condition
@@ -24,6 +24,8 @@ _encode = msgspec.json.Encoder().encode
 
 _Form = tuple[str, str, dict[str, Any], str]
 """Method, path, body, content type."""
+_Plain = PatchPodStatus | PatchGroupStatus | DeletePod | EvictPod | UpdateObject
+"""Writes that are one request each."""
 
 
 def wall_time_in_seconds() -> str:
@@ -71,7 +73,7 @@ class WriteRequests:
             raise ApiError(404, "NotFound", f"pod {pod.key} was replaced by another pod")
         return found
 
-    async def send(self, command: PatchPodStatus | DeletePod | EvictPod | UpdateObject, departure: Departure) -> int:
+    async def send(self, command: _Plain, departure: Departure) -> int:
         """Send a write; returns the HTTP status of the success. Raises ApiError and LeadershipLost."""
         method, path, body, content_type = self._form_of(command)
         answer = await self._client.request(
@@ -84,10 +86,14 @@ class WriteRequests:
         )
         return answer.status
 
-    def _form_of(self, command: PatchPodStatus | DeletePod | EvictPod | UpdateObject) -> _Form:
+    def _form_of(self, command: _Plain) -> _Form:
         match command:
             case PatchPodStatus(pod=pod):
                 return "PATCH", f"{pod_path(pod)}/status", self._status(command), STRATEGIC_MERGE_PATCH
+            case PatchGroupStatus(group=group, condition=condition):
+                path = f"{group.kind.entry.object_path(group.name, group.namespace)}/status"
+                status = {"metadata": {"uid": group.uid}, "status": {"conditions": [self._condition(condition)]}}
+                return "PATCH", path, status, STRATEGIC_MERGE_PATCH
             case DeletePod(pod=pod):
                 options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid}}
                 return "DELETE", pod_path(pod), options, JSON

@@ -3,8 +3,9 @@
 ``pacing`` decides the order of writes, the fence checks the right to write. A write without an answer:
 
 - BindPod is sent once. It may have been done, or may still be: ``is_unknown``, and the engine sends it again.
-- PatchPodStatus, DeletePod and EvictPod are sent again, up to ``MAX_TRIES`` times. Each names the pod's UID, so that a
-  second one does nothing to another pod, nor does it break a budget: of a pod that terminates, no budget is asked.
+- PatchPodStatus, PatchGroupStatus, DeletePod and EvictPod are sent again, up to ``MAX_TRIES`` times. Each names the
+  UID, so that a second one does nothing to another pod, nor does it break a budget: of a pod that terminates, no budget
+  is asked.
 - UpdateObject is not: it names the version that it was made from, and a second one would be refused if the first was
   carried out. Its sender has to read the object again.
 """
@@ -26,10 +27,10 @@ from scheduler.controller.write.pacing import Rank
 from scheduler.controller.write.requests import WriteRequests
 from scheduler.errors import ApiError
 from scheduler.messages.claim_commands import ClaimCommand, CreateClaim
-from scheduler.messages.commands import BindPod, DeletePod, EvictPod, PatchPodStatus, UpdateObject
+from scheduler.messages.commands import BindPod, DeletePod, EvictPod, PatchGroupStatus, PatchPodStatus, UpdateObject
 from scheduler.messages.stimuli import WriteFinished
 
-WriteCommand = BindPod | PatchPodStatus | DeletePod | EvictPod | UpdateObject | ClaimCommand
+WriteCommand = BindPod | PatchPodStatus | PatchGroupStatus | DeletePod | EvictPod | UpdateObject | ClaimCommand
 
 MAX_TRIES: Final = 4
 FIRST_WAIT_SECONDS: Final = 0.01
@@ -190,7 +191,7 @@ class Writer:
     def _is_worth_retrying(write: PodWrite, error: ApiError) -> bool:
         if write.tries + 1 >= MAX_TRIES:
             return False
-        if isinstance(write.command, PatchPodStatus):
+        if isinstance(write.command, PatchPodStatus | PatchGroupStatus):
             return error.is_transient or error.is_conflict
         return isinstance(write.command, DeletePod | EvictPod) and error.status == 0
 
@@ -235,6 +236,8 @@ def rank_of(command: WriteCommand) -> Rank:
             condition is not None and condition.type == POD_SCHEDULED
         ):
             return Rank.CONDITION
+        case PatchGroupStatus():
+            return Rank.CONDITION
         case _:
             return Rank.AWAITED
 
@@ -249,6 +252,8 @@ def may_still_happen(error: ApiError) -> bool:
 
 def _folded(older: WriteCommand, newer: WriteCommand) -> WriteCommand | None:
     """The newer status, with its unset fields taken from the older one."""
+    if isinstance(older, PatchGroupStatus) and isinstance(newer, PatchGroupStatus):
+        return newer
     if not isinstance(older, PatchPodStatus):
         return None
     if not isinstance(newer, PatchPodStatus):
@@ -265,6 +270,8 @@ def _turn_of(command: WriteCommand) -> str:
     """Writes with one of these leave one after the other."""
     if isinstance(command, UpdateObject):
         return f"{command.kind.value} {command.key}"
+    if isinstance(command, PatchGroupStatus):
+        return command.group.uid
     if isinstance(command, ClaimCommand) and not isinstance(command, CreateClaim):
         return command.claim.uid
     return command.pod.uid

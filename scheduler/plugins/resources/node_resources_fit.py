@@ -9,6 +9,9 @@ Score: the share of the node that would be free (LeastAllocated, the default) or
 function of the requested share (RequestedToCapacityRatio). Pods that request no cpu or memory count with 100m and
 200Mi.
 
+A set of nodes for a whole group of pods (TopologyAwareWorkloadScheduling) scores by the share of its resources that
+would be requested, whatever the strategy.
+
 Arguments:
 
 - ``ignoredResources``, ``ignoredResourceGroups``: extended resources that the filter ignores, by name or by the prefix
@@ -28,7 +31,9 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
+from scheduler.framework.placements import Placed, PlacementScorePlugin
 from scheduler.framework.plugin import (
+    MAX_NODE_SCORE,
     FilterPlugin,
     FragmentReads,
     PreFilterPlugin,
@@ -56,6 +61,7 @@ from scheduler.plugins.resources.scoring import (
     ResourceTerm,
     ResourceTerms,
     Strategy,
+    scored_columns,
 )
 
 if TYPE_CHECKING:
@@ -89,7 +95,7 @@ class Needs(State):
     needs: tuple[_Need, ...]
 
 
-class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, PlacementScorePlugin):
     """See docs/kube-scheduler/plugins.md §3.8."""
 
     name = "NodeResourcesFit"
@@ -213,6 +219,19 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def score_few(self, state: State, pod: PodInfo, view: View, rows: Sequence[int]) -> list[int]:
         assert isinstance(state, ResourceTerms)
         return self._scoring.score_few(state.terms, view.table, rows)
+
+    def score_placement(self, placed: Placed) -> int:
+        """The weighted mean of the requested shares, of all nodes of the placement taken as one node."""
+        table, rows = placed.view.table, placed.placement.rows
+        total = weights = 0
+        for spec in self._resources:
+            allocatable_of, requested_of = scored_columns(table, spec.name)
+            allocatable = int(allocatable_of[rows].sum())
+            if allocatable:
+                requested = min(int(requested_of[rows].sum()), allocatable)
+                total += requested * MAX_NODE_SCORE // allocatable * spec.weight
+                weights += spec.weight
+        return total // weights if weights else 0
 
     # --- events -------------------------------------------------------------------------------------------------------
 

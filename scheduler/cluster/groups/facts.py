@@ -1,0 +1,163 @@
+"""The groups that are known, and their members: pods that wait, and pods on nodes, assumed ones included.
+
+A group's members are kept by its ``namespace/name`` from the first pod to the last one; the object that describes the
+group may come before, after, or never. Pods that are being deleted, and pods with scheduling gates, count. Pending pods
+of other schedulers do not; once they are bound, they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from scheduler.cluster.forkable import ForkableDict
+from scheduler.cluster.groups.group import Group, GroupApi
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.errors import InvariantViolation
+from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
+
+
+class Members(msgspec.Struct):
+    """The pods of one group by UID. ``pending``: ours, without a node in the API, in order of arrival; one that is
+    assumed is in ``placed`` too."""
+
+    pending: dict[str, PodInfo] = msgspec.field(default_factory=dict)
+    placed: dict[str, PodInfo] = msgspec.field(default_factory=dict)
+
+    def copied(self) -> Members:
+        return Members(dict(self.pending), dict(self.placed))
+
+    @property
+    def count(self) -> int:
+        """All members: those that wait and those on nodes."""
+        return len(self.placed) + sum(uid not in self.placed for uid in self.pending)
+
+    @property
+    def unscheduled(self) -> Sequence[PodInfo]:
+        """The members without a node, not even an assumed one."""
+        return [info for uid, info in self.pending.items() if uid not in self.placed]
+
+
+_NO_MEMBERS: Final = Members()
+
+
+class Groups:
+    """Groups by ``namespace/name``. Without any ``apis`` no pod has a group, and nothing is kept."""
+
+    def __init__(self, apis: Sequence[GroupApi] = ()) -> None:
+        self._apis = tuple(apis)
+        self._api_of = {api.kind: api for api in apis}
+        self._groups: ForkableDict[str, Group] = ForkableDict()
+        self._members: ForkableDict[str, Members] = ForkableDict()
+
+    def fork(self) -> Groups:
+        other = Groups(self._apis)
+        other._groups = self._groups.fork()
+        other._members = self._members.fork()
+        return other
+
+    # --- questions ----------------------------------------------------------------------------------------------------
+
+    def key_of(self, pod: PodInfo) -> str:
+        """``namespace/name`` of the pod's group; "" without one."""
+        for api in self._apis:
+            name = api.name_in(pod.pod)
+            if name:
+                return f"{pod.namespace}/{name}"
+        return ""
+
+    def get(self, key: str) -> Group | None:
+        """The group that this ``namespace/name`` stands for; None while no object describes it."""
+        return self._groups.get(key)
+
+    def of(self, pod: PodInfo) -> Group | None:
+        key = self.key_of(pod)
+        return self._groups.get(key) if key else None
+
+    def members(self, key: str) -> Members:
+        """Not to be changed."""
+        members: Members = self._members.get(key, _NO_MEMBERS)
+        return members
+
+    def has_quorum(self, key: str) -> bool:
+        """Whether the group demands a quorum, and has as many pods, those on nodes included."""
+        group = self._groups.get(key) if key else None
+        return group is not None and group.min_count is not None and self.members(key).count >= group.min_count
+
+    @property
+    def keys(self) -> Iterable[str]:
+        """Of the groups that have members or an object."""
+        return dict.fromkeys([*self._members, *self._groups])
+
+    # --- what happens -------------------------------------------------------------------------------------------------
+
+    def observe(self, kind: Kind, old: ApiObject | None, new: ApiObject | None) -> None:
+        """An object has changed, come (``old`` is None) or gone (``new`` is None)."""
+        api = self._api_of.get(kind)
+        if api is None:
+            return
+        if new is not None:
+            self._groups[new.key] = api.read(new)
+        elif old is not None:
+            self._groups.pop(old.key, None)
+
+    def pending_shown(self, pod: PodInfo) -> None:
+        """The watch shows a pod of ours that has no node."""
+        key = self.key_of(pod)
+        if key:
+            self._writable(key).pending[pod.uid] = pod
+
+    def pending_gone(self, pod: PodInfo) -> None:
+        """The pod was bound, was deleted, or is no longer ours."""
+        key = self.key_of(pod)
+        if key and pod.uid in self.members(key).pending:
+            del self._writable(key).pending[pod.uid]
+            self._drop_if_empty(key)
+
+    # --- as a tally of the cluster cache ------------------------------------------------------------------------------
+
+    def add(self, info: PodInfo, row: int) -> None:
+        key = self.key_of(info)
+        if key:
+            self._writable(key).placed[info.uid] = info
+
+    def remove(self, info: PodInfo, row: int) -> None:
+        key = self.key_of(info)
+        if key and info.uid in self.members(key).placed:
+            del self._writable(key).placed[info.uid]
+            self._drop_if_empty(key)
+
+    def replace(self, known: PodInfo, info: PodInfo, row: int) -> None:
+        if self._apis:
+            self.remove(known, row)
+            self.add(info, row)
+
+    def check_placed(self, placed: Mapping[str, PodInfo]) -> None:
+        """Raise InvariantViolation unless the members on nodes are those of these pods, by UID."""
+        expected: dict[str, set[str]] = {}
+        for info in placed.values():
+            key = self.key_of(info)
+            if key:
+                expected.setdefault(key, set()).add(info.uid)
+        found = {key: set(members.placed) for key, members in self._members.items() if members.placed}
+        if found != expected:
+            raise InvariantViolation("the groups' members on nodes differ from a recount")
+
+    def check(self) -> None:
+        """Raise InvariantViolation if members are kept of a group that has none."""
+        for key, members in self._members.items():
+            if not (members.pending or members.placed):
+                raise InvariantViolation(f"group {key} has no members, but is kept")
+
+    def _writable(self, key: str) -> Members:
+        if key not in self._members:
+            self._members[key] = Members()
+        return self._members.writable(key, Members.copied)
+
+    def _drop_if_empty(self, key: str) -> None:
+        members = self._members[key]
+        if not (members.pending or members.placed):
+            del self._members[key]

@@ -1,0 +1,70 @@
+"""A group of pods as scheduling sees it, and the seam to the APIs that name groups.
+
+Each API is one ``GroupApi``: the kind of its objects, how a pod names its group, and how an object becomes a ``Group``.
+Nothing else in the scheduler knows of any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject, Condition
+from scheduler.objects.pod import Pod
+
+PERMIT_SECONDS: Final = 300.0
+"""Seconds that a member waits in Permit for the quorum, where the API states nothing else."""
+
+
+class DisruptionMode(Enum):
+    """What of a group may be preempted."""
+
+    POD = "Pod"
+    GROUP = "PodGroup"
+    """Only all of it."""
+
+
+class GroupReference(msgspec.Struct, frozen=True):
+    """Which object: a name can be used again, so the UID goes along as a precondition."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Group(msgspec.Struct, frozen=True):
+    """What an API's object says about a group."""
+
+    reference: GroupReference
+    min_count: int | None = None
+    """The quorum: at least so many pods start, or none. None: a group without a quorum."""
+    topology_key: str = ""
+    """The node label of whose values all pods must have one; "" for none."""
+    has_constraints: bool = False
+    """Whether it states constraints of placement, even if they demand nothing."""
+    priority: int = 0
+    """The group's own; its pods' priorities are independent of it."""
+    disruption: DisruptionMode = DisruptionMode.POD
+    permit_seconds: float = PERMIT_SECONDS
+    scheduled: Condition | None = None
+    """The condition that reports whether the group is scheduled, as the object has it; None: it has none."""
+    reports_condition: bool = True
+    """Whether the scheduler writes that condition."""
+
+
+class GroupApi(msgspec.Struct, frozen=True):
+    """One API that names groups."""
+
+    kind: Kind
+    name_in: Callable[[Pod], str]
+    """The name of the pod's group in its namespace; "" if the API names none."""
+    read: Callable[[ApiObject], Group]

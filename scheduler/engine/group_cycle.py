@@ -1,0 +1,231 @@
+"""How a group of pods gets its nodes, all or none: the search, on forks of the cluster.
+
+1.  The placements: sets of nodes, one of which is to hold the group. Without a plugin for them there is one: all nodes.
+2.  For each placement a fork: there each member is tried by the ordinary cycle and, once it has a node, counts on it
+    for those after it. The group is feasible there as soon as a Permit plugin says yes without a wait: with
+    GangScheduling, when the quorum is complete.
+3.  Of several feasible placements the best score wins.
+
+Nothing has happened by then: ``group_commit.py`` carries it out. The search is a generator, which yields after each
+member, so that other pods are tried meanwhile; what changes in the cluster until it ends is met at the commit. Source:
+docs/kube-scheduler/podgroups.md §6, §7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.effects import Effect
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.engine.attempt import Attempt
+from scheduler.engine.cycle_context import CycleContext
+from scheduler.engine.error_texts import cause_of
+from scheduler.engine.extender_round import Answers, Calls
+from scheduler.engine.group_attempt import NO_PLACEMENTS, UNSCHEDULABLE_GROUP, WAITING_GROUP, GroupResult
+from scheduler.engine.outcome import CycleOutcome, NotPlaced
+from scheduler.engine.outcome import Placed as PodPlaced
+from scheduler.engine.scheduling_cycle import place_on, scheduling_cycle
+from scheduler.engine.tickets import GroupTicket
+from scheduler.framework.placements import Placed, Placement
+from scheduler.framework.post_filter import CLEAR_NOMINATION, Kept, NominationMode
+from scheduler.framework.profile import Profile
+from scheduler.messages.now import Now
+from scheduler.messages.status import Refusal
+from scheduler.queue.queued_pod import QueuedPod
+
+PAUSE: Calls = ()
+"""Yielded between two members: nothing is asked."""
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """A pod that is tried with its group. ``attempt`` is that of the trial that counts."""
+
+    queued: QueuedPod
+    attempt: Attempt
+
+    @property
+    def uid(self) -> str:
+        return self.queued.uid
+
+
+@dataclass(frozen=True, slots=True)
+class GroupUnit:
+    """What is tried: the members in their order. ``key``: namespace/name of the group."""
+
+    key: str
+    profile: Profile
+    members: Sequence[Member]
+
+
+@dataclass(slots=True, eq=False)
+class Trial:
+    """What became of the members in one placement. ``outcomes`` by UID, in the order in which they were tried."""
+
+    result: GroupResult = GroupResult.UNSCHEDULABLE
+    message: str = UNSCHEDULABLE_GROUP
+    outcomes: dict[str, CycleOutcome] = field(default_factory=dict)
+    attempts: dict[str, Attempt] = field(default_factory=dict)
+    nodes: dict[str, str] = field(default_factory=dict)
+    """UID → node of each pod that counts on one, those that need preemption there included."""
+    waits: frozenset[str] = frozenset()
+    """Permit plugins that asked a member to wait."""
+    placement: Placement | None = None
+    placements: int = 0
+    """How many placements were tried."""
+
+
+Search = Generator[Calls, Answers, Trial]
+
+
+class ForkAssumptions:
+    """What a trial assumes: it is gone with its fork."""
+
+    __slots__ = ("_cache",)
+
+    def __init__(self, cache: ClusterCache) -> None:
+        self._cache = cache
+
+    def assume(self, info: PodInfo) -> None:
+        self._cache.assume(info)
+        self._cache.nominator.delete(info.uid)
+
+    def release(self, uid: str) -> None:
+        self._cache.forget(uid)
+
+    def apply(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            self._cache.apply(effect)
+
+
+def forked(context: CycleContext) -> CycleContext:
+    """The context over a fork of its cluster."""
+    cache = context.cache.fork()
+    return replace(
+        context,
+        cache=cache,
+        nominator=cache.nominator,
+        classes=context.classes.fork(context.cache),
+        assumptions=ForkAssumptions(cache),
+        kept=Kept(),
+        asks_for=GroupTicket(),
+    )
+
+
+def search(context: CycleContext, unit: GroupUnit, now: Now) -> Search:
+    """The trial that counts. ``context`` is that of a fork, made for this search."""
+    generator = unit.profile.placement_generator
+    if generator is None:
+        return (yield from _try_members(context, unit, now))
+    group = context.cache.groups.get(unit.key)
+    if group is None:
+        name = unit.key.partition("/")[2]
+        return Trial(GroupResult.ERROR, f'podgroup.scheduling.k8s.io "{name}" not found')
+    try:
+        found = generator.placements(group, context.cache.view)
+    except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
+        return Trial(GroupResult.ERROR, f'running PlacementGenerate plugin "{generator.name}": {cause_of(error)}')
+    if isinstance(found, Refusal):
+        return Trial(GroupResult.ERROR, found.message)
+    if not found:
+        return Trial(message=NO_PLACEMENTS)
+    return (yield from _try_placements(context, unit, found, now))
+
+
+def _try_placements(context: CycleContext, unit: GroupUnit, found: Sequence[Placement], now: Now) -> Search:
+    first: Trial | None = None
+    feasible: list[tuple[Trial, CycleContext]] = []
+    total = context.cache.view.total_nodes
+    for placement in found:
+        restricted = replace(forked(context), placement=None if len(placement.rows) == total else placement.rows)
+        trial = yield from _try_members(restricted, unit, now)
+        context.next_start = restricted.next_start
+        trial.placement, trial.placements = placement, len(found)
+        if trial.result is GroupResult.ERROR:
+            return trial
+        if trial.result is GroupResult.SCHEDULED:
+            feasible.append((trial, restricted))
+        first = first or trial
+    if not feasible:
+        assert first is not None
+        if first.result is GroupResult.UNSCHEDULABLE:
+            first.message = f"0/{len(found)} placements are available, first placement status: {first.message}"
+        first.placement = None
+        return first
+    return feasible[0][0] if len(feasible) == 1 else _best(unit, feasible, context)
+
+
+def _best(unit: GroupUnit, feasible: Sequence[tuple[Trial, CycleContext]], context: CycleContext) -> Trial:
+    """The trial whose placement has the best total; a tie is broken by chance."""
+    totals = [0] * len(feasible)
+    for plugin, weight in unit.profile.placement_scorers:
+        try:
+            scores = plugin.normalize_placements([plugin.score_placement(_placed(unit, *each)) for each in feasible])
+        except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
+            return Trial(GroupResult.ERROR, f'running PlacementScore plugin "{plugin.name}": {cause_of(error)}')
+        totals = [total + weight * score for total, score in zip(totals, scores, strict=True)]
+    best = [index for index, total in enumerate(totals) if total == max(totals)]
+    return feasible[best[0] if len(best) == 1 else best[context.rng.randrange(len(best))]][0]
+
+
+def _placed(unit: GroupUnit, trial: Trial, context: CycleContext) -> Placed:
+    pods = [outcome.pod for outcome in trial.outcomes.values() if isinstance(outcome, PodPlaced)]
+    assert trial.placement is not None
+    return Placed(unit.key, trial.placement, pods, context.cache.view)
+
+
+# --- one placement ----------------------------------------------------------------------------------------------------
+
+
+def _try_members(context: CycleContext, unit: GroupUnit, now: Now) -> Search:
+    """Each member in turn; those that have a node count there for the next ones."""
+    trial = Trial()
+    needs_preemption = False
+    for member in unit.members:
+        attempt = trial.attempts[member.uid] = another(member.attempt)
+        info = as_nominated(member.queued.info, context)
+        outcome = yield from scheduling_cycle(context, unit.profile, info, attempt, now)
+        standing = outcome
+        if isinstance(outcome, NotPlaced) and outcome.nomination.mode is NominationMode.SET:
+            standing = _beside_victims(context, unit.profile, info, attempt, outcome.nomination.node_name, now)
+            if isinstance(standing, NotPlaced):
+                outcome = msgspec.structs.replace(standing, nomination=CLEAR_NOMINATION)
+            needs_preemption = needs_preemption or not isinstance(standing, NotPlaced)
+        trial.outcomes[member.uid] = outcome
+        if isinstance(outcome, NotPlaced) and outcome.is_error:
+            trial.result = GroupResult.ERROR
+            trial.message = f"failed to schedule other pod from a pod group: {outcome.message}"
+            return trial
+        if isinstance(standing, PodPlaced):
+            trial.nodes[member.uid] = standing.pod.node_name
+            trial.waits |= standing.waits.keys()
+            if not standing.waits:
+                is_waiting = needs_preemption
+                trial.result = GroupResult.WAITING_ON_PREEMPTION if is_waiting else GroupResult.SCHEDULED
+                trial.message = WAITING_GROUP if is_waiting else ""
+        yield PAUSE
+    return trial
+
+
+def _beside_victims(
+    context: CycleContext, profile: Profile, info: PodInfo, attempt: Attempt, node: str, now: Now
+) -> CycleOutcome:
+    """The pod counts on the node that preemption has found for it, as if its victims were gone."""
+    return place_on(context, profile, info, another(attempt), now, node, is_checked=False)
+
+
+def another(attempt: Attempt) -> Attempt:
+    """A fresh record of the same attempt, for one more trial."""
+    return msgspec.structs.replace(attempt, scores={}, total={}, durations={}, extender_faults=())
+
+
+def as_nominated(info: PodInfo, context: CycleContext) -> PodInfo:
+    """The pod as the nominator has it: a nomination counts before the watch has shown its write."""
+    nominated = context.nominator.nominated_node(info.uid)
+    if not nominated or nominated == info.pod.nominated_node_name:
+        return info
+    return info.nominated_to(nominated)

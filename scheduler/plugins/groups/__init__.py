@@ -1,0 +1,1 @@
+"""Plugins for groups of pods."""

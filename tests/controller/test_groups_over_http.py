@@ -1,0 +1,141 @@
+"""Groups of pods over real HTTP: watched, bound together, and reported in status, journal and metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aiohttp import ClientSession, web
+from prometheus_client.exposition import generate_latest
+
+from scheduler.cli.shell_settings import kinds_read
+from scheduler.compose import build_engine
+from scheduler.config.feature_gates import parse_feature_gates
+from scheduler.config.loading import load
+from scheduler.controller.loop import read_clock
+from scheduler.controller.parts import Parts
+from scheduler.controller.run import Shell
+from scheduler.controller.serve import pages
+from scheduler.controller.settings import (
+    ConnectionSettings,
+    LeaderElectionSettings,
+    OperatorOptions,
+    ServingSettings,
+    ShellSettings,
+)
+from scheduler.controller.write.client import ApiClient
+from scheduler.engine.engine import Engine
+from scheduler.engine.explain import PreemptionMemory
+from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
+from tests.controller.test_devices_over_http import CONFIGURATION
+
+GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
+GATES = parse_feature_gates("GenericWorkload=true,GangScheduling=true")
+
+
+@asynccontextmanager
+async def scheduling(connection: ConnectionSettings, journal: Path) -> AsyncIterator[tuple[Engine, Shell]]:
+    engine = build_engine(load(CONFIGURATION, gates=GATES), started=read_clock(), seed=1)
+    settings = ShellSettings(
+        "host",
+        connection=connection,
+        leader_election=LeaderElectionSettings(leader_elect=False),
+        serving=ServingSettings(port=0),
+        operator=OperatorOptions(enabled=False),
+        kinds=kinds_read(GATES),
+        journal=journal,
+    )
+    shell = Shell(settings, Parts(engine), {})
+    running = asyncio.create_task(shell.run())
+    try:
+        await until(lambda: engine.is_synced)
+        yield engine, shell
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def gang(min_count: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}},
+    }
+
+
+async def add_members(client: ApiClient, *names: str) -> None:
+    for name in names:
+        await create(client, PODS, pod_document(name, schedulingGroup={"podGroupName": "g"}))
+
+
+async def condition_of(client: ApiClient) -> tuple[str, str] | None:
+    conditions = (await read(client, f"{GROUPS}/g")).get("status", {}).get("conditions", [])
+    return (conditions[0]["status"], conditions[0]["reason"]) if conditions else None
+
+
+async def test_a_gang_waits_for_its_last_pod_and_then_starts(
+    connection: ConnectionSettings, client: ApiClient, tmp_path: Path
+) -> None:
+    journal = tmp_path / "journal"
+    await create(client, "/api/v1/nodes", node_document("n1"))
+    async with scheduling(connection, journal) as (engine, shell):
+        await create(client, GROUPS, gang(3))
+        await add_members(client, "a", "b")
+        await until(lambda: engine.queue.pending_counts()["gated"] == 2)
+        assert await condition_of(client) is None
+        await add_members(client, "c")
+        await until(lambda: len(engine.cache.groups.members("default/g").placed) == 3)
+        await until(lambda: (group := engine.cache.groups.get("default/g")) is not None and group.scheduled is not None)
+        assert await condition_of(client) == ("True", "Scheduled")
+        page = generate_latest(shell.metrics.registry).decode()
+        labels = '{profile="tandem-scheduler",result="scheduled"}'
+        assert f"scheduler_podgroup_schedule_attempts_total{labels} 1.0" in page.replace(
+            '{result="scheduled",profile="tandem-scheduler"}', labels
+        )
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    assert [(line["result"], line["found"]) for line in lines if "group" in line] == [("scheduled", 3)]
+    assert sorted(line["pod"] for line in lines if "pod" in line) == ["default/a", "default/b", "default/c"]
+
+
+async def test_the_pages_say_how_many_of_how_many_are_there(
+    connection: ConnectionSettings, client: ApiClient, tmp_path: Path
+) -> None:
+    await create(client, "/api/v1/nodes", node_document("n1"))
+    async with scheduling(connection, tmp_path / "journal") as (engine, _):
+        await create(client, GROUPS, gang(3))
+        await add_members(client, "a", "b")
+        await until(lambda: engine.queue.pending_counts()["gated"] == 2)
+        async with serving(engine) as url, ClientSession() as session:
+            async with session.get(f"{url}/debug/why/default/g") as answer:
+                why = await answer.json()
+            async with session.get(f"{url}/debug/why/default/a") as answer:
+                pod = await answer.json()
+            async with session.get(f"{url}/debug/queue") as answer:
+                queue = await answer.json()
+    counts = {"minCount": 3, "pods": 2, "onNodes": 0, "held": 0, "waiting": 2}
+    assert counts.items() <= why.items()
+    assert [member["message"] for member in why["members"]] == [
+        "held back by GangScheduling: waiting for minCount pods from a gang to appear in scheduling queue"
+    ] * 2
+    assert pod["group"] == {"group": "default/g", **counts}
+    assert queue["groups"] == [{"group": "default/g", **counts}]
+
+
+@asynccontextmanager
+async def serving(engine: Engine) -> AsyncIterator[str]:
+    app = web.Application()
+    app.add_routes(pages.routes(engine, read_clock, PreemptionMemory()))
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        host, port = runner.addresses[0][:2]
+        yield f"http://{host}:{port}"
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,504 @@
+"""Groups of pods: all that must start together, or none (docs/kube-scheduler/podgroups.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from scheduler.engine.group_attempt import GroupResult
+from scheduler.framework.plugin import Plugin
+from scheduler.messages.commands import BindPod, PatchGroupStatus, PatchPodStatus
+from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved
+from scheduler.objects.kinds import Kind
+from scheduler.objects.pod_group import PodGroup
+from tests import builders
+from tests.engine.driver import Cluster
+
+GANGS = "GenericWorkload=true,GangScheduling=true"
+TOPOLOGY = f"{GANGS},TopologyAwareWorkloadScheduling=true"
+ZONE = "topology.kubernetes.io/zone"
+
+
+def group(name: str = "g", *, min_count: int | None = 3, **spec: Any) -> PodGroup:
+    policy = {"basic": {}} if min_count is None else {"gang": {"minCount": min_count}}
+    document = {
+        "metadata": {"name": name, "namespace": "default", "uid": f"group-{name}", "resourceVersion": "1"},
+        "spec": {"schedulingPolicy": policy, **spec},
+    }
+    return builders.build(PodGroup, document)
+
+
+class Gangs(Cluster):
+    def __init__(self, gates: str = GANGS, plugins: Iterable[type[Plugin]] = (), **settings: Any) -> None:
+        super().__init__(*plugins, gates=gates, **settings)
+
+    def group(self, name: str = "g", *, min_count: int | None = 3, **spec: Any) -> None:
+        self.feed(ObjectObserved(Kind.POD_GROUP, group(name, min_count=min_count, **spec)))
+
+    def member(self, name: str, of: str = "g", **fields: Any) -> None:
+        spec = fields.pop("spec", {}) | {"schedulingGroup": {"podGroupName": of}}
+        self.pod(name, spec=spec, **fields)
+
+    def members(self, count: int, of: str = "g", **fields: Any) -> list[str]:
+        names = [f"{of}{number}" for number in range(count)]
+        for name in names:
+            self.member(name, of, **fields)
+        return names
+
+    def bound(self) -> dict[str, str]:
+        return {command.pod.name: command.node for command in self.writes(BindPod)}
+
+    def conditions(self) -> list[tuple[str, str, str]]:
+        return [
+            (command.condition.status, command.condition.reason, command.condition.message)
+            for command in self.sent
+            if isinstance(command, PatchGroupStatus)
+        ]
+
+    def reason_of(self, name: str) -> tuple[str, str]:
+        """Reason and message of the condition that was written last about a pod."""
+        written = [
+            command.condition
+            for command in self.sent
+            if isinstance(command, PatchPodStatus) and command.pod.name == name and command.condition is not None
+        ]
+        return written[-1].reason, written[-1].message
+
+
+# --- waiting for the others -------------------------------------------------------------------------------------------
+
+
+def test_a_gang_waits_for_its_object_and_for_its_quorum_and_then_starts_at_once() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="4")
+    cluster.members(2, cpu="1")
+    assert [cluster.place(name) for name in ("g0", "g1")] == ["gated", "gated"]
+    cluster.group(min_count=3)
+    assert cluster.place("g0") == "gated"
+    cluster.schedule_all()
+    assert cluster.bound() == {}
+    cluster.member("g2", cpu="1")
+    cluster.schedule_all()
+    assert cluster.bound() == {"g0": "n", "g1": "n", "g2": "n"}
+    assert cluster.conditions() == [("True", "Scheduled", "")]
+
+
+def test_why_a_member_is_gated_is_said_in_kube_schedulers_words() -> None:
+    cluster = Gangs()
+    cluster.member("g0")
+    record = cluster.engine.queue.find("default/g0")
+    assert record is not None
+    assert record.gating_reasons == ('waiting for pods\'s pod group "g" to appear in scheduling queue',)
+    cluster.group(min_count=2)
+    assert record.gating_reasons == ("waiting for minCount pods from a gang to appear in scheduling queue",)
+
+
+def test_without_the_gates_the_groups_of_pods_are_ignored() -> None:
+    cluster = Gangs(gates="")
+    cluster.node("n", cpu="4")
+    cluster.member("g0", cpu="1")
+    cluster.schedule_all()
+    assert cluster.bound() == {"g0": "n"}
+
+
+def test_a_group_without_quorum_starts_what_fits() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="2")
+    cluster.group(min_count=None)
+    cluster.members(3, cpu="1")
+    cluster.schedule_all()
+    assert len(cluster.bound()) == 2
+    assert cluster.conditions() == [("True", "Scheduled", "")]
+
+
+# --- all or none ------------------------------------------------------------------------------------------------------
+
+
+def test_a_gang_that_does_not_fit_holds_nothing() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="2")
+    cluster.group(min_count=3)
+    cluster.members(3, cpu="1")
+    cluster.schedule_all()
+    assert cluster.bound() == {}
+    assert cluster.engine.cache.assumed_count == 0
+    assert cluster.conditions() == [("False", "Unschedulable", "pod group is unschedulable")]
+    text = (
+        "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled, one or more plugins asked "
+        "to wait and no plugin rejected pod"
+    )
+    said = sorted(cluster.reason_of(name) for name in ("g0", "g1", "g2"))
+    assert said[1:] == [("Unschedulable", text), ("Unschedulable", text)]
+    assert said[0][1].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+
+
+def test_two_gangs_that_each_could_hold_half_start_one_after_the_other() -> None:
+    cluster = Gangs()
+    cluster.nodes_like(4, cpu="1")
+    for name in ("a", "b"):
+        cluster.group(name, min_count=4)
+    for number in range(4):
+        for name in ("a", "b"):
+            cluster.member(f"{name}{number}", name, cpu="1")
+    cluster.schedule_all()
+    started = {name[0] for name in cluster.bound()}
+    assert len(cluster.bound()) == 4
+    assert len(started) == 1
+    for pod in [pod for pod in cluster.pods.values() if pod.name[0] in started]:
+        cluster.succeed(cluster.write(BindPod, pod.name))
+        cluster.delete(pod.name)
+    cluster.advance(30)
+    cluster.schedule_all()
+    assert {name[0] for name in cluster.bound()} == {"a", "b"} - started
+
+
+def test_more_members_than_the_quorum_start_as_far_as_they_fit_and_the_rest_joins_later() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="3")
+    cluster.group(min_count=2)
+    cluster.members(4, cpu="1")
+    cluster.schedule_all()
+    assert len(cluster.bound()) == 3
+    cluster.node("m", cpu="1")
+    cluster.advance(30)
+    cluster.schedule_all()
+    assert sorted(cluster.bound().values()) == ["m", "n", "n", "n"]
+
+
+def test_a_member_with_a_scheduling_gate_counts_and_is_not_tried() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="3")
+    cluster.group(min_count=3)
+    cluster.members(2, cpu="1")
+    cluster.member("held", cpu="1", gates=["a/b"])
+    cluster.schedule_all()
+    assert cluster.bound() == {}
+    assert cluster.place("g0") == "error backoff"
+
+
+def test_a_gang_of_several_schedulers_is_an_error() -> None:
+    cluster = Gangs(
+        configuration={"profiles": [{"schedulerName": "tandem-scheduler"}, {"schedulerName": "other"}]},
+    )
+    cluster.node("n", cpu="3")
+    cluster.group(min_count=2)
+    cluster.member("a", cpu="1")
+    cluster.member("b", cpu="1", scheduler="other")
+    cluster.schedule_all()
+    assert cluster.bound() == {}
+    reason, message = cluster.reason_of("a")
+    assert reason == "SchedulerError"
+    assert message.startswith("all pods in a single pod group should have the same .spec.schedulerName set, got: ")
+
+
+# --- trying again -----------------------------------------------------------------------------------------------------
+
+
+def test_a_gang_that_does_not_fit_is_not_tried_without_pause() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="2")
+    cluster.group(min_count=3)
+    cluster.members(3, cpu="1")
+    for _ in range(60):
+        cluster.schedule_all()
+        cluster.advance(1)
+    remembered = cluster.engine.group_reports.of("default/g")
+    assert remembered is not None
+    assert 5 <= remembered.attempts <= 12
+
+
+def test_room_that_appears_wakes_the_gang() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="2")
+    cluster.group(min_count=3)
+    cluster.members(3, cpu="1")
+    cluster.schedule_all()
+    cluster.node("m", cpu="1")
+    cluster.schedule_all()
+    assert len(cluster.bound()) == 3
+    assert cluster.conditions()[-1] == ("True", "Scheduled", "")
+
+
+def test_a_scheduled_gang_stays_scheduled_in_its_condition() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="2")
+    cluster.group(min_count=2)
+    cluster.members(2, cpu="1")
+    cluster.schedule_all()
+    cluster.member("late", cpu="1")
+    cluster.schedule_all()
+    assert cluster.reason_of("late")[0] == "Unschedulable"
+    assert cluster.conditions() == [("True", "Scheduled", "")]
+
+
+# --- what happens meanwhile -------------------------------------------------------------------------------------------
+
+
+def test_pods_without_a_group_are_tried_between_the_members() -> None:
+    cluster = Gangs()
+    cluster.nodes_like(4, cpu="16")
+    cluster.group(min_count=30)
+    cluster.members(30, cpu="1")
+    cluster.schedule()
+    for name in ("x", "y"):
+        cluster.pod(name, cpu="1")
+    for _ in range(4):
+        cluster.schedule()
+    assert sorted(cluster.bound()) == ["x", "y"]
+    cluster.schedule_all()
+    assert len(cluster.bound()) == 32
+
+
+def test_room_that_is_lost_while_the_gang_is_tried_is_noticed_at_the_commit() -> None:
+    cluster = Gangs()
+    cluster.nodes_like(2, cpu="2")
+    cluster.group(min_count=4)
+    cluster.members(4, cpu="1")
+    cluster.schedule()
+    cluster.pod("first", cpu="1", node="n0")
+    cluster.schedule_all()
+    assert cluster.bound() == {}
+    assert cluster.engine.cache.assumed_count == 0
+    assert cluster.conditions() == [("False", "Unschedulable", "pod group is unschedulable")]
+
+
+def test_room_that_moves_while_the_gang_is_tried_is_found_again() -> None:
+    cluster = Gangs()
+    cluster.nodes_like(2, cpu="2")
+    cluster.group(min_count=4)
+    cluster.members(4, cpu="1")
+    cluster.schedule()
+    cluster.remove_node("n0")
+    cluster.node("other", cpu="2")
+    cluster.schedule_all()
+    assert sorted(cluster.bound().values()) == ["n1", "n1", "other", "other"]
+
+
+def test_a_member_that_is_deleted_while_its_gang_is_tried_is_left_out() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="4")
+    cluster.group(min_count=2)
+    cluster.members(3, cpu="1")
+    cluster.schedule()
+    cluster.delete("g2")
+    cluster.schedule_all()
+    assert sorted(cluster.bound()) == ["g0", "g1"]
+    assert cluster.place("g2") == ""
+
+
+def test_a_gang_whose_quorum_is_deleted_meanwhile_does_not_start() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="4")
+    cluster.group(min_count=3)
+    cluster.members(3, cpu="1")
+    cluster.schedule()
+    cluster.delete("g2")
+    cluster.schedule_all()
+    assert cluster.bound() == {}
+    assert cluster.engine.cache.assumed_count == 0
+
+
+def test_a_gang_that_is_deleted_leaves_nothing_behind() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="4")
+    cluster.group(min_count=3)
+    cluster.members(3, cpu="1")
+    cluster.schedule()
+    for name in ("g0", "g1", "g2"):
+        cluster.delete(name)
+    cluster.feed(ObjectDeleted(Kind.POD_GROUP, group()))
+    cluster.schedule_all()
+    assert cluster.bound() == {}
+    assert cluster.is_quiet()
+    assert list(cluster.engine.cache.groups.keys) == []
+
+
+def test_a_gang_gets_its_quorum_from_pods_that_run_already() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="4")
+    cluster.member("running", cpu="1", node="n")
+    cluster.group(min_count=3)
+    cluster.members(2, cpu="1")
+    cluster.schedule_all()
+    assert sorted(cluster.bound()) == ["g0", "g1"]
+
+
+def test_members_see_each_other_on_the_nodes() -> None:
+    cluster = Gangs()
+    cluster.nodes_like(3, cpu="4", labels={})
+    cluster.group(min_count=3)
+    apart = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"labelSelector": {"matchLabels": {"app": "w"}}, "topologyKey": "kubernetes.io/hostname"}
+            ]
+        }
+    }
+    for number in range(3):
+        cluster.node(f"n{number}", cpu="4", labels={"kubernetes.io/hostname": f"n{number}"})
+    cluster.members(3, cpu="1", labels={"app": "w"}, affinity=apart)
+    cluster.schedule_all()
+    assert sorted(cluster.bound().values()) == ["n0", "n1", "n2"]
+
+
+# --- preemption, pod by pod -------------------------------------------------------------------------------------------
+
+
+def test_a_gang_that_would_not_fit_even_with_preemption_costs_no_victim() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="2")
+    for name in ("low0", "low1"):
+        cluster.pod(name, cpu="1", node="n", priority=1)
+    cluster.group(min_count=3)
+    cluster.members(3, cpu="1", priority=10)
+    cluster.settle()
+    assert {"default/low0", "default/low1"} <= cluster.pods.keys()
+    assert cluster.nominated("g0") == ""
+
+
+def test_a_gang_makes_room_for_all_its_members() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="2")
+    for name in ("low0", "low1"):
+        cluster.pod(name, cpu="1", node="n", priority=1)
+    cluster.group(min_count=2)
+    cluster.members(2, cpu="1", priority=10)
+    cluster.schedule_all()
+    assert cluster.conditions()[0] == (
+        "False",
+        "Unschedulable",
+        "pod group is unschedulable, pod group is waiting for preemption to complete",
+    )
+    for _ in range(20):
+        cluster.settle()
+        cluster.advance(1)
+    assert {cluster.pods[f"default/{name}"].node_name for name in ("g0", "g1")} == {"n"}
+    assert "default/low0" not in cluster.pods
+
+
+# --- topology ---------------------------------------------------------------------------------------------------------
+
+
+def topology(key: str = ZONE) -> dict[str, Any]:
+    return {"schedulingConstraints": {"topology": [{"key": key}]}}
+
+
+def zones(cluster: Cluster, **cpus: str) -> None:
+    for zone, cpu in cpus.items():
+        for number in range(2):
+            cluster.node(f"{zone}{number}", cpu=cpu, labels={ZONE: zone})
+
+
+def test_a_gang_gets_all_its_nodes_in_one_domain() -> None:
+    cluster = Gangs(TOPOLOGY)
+    zones(cluster, a="1", b="2")
+    cluster.node("nowhere", cpu="64")
+    cluster.group(min_count=3, **topology())
+    cluster.members(3, cpu="1")
+    cluster.schedule_all()
+    assert {node[0] for node in cluster.bound().values()} == {"b"}
+    assert len(cluster.bound()) == 3
+
+
+def test_of_several_domains_the_fuller_one_is_taken() -> None:
+    cluster = Gangs(TOPOLOGY)
+    zones(cluster, a="8", b="4", c="16")
+    cluster.group(min_count=4, **topology())
+    cluster.members(4, cpu="1")
+    cluster.schedule_all()
+    assert {node[0] for node in cluster.bound().values()} == {"b"}
+
+
+def test_of_several_domains_the_one_for_more_pods_is_taken() -> None:
+    cluster = Gangs(TOPOLOGY)
+    zones(cluster, a="1", b="4")
+    cluster.group(min_count=2, **topology())
+    cluster.members(6, cpu="1")
+    cluster.schedule_all()
+    assert {node[0] for node in cluster.bound().values()} == {"b"}
+    assert len(cluster.bound()) == 6
+
+
+def test_members_that_come_later_go_where_the_others_are() -> None:
+    cluster = Gangs(TOPOLOGY)
+    zones(cluster, a="64", b="4")
+    cluster.member("running", cpu="1", node="b0")
+    cluster.group(min_count=2, **topology())
+    cluster.members(2, cpu="1")
+    cluster.schedule_all()
+    assert {node[0] for node in cluster.bound().values()} == {"b"}
+
+
+def test_a_gang_that_fits_no_domain_says_of_how_many() -> None:
+    cluster = Gangs(TOPOLOGY)
+    zones(cluster, a="1", b="1")
+    cluster.group(min_count=3, **topology())
+    cluster.members(3, cpu="1")
+    cluster.schedule_all()
+    assert cluster.bound() == {}
+    text = "0/2 placements are available, first placement status: pod group is unschedulable"
+    assert cluster.conditions() == [("False", "Unschedulable", text)]
+    said = sorted(cluster.reason_of(name)[1] for name in ("g0", "g1", "g2"))
+    assert said[0] == (
+        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: not eligible due to "
+        "placement-based pod group scheduling limitation"
+    )
+
+
+def test_a_gang_without_any_domain_says_so() -> None:
+    cluster = Gangs(TOPOLOGY)
+    cluster.node("n", cpu="8")
+    cluster.group(min_count=2, **topology())
+    cluster.members(2, cpu="1")
+    cluster.schedule_all()
+    assert cluster.conditions() == [("False", "Unschedulable", "no feasible placements found")]
+    assert cluster.reason_of("g0") == ("Unschedulable", "no feasible placements found")
+    assert cluster.place("g0") == "error backoff"
+
+
+def test_members_in_two_domains_are_an_error() -> None:
+    cluster = Gangs(TOPOLOGY)
+    zones(cluster, a="4", b="4")
+    cluster.member("one", cpu="1", node="a0")
+    cluster.member("two", cpu="1", node="b0")
+    cluster.group(min_count=2, **topology())
+    cluster.members(1, cpu="1")
+    cluster.schedule_all()
+    text = "cannot determine domain for already scheduled pods: more than 1 domain found for pod group: a, b"
+    assert cluster.conditions() == [("False", "SchedulerError", text)]
+
+
+def test_the_nominated_node_of_a_member_outside_of_the_domain_is_skipped() -> None:
+    cluster = Gangs(TOPOLOGY)
+    zones(cluster, a="1", b="4")
+    cluster.group(min_count=3, **topology())
+    cluster.member("g0", cpu="1", nominated="a0")
+    cluster.member("g1", cpu="1")
+    cluster.member("g2", cpu="1")
+    cluster.schedule_all()
+    assert {node[0] for node in cluster.bound().values()} == {"b"}
+
+
+def test_the_result_of_each_attempt_is_remembered() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="1")
+    cluster.group(min_count=2)
+    cluster.members(2, cpu="1")
+    cluster.schedule_all()
+    remembered = cluster.engine.group_reports.of("default/g")
+    assert remembered is not None
+    assert remembered.attempt.result is GroupResult.UNSCHEDULABLE
+    assert remembered.attempt.tried == 2
+    assert len(remembered.attempt.placed) == len(remembered.attempt.failed) == 1
+
+
+@pytest.mark.parametrize("gates", [GANGS, TOPOLOGY])
+def test_a_large_gang_is_bound_whole(gates: str) -> None:
+    cluster = Gangs(gates)
+    cluster.nodes_like(20, cpu="8")
+    cluster.group(min_count=100)
+    cluster.members(100, cpu="1")
+    cluster.settle(2_000)
+    assert all(pod.node_name for pod in cluster.pods.values())
