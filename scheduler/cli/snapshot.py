@@ -26,6 +26,7 @@ from scheduler.cli.connection import Access, Unanswered, fetch
 from scheduler.cli.leader import fetch_from_leader
 from scheduler.cli.prepare import read_configuration
 from scheduler.cli.recorded import Maker, about_of, stated_of
+from scheduler.cli.shell_settings import kinds_read
 from scheduler.compose import build_engine
 from scheduler.config.loading import Configuration, load
 from scheduler.controller.loop import read_clock
@@ -40,7 +41,7 @@ from scheduler.engine.recording.door import Beginning, Entry, History, RecordedE
 from scheduler.engine.recording.entries import encode_entry
 from scheduler.errors import ApiError
 from scheduler.messages.stimuli import ObjectObserved, Synced
-from scheduler.objects.kinds import READ_KINDS, Kind
+from scheduler.objects.kinds import Kind
 from scheduler.objects.wire import ListPage, decode_list
 from scheduler.user_plugins.loading import PluginClasses
 
@@ -108,12 +109,12 @@ def _from_api(file: Path, access: Access, configuration: Configuration) -> None:
     with new_file(file) as target:
         tape = _FileTape(target, about_of(made.profiles))
         door = RecordedEngine(engine, History(engine, stated_of(configuration)), tape)
-        asyncio.run(_list_into(door, access))
+        asyncio.run(_list_into(door, access, kinds_read(configuration.gates)))
         door.handle(Synced(), read_clock())
         tape.end()
 
 
-async def _list_into(door: RecordedEngine, access: Access) -> None:
+async def _list_into(door: RecordedEngine, access: Access, kinds: tuple[Kind, ...]) -> None:
     """Lists every kind that decisions read, page by page; each page is applied and let go of."""
     settings = ConnectionSettings(kubeconfig=access.kubeconfig, context=access.context)
     client = ApiClient(CredentialSource(settings, os.environ), timeout_seconds=LIST_TIMEOUT_SECONDS)
@@ -121,7 +122,7 @@ async def _list_into(door: RecordedEngine, access: Access) -> None:
     try:
         async with asyncio.timeout(MAX_SECONDS):
             await client.connect()
-            for kind in READ_KINDS:
+            for kind in kinds:
                 async for page in _pages(client, kind):
                     count += len(page.objects)
                     if count > MAX_OBJECTS:

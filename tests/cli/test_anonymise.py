@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from scheduler.cli.anonymise import Names
-from scheduler.cli.app import main
+from scheduler.cli.main import main
 from scheduler.cli.recorded import about_of, stated_of
 from scheduler.config.loading import load
 from scheduler.controller.record.segments import Segment, SegmentWriter, new_file

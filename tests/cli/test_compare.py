@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.cli.app import main
+from scheduler.cli.main import main
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.workload import node_document, pod_document
 from scheduler.simulate.world_trouble import CALM
