@@ -34,10 +34,10 @@ def app(loaded: Container[str] = BY_NAME) -> typer.Typer:
     return made
 
 
-def run_app(words: list[str]) -> int:
-    """Run the command line; returns the exit code."""
+def run_app(words: list[str], name: str = "tandem") -> int:
+    """Run the command line; returns the exit code. ``name``: what the user typed to get here, for help and errors."""
     try:
-        answer: Any = typer.main.get_command(app(words[:1])).main(args=words, prog_name="tandem", standalone_mode=False)
+        answer: Any = typer.main.get_command(app(words[:1])).main(args=words, prog_name=name, standalone_mode=False)
     except Exception as error:
         # typer's own errors can show themselves; everything else is the caller's.
         if not hasattr(error, "show"):

@@ -68,6 +68,11 @@ COMMANDS: Final[tuple[Command, ...]] = (
         "Watch it work, without a cluster: an API server in this process, the scheduler beside it, half a minute.",
         "scheduler.cli.demo",
     ),
+    Command(
+        "completion",
+        "Print the script with which a shell completes commands and flags.",
+        "scheduler.cli.completion",
+    ),
 )
 
 BY_NAME: Final = {command.name: command for command in COMMANDS}

@@ -9,13 +9,16 @@ from scheduler.controller import garbage
 from scheduler.errors import ConfigurationError
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code. Errors that users can fix are shown without a traceback."""
+def main(arguments: list[str] | None = None, name: str = "tandem") -> int:
+    """Run the command line; returns the exit code. Errors that users can fix are shown without a traceback.
+
+    ``name``: what the user typed to get here, for help and errors.
+    """
     words = sys.argv[1:] if arguments is None else arguments
     # What is imported stays: the collector would walk over it again and again, and find nothing.
     garbage.collect_seldom()
     try:
-        return _run(words)
+        return _run(words, name)
     except ConfigurationError as error:
         for fault in error.faults:
             print(f"Error: {fault}", file=sys.stderr)
@@ -24,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
 
 
-def _run(words: list[str]) -> int:
+def _run(words: list[str], name: str) -> int:
     command = BY_NAME.get(words[0]) if words else None
     # typer takes 0.1 s of CPU: a command without options, or with flags of its own rules, does without it.
     if command is not None and command.reads_words:
@@ -33,4 +36,4 @@ def _run(words: list[str]) -> int:
         return int(BY_NAME["version"].load()())
     from scheduler.cli.app import run_app
 
-    return run_app(words)
+    return run_app(words, name)

@@ -178,8 +178,14 @@ def short_story(page: Object) -> str:
             text += f", best score {best['total']} ({', '.join(f'{plugin} {score}' for plugin, score in leading)})"
         if attempt["number"] > 1:
             text += f", found at attempt {attempt['number']}"
-        return text
-    return str(attempt["message"])
+        return "; ".join((text, *_details(page)))
+    return "; ".join((str(attempt["message"]), *_details(page)))
+
+
+def _details(page: Object) -> list[str]:
+    """What plugins say of the largest group of nodes; of a placed pod, of its node."""
+    findings = page.get("findings") or ()
+    return list(findings[0]["lines"]) if findings else []
 
 
 def _waiting_table(queue: Object) -> Table:

@@ -5,7 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.benchmarks import cycle, evidence, forks, hostile, kinds, preemption, queue, recording, start, sync
+from tests.benchmarks import (
+    cycle,
+    devices,
+    evidence,
+    forks,
+    hostile,
+    kinds,
+    preemption,
+    queue,
+    recording,
+    start,
+    sync,
+)
 
 BENCHMARKS = {
     "start, CPU time to that of importing numpy and aiohttp": (start.starts, "x"),
@@ -24,6 +36,7 @@ BENCHMARKS = {
     "forks, 5,000 nodes": (forks.forks, "µs"),
     "recording, 5,000 nodes": (recording.pods, "µs a pod"),
     "checkpoint, 5,000 nodes": (recording.checkpoints, ""),
+    "devices, the whole way of a pod, 5,000 nodes": (devices.claims, "µs"),
     "hostile objects, 5,000 nodes": (hostile.hostile, ""),
     "memory of attempts, 5,000 nodes, 10,000 pods of as many kinds that fit nowhere": (evidence.unschedulable_pods, ""),
 }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from typing import Any
 
 import pytest
 import yaml
 
 from tests.manifests import queries
-from tests.manifests.documents import MANIFESTS, Document, the
+from tests.manifests.documents import MANIFESTS, ROOT, Document, the
 
 MONITORING = MANIFESTS / "overlays" / "monitoring"
 
@@ -64,8 +65,32 @@ def test_texts_of_alerts_use_labels_that_the_alert_keeps() -> None:
 def test_every_alert_says_how_bad_it_is_and_what_is_the_matter() -> None:
     for rule in alerts():
         assert rule["labels"]["severity"] in ("critical", "warning", "info")
-        assert rule["annotations"].keys() == {"summary", "description"}
+        assert rule["annotations"].keys() == {"summary", "description", "runbook_url"}
     assert len({rule["alert"] for rule in alerts()}) == len(alerts())
+
+
+def test_every_alert_links_a_runbook_that_is_there() -> None:
+    address = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Documentation"]
+    runbooks = re.findall(r"^## (Tandem\w+)\n\n(.+?)(?=\n## |\Z)", (ROOT / "docs/runbooks.md").read_text(), re.M | re.S)
+    assert [name for name, _ in runbooks] == [rule["alert"] for rule in alerts()]
+    assert all("- **Means**: " in text and "- **Look**: " in text for _, text in runbooks)
+    for rule in alerts():
+        assert rule["annotations"]["runbook_url"] == f"{address}runbooks/#{rule['alert'].lower()}"
+
+
+async def test_the_dashboard_can_be_narrowed_to_namespaces_and_profiles(series: dict[str, frozenset[str]]) -> None:
+    dashboard = json.loads((MONITORING / "dashboard.json").read_text())
+    variables = {each["name"]: each for each in dashboard["templating"]["list"]}
+    assert variables.keys() == {"datasource", "namespace", "profile"}
+    for name in ("namespace", "profile"):
+        asked = re.fullmatch(r"label_values\((\w+)\{.*\}, (\w+)\)", variables[name]["definition"])
+        assert asked and asked[2] == name
+        assert asked[1] == "up" or name in series[asked[1]]
+    for panel in panels():
+        for target in panel.get("targets", ()):
+            for metric, selector in re.findall(r"(\w+)\{([^}]*)\}", target["expr"]):
+                assert 'namespace=~"$namespace"' in selector
+                assert ('profile=~"$profile"' in selector) == ("profile" in series.get(metric, ())), metric
 
 
 def test_panels_have_ids_of_their_own_and_do_not_overlap() -> None:

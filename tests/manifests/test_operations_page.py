@@ -49,13 +49,6 @@ def test_each_link_within_the_page_leads_to_a_heading() -> None:
     assert targets and targets <= anchors
 
 
-def test_each_link_into_the_readme_leads_to_a_heading() -> None:
-    readme = (ROOT / "README.md").read_text()
-    anchors = {heading.lower().replace(" ", "-") for heading in re.findall(r"^##+ (.+)$", readme, re.MULTILINE)}
-    targets = set(re.findall(r"\]\(\.\./README\.md#([^)]+)\)", TEXT))
-    assert targets and targets <= anchors
-
-
 async def test_each_series_that_is_named_is_on_the_metrics_page(series: dict[str, frozenset[str]]) -> None:
     named = set(re.findall(r"`((?:scheduler|tandem|process)_[a-z_]+)", TEXT))
     bases = {re.sub(r"_(?:bucket|sum|count)$", "", name) for name in series}

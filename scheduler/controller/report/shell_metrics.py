@@ -49,6 +49,13 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
         "operation",
         lambda: {"binding": writer.binds_under_way},
     )
+    metrics.watch_numbers(
+        "scheduler_resourceclaim_creates",
+        "Number of ResourceClaims creation requests within scheduler",
+        "status",
+        lambda: writer.counts.claim_creations,
+        is_counter=True,
+    )
     count, gauge = True, False
     for name, text, read, is_counter in (
         ("tandem_open_writes", "Writes queued or in flight.", lambda: writer.open_writes, gauge),
