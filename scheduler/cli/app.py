@@ -23,6 +23,11 @@ def app(loaded: Container[str] = BY_NAME) -> typer.Typer:
         add_completion=False,
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,
+        epilog=(
+            "Exit codes: 0 done, or stopped by a signal; 1 a wrong configuration, wrong flags, a lost Lease, or a "
+            "question that could not be answered (the reason is on standard error); 130 interrupted; 143 a demo that "
+            "was terminated."
+        ),
         help=(
             f"Tandem: a second scheduler for Kubernetes that decides exactly as kube-scheduler {KUBERNETES}, and "
             "explains it. Pods choose it by [bold]schedulerName: tandem-scheduler[/bold]."

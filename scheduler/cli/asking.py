@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
@@ -11,6 +10,7 @@ import msgspec
 import typer
 from rich.console import Console
 
+from scheduler.cli.complaint import complain
 from scheduler.cli.connection import Access, Unanswered, fetch
 from scheduler.cli.leader import fetch_from_leader
 from scheduler.config.names import OWN_NAMESPACE
@@ -74,16 +74,21 @@ def access_of(kubeconfig: str, context: str, scheduler: str, server: str, author
     return Access(kubeconfig, context, namespace, lease, server, authority, fingerprint)
 
 
+def fetch_page(path: str, access: Access) -> bytes:
+    """A page of the server that is named, or of the leader. Raises Unanswered and ConfigurationError."""
+    return fetch(path, access) if access.server else fetch_from_leader(path, access, os.environ)
+
+
 def show_page(path: str, access: Access, as_json: bool, print_page: Callable[[dict[str, Any], Console], None]) -> int:
     """Print a page as tables or as JSON; returns the exit code: 1, with a one-line error, if it can't be fetched."""
     try:
-        body = fetch(path, access) if access.server else fetch_from_leader(path, access, os.environ)
+        body = fetch_page(path, access)
         page = msgspec.json.decode(body, type=dict[str, Any])
     except Unanswered as error:
-        print(f"Error: {error}", file=sys.stderr)
+        complain(str(error))
         return 1
     except (msgspec.DecodeError, RecursionError) as error:
-        print(f"Error: {path}: the answer can't be read: {error}", file=sys.stderr)
+        complain(f"{path}: the answer can't be read: {error}")
         return 1
     if as_json:
         print(msgspec.json.format(body, indent=2).decode())

@@ -66,9 +66,16 @@ def fetch(path: str, access: Access, environment: Mapping[str, str] = os.environ
 
 
 async def _fetch_from(path: str, access: Access, environment: Mapping[str, str]) -> bytes:
-    url = _server_url(access.server).joinpath(path.lstrip("/"), encoded=True)
+    url = page_url(_server_url(access.server), path)
     proof = await _proof(url, access, environment)
     return await get_page(url, proof.ssl, proof.authorization, proof.hint)
+
+
+def page_url(server: URL, path: str) -> URL:
+    """The URL of a page, whose path is percent-encoded and may have a query, below a server's URL."""
+    path, _, query = path.partition("?")
+    url = server.joinpath(path.lstrip("/"), encoded=True)
+    return URL(f"{url}?{query}", encoded=True) if query else url
 
 
 async def get_page(
@@ -95,8 +102,7 @@ async def get_page(
         shown = error.got.hex()
         raise Unanswered(f"{url} has another certificate than expected: its SHA-256 is {shown}") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        text = f"{url} can't be asked: {str(error) or type(error).__name__}. Is the scheduler running?"
-        raise Unanswered(f"{text} See --server.") from error
+        raise Unanswered(f"{url} can't be asked: {_cause(url, error)}") from error
     if 300 <= answer.status < 400:
         target = answer.headers.get("Location", "")
         raise Unanswered(f"{url} answers with a redirect to {target!r}, which is not followed")
@@ -104,6 +110,15 @@ async def get_page(
         message = _message_of(body) or f"{url}: HTTP {answer.status}"
         raise Unanswered(f"{message}. {hint}" if hint and answer.status in (401, 403) else message)
     return body
+
+
+def _cause(url: URL, error: Exception) -> str:
+    """What went wrong, with a remedy."""
+    if isinstance(error, aiohttp.ClientConnectorSSLError) and "WRONG_VERSION_NUMBER" in str(error):
+        return f"it serves plain HTTP. Use --server {url.with_scheme('http').origin()}"
+    if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError) and url.scheme == "http":
+        return f"it hung up. If it serves HTTPS, use --server {url.with_scheme('https').origin()}"
+    return f"{str(error) or type(error).__name__}. Is the scheduler running? See --server."
 
 
 def is_loopback(address: str) -> bool:

@@ -15,7 +15,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from scheduler.cli.connection import TIMEOUT_SECONDS, Access, Unanswered, get_page
+from scheduler.cli.connection import TIMEOUT_SECONDS, Access, Unanswered, get_page, page_url
 from scheduler.cli.port_forward import ForwardFailure, forwarded
 from scheduler.controller.lead.announcement import AUDIENCE, Announcement, read_announcement
 from scheduler.controller.write.client import ApiClient
@@ -44,9 +44,7 @@ async def _fetch(path: str, access: Access, environment: Mapping[str, str]) -> b
         leader = await _leader(client, access.namespace, access.lease)
         token = await _token(client, leader.namespace)
         async with forwarded(who, leader.namespace, leader.pod, leader.port, TIMEOUT_SECONDS) as forward:
-            url = URL.build(scheme="https", host="127.0.0.1", port=forward.port).joinpath(
-                path.lstrip("/"), encoded=True
-            )
+            url = page_url(URL.build(scheme="https", host="127.0.0.1", port=forward.port), path)
             try:
                 return await get_page(url, aiohttp.Fingerprint(bytes.fromhex(leader.certificate)), f"Bearer {token}")
             except Unanswered as error:

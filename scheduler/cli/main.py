@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from scheduler.cli.commands import BY_NAME
+from scheduler.cli.complaint import complain
 from scheduler.controller import garbage
 from scheduler.errors import ConfigurationError
 
@@ -21,7 +22,7 @@ def main(arguments: list[str] | None = None, name: str = "tandem") -> int:
         return _run(words, name)
     except ConfigurationError as error:
         for fault in error.faults:
-            print(f"Error: {fault}", file=sys.stderr)
+            complain(str(fault))
         return 1
     except KeyboardInterrupt:
         return 130

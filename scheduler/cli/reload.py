@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from scheduler.compose import engine_settings
+from scheduler.config import tandem
 from scheduler.config.loading import Configuration
 from scheduler.config.rendering import configuration_document
 from scheduler.controller.reload import NewConfiguration
@@ -63,4 +64,15 @@ def new_configuration(
         plugin_calls(profiles, make_client),
         background_calls(profiles, make_client),
         warnings + waiting,
+        tandem.configuration_document(configuration.tandem),
+        lambda: _abandoned(engine, profiles.keys()),
     )
+
+
+def _abandoned(engine: Engine, names: Collection[str]) -> dict[str, int]:
+    """The present profiles that are not among ``names``, with the number of pods that wait under theirs."""
+    waiting = dict.fromkeys([name for name in engine.profiles if name not in names], 0)
+    for info in engine.known_pods if waiting else ():
+        if not info.pod.node_name and info.pod.spec.scheduler_name in waiting:
+            waiting[info.pod.spec.scheduler_name] += 1
+    return waiting

@@ -125,4 +125,14 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
         kinds_sent_whole=kinds_sent_whole(prepared.configuration.kube.extenders),
         routes=(*pages.routes(engine, read_clock, memory), snapshot_route(engine, history, about, read_clock)),
         observers=(memory.observe,),
+        culprit=lambda: _culprit(engine),
     )
+
+
+def _culprit(engine: Engine) -> dict[str, object]:
+    """The pod of the last decision, and its extension points with their milliseconds, longest first."""
+    attempt = engine.last_attempt
+    if attempt is None:
+        return {}
+    points = sorted(attempt.durations.items(), key=lambda point: -point[1])
+    return {"pod": attempt.pod, "milliseconds": {name: round(seconds * 1000, 1) for name, seconds in points}}

@@ -10,6 +10,8 @@ from typing import Final
 
 from scheduler.cli.connection import is_loopback
 from scheduler.cli.flags import StatedFlags
+from scheduler.cli.version import KUBERNETES, own_version
+from scheduler.config import tandem
 from scheduler.config.durations import Duration
 from scheduler.config.feature_gates import FeatureGates
 from scheduler.config.loading import Configuration
@@ -62,6 +64,10 @@ def shell_settings(
         journal=Path(journal) if journal else None,
         kinds=kinds_read(configuration.gates),
         component_config=configuration_document(kube, with_keys=False),
+        tandem_config=tandem.configuration_document(configuration.tandem),
+        gates=configuration.gates,
+        version=own_version(),
+        kubernetes=KUBERNETES,
         configuration_file=_watched_file(flags),
         is_shadow=flags.get("shadow", False),
         is_tracing=flags.get("tracing", False),

@@ -38,6 +38,8 @@ class Parts:
     """Flushed after each slice, closed at the end."""
     prepare: Prepare | None = None
     """Checks a new configuration; None: the configuration cannot change before the next start."""
+    culprit: Callable[[], Mapping[str, object]] = dict
+    """What to say of the last decision if it was slow: its pod and its extension points."""
 
 
 EngineFactory = Callable[[], Parts]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scheduler.config.feature_gates import FeatureGates
 from scheduler.controller.record.recorder import RecordSettings
 from scheduler.controller.serve.connections import ConnectionLimits
 from scheduler.controller.serve.tls import ServingCertificate
@@ -149,6 +150,12 @@ class ShellSettings:
     is_tracing: bool = False
     """Export one OpenTelemetry trace per pod, configured by the ``OTEL_`` variables."""
     component_config: Mapping[str, Any] = field(default_factory=dict)
+    tandem_config: Mapping[str, Any] = field(default_factory=dict)
+    gates: FeatureGates = field(default_factory=FeatureGates)
+    version: str = ""
+    """Tandem's own."""
+    kubernetes: str = ""
+    """The version of kube-scheduler that it decides as."""
     configuration_file: str = ""
     """Path of the configuration file, reloaded when it changes; "" for none."""
     configuration_text: bytes = b""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import CycleContext, Depth
@@ -15,7 +16,9 @@ from scheduler.engine.machine import Claims, Part
 from scheduler.engine.outcome import CycleOutcome
 from scheduler.engine.scheduling_cycle import Cycle, run_without_extenders, scheduling_cycle
 from scheduler.engine.tickets import CycleTicket
+from scheduler.framework.classes.cache import ClassCache
 from scheduler.framework.plugin_times import TIMED_CYCLES, PluginTimes
+from scheduler.framework.post_filter import Kept
 from scheduler.framework.profile import Profile
 from scheduler.messages.commands import CallExtender
 from scheduler.messages.now import Now
@@ -88,11 +91,20 @@ class Cycles:
             self._context.tickets.drop(call.ticket)
         return paused.queued
 
-    def preview(self, profile: Profile, pod: Pod, now: Now, depth: Depth) -> tuple[Attempt, CycleOutcome]:
-        """The attempt that a pod would get if it were tried now; changes nothing. Extenders are not asked."""
+    def preview(
+        self, profile: Profile, pod: Pod, now: Now, depth: Depth, cluster: ClusterCache | None = None
+    ) -> tuple[Attempt, CycleOutcome]:
+        """The attempt that a pod would get if it were tried now; changes nothing. Extenders are not asked.
+
+        ``cluster``: a fork that has been changed, in place of the live state.
+        """
         info = PodInfo(pod, node_name="")
         attempt = Attempt(info.key, info.uid, profile.scheduler_name, number=0, started_wall=now.wall)
         context = replace(self._context, extenders=(), rng=Random(0), report=_ignore)
+        if cluster is not None:
+            context = replace(
+                context, cache=cluster, nominator=cluster.nominator, classes=ClassCache(0, 1), kept=Kept()
+            )
         return attempt, run_without_extenders(scheduling_cycle(context, profile, info, attempt, now, depth))
 
     def replace_plugins(self, percentage_of_nodes_to_score: int | None) -> None:

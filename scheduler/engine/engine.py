@@ -101,6 +101,8 @@ class Engine:
         self.stopwatch = stopwatch
         self.is_synced = False
         self.is_stopping = False
+        self.last_attempt: Attempt | None = None
+        """The attempt begun last, for reports."""
         self.facts = QueueMetrics()
         self.documents = Documents()
         self.deadlines = Deadlines()
@@ -297,7 +299,7 @@ class Engine:
         return profile, ()
 
     def _new_attempt(self, queued: QueuedPod, profile: Profile, now: Now) -> Attempt:
-        return Attempt(
+        self.last_attempt = Attempt(
             pod=queued.key,
             uid=queued.uid,
             scheduler_name=profile.scheduler_name,
@@ -306,6 +308,7 @@ class Engine:
             was_flushed=queued.was_flushed,
             queued_seconds=self.queue.seconds_since(queued.initial_attempt or queued.timestamp, now),
         )
+        return self.last_attempt
 
     # --- a group of pods ----------------------------------------------------------------------------------------------
 
@@ -435,13 +438,17 @@ class Engine:
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
-    def preview(self, pod: Pod, now: Now, depth: Depth = Depth.PREVIEW) -> tuple[Attempt, CycleOutcome]:
+    def preview(
+        self, pod: Pod, now: Now, depth: Depth = Depth.PREVIEW, cluster: ClusterCache | None = None
+    ) -> tuple[Attempt, CycleOutcome]:
         """What would become of a pod if it were tried now; nothing changes. Extenders are not asked.
+
+        ``cluster``: a fork that has been changed, in place of the live state.
 
         Raises KeyError for a scheduler name that is not ours.
         """
         self.cache.devices.now_nanoseconds = now.wall
-        return self.cycles.preview(self.profiles[pod.spec.scheduler_name], pod, now, depth)
+        return self.cycles.preview(self.profiles[pod.spec.scheduler_name], pod, now, depth, cluster)
 
     def attempt_of(self, key: str) -> Attempt | None:
         """The last attempt at a pod (``namespace/name``), while it is remembered."""

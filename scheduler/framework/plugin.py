@@ -226,6 +226,11 @@ class FilterPlugin(Plugin):
         """The same for the few rows that have changed since the class was met last."""
         return [self.filter_row(state, pod, view, row) for row in rows]
 
+    def why_not(self, state: State, pod: PodInfo, view: View, rows: npt.NDArray[np.int64]) -> tuple[Finding, ...]:
+        """For ``tandem why``: the values behind the plugin's refusals of these rows (which taint, what is free), by
+        group of nodes. ``rows``: int64, all refused by ``filter`` in this view. See ``framework/findings.py``."""
+        return ()
+
 
 class PreScorePlugin(Plugin):
     def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip | Refusal:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +42,32 @@ async def test_each_query_asks_for_series_and_labels_that_exist(
     assert names <= series.keys()
     offered = frozenset().union(*(series[name] for name in names)) | queries.ADDED_BY_PROMETHEUS
     assert queries.labels(query) <= offered
+
+
+UPSTREAM = json.loads((Path(__file__).parent / "upstream_queries.json").read_text())
+
+
+@pytest.mark.parametrize("query", UPSTREAM["queries"])
+async def test_dashboards_made_for_kube_scheduler_find_their_series_and_labels(
+    series: dict[str, frozenset[str]], query: str
+) -> None:
+    names = queries.names(query) - {"up"} - UPSTREAM["absent"].keys()
+    assert names <= series.keys()
+    offered = frozenset().union(*(series[name] for name in names)) | queries.ADDED_BY_PROMETHEUS
+    if names:
+        assert queries.labels(query) <= offered
+
+
+async def test_what_such_dashboards_do_not_find_is_really_absent(series: dict[str, frozenset[str]]) -> None:
+    assert not UPSTREAM["absent"].keys() & series.keys()
+
+
+@pytest.mark.parametrize(("asker", "query"), ASKED)
+async def test_what_a_rate_is_taken_of_is_a_counter_or_a_histogram(
+    series: dict[str, frozenset[str]], asker: str, query: str
+) -> None:
+    for name in re.findall(r"\b(?:rate|increase|irate)\(\s*([a-zA-Z_:][\w:]*)", query):
+        assert name.endswith(("_total", "_bucket", "_count", "_sum")), asker
 
 
 @pytest.mark.parametrize(("asker", "query"), ASKED)
