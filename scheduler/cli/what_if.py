@@ -140,7 +140,7 @@ def what_if(
     body = msgspec.json.encode(question)
     if snapshot:
         # All of the scheduler: a question to one that runs does without it.
-        from scheduler.cli.snapshot import answer_offline, read_objects
+        from scheduler.cli.objects_file import answer_offline, read_objects
 
         found = answer_offline(read_objects(snapshot), body)
         show(msgspec.json.decode(found), found, as_json, print_answer)

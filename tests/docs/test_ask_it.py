@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.cli.main import main
-from scheduler.cli.snapshot import engine_of, read_objects
+from scheduler.cli.objects_file import engine_of, read_objects
 from scheduler.compose import build_profiles
 from scheduler.config.loading import load
 from scheduler.controller.loop import read_clock

@@ -281,7 +281,7 @@ class _Prediction:
         changes, engine = self._consequences, self._engine
         budgets = changes.evictions.in_the_way if changes.evictions is not None else ()
         notes = []
-        if engine.has_extenders:
+        if engine.extenders:
             notes.append("extenders were not asked")
         not_tried = sum(source[0].count - source[1] if source is not None else 1 for *_, source in self._heap)
         return Answer(
