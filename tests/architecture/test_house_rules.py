@@ -1,12 +1,14 @@
 """Rules of CONTRIBUTING.md that can be read off the source: no import that only a type checker sees."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "scheduler").rglob("*.py"))
 
 
+@cache
 def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
@@ -20,10 +22,8 @@ def test_no_import_is_hidden_behind_a_type_checking_guard() -> None:
         _place(path, node.lineno)
         for path in SOURCES
         for node in ast.walk(_tree(path))
-        if isinstance(node, ast.ImportFrom)
-        and any(name.name == "TYPE_CHECKING" for name in node.names)
-        or isinstance(node, ast.Attribute)
-        and node.attr == "TYPE_CHECKING"
+        if (isinstance(node, ast.ImportFrom) and any(name.name == "TYPE_CHECKING" for name in node.names))
+        or (isinstance(node, ast.Attribute) and node.attr == "TYPE_CHECKING")
     ]
     assert not guards, f"import the module really, or move the type to the floor where it belongs: {guards}"
 
