@@ -50,7 +50,7 @@ from scheduler.engine.watching import Watching
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
 from scheduler.framework.classes.cache import ClassCache
-from scheduler.framework.plugin import WaitingPod
+from scheduler.framework.plugin_ports import WaitingPod
 from scheduler.framework.post_filter import Kept
 from scheduler.framework.profile import Profile
 from scheduler.messages.commands import ReportProblem, ReportRepairs, TellBelieved
