@@ -61,7 +61,12 @@ def group_apis(gates: FeatureGates) -> tuple[GroupApi, ...]:
     """The APIs that name groups of pods, as switched on."""
     if not gates.enabled("GenericWorkload"):
         return ()
-    return (v1alpha2(reads_constraints=gates.enabled(PLACEMENTS_GATE)),)
+    return (
+        v1alpha2(
+            reads_constraints=gates.enabled(PLACEMENTS_GATE),
+            preempts_as_one=gates.enabled("WorkloadAwarePreemption"),
+        ),
+    )
 
 
 def ignored_by_scheduler(extenders: Iterable[Extender]) -> tuple[str, ...]:

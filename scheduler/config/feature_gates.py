@@ -19,6 +19,7 @@ HONOURED: Final = frozenset(
         "SchedulerPopFromBackoffQ",
         "TaintTolerationComparisonOperators",
         "TopologyAwareWorkloadScheduling",
+        "WorkloadAwarePreemption",
     }
 )
 """The gates that can be switched here."""
@@ -42,7 +43,6 @@ DECIDING: Final = frozenset(
         "PodLevelResources",
         "StorageCapacityScoring",
         "VolumeLimitScaling",
-        "WorkloadAwarePreemption",
     }
 )
 """The gates that change kube-scheduler's decisions or writes and can't be switched here: decisions are as with their
