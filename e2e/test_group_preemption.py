@@ -13,7 +13,7 @@ from e2e import builders
 from e2e.builders import Object
 from e2e.client import Client
 from e2e.controlplane.cluster import ControlPlane
-from e2e.gangs import group, member, serving_groups, subject_with, wait_condition
+from e2e.gangs import API, group, member, serving_groups, subject_with, wait_condition
 from e2e.room import Room, placements
 from e2e.subject import Scheduler
 
@@ -101,7 +101,7 @@ def test_a_gang_that_may_only_be_disrupted_as_a_whole_goes_as_a_whole(room: Room
 
 
 @pytest.mark.usefixtures("scheduler")
-def test_victims_are_told_for_which_group_they_go(room: Room) -> None:
+def test_conditions_and_events_of_victims_name_the_group(room: Room) -> None:
     room.add_cluster_object(builders.priority_class(f"{room.name}-high", 1000))
     room.add_nodes(builders.node("whole-n1", cpu="1"))
     held = low(room, "low")
@@ -118,5 +118,9 @@ def test_victims_are_told_for_which_group_they_go(room: Room) -> None:
     room.pods.wait_until(lambda state: bool(conditions()), 30, "the victim's condition")
     (said,) = conditions()
     assert said["message"].endswith(": preempting to accommodate a higher priority podgroup")
-    print("EVENTS", room.client.list("Event", room.name), made)
+    (event,) = room.wait_events("low", "Preempted")
+    assert event["note"] == f"Preempted by podgroup {made['metadata']['uid']} on node cluster"
+    related = {key: event["related"][key] for key in ("kind", "apiVersion", "name")}
+    assert related == {"kind": "PodGroup", "apiVersion": API, "name": "g"}
+    wait_condition(room, "False", "Unschedulable", "pod group is unschedulable")
     room.client.patch("Pod", "low", room.name, {"metadata": {"finalizers": None}})

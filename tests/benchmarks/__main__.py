@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.benchmarks import cycle, evidence, forks, hostile, kinds, preemption, queue, sync
+from tests.benchmarks import cycle, evidence, forks, gangs, hostile, kinds, preemption, queue, sync
 
 BENCHMARKS = {
     "sync, 5,000 nodes, 50,000 pods": (sync.sync, ""),
@@ -13,6 +13,7 @@ BENCHMARKS = {
     "cycle, plain pods, 5,000 nodes": (cycle.plain, "µs"),
     "cycle, spread and affinity, 5,000 nodes, 10,000 pods": (cycle.spread_and_affinity, "µs"),
     "preemption, 5,000 nodes, 150,000 pods": (preemption.dry_runs, "ms"),
+    "preempting gang of 100, 1,000 full nodes": (gangs.preempting_gang, ""),
     "requests unlike all others, 1,000 nodes": (kinds.on_1_000_nodes, "x"),
     "requests unlike all others, 5,000 nodes": (kinds.on_5_000_nodes, "x"),
     "requests unlike all others, none fits, 1,000 full nodes": (kinds.none_fits, "x"),

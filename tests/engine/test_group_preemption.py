@@ -9,16 +9,15 @@ import pytest
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
-from scheduler.engine.cycle_context import CycleContext
 from scheduler.engine.group_attempt import GroupResult
-from scheduler.engine.group_cycle import GroupUnit, Member, Search, Trial, forked, search
+from scheduler.engine.group_cycle import GroupUnit, Member, Trial, forked
 from scheduler.engine.group_preemption import search_with_preemption, still_helps
 from scheduler.framework.post_filter import Remove
 from scheduler.messages.commands import DeletePod, EvictPod, PatchPodStatus, WriteEvent
-from scheduler.messages.now import Now
 from scheduler.messages.stimuli import PodsActivated
 from scheduler.queue.queued_pod import QueuedPod
 from tests import builders
+from tests.engine.naive_group_preemption import naive, outcome_of
 from tests.engine.test_groups import GANGS, Gangs
 
 WHOLE = f"{GANGS},WorkloadAwarePreemption=true"
@@ -246,38 +245,6 @@ def test_victims_that_keep_members_away_go() -> None:
 
 
 # --- against the naive algorithm --------------------------------------------------------------------------------------
-
-
-def outcome_of(trial: Search) -> Trial:
-    while True:
-        try:
-            next(trial)
-        except StopIteration as done:
-            result: Trial = done.value
-            return result
-
-
-def naive(context: CycleContext, unit: GroupUnit, priority: int, now: Now) -> list[PodInfo] | None:
-    """Every pod of a lower priority is taken away and given back, with the group's whole cycle each time; None if the
-    group does not fit at all."""
-    bare = forked(context)
-    candidates = [info for info in context.cache.pods.values() if info.priority < priority]
-    candidates.sort(key=lambda info: (-info.priority, info.pod.status.start_time or "9", info.key))
-    for info in candidates:
-        bare.cache.remove_pod(info.uid)
-
-    def fits() -> bool:
-        return outcome_of(search(forked(bare), unit, now)).result is GroupResult.SCHEDULED
-
-    if not fits():
-        return None
-    gone = []
-    for info in candidates:
-        bare.cache.observe_pod(info)
-        if not fits():
-            bare.cache.remove_pod(info.uid)
-            gone.append(info)
-    return gone
 
 
 class World:
