@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from scheduler.simulate.apiserver import Registry
 from scheduler.simulate.apiserver.kinds import BUDGETS, DEPLOYMENTS, JOBS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES
+from scheduler.simulate.demo_devices import add_devices, claiming
 
 Object = dict[str, Any]
 
@@ -16,6 +17,8 @@ SCHEDULER: Final = "tandem-scheduler"
 ZONE: Final = "topology.kubernetes.io/zone"
 HOST: Final = "kubernetes.io/hostname"
 _OVER: Final = ("Succeeded", "Failed")
+_GPU_TAINT: Final = {"key": "example.com/gpu", "value": "present", "effect": "NoSchedule"}
+_TOLERATES_GPUS: Final = {"key": "example.com/gpu", "operator": "Exists"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,18 @@ def scenes() -> tuple[Scene, ...]:
             lambda registry: _count(registry, "filler", _has_refusal) == 2,
             explains=_first_waiting,
         ),
+        Scene(
+            "Two nodes join, with three GPUs each in a pool; pods render-1 and render-2 claim two of one NUMA node",
+            _two_nodes_with_gpus,
+            lambda registry: _running(registry, "render-1") == _running(registry, "render-2") == 1,
+            explains=lambda _: f"{NAMESPACE}/render-1",
+        ),
+        Scene(
+            "Pod render-3 claims two as well: no node has a pair left, and it is told which pods hold them",
+            lambda registry: _rendering(registry, "render-3"),
+            lambda registry: _is_refused(registry, "render-3"),
+            explains=lambda _: f"{NAMESPACE}/render-3",
+        ),
     )
 
 
@@ -94,8 +109,7 @@ def _four_nodes(registry: Registry) -> None:
         registry.create(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})
     for zone in "abc":
         _node(registry, f"node-{zone}", "4", zone)
-    taint = {"key": "example.com/gpu", "value": "present", "effect": "NoSchedule"}
-    _node(registry, "node-gpu", "4", "c", {"example.com/gpu": "1"}, [taint])
+    _node(registry, "node-gpu", "4", "c", {"example.com/gpu": "1"}, [_GPU_TAINT])
 
 
 def _node(
@@ -135,8 +149,22 @@ def _trainer(registry: Registry) -> None:
     resources = document["spec"]["containers"][0]["resources"]
     resources["requests"]["example.com/gpu"] = "1"
     resources["limits"] = {"example.com/gpu": "1"}
-    document["spec"]["tolerations"] = [{"key": "example.com/gpu", "operator": "Exists"}]
+    document["spec"]["tolerations"] = [_TOLERATES_GPUS]
     registry.create(PODS, NAMESPACE, document)
+
+
+def _two_nodes_with_gpus(registry: Registry) -> None:
+    names = ("node-gpus-1", "node-gpus-2")
+    for name in names:
+        # The taint keeps those away that wait for room and want no GPU.
+        _node(registry, name, "4", "c", taints=[_GPU_TAINT])
+    add_devices(registry, NAMESPACE, *names)
+    for name in ("render-1", "render-2"):
+        _rendering(registry, name)
+
+
+def _rendering(registry: Registry, name: str) -> None:
+    _pod(registry, name, "1", tolerations=[_TOLERATES_GPUS], **claiming())
 
 
 def _deployment(
