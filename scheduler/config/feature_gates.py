@@ -71,6 +71,10 @@ class FeatureGates(msgspec.Struct, frozen=True):
         """Whether a feature is on. Raises KeyError for a gate that 1.36 doesn't have."""
         return _is_on(gate, self.explicit)
 
+    def having(self, gate: str) -> FeatureGates:
+        """These, with one that is on."""
+        return msgspec.structs.replace(self, explicit=MappingProxyType({**self.explicit, gate: True}))
+
 
 def parse_feature_gates(flags: str | Iterable[str]) -> FeatureGates:
     """Parse ``--feature-gates`` values, each ``[kube:]Name=true|false,…``; later ones win.
