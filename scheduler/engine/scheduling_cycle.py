@@ -132,6 +132,13 @@ def _cycle(run: Run) -> Cycle:
     return assume_and_reserve(run, node)  # 9, 10
 
 
+def looked_at(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now) -> Run:
+    """The beginning of a cycle: the PreFilter plugins have looked at the pod. Raises PluginError."""
+    run = _begin(context, profile, pod, attempt, now, Depth.DECIDE)
+    run.filters.refresh_pre_filters(run.of_class)
+    return run
+
+
 def place_on(
     context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now, node: str, *, is_checked: bool
 ) -> CycleOutcome:
@@ -141,8 +148,7 @@ def place_on(
     """
     try:
         asked = replace(context, extenders=()) if context.extenders else context
-        run = _begin(asked, profile, pod, attempt, now, Depth.DECIDE)
-        run.filters.refresh_pre_filters(run.of_class)
+        run = looked_at(asked, profile, pod, attempt, now)
         row = context.cache.table.existing_row(node)
         if row is None:
             return NotPlaced(f'node "{node}" was removed while its group was tried', is_error=True)
