@@ -31,12 +31,15 @@ TOKEN_SECONDS: Final = 600
 """The shortest lifetime in seconds that the API server gives a token."""
 
 
-def fetch_from_leader(path: str, access: Access, environment: Mapping[str, str]) -> bytes:
-    """The page at a path of the leader. Raises Unanswered, and ConfigurationError for the kubeconfig."""
-    return asyncio.run(_fetch(path, access, environment))
+def fetch_from_leader(
+    path: str, access: Access, environment: Mapping[str, str], question: bytes | None = None
+) -> bytes:
+    """The page at a path of the leader, or its answer to a question. Raises Unanswered, and ConfigurationError for the
+    kubeconfig."""
+    return asyncio.run(_fetch(path, access, environment, question))
 
 
-async def _fetch(path: str, access: Access, environment: Mapping[str, str]) -> bytes:
+async def _fetch(path: str, access: Access, environment: Mapping[str, str], question: bytes | None) -> bytes:
     settings = ConnectionSettings(kubeconfig=access.kubeconfig, context=access.context)
     client = ApiClient(CredentialSource(settings, environment), timeout_seconds=TIMEOUT_SECONDS)
     try:
@@ -46,7 +49,8 @@ async def _fetch(path: str, access: Access, environment: Mapping[str, str]) -> b
         async with forwarded(who, leader.namespace, leader.pod, leader.port, TIMEOUT_SECONDS) as forward:
             url = page_url(URL.build(scheme="https", host="127.0.0.1", port=forward.port), path)
             try:
-                return await get_page(url, aiohttp.Fingerprint(bytes.fromhex(leader.certificate)), f"Bearer {token}")
+                certificate = aiohttp.Fingerprint(bytes.fromhex(leader.certificate))
+                return await get_page(url, certificate, f"Bearer {token}", question=question)
             except Unanswered as error:
                 if forward.error:
                     raise Unanswered(f"pod {leader.namespace}/{leader.pod}: {forward.error.strip()}") from error

@@ -17,6 +17,7 @@ from scheduler.config.feature_gates import FeatureGates
 from scheduler.config.loading import Configuration
 from scheduler.config.rendering import configuration_document
 from scheduler.config.types import LeaderElection
+from scheduler.controller.record.recorder import DEFAULT_LIMIT_BYTES, MIN_LIMIT_BYTES, RecordSettings
 from scheduler.controller.serve.tls import ServingCertificate, TlsSettings
 from scheduler.controller.settings import (
     RECONCILE_SECONDS,
@@ -32,6 +33,7 @@ from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import READ_KINDS, Kind
+from scheduler.objects.quantity import NANO, InvalidQuantity, parse
 
 _LOG_FORMATS: Final = ("json", "text")
 _HIGHEST_PORT: Final = 65535
@@ -168,6 +170,24 @@ def _seconds(stated: Duration | None, default: float) -> float:
 def _listed(values: Iterable[str]) -> tuple[str, ...]:
     """The values of a flag that may be repeated and may hold several, comma-separated."""
     return tuple(part for value in values for part in value.split(",") if part)
+
+
+def record_of(flags: StatedFlags, faults: list[Fault]) -> RecordSettings | None:
+    """Adds to ``faults`` a limit that is none."""
+    folder = flags.get("record")
+    stated = flags.get("record-limit")
+    limit = DEFAULT_LIMIT_BYTES
+    if stated is not None:
+        try:
+            limit = parse(stated) // NANO
+        except InvalidQuantity as error:
+            faults.append(Fault("--record-limit", str(error)))
+        else:
+            if limit < MIN_LIMIT_BYTES:
+                faults.append(Fault("--record-limit", f"{stated}: must be at least {MIN_LIMIT_BYTES // 2**20}Mi"))
+            if not folder:
+                faults.append(Fault("--record-limit", "says nothing without --record"))
+    return RecordSettings(Path(folder), limit) if folder else None
 
 
 def logs_of(flags: StatedFlags, faults: list[Fault]) -> LogSettings:

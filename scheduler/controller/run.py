@@ -367,12 +367,16 @@ class Shell:
             await asyncio.to_thread(self.tracing.close)
         if self.journal is not None:
             await asyncio.to_thread(self.journal.close)
+        if self._parts.recorder is not None:
+            await asyncio.to_thread(self._parts.recorder.close)
 
     # --- small parts -------------------------------------------------------------------------------------------------
 
     def _after_slice(self) -> None:
         if self.journal is not None:
             self.journal.flush()
+        if self._parts.recorder is not None:
+            self._parts.recorder.flush()
 
     def _may_pop(self) -> bool:
         return self._is_synced and self.sink.has_room and self._leadership.is_held()

@@ -95,7 +95,10 @@ class Engine:
     ) -> None:
         self.profiles = profiles
         self.settings = settings
+        self.extenders = extenders
         self.started = started
+        self.rng = rng
+        self.stopwatch = stopwatch
         self.is_synced = False
         self.is_stopping = False
         self.last_attempt: Attempt | None = None
@@ -117,10 +120,9 @@ class Engine:
             profiles.keys(),
             settings.running_preemptions,
         )
-        self._has_extenders = bool(extenders)
         self.queue = SchedulingQueue(
             queue_sort=next(iter(profiles.values())).queue_sort,
-            hints=hints_of(profiles, self.facts, stopwatch, self._has_extenders),
+            hints=hints_of(profiles, self.facts, stopwatch, bool(extenders)),
             facts=self.facts,
             nominator=self.nominator,
             pre_enqueue=gates_of(profiles, self.cache, self.room, self.facts),
@@ -257,7 +259,7 @@ class Engine:
         self.settings = settings
         self.cycles.replace_plugins(settings.percentage_of_nodes_to_score)
         self.room.configure(settings.preemption, profiles.keys())
-        hints = hints_of(profiles, self.facts, self._context.stopwatch, self._has_extenders)
+        hints = hints_of(profiles, self.facts, self.stopwatch, bool(self.extenders))
         gates = gates_of(profiles, self.cache, self.room, self.facts)
         self.queue.reconfigure(hints, gates, settings.queue, now)
         self.handlers.reconfigure(OurPods(frozenset(profiles), settings.counts_foreign_nominations), now)
@@ -447,6 +449,10 @@ class Engine:
         """
         self.cache.devices.now_nanoseconds = now.wall
         return self.cycles.preview(self.profiles[pod.spec.scheduler_name], pod, now, depth, cluster)
+
+    def fork(self, rng: Random) -> CycleContext:
+        """The context of cycles on a fork of the cluster as it is now: what questions stand on (``questions/``)."""
+        return self.cycles.fork(rng)
 
     def attempt_of(self, key: str) -> Attempt | None:
         """The last attempt at a pod (``namespace/name``), while it is remembered."""

@@ -5,7 +5,20 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.benchmarks import cycle, devices, evidence, forks, hostile, kinds, preemption, queue, start, sync
+from tests.benchmarks import (
+    cycle,
+    devices,
+    evidence,
+    forks,
+    hostile,
+    kinds,
+    preemption,
+    questions,
+    queue,
+    recording,
+    start,
+    sync,
+)
 
 BENCHMARKS = {
     "start, CPU time to that of importing numpy and aiohttp": (start.starts, "x"),
@@ -22,6 +35,9 @@ BENCHMARKS = {
         "x",
     ),
     "forks, 5,000 nodes": (forks.forks, "µs"),
+    "questions, 5,000 nodes, 30,000 running and 5,000 waiting pods": (questions.questions, "ms"),
+    "recording, 5,000 nodes": (recording.pods, "µs a pod"),
+    "checkpoint, 5,000 nodes": (recording.checkpoints, ""),
     "devices, the whole way of a pod, 5,000 nodes": (devices.claims, "µs"),
     "hostile objects, 5,000 nodes": (hostile.hostile, ""),
     "memory of attempts, 5,000 nodes, 10,000 pods of as many kinds that fit nowhere": (evidence.unschedulable_pods, ""),
