@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -153,8 +152,12 @@ async def decisions_body(request: web.Request, decisions: list[Any], left_out: i
     return body if allowed is None else without_names(body, allowed)
 
 
-def decisions_page(decisions: Decisions) -> Callable[[web.Request], Any]:
-    """``/debug/decisions?limit=N&after=NUMBER``: the newest decisions, the oldest first."""
+def live_routes(
+    engine: Engine, decisions: Decisions, limits: LiveLimits | None = None
+) -> tuple[web.RouteDef, ...]:
+    """The routes ``/debug/live`` and ``/debug/decisions?limit=N&after=NUMBER``: the newest decisions, the oldest first.
+
+    ``decisions`` must observe the attempts."""
 
     async def page(request: web.Request) -> web.Response:
         numbers = []
@@ -167,4 +170,4 @@ def decisions_page(decisions: Decisions) -> Callable[[web.Request], Any]:
         body = await decisions_body(request, list(newest), left_out)
         return web.Response(body=body, content_type="application/json")
 
-    return page
+    return web.get("/debug/live", Live(engine, decisions, limits).page), web.get("/debug/decisions", page)
