@@ -152,9 +152,7 @@ async def decisions_body(request: web.Request, decisions: list[Any], left_out: i
     return body if allowed is None else without_names(body, allowed)
 
 
-def live_routes(
-    engine: Engine, decisions: Decisions, limits: LiveLimits | None = None
-) -> tuple[web.RouteDef, ...]:
+def live_routes(engine: Engine, decisions: Decisions, limits: LiveLimits | None = None) -> tuple[web.RouteDef, ...]:
     """The routes ``/debug/live`` and ``/debug/decisions?limit=N&after=NUMBER``: the newest decisions, the oldest first.
 
     ``decisions`` must observe the attempts."""

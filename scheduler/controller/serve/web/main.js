@@ -108,7 +108,7 @@ function route() {
 
 function showConnection() {
   const waiting = Object.entries(live.counts).map(([place, count]) => `${place} ${count}`).join(" · ");
-  document.getElementById("live").textContent = live.isOpen ? `● live ${waiting}` : "○ not connected, trying again";
+  document.getElementById("live").textContent = live.isOpen ? `● live: ${waiting}` : "○ not connected, trying again";
 }
 
 function find(event) {

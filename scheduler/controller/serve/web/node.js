@@ -16,7 +16,7 @@ export function node(main, [name]) {
           element("dd", {}, bar(one.allocatable ? one.requested / one.allocatable : 1, `${amount(resource, one.requested)} of ${amount(resource, one.allocatable)} taken`)),
         ]))),
         section("Taints", element("p", {}, found.taints.length ? listed(found.taints.map((one) => named(`${one.key}${one.value ? `=${one.value}` : ""}:${one.effect}`))) : "none")),
-        section(`Nominated (${found.nominatedCount})`, found.nominatedCount ? pods("Pods that are to come here once there is room", found.nominated) : element("p", {}, "nobody")),
+        section(`Nominated (${found.nominatedCount})`, found.nominatedCount ? pods("Pods that are to come here once there is room", found.nominated) : element("p", {}, "none")),
         section(`Pods (${found.podCount})`, pods("Pods on this node, the most important first", found.pods)),
         hidden(found),
         element("details", {}, element("summary", {}, "Labels"), element("ul", {}, Object.entries(found.labels).map(([key, value]) => element("li", {}, named(`${key}=${value}`))))),

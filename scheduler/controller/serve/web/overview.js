@@ -130,7 +130,9 @@ class HeatMap {
 
   /** Gives each node its cell: pools one below the other, cells as large as the window allows. */
   place() {
-    const width = Math.max(this.canvas.parentElement.clientWidth - 2, 100);
+    const frame = this.canvas.parentElement;
+    const padding = getComputedStyle(frame);
+    const width = Math.max(frame.clientWidth - parseFloat(padding.paddingLeft) - parseFloat(padding.paddingRight), 100);
     const pools = new Map();
     for (const one of this.page.nodes) {
       if (!pools.has(one.pool)) pools.set(one.pool, []);

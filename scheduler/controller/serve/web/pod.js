@@ -98,7 +98,7 @@ function scores(found) {
 
 function preemption(title, found) {
   if (!found || !("eligible" in found)) return "";
-  const victims = (ones) => (ones.length ? listed(ones.map((one) => [podLink(one.pod), ` (priority ${one.priority})`]).map((parts) => element("span", {}, parts))) : "nobody");
+  const victims = (ones) => (ones.length ? listed(ones.map((one) => [podLink(one.pod), ` (priority ${one.priority})`]).map((parts) => element("span", {}, parts))) : "none");
   return section(
     title,
     element("p", {}, found.nominatedNode ? ["Nominated to ", nodeLink(found.nominatedNode), found.criterion ? `, chosen by: ${found.criterion}` : ""].flat() : named(found.message || "no node was nominated")),
