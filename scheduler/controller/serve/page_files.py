@@ -38,8 +38,10 @@ HEADERS: Final[Mapping[str, str]] = {
 def page_routes() -> tuple[web.RouteDef, ...]:
     """``/ui/`` and its files; ``/ui`` redirects there. Reads the files at once."""
     files = {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in _TYPES}
-    routes = [web.get("/ui", _to_page), web.get("/ui/", _file("index.html", files["index.html"]))]
-    routes += [web.get(f"/ui/{name}", _file(name, body)) for name, body in files.items() if name != "index.html"]
+    routes = [web.get("/ui", _to_page)]
+    for name, body in files.items():
+        file = _File(body, _TYPES[Path(name).suffix])
+        routes.append(web.get("/ui/" if name == "index.html" else f"/ui/{name}", file.answer))
     return tuple(routes)
 
 
@@ -48,25 +50,21 @@ async def _to_page(_request: web.Request) -> web.Response:
     return web.Response(status=308, headers={**HEADERS, "Location": "ui/"})
 
 
-def _file(name: str, body: bytes) -> _File:
-    return _File(body, _TYPES[Path(name).suffix])
-
-
 class _File:
-    """A handler that answers with one file, or with 304 to who has it."""
+    """Answers with one file, or with 304 to a client that has it."""
 
     def __init__(self, body: bytes, content_type: str) -> None:
         self._body = body
         self._content_type = content_type
         self._tag = hashlib.sha256(body).hexdigest()[:32]
 
-    async def __call__(self, request: web.Request) -> web.Response:
+    async def answer(self, request: web.Request) -> web.Response:
         tags = request.if_none_match or ()
         if any(tag.value == self._tag for tag in tags):
-            answer = web.Response(status=304, headers=HEADERS)
+            found = web.Response(status=304, headers=HEADERS)
         else:
-            answer = web.Response(
+            found = web.Response(
                 body=self._body, content_type=self._content_type, charset="utf-8", headers=dict(HEADERS)
             )
-        answer.etag = self._tag
-        return answer
+        found.etag = self._tag
+        return found

@@ -26,6 +26,7 @@ from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.settings import AccessSettings, ConnectionSettings, ServingSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.credentials import CredentialSource
+from scheduler.engine.commands import RecordAttempt
 from scheduler.engine.explain import PreemptionMemory
 from tests.controller.serve.test_access import KUBECONFIG
 from tests.controller.serve.test_questions import Rights, basis
@@ -48,13 +49,19 @@ class Served:
     shadow: Shadow
     memory: PreemptionMemory
 
+    seen: int = 0
+    """Commands of the engine whose attempts the recorders have."""
+
     def schedule(self) -> None:
-        """Try the next pod, and let the recorders see the attempt."""
-        attempt = self.cluster.schedule()
-        assert attempt is not None
-        self.cluster.settle()
-        self.decisions.observe(attempt)
-        self.memory.observe(attempt)
+        """Try the next pod; the API server accepts what is written, and the recorders see the attempts."""
+        self.cluster.schedule()
+        while self.cluster.unanswered:
+            self.cluster.succeed(self.cluster.unanswered[0])
+        for command in self.cluster.sent[self.seen :]:
+            if isinstance(command, RecordAttempt):
+                self.decisions.observe(command.attempt)
+                self.memory.observe(command.attempt)
+        self.seen = len(self.cluster.sent)
 
 
 @asynccontextmanager
