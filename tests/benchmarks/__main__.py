@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.benchmarks import cycle, evidence, forks, hostile, kinds, preemption, queue, sync
+from tests.benchmarks import cycle, evidence, forks, gangs, hostile, kinds, preemption, queue, sync
 
 BENCHMARKS = {
     "sync, 5,000 nodes, 50,000 pods": (sync.sync, ""),
@@ -21,6 +21,7 @@ BENCHMARKS = {
         "x",
     ),
     "forks, 5,000 nodes": (forks.forks, "µs"),
+    "gangs, 500 pods, 1,000 nodes": (gangs.gangs, "ms"),
     "hostile objects, 5,000 nodes": (hostile.hostile, ""),
     "memory of attempts, 5,000 nodes, 10,000 pods of as many kinds that fit nowhere": (evidence.unschedulable_pods, ""),
 }
