@@ -21,7 +21,7 @@ from scheduler.cli.asking import (
     access_of,
     show_page,
 )
-from scheduler.cli.groups import print_group, standing
+from scheduler.cli.groups import print_group, print_group_of_pod
 from scheduler.cli.tables import merged, names, reasons, spaced, table
 
 _FITS, _DOES_NOT = "[green]fits[/green]", "[red]no[/red]"
@@ -58,7 +58,7 @@ def print_why(page: dict[str, Any], console: Console) -> None:
     if page.get("isOurs") is False:
         console.print(f"It asks for scheduler {escape(page['schedulerName'])}, which is not one of ours.")
     if "group" in page:
-        console.print(f"It belongs to the group {escape(page['group']['group'])}: {standing(page['group'])}.")
+        print_group_of_pod(page["group"], console)
     if attempt is not None:
         _print_attempt(attempt, console)
     if "madeRoom" in page:
@@ -138,11 +138,13 @@ def _print_finding(finding: dict[str, Any], console: Console) -> None:
 
 
 def _print_preview(preview: dict[str, Any], console: Console) -> None:
+    # A member starts with its group: that it fits by itself says nothing about when.
+    now = "Now, by itself" if preview["isOfGroup"] else "Now"
     if "refusal" in preview:
         entry = preview["refusal"]
-        console.print(f"\nNow: refused as a whole by {entry['plugin']}: {reasons(entry)}")
+        console.print(f"\n{now}: refused as a whole by {entry['plugin']}: {reasons(entry)}")
         return
-    console.print(f"\nNow: {'it would fit' if preview['fits'] else escape(preview.get('message', ''))}")
+    console.print(f"\n{now}: {'it would fit' if preview['fits'] else escape(preview.get('message', ''))}")
     listed = preview.get("listed", ())
     if not listed:
         return

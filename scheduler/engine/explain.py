@@ -16,7 +16,7 @@ from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import MAX_CANDIDATES, MAX_NAMES, refused_nodes
 from scheduler.engine.cycle_context import Depth
 from scheduler.engine.engine import Engine
-from scheduler.engine.explain_groups import counts_of, waiting_groups
+from scheduler.engine.explain_groups import group_summary, waiting_groups
 from scheduler.engine.outcome import Placed
 from scheduler.framework.events import Action
 from scheduler.messages.now import Now
@@ -83,7 +83,7 @@ def pod_page(engine: Engine, key: str, now: Now, memory: PreemptionMemory | None
             "isOurs": info.pod.spec.scheduler_name in engine.profiles,
         }
     if info is not None and (group := engine.cache.groups.key_of(info)):
-        page["group"] = {"group": group, **counts_of(engine, group)}
+        page["group"] = group_summary(engine, group)
     if info is not None and (findings := _findings(engine, info)):
         page["findings"] = findings
     if attempt is not None:
@@ -98,7 +98,7 @@ def pod_page(engine: Engine, key: str, now: Now, memory: PreemptionMemory | None
     for record, place in _waiting_as(engine, key):
         page["queue"] = waiting_page(engine, record, place, {})
         if engine.bindings.get(record.uid) is None:
-            page["preview"] = preview_page(engine, record.info.pod, now)
+            page["preview"] = preview_page(engine, record.info.pod, now) | {"isOfGroup": bool(record.group)}
     return page
 
 
