@@ -34,7 +34,7 @@ class _UnderWay:
     unit: GroupUnit
     record: GroupAttempt
     context: CycleContext
-    """Of the fork."""
+    """Of the fork; after the search, which the fork does not outlive, that of the cluster."""
     search: Search
     began: float
     """By the stopwatch."""
@@ -130,6 +130,8 @@ class GroupCycles:
         except StopIteration as done:
             trial = done.value
         if trial is not None:
+            self._context.next_start = under_way.context.next_start
+            under_way.context = self._context
             under_way.ending = self._ending(under_way, trial)
             next(under_way.ending)
             return self._step_of_ending(under_way, under_way.ending, now)
@@ -153,7 +155,6 @@ class GroupCycles:
     def _ending(self, under_way: _UnderWay, trial: Trial) -> Ending:
         """Commit the trial, and end the members' cycles. It returns where the group must be tried again."""
         unit, record = under_way.unit, under_way.record
-        self._context.next_start = under_way.context.next_start
         record.algorithm_seconds += self._context.stopwatch() - under_way.began
         for member in unit.members:
             member.attempt = trial.attempts.get(member.uid, member.attempt)
@@ -184,7 +185,7 @@ class GroupCycles:
                 record.duration_seconds += self._context.stopwatch() - under_way.began
                 _fill(record, unit, trial, outcomes)
                 steps.append(GroupCycleEnded(record))
-                self._under_way = None
+                self._under_way = under_way.ending = None
             now = yield steps
 
     def _waiting(self, uid: str) -> PodInfo | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 import pytest
@@ -149,3 +150,26 @@ def test_a_gang_that_lost_its_room_once_is_tried_again_without_other_pods_in_bet
     cluster.pod("plain", cpu="1")
     run_until(cluster, lambda: len(cluster.bound()) == 4)
     assert "plain" not in cluster.bound()
+
+
+def living(kind: str) -> int:
+    """How many objects of the class of this name there are."""
+    return sum(type(each).__name__ == kind for each in gc.get_objects())
+
+
+def test_the_fork_of_a_search_is_gone_with_it_and_leaves_nothing_to_the_garbage_collector() -> None:
+    cluster = gang()
+    gc.collect()
+    gc.disable()
+    try:
+        caches, groups = living("ClusterCache"), living("_UnderWay")
+        for _ in range(4):
+            cluster.schedule()
+        assert (living("ClusterCache"), living("_UnderWay")) == (caches + 1, groups + 1)
+        cluster.schedule()
+        assert held(cluster) == 1
+        assert living("ClusterCache") == caches
+        cluster.schedule_all()
+        assert living("_UnderWay") == groups
+    finally:
+        gc.enable()
