@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from scheduler.simulate.apiserver import Registry
-from scheduler.simulate.apiserver.kinds import BUDGETS, DEPLOYMENTS, JOBS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES
+from scheduler.simulate.apiserver.kinds import (
+    BUDGETS,
+    DEPLOYMENTS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+)
 
 Object = dict[str, Any]
 
@@ -20,7 +29,7 @@ _OVER: Final = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A scene. ``explains``: the pod whose explanation is shown at its end."""
+    """A scene. ``explains``: the pod, or group of pods, whose explanation is shown at its end."""
 
     title: str
     act: Callable[[Registry], None]
@@ -61,6 +70,22 @@ def scenes() -> tuple[Scene, ...]:
             lambda registry: _running(registry, "huge") == 1,
         ),
         Scene(
+            "Gang ring: four pods that start together or not at all; the cluster has room for three",
+            _ring,
+            lambda registry: _is_group_refused(registry, "ring") and _running(registry, "ring") == 0,
+            explains=lambda _: f"{NAMESPACE}/ring",
+        ),
+        Scene(
+            "A node for the fourth joins: the gang starts at once",
+            lambda registry: _node(registry, "node-ring", "4", "b", taints=[_taint("example.com/ring")]),
+            lambda registry: _count(registry, "ring", lambda pod: bool(pod["spec"].get("nodeName"))) == 4,
+        ),
+        Scene(
+            "The gang is deleted: its PodGroup stays until the last of its pods is gone",
+            _delete_ring,
+            lambda registry: not _pods(registry, "ring") and registry.store.get(POD_GROUPS, NAMESPACE, "ring") is None,
+        ),
+        Scene(
             "Deployment web is rolled out again, with a budget that keeps 5 pods",
             _roll_out,
             lambda registry: _running(registry, "web", "web:v2") == 6 and _alive(registry, "web") == 6,
@@ -94,8 +119,11 @@ def _four_nodes(registry: Registry) -> None:
         registry.create(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})
     for zone in "abc":
         _node(registry, f"node-{zone}", "4", zone)
-    taint = {"key": "example.com/gpu", "value": "present", "effect": "NoSchedule"}
-    _node(registry, "node-gpu", "4", "c", {"example.com/gpu": "1"}, [taint])
+    _node(registry, "node-gpu", "4", "c", {"example.com/gpu": "1"}, [_taint("example.com/gpu")])
+
+
+def _taint(key: str) -> Object:
+    return {"key": key, "value": "present", "effect": "NoSchedule"}
 
 
 def _node(
@@ -166,6 +194,23 @@ def _job(registry: Registry) -> None:
     registry.create(JOBS, NAMESPACE, document)
 
 
+def _ring(registry: Registry) -> None:
+    """Three members find room beside the web; the fourth needs a node that is not there yet."""
+    policy = {"schedulingPolicy": {"gang": {"minCount": 4}}}
+    registry.create(POD_GROUPS, NAMESPACE, {"metadata": {"name": "ring"}, "spec": policy})
+    for number in range(4):
+        document = _template("ring", "3", "ring:v1", schedulingGroup={"podGroupName": "ring"})
+        document["metadata"]["name"] = f"ring-{number}"
+        document["spec"]["tolerations"] = [{"key": "example.com/ring", "operator": "Exists"}]
+        registry.create(PODS, NAMESPACE, document)
+
+
+def _delete_ring(registry: Registry) -> None:
+    registry.delete(POD_GROUPS, NAMESPACE, "ring")
+    for pod in _pods(registry, "ring"):
+        registry.delete(PODS, NAMESPACE, pod["metadata"]["name"])
+
+
 def _roll_out(registry: Registry) -> None:
     budget = {"minAvailable": 5, "selector": {"matchLabels": {"app": "web"}}}
     registry.create(BUDGETS, NAMESPACE, {"metadata": {"name": "web"}, "spec": budget})
@@ -208,6 +253,12 @@ def _alive(registry: Registry, app: str) -> int:
 def _is_refused(registry: Registry, name: str) -> bool:
     pod = registry.store.get(PODS, NAMESPACE, name)
     return pod is not None and _has_refusal(pod)
+
+
+def _is_group_refused(registry: Registry, name: str) -> bool:
+    group = registry.store.get(POD_GROUPS, NAMESPACE, name)
+    conditions = (group or {}).get("status", {}).get("conditions") or ()
+    return any(one["type"] == "PodGroupScheduled" and one["status"] == "False" for one in conditions)
 
 
 def _has_refusal(pod: Object) -> bool:
