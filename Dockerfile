@@ -15,7 +15,7 @@ RUN ["python", "-m", "venv", "/opt/tandem"]
 COPY requirements-runtime.txt requirements-build.txt ./
 RUN ["/opt/tandem/bin/python", "-m", "pip", "install", "--only-binary=:all:", "--require-hashes", "--requirement=requirements-runtime.txt"]
 RUN ["python", "-m", "pip", "install", "--only-binary=:all:", "--require-hashes", "--requirement=requirements-build.txt"]
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml setup.py README.md LICENSE ./
 COPY scheduler ./scheduler
 # Files are compiled here, since the image's file system is read-only when it runs; pip itself stays behind.
 RUN ["python", "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir=/build/wheel", "."]
@@ -24,9 +24,16 @@ RUN ["/opt/tandem/bin/python", "-m", "pip", "uninstall", "--yes", "setuptools", 
 RUN ["/opt/tandem/bin/python", "-m", "compileall", "-q", "/opt/tandem/lib"]
 
 FROM ${BASE}
+# Of a release: its tag and its commit.
+ARG VERSION=development
+ARG REVISION=unknown
 LABEL org.opencontainers.image.title="Tandem" \
       org.opencontainers.image.description="A second scheduler for Kubernetes that decides as kube-scheduler 1.36" \
-      org.opencontainers.image.licenses="Apache-2.0"
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.source="https://tandem-scheduler.example/source/" \
+      org.opencontainers.image.documentation="https://tandem-scheduler.example/docs/"
 COPY --from=build /opt/tandem /opt/tandem
 # Nothing may be written at run time: no home folder.
 ENV PATH=/opt/tandem/bin:/usr/local/bin:/usr/bin:/bin \

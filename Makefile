@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: demo test lint e2e e2e-long bench conformance benchmarks clean
+.PHONY: demo test lint e2e e2e-long bench conformance benchmarks docs clean
 
 $(VENV)/.installed: pyproject.toml requirements.txt
 	$(PYTHON) -m venv $(VENV)
@@ -30,7 +30,7 @@ lint: $(VENV)/.installed
 e2e: $(VENV)/.installed
 	$(BIN)/python -m pytest e2e $(ARGS)
 
-## e2e-long: churn, churn through faults (E2E_FAULT_SEED, E2E_FAULT_SECONDS), side-by-side runs; fuzz tests (FUZZ_SECONDS)
+## e2e-long: churn, churn through faults (E2E_FAULT_SEED, E2E_FAULT_SECONDS), side-by-side runs, a real kubelet; fuzz tests (FUZZ_SECONDS)
 e2e-long: export FUZZ_SECONDS ?= 60
 e2e-long: $(VENV)/.installed
 	$(BIN)/python -m pytest tests/fuzz
@@ -47,6 +47,10 @@ conformance: $(VENV)/.installed
 ## benchmarks: what one step costs (a cycle, the first lists, a preemption, …); measurements, not checks
 benchmarks: $(VENV)/.installed
 	$(BIN)/python -m tests.benchmarks $(ARGS)
+
+## docs: the documentation as a site, in build/site
+docs: $(VENV)/.installed
+	$(BIN)/python -m mkdocs build --strict $(ARGS)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

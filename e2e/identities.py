@@ -101,7 +101,7 @@ class Identities:
             }
         )
         self._wait_until_in_force(name, rules)
-        return self._write(name)
+        return service_account_kubeconfig(self._client, self._admin, name, HOME, self._folder)
 
     def _wait_until_in_force(self, name: str, rules: Sequence[Rule]) -> None:
         for rule in rules:
@@ -116,26 +116,28 @@ class Identities:
             }
             self._client.wait_allowed(f"system:serviceaccount:{HOME}:{name}", resourceAttributes=attributes)
 
-    def _write(self, name: str) -> Path:
-        path = f"{paths.one('ServiceAccount', name, HOME)}/token"
-        request = {
-            "kind": "TokenRequest",
-            "apiVersion": "authentication.k8s.io/v1",
-            "spec": {"expirationSeconds": 7200},
-        }
-        token = self._client.post(path, request)["status"]["token"]
-        config = yaml.safe_load(self._admin.read_text())
-        context = next(c for c in config["contexts"] if c["name"] == config["current-context"])["context"]
-        config["contexts"] = [{"name": name, "context": {"cluster": context["cluster"], "user": name}}]
-        config["users"] = [{"name": name, "user": {"token": token}}]
-        config["current-context"] = name
-        file = self._folder / f"kubeconfig-{name}"
-        file.write_text(yaml.safe_dump(config))
-        return file
-
     def _ensure(self, thing: dict[str, Any]) -> None:
         try:
             self._client.create(thing)
         except ApiError as error:
             if error.status != 409:
                 raise
+
+
+def service_account_kubeconfig(client: Client, admin: Path, name: str, namespace: str, folder: Path) -> Path:
+    """The admin's kubeconfig with a token of this service account in place of his own, as a file in `folder`."""
+    path = f"{paths.one('ServiceAccount', name, namespace)}/token"
+    request = {
+        "kind": "TokenRequest",
+        "apiVersion": "authentication.k8s.io/v1",
+        "spec": {"expirationSeconds": 7200},
+    }
+    token = client.post(path, request)["status"]["token"]
+    config = yaml.safe_load(admin.read_text())
+    context = next(c for c in config["contexts"] if c["name"] == config["current-context"])["context"]
+    config["contexts"] = [{"name": name, "context": {"cluster": context["cluster"], "user": name}}]
+    config["users"] = [{"name": name, "user": {"token": token}}]
+    config["current-context"] = name
+    file = folder / f"kubeconfig-{name}"
+    file.write_text(yaml.safe_dump(config))
+    return file

@@ -24,9 +24,9 @@ from e2e.client import ApiError, Client
 from e2e.provider import Cluster
 from e2e.room import Room
 from e2e.tandem import Tandem
-from scheduler.cli.app import main
 from scheduler.cli.leader import READER
-from scheduler.controller.serve.authentication import AUDIENCE
+from scheduler.cli.main import main
+from scheduler.controller.lead.announcement import AUDIENCE
 from scheduler.controller.serve.tls import self_made_pair
 from scheduler.simulate.apiserver import connecting
 

@@ -190,7 +190,7 @@ def _values(page: str, name: str) -> list[float]:
 
 def _summary(report: Report, tandem: Tandem) -> str:
     totals = ", ".join(f"{fault.value} {report.total(fault)}" for fault in Fault)
-    kept = ("tandem_bind_lookups", "tandem_relists", "tandem_cache_repairs", "tandem_failed_writes")
+    kept = ("tandem_bind_lookups", "tandem_relists_total", "tandem_cache_repairs", "tandem_failed_writes")
     metrics = [
         line for line in tandem.get("/metrics")[1].splitlines() if line.startswith(kept) and not line.endswith(" 0.0")
     ]

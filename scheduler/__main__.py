@@ -1,10 +1,24 @@
-"""``python -m scheduler`` and the console script ``tandem``."""
+"""``python -m scheduler``, and the console scripts: ``tandem``, and those by which kubectl has ``kubectl tandem``."""
 
 from __future__ import annotations
 
 import sys
 
-from scheduler.cli.app import main
+from scheduler.cli.main import main
+
+
+def kubectl_plugin() -> int:
+    """The script ``kubectl-tandem``."""
+    return main(name="kubectl tandem")
+
+
+def kubectl_completion() -> int:
+    """The script ``kubectl_complete-tandem``."""
+    # kubectl asks at each press of the tab key, and the other scripts do without typer.
+    from scheduler.cli.completion import complete_for_kubectl
+
+    return complete_for_kubectl(sys.argv[1:])
+
 
 if __name__ == "__main__":
     sys.exit(main())

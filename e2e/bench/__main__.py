@@ -18,7 +18,7 @@ from pathlib import Path
 import uvloop
 
 from e2e.bench import report
-from e2e.bench.contenders import CONTENDERS
+from e2e.bench.contenders import BY_DEFAULT, CONTENDERS
 from e2e.bench.driver import Drive, prepare
 from e2e.bench.measurement import Result, failed, measure, middle
 from e2e.bench.provisioning import Provisioning
@@ -31,6 +31,7 @@ from e2e.controlplane.processes import ProcessFailure
 from e2e.subject import Scheduler
 
 _VOLUME_CONTROLLERS = ("persistentvolume-binder-controller",)
+_CLAIM_CONTROLLERS = ("resourceclaim-controller",)
 
 
 def main() -> int:
@@ -64,7 +65,7 @@ def _run(scenario: Scenario, contender: str, nodes: int, pods: int) -> Result:
             tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder,
             ControlPlane(
                 kwok=False,
-                controllers=_VOLUME_CONTROLLERS if scenario.binds_volumes else (),
+                controllers=_controllers(scenario),
                 features=scenario.features,
                 apis=scenario.apis,
             ) as controlplane,
@@ -77,6 +78,10 @@ def _run(scenario: Scenario, contender: str, nodes: int, pods: int) -> Result:
     except ProcessFailure as error:
         print(error, file=sys.stderr)
         return failed(scenario.name, contender, nodes, pods, str(error).splitlines()[0])
+
+
+def _controllers(scenario: Scenario) -> tuple[str, ...]:
+    return (*_VOLUME_CONTROLLERS * scenario.binds_volumes, *_CLAIM_CONTROLLERS * scenario.makes_claims)
 
 
 async def _measure(scenario: Scenario, scheduler: Scheduler, nodes: int, pods: int, kubeconfig: Path) -> Result:
@@ -107,6 +112,7 @@ async def _measure(scenario: Scenario, scheduler: Scheduler, nodes: int, pods: i
 async def _all_waiting(drive: Drive, scheduler: Scheduler) -> tuple[float, int]:
     """Every pod is there before the scheduler starts. CPU seconds from the first binding on, peak RSS in bytes."""
     await drive.create()
+    await drive.claims_made()
     scheduler.start()
     try:
         await drive.first_binding()
@@ -138,7 +144,7 @@ def _options() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--scenario", nargs="+", default=["plain"], choices=[*SCENARIOS, "all"], metavar="NAME")
-    parser.add_argument("--contenders", default=",".join(CONTENDERS), help="comma-separated (default: %(default)s)")
+    parser.add_argument("--contenders", default=",".join(BY_DEFAULT), help="comma-separated (default: %(default)s)")
     parser.add_argument("--nodes", type=int, help="instead of the scenario's own number")
     parser.add_argument("--pods", type=int, help="instead of the scenario's own number")
     parser.add_argument(

@@ -30,11 +30,16 @@ class _Spec(msgspec.Struct, frozen=True):
     nodeName: str = ""
 
 
+class _Status(msgspec.Struct, frozen=True):
+    resourceClaimStatuses: list[_Name] = []
+
+
 class _Thing(msgspec.Struct, frozen=True):
     """The fields that the driver reads of a pod or an event; the rest of each line is skipped, not decoded."""
 
     metadata: _Name = _Name()
     spec: _Spec = _Spec()
+    status: _Status = _Status()
     reason: str = ""
     regarding: _Name = _Name()
 
@@ -62,6 +67,9 @@ class Times:
         self.first_bound = asyncio.Event()
         self.all_bound = asyncio.Event()
         self.all_reported = asyncio.Event()
+        self.with_claims: set[str] = set()
+        """Pods whose claims have been made."""
+        self.all_have_claims = asyncio.Event()
 
     def saw_pod(self, line: _Line) -> None:
         name = line.object.metadata.name
@@ -74,6 +82,10 @@ class Times:
             return
         now = time.monotonic()
         self.created.setdefault(name, now)
+        if line.object.status.resourceClaimStatuses:
+            self.with_claims.add(name)
+            if len(self.with_claims) == len(self.names):
+                self.all_have_claims.set()
         if line.object.spec.nodeName:
             self.bound.setdefault(name, now)
             self.first_bound.set()
@@ -113,6 +125,7 @@ class Drive:
         self._client = client
         self._rate = scenario.rate
         self._seconds = scenario.seconds
+        self._makes_claims = scenario.makes_claims
         # Encoded beforehand: the driver should do nothing but send while the clock runs.
         self._bodies = [msgspec.json.encode(pod) for pod in _mixed(noise, measured)]
 
@@ -139,6 +152,11 @@ class Drive:
             if rate is None
             else _at_rate(self._client, path, self._bodies, rate)
         )
+
+    async def claims_made(self) -> None:
+        """When each pod has the claims that are made from templates, in scenarios that have such."""
+        if self._makes_claims:
+            await self._within_limit(self.times.all_have_claims.wait())
 
     async def first_binding(self) -> None:
         """From now on the clock runs: for pods that were all there before the scheduler began."""

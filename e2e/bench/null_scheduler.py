@@ -2,7 +2,7 @@
 
 It makes the writes of every contender, a binding and a Scheduled event, over the same HTTP library as Tandem. A pod
 with a priority gets its room first: the condition with its nomination, then for each victim the condition and the
-deletion.
+deletion. A pod that asks for devices gets any of its node: its claim is made, if it has none, and written.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
+from e2e.bench.null_devices import NullDevices
 from e2e.connection import Connection, from_kubeconfig
 
 BINDS_IN_FLIGHT = 24
@@ -37,6 +38,14 @@ class _Resources(msgspec.Struct, frozen=True):
     requests: dict[str, str] = {}
 
 
+class _ClaimName(msgspec.Struct, frozen=True):
+    resourceClaimName: str = ""
+
+
+class _Status(msgspec.Struct, frozen=True):
+    resourceClaimStatuses: tuple[_ClaimName, ...] = ()
+
+
 class _Container(msgspec.Struct, frozen=True):
     resources: _Resources = _Resources()
 
@@ -51,10 +60,15 @@ class _Spec(msgspec.Struct, frozen=True):
         """Whole ones, as pods that make room or need it have them."""
         return sum(int(container.resources.requests["cpu"]) for container in self.containers)
 
+    @property
+    def extended_resources(self) -> list[str]:
+        return [name for container in self.containers for name in container.resources.requests if "/" in name]
+
 
 class _Thing(msgspec.Struct, frozen=True):
     metadata: _Metadata
     spec: _Spec = _Spec()
+    status: _Status = _Status()
 
 
 class _List(msgspec.Struct, frozen=True):
@@ -82,12 +96,14 @@ class NullScheduler:
         self._reports: asyncio.Queue[tuple[_Metadata, str]] = asyncio.Queue()
         self._seen: set[str] = set()
         self._numbers = itertools.count()
+        self._devices = NullDevices(self._get, self._send)
         self.ready = False
 
     async def run(self) -> None:
         nodes = _list(await self._get("/api/v1/nodes", {}))
         for pod in _list(await self._get("/api/v1/pods", {"fieldSelector": "spec.nodeName!="})).items:
             self._there.setdefault(pod.spec.nodeName, []).append(pod)
+        await self._devices.start()
         self._nodes = itertools.cycle([node.metadata.name for node in nodes.items])
         async with asyncio.TaskGroup() as group:
             for _ in range(BINDS_IN_FLIGHT):
@@ -127,6 +143,10 @@ class NullScheduler:
             pod, node = thing.metadata, next(self._nodes)
             if thing.spec.priority:
                 await self._make_room(thing, node)
+            for claim in thing.status.resourceClaimStatuses:
+                await self._devices.allocate(claim.resourceClaimName, pod, node)
+            if resources := thing.spec.extended_resources:
+                await self._devices.make_claim(pod, node, resources)
             body = {
                 "apiVersion": "v1",
                 "kind": "Binding",
@@ -182,11 +202,12 @@ class NullScheduler:
             answer.raise_for_status()
             return await answer.read()
 
-    async def _send(self, method: str, path: str, body: object, content_type: str = "application/json") -> None:
+    async def _send(self, method: str, path: str, body: object, content_type: str = "application/json") -> bytes:
         url, headers = self._connection.url + path, {"Content-Type": content_type}
         async with self._session.request(method, url, data=msgspec.json.encode(body), headers=headers) as answer:
-            await answer.read()
+            content = await answer.read()
             answer.raise_for_status()
+            return content
 
 
 def _path_of(pod: _Thing) -> str:

@@ -1,4 +1,4 @@
-"""Renders the bench's results as a table, as markdown (for the README) and as JSON."""
+"""Renders the bench's results as a table, as markdown (for docs/performance.md) and as JSON."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from e2e import builders
-from e2e.bench import claims
+from e2e.bench import claims, devices
 from e2e.bench.claims import HOST, ZONE
 from e2e.builders import Object, priority_class
 
@@ -25,6 +25,7 @@ class Scenario:
     The pods are all there before the scheduler starts, or created `meanwhile`, while it works: at `rate` pods a
     second, or (None) as fast as the API server takes them. `seconds` is the limit of one run.
     `binds_volumes`: claims get their volumes meanwhile, from the volume controller and a provisioner.
+    `makes_claims`: the controller of ResourceClaims makes each pod's from a template, before the scheduler starts.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Scenario:
     rate: float | None = None
     seconds: float = 300.0
     binds_volumes: bool = False
+    makes_claims: bool = False
     features: tuple[str, ...] = ()
     """Feature gates that are on, in the control plane and in the contenders."""
     apis: tuple[str, ...] = ()
@@ -243,6 +245,12 @@ def _with_its_claim_of_all(index: int) -> dict[str, Any]:
     return claims.mounted(f"claim-low-{index:05}")
 
 
+def _asking_for_a_kind(index: int) -> dict[str, Any]:
+    resources = {"cpu": "100m", "memory": "200Mi", devices.resource(index % devices.KINDS): "1"}
+    asked = {"requests": resources, "limits": {devices.resource(index % devices.KINDS): "1"}}
+    return {"containers": [{"name": "app", "image": builders.IMAGE, "resources": asked}]}
+
+
 def _with_a_host_port(index: int) -> dict[str, Any]:
     resources = {"requests": {"cpu": "1", "memory": "200Mi"}}
     port = {"containerPort": 80, "hostPort": 8080}
@@ -250,6 +258,7 @@ def _with_a_host_port(index: int) -> dict[str, Any]:
 
 
 _EBS = claims.ebs_volume
+_DEVICES: dict[str, Any] = {"nodes": 500, "pods": 2000}
 _SMALL: dict[str, Any] = {"nodes": 1000, "pods": 1000, "meanwhile": True}
 
 _TABLE = (
@@ -292,6 +301,37 @@ _TABLE = (
         _each(_with_a_claim),
         _nodes_and_a_provisioner,
         binds_volumes=True,
+    ),
+    Scenario(
+        "devices-claims",
+        "a GPU a pod, from a template, eight GPUs a node",
+        _each(lambda _: devices.claiming("gpus")),
+        devices.existing(_nodes, devices.with_gpus, devices.one_large, NAMESPACE),
+        makes_claims=True,
+        **_DEVICES,
+    ),
+    Scenario(
+        "devices-together",
+        "two GPUs of one NUMA node a pod, the same",
+        _each(lambda _: devices.claiming("gpus")),
+        devices.existing(_nodes, devices.with_gpus, devices.two_together, NAMESPACE),
+        makes_claims=True,
+        **_DEVICES | {"pods": 1500},
+    ),
+    Scenario(
+        "devices-partitions",
+        "a GPU, a half or a quarter a pod, with shared counters",
+        _each(lambda index: devices.claiming(devices.part_of(index))),
+        devices.existing(_nodes, devices.with_divided_gpus, devices.one_of_each_part, NAMESPACE),
+        makes_claims=True,
+        **_DEVICES,
+    ),
+    Scenario(
+        "devices-extended",
+        "an extended resource a pod, of 50 classes",
+        _each(_asking_for_a_kind),
+        devices.existing(_nodes, devices.with_gpus_of_many_kinds, lambda _: (), NAMESPACE),
+        **_DEVICES,
     ),
     Scenario(
         "hopeless",

@@ -1,6 +1,7 @@
 """Build the control plane's programs once, from Go modules, into the user's cache folder.
 
-``python -m e2e.controlplane.build`` prints the folder. About six minutes on two cores the first time, nothing after.
+``python -m e2e.controlplane.build [PROGRAM...]`` prints the folder; the names add programs that only some tests need.
+About six minutes on two cores the first time, nothing after.
 """
 
 from __future__ import annotations
@@ -12,31 +13,34 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from e2e.controlplane.versions import MODULE_SETS, PROGRAMS, ModuleSet, version_key
+from e2e.controlplane.versions import MODULE_SETS, ON_DEMAND, PROGRAMS, ModuleSet, version_key
 
 
 class BuildError(Exception):
     """The programs could not be built; the text gives a remedy."""
 
 
-def programs(log: TextIO | None = None) -> Path:
-    """The folder with every program in it, built first where something is missing. Raises `BuildError`.
+def programs(log: TextIO | None = None, also: Sequence[str] = ()) -> Path:
+    """The folder with the control plane's programs, and those of `ON_DEMAND` that `also` names. Raises `BuildError`.
+
+    What is missing is built first.
 
     Safe to call from several processes at once: one builds, the others wait. A program appears under its name only
     when it is complete.
     """
     log = log or sys.stderr
     folder = _cache_folder() / "bin"
-    if _missing(folder):
+    names = (*PROGRAMS, *also)
+    if _missing(folder, names):
         folder.mkdir(parents=True, exist_ok=True)
         with _alone(folder.parent / "lock"):
             for modules in MODULE_SETS:
-                if wanted := [name for name in _missing(folder) if name in {p.name for p in modules.programs}]:
+                if wanted := [name for name in _missing(folder, names) if name in {p.name for p in modules.programs}]:
                     _build(modules, wanted, folder, log)
     return folder
 
@@ -46,8 +50,8 @@ def _cache_folder() -> Path:
     return Path(root) / "tandem" / "controlplane" / version_key()
 
 
-def _missing(folder: Path) -> list[str]:
-    return [name for name in PROGRAMS if not os.access(folder / name, os.X_OK)]
+def _missing(folder: Path, names: Sequence[str]) -> list[str]:
+    return [name for name in names if not os.access(folder / name, os.X_OK)]
 
 
 @contextmanager
@@ -83,9 +87,11 @@ def _build(modules: ModuleSet, wanted: list[str], folder: Path, log: TextIO) -> 
             print(f"built {program.name} in {time.monotonic() - began:.0f} s", file=log, flush=True)
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     try:
-        print(programs())
+        if unknown := set(arguments) - {*PROGRAMS, *ON_DEMAND}:
+            raise BuildError(f"no such program: {', '.join(sorted(unknown))}; there are {', '.join(ON_DEMAND)}")
+        print(programs(also=arguments))
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -93,4 +99,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

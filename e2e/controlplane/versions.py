@@ -13,6 +13,7 @@ from pathlib import Path
 KUBERNETES = "v1.36.3"
 ETCD = "v3.6.7"
 KWOK = "v0.8.0"
+HELM = "v4.3.1"
 
 MODULES = Path(__file__).parent / "modules"
 _STAMP = "k8s.io/component-base/version"
@@ -25,6 +26,8 @@ class Program:
     name: str
     package: str
     stamps: tuple[tuple[str, str], ...] = ()
+    on_demand: bool = False
+    """Not of the control plane: built for the tests that name it, and for no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +42,28 @@ class ModuleSet:
         return MODULES / self.folder
 
 
-def _kubernetes(name: str) -> Program:
+def _kubernetes(name: str, on_demand: bool = False) -> Program:
     _, minor, _ = KUBERNETES.removeprefix("v").split(".")
     stamps = ((f"{_STAMP}.gitVersion", KUBERNETES), (f"{_STAMP}.gitMajor", "1"), (f"{_STAMP}.gitMinor", minor))
-    return Program(name, f"k8s.io/kubernetes/cmd/{name}", stamps)
+    return Program(name, f"k8s.io/kubernetes/cmd/{name}", stamps, on_demand)
 
 
 MODULE_SETS = (
     ModuleSet(
         "kubernetes",
-        tuple(map(_kubernetes, ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"))),
+        (
+            *map(_kubernetes, ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")),
+            _kubernetes("kubemark", on_demand=True),
+        ),
     ),
     ModuleSet("etcd", (Program("etcd", "go.etcd.io/etcd/server/v3"),)),
     ModuleSet("kwok", (Program("kwok", "sigs.k8s.io/kwok/cmd/kwok"),)),
+    ModuleSet("helm", (Program("helm", "helm.sh/helm/v4/cmd/helm", on_demand=True),)),
 )
 
-PROGRAMS = tuple(program.name for modules in MODULE_SETS for program in modules.programs)
+_ALL = tuple(program for modules in MODULE_SETS for program in modules.programs)
+PROGRAMS = tuple(program.name for program in _ALL if not program.on_demand)
+ON_DEMAND = tuple(program.name for program in _ALL if program.on_demand)
 
 
 def version_key() -> str:

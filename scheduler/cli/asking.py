@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
@@ -11,9 +10,10 @@ import msgspec
 import typer
 from rich.console import Console
 
+from scheduler.cli.complaint import complain
 from scheduler.cli.connection import Access, Unanswered, fetch
 from scheduler.cli.leader import fetch_from_leader
-from scheduler.config.defaults import OWN_NAMESPACE
+from scheduler.config.names import OWN_NAMESPACE
 from scheduler.errors import ConfigurationError, Fault
 
 Kubeconfig = Annotated[
@@ -74,19 +74,41 @@ def access_of(kubeconfig: str, context: str, scheduler: str, server: str, author
     return Access(kubeconfig, context, namespace, lease, server, authority, fingerprint)
 
 
-def show_page(path: str, access: Access, as_json: bool, print_page: Callable[[dict[str, Any], Console], None]) -> int:
-    """Print a page as tables or as JSON; returns the exit code: 1, with a one-line error, if it can't be fetched."""
+def fetch_page(path: str, access: Access, question: bytes | None = None) -> bytes:
+    """A page of the server that is named, or of the leader, or its answer to a question. Raises Unanswered and
+    ConfigurationError."""
+    if access.server:
+        return fetch(path, access, question=question)
+    return fetch_from_leader(path, access, os.environ, question)
+
+
+def show_page(
+    path: str,
+    access: Access,
+    as_json: bool,
+    print_page: Callable[[dict[str, Any], Console], None],
+    question: bytes | None = None,
+) -> int:
+    """Print a page, or the answer to a question, as tables or as JSON; returns the exit code: 1, with a one-line error,
+    if it can't be fetched."""
     try:
-        body = fetch(path, access) if access.server else fetch_from_leader(path, access, os.environ)
+        body = fetch_page(path, access, question)
         page = msgspec.json.decode(body, type=dict[str, Any])
     except Unanswered as error:
-        print(f"Error: {error}", file=sys.stderr)
+        complain(str(error))
         return 1
     except (msgspec.DecodeError, RecursionError) as error:
-        print(f"Error: {path}: the answer can't be read: {error}", file=sys.stderr)
+        complain(f"{path}: the answer can't be read: {error}")
         return 1
+    show(page, body, as_json, print_page)
+    return 0
+
+
+def show(
+    page: dict[str, Any], body: bytes, as_json: bool, print_page: Callable[[dict[str, Any], Console], None]
+) -> None:
+    """Print a decoded page as tables, or its ``body`` as JSON."""
     if as_json:
         print(msgspec.json.format(body, indent=2).decode())
     else:
         print_page(page, Console())
-    return 0

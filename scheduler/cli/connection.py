@@ -18,8 +18,8 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from scheduler.config.defaults import OWN_NAMESPACE
-from scheduler.controller.settings import ConnectionSettings
+from scheduler.config.names import OWN_NAMESPACE
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import Credentials, CredentialSource
 from scheduler.errors import ConfigurationError, Fault, SchedulerError
 
@@ -60,31 +60,51 @@ class _Proof:
     hint: str = ""
 
 
-def fetch(path: str, access: Access, environment: Mapping[str, str] = os.environ) -> bytes:
-    """The page at a path of the scheduler. Raises Unanswered, and ConfigurationError for a wrong option."""
-    return asyncio.run(_fetch_from(path, access, environment))
+def fetch(
+    path: str, access: Access, environment: Mapping[str, str] = os.environ, question: bytes | None = None
+) -> bytes:
+    """The page at a path of the scheduler, or its answer to a question (JSON, sent by POST). Raises Unanswered, and
+    ConfigurationError for a wrong option."""
+    return asyncio.run(_fetch_from(path, access, environment, question))
 
 
-async def _fetch_from(path: str, access: Access, environment: Mapping[str, str]) -> bytes:
-    url = _server_url(access.server).joinpath(path.lstrip("/"), encoded=True)
+async def _fetch_from(path: str, access: Access, environment: Mapping[str, str], question: bytes | None) -> bytes:
+    url = page_url(_server_url(access.server), path)
     proof = await _proof(url, access, environment)
-    return await get_page(url, proof.ssl, proof.authorization, proof.hint)
+    return await get_page(url, proof.ssl, proof.authorization, proof.hint, question)
+
+
+def page_url(server: URL, path: str) -> URL:
+    """The URL of a page, whose path is percent-encoded and may have a query, below a server's URL."""
+    path, _, query = path.partition("?")
+    url = server.joinpath(path.lstrip("/"), encoded=True)
+    return URL(f"{url}?{query}", encoded=True) if query else url
 
 
 async def get_page(
-    url: URL, verified_by: ssl.SSLContext | aiohttp.Fingerprint | bool, authorization: str, hint: str = ""
+    url: URL,
+    verified_by: ssl.SSLContext | aiohttp.Fingerprint | bool,
+    authorization: str,
+    hint: str = "",
+    question: bytes | None = None,
 ) -> bytes:
     """The body of a 200. Raises Unanswered for everything else, with the scheduler's own message if there is one.
 
-    ``verified_by``: as aiohttp's ``ssl``; a fingerprint is compared before a request is sent.
+    ``verified_by``: as aiohttp's ``ssl``; a fingerprint is compared before a request is sent. ``question``: a body in
+    JSON, which makes the request a POST.
     """
     headers = {"Authorization": authorization} if authorization else {}
+    if question is not None:
+        headers["Content-Type"] = "application/json"
+    method = "GET" if question is None else "POST"
     limit = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
     # Direct: proxies are for outside servers, not for a scheduler's port.
     try:
         async with (
             aiohttp.ClientSession(trust_env=False, timeout=limit) as session,
-            session.get(url, headers=headers, ssl=verified_by, allow_redirects=False) as answer,
+            session.request(
+                method, url, headers=headers, data=question, ssl=verified_by, allow_redirects=False
+            ) as answer,
         ):
             body = await _limited(answer.content)
     except TimeoutError:
@@ -95,8 +115,7 @@ async def get_page(
         shown = error.got.hex()
         raise Unanswered(f"{url} has another certificate than expected: its SHA-256 is {shown}") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        text = f"{url} can't be asked: {str(error) or type(error).__name__}. Is the scheduler running?"
-        raise Unanswered(f"{text} See --server.") from error
+        raise Unanswered(f"{url} can't be asked: {_cause(url, error)}") from error
     if 300 <= answer.status < 400:
         target = answer.headers.get("Location", "")
         raise Unanswered(f"{url} answers with a redirect to {target!r}, which is not followed")
@@ -104,6 +123,15 @@ async def get_page(
         message = _message_of(body) or f"{url}: HTTP {answer.status}"
         raise Unanswered(f"{message}. {hint}" if hint and answer.status in (401, 403) else message)
     return body
+
+
+def _cause(url: URL, error: Exception) -> str:
+    """What went wrong, with a remedy."""
+    if isinstance(error, aiohttp.ClientConnectorSSLError) and "WRONG_VERSION_NUMBER" in str(error):
+        return f"it serves plain HTTP. Use --server {url.with_scheme('http').origin()}"
+    if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError) and url.scheme == "http":
+        return f"it hung up. If it serves HTTPS, use --server {url.with_scheme('https').origin()}"
+    return f"{str(error) or type(error).__name__}. Is the scheduler running? See --server."
 
 
 def is_loopback(address: str) -> bool:
@@ -160,7 +188,7 @@ def _verifying_context(authority: str, who: Credentials | None) -> ssl.SSLContex
     except (OSError, ssl.SSLError) as error:
         raise ConfigurationError([Fault("--server-ca", f"{authority} can't be used: {error}")]) from error
     if who is not None and who.client_certificate is not None:
-        context.load_cert_chain(*who.client_certificate)
+        who.client_certificate.load_into(context)
     return context
 
 

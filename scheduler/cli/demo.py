@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from typing import Annotated
+import signal
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 
+from scheduler.cli.complaint import complain
 from scheduler.simulate.demo import DemoFailure, run_demo
+
+TERMINATED: Final = 128 + signal.SIGTERM
+"""The exit code of a demo that was terminated before its end, as shells have it."""
 
 
 def demo(
@@ -19,7 +23,18 @@ def demo(
 ) -> int:
     """Watch it work, without a cluster: an API server in this process, the scheduler beside it, half a minute."""
     try:
-        return asyncio.run(run_demo(Console(), serve=serve))
+        return asyncio.run(_until_terminated(serve=serve))
     except DemoFailure as failure:
-        print(f"Error: {failure}", file=sys.stderr)
+        complain(str(failure))
         return 1
+    except asyncio.CancelledError:
+        return TERMINATED
+
+
+async def _until_terminated(*, serve: bool) -> int:
+    """Run the demo. SIGTERM and SIGHUP end it as Ctrl-C does: the scheduler is stopped and its folder removed."""
+    running = asyncio.current_task()
+    assert running is not None
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, running.cancel)
+    return await run_demo(Console(), serve=serve)

@@ -15,12 +15,11 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from scheduler.cli.connection import TIMEOUT_SECONDS, Access, Unanswered, get_page
+from scheduler.cli.connection import TIMEOUT_SECONDS, Access, Unanswered, get_page, page_url
 from scheduler.cli.port_forward import ForwardFailure, forwarded
-from scheduler.controller.lead.announcement import Announcement, read_announcement
-from scheduler.controller.serve.authentication import AUDIENCE
-from scheduler.controller.settings import ConnectionSettings
+from scheduler.controller.lead.announcement import AUDIENCE, Announcement, read_announcement
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.objects.kinds import Kind, decode_as
@@ -32,12 +31,15 @@ TOKEN_SECONDS: Final = 600
 """The shortest lifetime in seconds that the API server gives a token."""
 
 
-def fetch_from_leader(path: str, access: Access, environment: Mapping[str, str]) -> bytes:
-    """The page at a path of the leader. Raises Unanswered, and ConfigurationError for the kubeconfig."""
-    return asyncio.run(_fetch(path, access, environment))
+def fetch_from_leader(
+    path: str, access: Access, environment: Mapping[str, str], question: bytes | None = None
+) -> bytes:
+    """The page at a path of the leader, or its answer to a question. Raises Unanswered, and ConfigurationError for the
+    kubeconfig."""
+    return asyncio.run(_fetch(path, access, environment, question))
 
 
-async def _fetch(path: str, access: Access, environment: Mapping[str, str]) -> bytes:
+async def _fetch(path: str, access: Access, environment: Mapping[str, str], question: bytes | None) -> bytes:
     settings = ConnectionSettings(kubeconfig=access.kubeconfig, context=access.context)
     client = ApiClient(CredentialSource(settings, environment), timeout_seconds=TIMEOUT_SECONDS)
     try:
@@ -45,11 +47,10 @@ async def _fetch(path: str, access: Access, environment: Mapping[str, str]) -> b
         leader = await _leader(client, access.namespace, access.lease)
         token = await _token(client, leader.namespace)
         async with forwarded(who, leader.namespace, leader.pod, leader.port, TIMEOUT_SECONDS) as forward:
-            url = URL.build(scheme="https", host="127.0.0.1", port=forward.port).joinpath(
-                path.lstrip("/"), encoded=True
-            )
+            url = page_url(URL.build(scheme="https", host="127.0.0.1", port=forward.port), path)
             try:
-                return await get_page(url, aiohttp.Fingerprint(bytes.fromhex(leader.certificate)), f"Bearer {token}")
+                certificate = aiohttp.Fingerprint(bytes.fromhex(leader.certificate))
+                return await get_page(url, certificate, f"Bearer {token}", question=question)
             except Unanswered as error:
                 if forward.error:
                     raise Unanswered(f"pod {leader.namespace}/{leader.pod}: {forward.error.strip()}") from error

@@ -13,12 +13,13 @@ from typing import Final
 import msgspec
 
 from scheduler.cli.flags import StatedFlags
-from scheduler.cli.shell_settings import leader_election_of, logs_of, operator_of, serving_of, shell_settings
+from scheduler.cli.shell_settings import leader_election_of, logs_of, operator_of, record_of, serving_of, shell_settings
 from scheduler.compose import all_plugins, build_profiles
-from scheduler.config.defaults import OWN_NAMESPACE
 from scheduler.config.documents import MAX_BYTES
 from scheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from scheduler.config.loading import Configuration, load, write_config
+from scheduler.config.names import OWN_NAMESPACE
+from scheduler.config.positions import placed
 from scheduler.config.types import ClientConnection, LeaderElection
 from scheduler.config.validation import BOTH_SCHEDULE
 from scheduler.controller.calls.extender_tls import ExtenderTLS, extender_contexts, is_unverified
@@ -54,22 +55,28 @@ def prepare(flags: StatedFlags) -> Prepared:
         faults += error.faults
     serving = serving_of(flags, faults)
     logs = logs_of(flags, faults)
+    record = record_of(flags, faults)
     configuration: Configuration | None = None
-    text: bytes | None = None
     operator = operator_of(flags, faults)
+    text: bytes | None = None
     try:
         text = read_configuration(flags.get("config", ""))
         configuration = load_with_flags(text, flags, gates)
     except ConfigurationError as error:
-        faults += error.faults
+        faults += _placed(error.faults, text, flags)
     classes = _plugin_classes(flags, faults)
     if configuration is None:
         raise ConfigurationError(faults)
-    profiles, contexts = checked_parts(configuration, classes, faults)
+    found: list[Fault] = []
+    profiles, contexts = checked_parts(configuration, classes, found)
+    faults += _placed(tuple(found), text, flags)
     if faults:
         raise ConfigurationError(faults)
     settings = replace(
-        shell_settings(configuration, flags, serving, logs), operator=operator, configuration_text=text or b""
+        shell_settings(configuration, flags, serving, logs),
+        operator=operator,
+        record=record,
+        configuration_text=text or b"",
     )
     warnings = flags.warnings + gates.warnings + warnings_of(configuration)
     if serving.port and serving.certificate is None and serving.access is not None:
@@ -77,6 +84,14 @@ def prepare(flags: StatedFlags) -> Prepared:
     if settings.is_shadow:
         warnings = tuple([warning for warning in warnings if not warning.endswith(BOTH_SCHEDULE)])
     return Prepared(configuration, profiles, settings, contexts, warnings, classes)
+
+
+def _placed(faults: tuple[Fault, ...], text: bytes | None, flags: StatedFlags) -> tuple[Fault, ...]:
+    """The faults with their lines and columns in the configuration file, if there is one."""
+    if text is None:
+        return faults
+    name: str = flags.get("config", "")
+    return placed(faults, text.decode(errors="replace"), "standard input" if name == "-" else name)
 
 
 def load_with_flags(text: bytes | None, flags: StatedFlags, gates: FeatureGates) -> Configuration:

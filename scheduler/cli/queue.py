@@ -1,9 +1,15 @@
-"""``tandem queue``: every pending pod."""
+"""``tandem queue``: every pending pod, by workload and by the reason for which it waits."""
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+from urllib.parse import urlencode
 
+import msgspec
+import typer
 from rich.console import Console
 from rich.markup import escape
 
@@ -17,17 +23,32 @@ from scheduler.cli.asking import (
     ServerAuthority,
     ServerFingerprint,
     access_of,
+    fetch_page,
     show_page,
 )
+from scheduler.cli.complaint import complain
+from scheduler.cli.connection import Access, Unanswered
 from scheduler.cli.groups import print_waiting_groups
-from scheduler.cli.tables import merged, short, table
-from scheduler.engine.explain import MAX_WAITING_LISTED
+from scheduler.cli.tables import age, merged, table
+from scheduler.messages.page_limits import MAX_WAITING_LISTED
 
-MAX_ROWS = 500
-"""Pods printed one by one."""
+MAX_ROWS: Final = 500
+"""Groups, or pods with ``--pods``, that are printed."""
+WATCH_SECONDS: Final = 2.0
 
 
 def queue(
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="Only its pods.", show_default=False)
+    ] = "",
+    profile: Annotated[
+        str, typer.Option("--profile", metavar="NAME", help="Only pods of this scheduler name.", show_default=False)
+    ] = "",
+    plugin: Annotated[
+        str, typer.Option("--plugin", metavar="NAME", help="Only pods that this plugin rejected.", show_default=False)
+    ] = "",
+    pods: Annotated[bool, typer.Option("--pods", help="Pod by pod, in the queue's order.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Print it again whenever it has changed.")] = False,
     kubeconfig: Kubeconfig = "",
     context: Context = "",
     scheduler: SchedulerLease = LEASE,
@@ -36,33 +57,108 @@ def queue(
     server_fingerprint: ServerFingerprint = "",
     as_json: AsJson = False,
 ) -> int:
-    """Show every pending pod: where, since when, which plugins rejected it, and which events would wake it.
+    """Show the pending pods: where, since when, which plugins rejected them, and which events would wake them.
 
     Groups of pods come first: how many of how many are there."""
     access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
-    return show_page("/debug/queue", access, as_json, print_queue)
+    asked = {name: word for name, word in (("namespace", namespace), ("profile", profile), ("plugin", plugin)) if word}
+    path = "/debug/queue" + (f"?{urlencode(asked)}" if asked else "")
+    print_page = print_pods if pods else print_queue
+    if watch:
+        return _watch(path, access, lambda page: print_page(page, Console()))
+    return show_page(path, access, as_json, print_page)
 
 
-def print_queue(page: dict[str, Any], console: Console) -> None:
-    """Print the queue's page: the number of pods in each part, then each pod."""
-    print_waiting_groups(page.get("groups", []), console)
-    console.print("  ".join(f"{place} [bold]{count}[/bold]" for place, count in page["counts"].items()))
-    if not page["pods"]:
-        console.print("No pod waits.")
+def print_queue(page: dict[str, Any], console: Console, now: datetime | None = None) -> None:
+    """Print the number of pods in each part of the queue, then the pods by workload and reason, largest group first."""
+    if not _print_counts(page, console):
         return
-    rows = table("Pod", "Place", "Since, next try", "Tries", "Rejected by, woken by")
+    now = datetime.now(UTC) if now is None else now
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for story in page["pods"]:
+        groups.setdefault(_group_of(story), []).append(story)
+    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
+    for (who, place, _, _), stories in ordered[:MAX_ROWS]:
+        oldest = min(story["since"] for story in stories)
+        console.print(
+            f"\n{len(stories)} pod{'s' * (len(stories) != 1)}  [bold]{escape(who)}[/bold]  "
+            f"{place}, oldest {age(oldest, now)}"
+        )
+        for line in _why(stories[0]):
+            console.print(f"  {escape(line)}")
+        if stories[0]["workload"]:
+            console.print(f"  {'such as ' if len(stories) > 1 else ''}{escape(stories[0]['pod'])}")
+    _print_rest(page, console, len(ordered), "groups")
+
+
+def print_pods(page: dict[str, Any], console: Console, now: datetime | None = None) -> None:
+    """Print the number of pods in each part of the queue, then each pod."""
+    if not _print_counts(page, console):
+        return
+    now = datetime.now(UTC) if now is None else now
+    rows = table("Pod", "Place", "Age", "Tries", "Rejected by, woken by")
     for story in page["pods"][:MAX_ROWS]:
-        rejected = [story["gatedBy"]] if story["gatedBy"] else sorted({*story["rejectedBy"], *story["pendingOn"]})
         events = merged(event for wish in story.get("wokenBy", ()) for event in wish["events"])
         rows.add_row(
             escape(story["pod"]),
             story["place"] + (f" ({story['binding']})" if "binding" in story else ""),
-            short(story["since"]) + (f"\n{short(story['nextTry'])}" if "nextTry" in story else ""),
+            age(story["since"], now),
             str(story["attempts"]),
-            escape(", ".join(rejected)) + (f"\n[dim]{escape('; '.join(events))}[/dim]" if events else ""),
+            escape(_rejectors(story)) + (f"\n[dim]{escape('; '.join(events))}[/dim]" if events else ""),
         )
     console.print(rows)
-    waiting = max(sum(page["counts"].values()), len(page["pods"]))
-    printed = min(len(page["pods"]), MAX_ROWS)
-    if waiting > printed:
-        console.print(f"  … and {waiting - printed} more pods; --json lists up to {MAX_WAITING_LISTED}")
+    _print_rest(page, console, len(page["pods"]), "pods")
+
+
+def _print_counts(page: dict[str, Any], console: Console) -> bool:
+    """Whether pods are listed below the counts."""
+    print_waiting_groups(page.get("groups", []), console)
+    console.print("  ".join(f"{place} [bold]{count}[/bold]" for place, count in page["counts"].items()))
+    if not page["pods"]:
+        console.print("No pod waits." if not sum(page["counts"].values()) else "None of these pods is asked for.")
+    return bool(page["pods"])
+
+
+def _print_rest(page: dict[str, Any], console: Console, count: int, called: str) -> None:
+    if count > MAX_ROWS:
+        console.print(f"  … and {count - MAX_ROWS} more {called}")
+    if len(page["pods"]) >= MAX_WAITING_LISTED:
+        console.print(f"  These are the first {MAX_WAITING_LISTED} pods of the queue.")
+
+
+def _group_of(story: dict[str, Any]) -> tuple[str, ...]:
+    namespace, _, name = story["pod"].partition("/")
+    who = f"{namespace}/{story['workload'].partition('/')[2] or name}"
+    kind = story["workload"].partition("/")[0]
+    return f"{who} ({kind})" if kind else who, story["place"], _rejectors(story), story["message"]
+
+
+def _rejectors(story: dict[str, Any]) -> str:
+    if story["gatedBy"]:
+        return f"{story['gatedBy']}: {', '.join(story['gatingReasons'])}"
+    return ", ".join(sorted({*story["rejectedBy"], *story["pendingOn"]}))
+
+
+def _why(story: dict[str, Any]) -> list[str]:
+    """Who rejected the pod, and the first sentence of its last attempt's message."""
+    return [line for line in (_rejectors(story), story["message"].partition(". ")[0]) if line]
+
+
+def _watch(path: str, access: Access, print_page: Any) -> int:
+    """Print the page whenever what it says has changed, until it is interrupted. A failed request is named once, and
+    the next one is tried."""
+    shown: Any = None
+    while True:
+        try:
+            page = msgspec.json.decode(fetch_page(path, access), type=dict[str, Any])
+        except (Unanswered, msgspec.DecodeError) as error:
+            if shown != str(error):
+                complain(str(error))
+            shown = str(error)
+        else:
+            summary = (page["counts"], Counter(map(_group_of, page["pods"])))
+            if shown != summary:
+                print(f"--- {datetime.now(UTC):%H:%M:%S}")
+                print_page(page)
+            shown = summary
+        time.sleep(WATCH_SECONDS)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from scheduler.compose import engine_settings
+from scheduler.config import tandem
 from scheduler.config.loading import Configuration
 from scheduler.config.rendering import configuration_document
 from scheduler.controller.reload import NewConfiguration
 from scheduler.controller.write.client import ApiClient
 from scheduler.engine.engine import Engine
+from scheduler.engine.engine_settings import EngineSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
 from scheduler.user_plugins.calls import background_calls, plugin_calls
+
+Replace = Callable[[Configuration, Mapping[str, Profile], EngineSettings, Now], bool]
+"""Puts profiles and settings in force, which were made from the configuration; False: not possible now."""
 
 AT_START_ONLY: Final[tuple[tuple[str, Callable[[Configuration], object]], ...]] = (
     ("leaderElection", lambda one: one.kube.leader_election),
@@ -32,6 +37,7 @@ def new_configuration(
     profiles: dict[str, Profile],
     make_client: Callable[[], ApiClient],
     warnings: tuple[str, ...],
+    replace: Replace,
 ) -> NewConfiguration:
     """The new configuration. Raises ConfigurationError for a change that would mix old and new decisions."""
     faults = []
@@ -50,7 +56,7 @@ def new_configuration(
     settings = engine_settings(configuration)
 
     def swap(now: Now) -> bool:
-        return engine.replace_profiles(profiles, settings, now)
+        return replace(configuration, profiles, settings, now)
 
     return NewConfiguration(
         swap,
@@ -58,4 +64,15 @@ def new_configuration(
         plugin_calls(profiles, make_client),
         background_calls(profiles, make_client),
         warnings + waiting,
+        tandem.configuration_document(configuration.tandem),
+        lambda: _abandoned(engine, profiles.keys()),
     )
+
+
+def _abandoned(engine: Engine, names: Collection[str]) -> dict[str, int]:
+    """The present profiles that are not among ``names``, with the number of pods that wait under theirs."""
+    waiting = dict.fromkeys([name for name in engine.profiles if name not in names], 0)
+    for info in engine.known_pods if waiting else ():
+        if not info.pod.node_name and info.pod.spec.scheduler_name in waiting:
+            waiting[info.pod.spec.scheduler_name] += 1
+    return waiting

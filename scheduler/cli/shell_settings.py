@@ -10,16 +10,18 @@ from typing import Final
 
 from scheduler.cli.connection import is_loopback
 from scheduler.cli.flags import StatedFlags
+from scheduler.cli.version import KUBERNETES, own_version
+from scheduler.config import tandem
 from scheduler.config.durations import Duration
 from scheduler.config.feature_gates import FeatureGates
 from scheduler.config.loading import Configuration
 from scheduler.config.rendering import configuration_document
 from scheduler.config.types import LeaderElection
+from scheduler.controller.record.recorder import DEFAULT_LIMIT_BYTES, MIN_LIMIT_BYTES, RecordSettings
 from scheduler.controller.serve.tls import ServingCertificate, TlsSettings
 from scheduler.controller.settings import (
     RECONCILE_SECONDS,
     AccessSettings,
-    ConnectionSettings,
     LeaderElectionSettings,
     LogSettings,
     OperatorOptions,
@@ -27,9 +29,11 @@ from scheduler.controller.settings import (
     ShellSettings,
     WriterSettings,
 )
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import READ_KINDS, Kind
+from scheduler.objects.quantity import NANO, InvalidQuantity, parse
 
 _LOG_FORMATS: Final = ("json", "text")
 _HIGHEST_PORT: Final = 65535
@@ -60,6 +64,10 @@ def shell_settings(
         journal=Path(journal) if journal else None,
         kinds=kinds_read(configuration.gates),
         component_config=configuration_document(kube, with_keys=False),
+        tandem_config=tandem.configuration_document(configuration.tandem),
+        gates=configuration.gates,
+        version=own_version(),
+        kubernetes=KUBERNETES,
         configuration_file=_watched_file(flags),
         is_shadow=flags.get("shadow", False),
         is_tracing=flags.get("tracing", False),
@@ -162,6 +170,24 @@ def _seconds(stated: Duration | None, default: float) -> float:
 def _listed(values: Iterable[str]) -> tuple[str, ...]:
     """The values of a flag that may be repeated and may hold several, comma-separated."""
     return tuple(part for value in values for part in value.split(",") if part)
+
+
+def record_of(flags: StatedFlags, faults: list[Fault]) -> RecordSettings | None:
+    """Adds to ``faults`` a limit that is none."""
+    folder = flags.get("record")
+    stated = flags.get("record-limit")
+    limit = DEFAULT_LIMIT_BYTES
+    if stated is not None:
+        try:
+            limit = parse(stated) // NANO
+        except InvalidQuantity as error:
+            faults.append(Fault("--record-limit", str(error)))
+        else:
+            if limit < MIN_LIMIT_BYTES:
+                faults.append(Fault("--record-limit", f"{stated}: must be at least {MIN_LIMIT_BYTES // 2**20}Mi"))
+            if not folder:
+                faults.append(Fault("--record-limit", "says nothing without --record"))
+    return RecordSettings(Path(folder), limit) if folder else None
 
 
 def logs_of(flags: StatedFlags, faults: list[Fault]) -> LogSettings:

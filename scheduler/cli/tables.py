@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 from rich import box
@@ -16,6 +16,15 @@ def short(time: str) -> str:
     return time[5:19].replace("T", " ")
 
 
+def age(time: str, now: datetime) -> str:
+    """How long ago ``2026-11-21T15:17:55Z`` was, as kubectl writes it: ``95s``, ``12m``, ``5h``, ``3d``."""
+    seconds = max(int((now - datetime.fromisoformat(time)).total_seconds()), 0)
+    for size, unit, limit in ((1, "s", 120), (60, "m", 180), (3600, "h", 48)):
+        if seconds < size * limit:
+            return f"{seconds // size}{unit}"
+    return f"{seconds // 86400}d"
+
+
 def merged(events: Iterable[str]) -> list[str]:
     """``Node: Add`` and ``Node: Add, UpdateNodeTaint`` in one, kinds without their groups."""
     wanted: dict[str, dict[str, None]] = {}
@@ -25,16 +34,12 @@ def merged(events: Iterable[str]) -> list[str]:
     return [f"{kind}: {', '.join(actions)}" for kind, actions in wanted.items()]
 
 
-def table(*columns: str) -> Table:
+def table(*columns: str, right: bool = False) -> Table:
+    """A table of these columns; with ``right`` all but the first one hold numbers."""
     rows = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        rows.add_column(column, overflow="fold", vertical="top")
+    for place, column in enumerate(columns):
+        rows.add_column(column, overflow="fold", vertical="top", justify="right" if right and place else "left")
     return rows
-
-
-def spaced(name: str) -> str:
-    """A plugin's name in words, so that a narrow column breaks it where people would."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
 
 
 def reasons(entry: dict[str, Any]) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
+from urllib.parse import quote
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from scheduler.cli.asking import (
     LEASE,
@@ -22,34 +22,92 @@ from scheduler.cli.asking import (
     show_page,
 )
 from scheduler.cli.groups import print_group, print_group_of_pod
-from scheduler.cli.tables import merged, names, reasons, spaced, table
+from scheduler.cli.helps import HELPS_PAGE, print_helps, question_about
+from scheduler.cli.tables import merged, names, reasons, table
+from scheduler.errors import ConfigurationError, Fault
+from scheduler.objects.workload_kinds import kind_of_workload
 
-_FITS, _DOES_NOT = "[green]fits[/green]", "[red]no[/red]"
+DEFAULT_NAMESPACE: Final = "default"
+NODES_A_TABLE: Final = 4
+"""Nodes beside each other in a table of scores: so many names and numbers fit 80 columns."""
 
 
 def why(
     pod: Annotated[
-        str, typer.Argument(metavar="POD", help="NAME, or NAMESPACE/NAME, of a pod or a group.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="POD",
+            help="NAME or NAMESPACE/NAME, of a pod or a group, or a workload: deploy/NAME, job/NAME, ….",
+            show_default=False,
+        ),
     ],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="The pod's namespace.")] = "default",
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "--namespace", "-n", metavar="NAMESPACE", help="The namespace; by default: default.", show_default=False
+        ),
+    ] = "",
+    node: Annotated[
+        str, typer.Option("--node", metavar="NODE", help="Explain this node in full.", show_default=False)
+    ] = "",
     kubeconfig: Kubeconfig = "",
     context: Context = "",
     scheduler: SchedulerLease = LEASE,
     server: Server = "",
     server_ca: ServerAuthority = "",
     server_fingerprint: ServerFingerprint = "",
+    what_helps: Annotated[bool, typer.Option("--what-helps", help="Which single changes would make it fit.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Why a pod is where it is, or why it waits: node by node, what would wake it, what preemption found.
 
     Of a group of pods: how many of how many are there, and which member fails where."""
-    key = pod if "/" in pod else f"{namespace}/{pod}"
     access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
-    return show_page(f"/debug/why/{key}", access, as_json, print_why)
+    path = page_path(pod, namespace)
+    if what_helps:
+        return show_page(HELPS_PAGE, access, as_json, print_helps, question_about(_pod_key(pod, namespace)))
+    if node:
+        path += f"?node={quote(node, safe='')}"
+    return show_page(path, access, as_json, print_why)
+
+
+def page_path(target: str, namespace: str) -> str:
+    """The page of a pod or of a workload. Raises ConfigurationError for a target that is neither, and for two
+    namespaces."""
+    return "/debug/why/" + "/".join(quote(part, safe="") for part in _parts(target, namespace))
+
+
+def _pod_key(target: str, namespace: str) -> str:
+    parts = _parts(target, namespace)
+    if len(parts) != 2:
+        raise ConfigurationError([Fault("POD", f'"{target}" is a workload; --what-helps asks about one pod')])
+    return "/".join(parts)
+
+
+def _parts(target: str, namespace: str) -> list[str]:
+    """Namespace and name, or namespace, kind and name."""
+    first, slash, rest = target.partition("/")
+    kind = kind_of_workload(first) if slash else None
+    if kind is not None and "/" not in rest:
+        parts = [namespace or DEFAULT_NAMESPACE, kind, rest]
+    elif not slash:
+        parts = [namespace or DEFAULT_NAMESPACE, target]
+    elif namespace and first not in (namespace, "pod", "pods", "po"):
+        raise ConfigurationError([Fault("--namespace", f'"{namespace}" is not the namespace of {target}')])
+    elif first in ("pod", "pods", "po"):
+        parts = [namespace or DEFAULT_NAMESPACE, rest]
+    else:
+        parts = [first, rest]
+    if not all(parts) or any("/" in part for part in parts):
+        raise ConfigurationError([Fault("POD", f'"{target}" must be NAME, NAMESPACE/NAME or KIND/NAME')])
+    return parts
 
 
 def print_why(page: dict[str, Any], console: Console) -> None:
     """Print a pod's page: its state, its last attempt, a preview, its place in the queue."""
+    if "workload" in page:
+        print_workload(page, console)
+        return
     if "pod" not in page:
         print_group(page, console)
         return
@@ -60,13 +118,18 @@ def print_why(page: dict[str, Any], console: Console) -> None:
     if "group" in page:
         print_group_of_pod(page["group"], console)
     if attempt is not None:
-        _print_attempt(attempt, console)
+        _print_attempt(attempt, console, with_refusals=preview is None)
+    if "decidedEarlier" in page:
+        _print_decided_earlier(page["decidedEarlier"], console)
     if "madeRoom" in page:
         made_room = page["madeRoom"]
         console.print(f"\nRoom was made for it by attempt {made_room['number']} at {made_room['at']}")
         _print_preemption(made_room, console)
+    weights = page.get("weights", {})
     if preview is not None:
-        _print_preview(preview, console)
+        _print_preview(preview, weights, console)
+    if "alternatives" in page:
+        _print_alternatives(page["alternatives"], weights, console)
     for finding in page.get("findings", ()):
         _print_finding(finding, console)
     if story is not None:
@@ -82,7 +145,35 @@ def _standing(page: dict[str, Any]) -> str:
     return text
 
 
-def _print_attempt(attempt: dict[str, Any], console: Console) -> None:
+def print_workload(page: dict[str, Any], console: Console) -> None:
+    """Print a workload's page: where its pods are, for which reasons the others wait, and one of them in full."""
+    placed, waiting = page["placed"], page["pods"] - page["placed"]
+    console.print(f"[bold]{escape(page['workload'])}[/bold]  {placed} of {page['pods']} pods have a node")
+    if page["nodes"]:
+        listed = ", ".join(f"{escape(node)} {count}" for node, count in page["nodes"].items())
+        console.print(f"  {listed}{', …' if page['nodeCount'] > len(page['nodes']) else ''}")
+    if not waiting:
+        return
+    rows = table("Pods", "Place", "Rejected by", "Why")
+    for group in page["waiting"]:
+        rows.add_row(str(group["count"]), group["place"], escape(group["rejectedBy"]), escape(group["message"]))
+    console.print(rows)
+    if page.get("example"):
+        console.print("One of them:")
+        print_why(page["example"], console)
+
+
+def _print_decided_earlier(earlier: dict[str, str], console: Console) -> None:
+    started, scheduled = earlier["startedAt"], earlier["scheduledAt"]
+    if scheduled and scheduled >= started:
+        text = f"It got its node at {scheduled}; that attempt is not remembered here any more."
+    else:
+        when = f" at {scheduled}" if scheduled else ""
+        text = f"It got its node{when}, before this scheduler started at {started}: that attempt is not known here."
+    console.print(f"\n{text}")
+
+
+def _print_attempt(attempt: dict[str, Any], console: Console, *, with_refusals: bool) -> None:
     counts = f"{attempt['feasibleNodes']} of {attempt['nodes']} nodes fit"
     text = (
         f"\nAttempt {attempt['number']} at {attempt['at']}: [bold]{attempt['result'] or 'under way'}[/bold], {counts}"
@@ -90,26 +181,81 @@ def _print_attempt(attempt: dict[str, Any], console: Console) -> None:
     console.print(text + (f", node {escape(attempt['node'])}" if attempt["node"] else ""))
     if attempt["message"]:
         console.print(f"  {escape(attempt['message'])}")
-    if attempt.get("refusals"):
+    # A preview says the same of the present, with more detail.
+    if with_refusals and attempt.get("refusals"):
         rows = table("Refused by", "Nodes", "Why", "Which")
         for entry in attempt["refusals"]:
             rows.add_row(entry["plugin"], str(entry["count"]), reasons(entry), names(entry["nodes"]))
         console.print(rows)
     if attempt.get("scores"):
-        console.print(_score_table(attempt["scores"][:10]))
+        print_scores(attempt["scores"][:10], {}, console)
     # A successful preemption is shown separately, since later attempts replace it.
-    if "preemption" in attempt and not attempt["preemption"]["nominatedNode"]:
-        _print_preemption(attempt["preemption"], console)
+    found = attempt.get("preemption")
+    if found is not None and not found["nominatedNode"] and found["message"] not in attempt["message"]:
+        _print_preemption(found, console)
 
 
-def _score_table(scores: list[dict[str, Any]]) -> Table:
+def print_scores(scores: list[dict[str, Any]], weights: dict[str, int], console: Console) -> None:
+    """Print nodes with their totals and the plugins' weighted parts, a row a plugin: names as configurations have
+    them."""
     plugins = list(dict.fromkeys(plugin for entry in scores for plugin in entry["scores"]))
-    rows = table("Node", "Total", *(spaced(plugin) for plugin in plugins))
-    for entry in scores:
-        rows.add_row(
-            escape(entry["node"]), f"[bold]{entry['total']}[/bold]", *(str(entry["scores"].get(p, "")) for p in plugins)
-        )
-    return rows
+    for start in range(0, len(scores), NODES_A_TABLE):
+        part = scores[start : start + NODES_A_TABLE]
+        rows = table("Score, weighted", *(escape(entry["node"]) for entry in part), right=True)
+        for plugin in plugins:
+            weight = f" ×{weights[plugin]}" if plugin in weights else ""
+            rows.add_row(f"{escape(plugin)}{weight}", *(str(entry["scores"].get(plugin, "")) for entry in part))
+        rows.add_row("[bold]Total[/bold]", *(f"[bold]{entry['total']}[/bold]" for entry in part))
+        console.print(rows)
+
+
+def _print_alternatives(page: dict[str, Any], weights: dict[str, int], console: Console) -> None:
+    """The other nodes, as they are now."""
+    console.print(f"\nNow, if it were not placed yet: {page['feasibleNodes']} of {page['nodes']} nodes would fit")
+    if page.get("message"):
+        console.print(f"  {escape(page['message'])}")
+    listed = page["best"][:NODES_A_TABLE]
+    if "total" in page["own"] and page["own"] not in listed:
+        listed = [*listed[:-1], page["own"]]
+    asked = page.get("asked")
+    if asked and "total" in asked and asked["node"] not in [entry["node"] for entry in listed]:
+        listed = [*listed[:-1], asked]
+    if listed:
+        print_scores(listed, weights, console)
+    if asked:
+        _print_asked(asked, console)
+
+
+def _print_asked(asked: dict[str, Any], console: Console) -> None:
+    """One node in full."""
+    node = escape(asked["node"])
+    if asked.get("unknown"):
+        console.print(f"\nNode {node} is not known here.")
+        return
+    if not asked.get("refusals"):
+        place = f", number {asked['rank']} by its score" if "rank" in asked else ""
+        console.print(f"\nNode {node}: [green]fits[/green]{place}")
+        return
+    beside = f" beside {escape(', '.join(asked['beside']))}, nominated to it" if asked.get("beside") else ""
+    console.print(f"\nNode {node}: [red]refused[/red]{beside}")
+    _print_refusals(asked["refusals"], console, of_one=True)
+
+
+def _print_refusals(refusals: list[dict[str, Any]], console: Console, *, of_one: bool = False) -> None:
+    """Every plugin that refuses, with what is behind it for each group of nodes."""
+    for entry in refusals:
+        if entry.get("wholePod") or of_one:
+            console.print(f"  [bold]{entry['plugin']}[/bold]: {reasons(entry)}")
+        else:
+            only = f", {entry['only']} of them alone" if entry["only"] else ""
+            plural = "s" * (entry["count"] != 1)
+            console.print(
+                f"  [bold]{entry['plugin']}[/bold] refuses {entry['count']} node{plural}{only}: {reasons(entry)}"
+            )
+        for group in entry.get("details", ()):
+            where = "" if of_one else f"  ({group['count']}: {names(group['nodes'], 3)})"
+            for place, line in enumerate(group["lines"]):
+                console.print(f"    {escape(line)}{where if place == len(group['lines']) - 1 else ''}")
 
 
 def _print_preemption(evidence: dict[str, Any], console: Console) -> None:
@@ -137,30 +283,28 @@ def _print_finding(finding: dict[str, Any], console: Console) -> None:
         console.print(f"  {escape(line)}")
 
 
-def _print_preview(preview: dict[str, Any], console: Console) -> None:
+def _print_preview(preview: dict[str, Any], weights: dict[str, int], console: Console) -> None:
     # A member starts with its group: that it fits by itself says nothing about when.
-    now = "Now, by itself" if preview["isOfGroup"] else "Now"
-    if "refusal" in preview:
-        entry = preview["refusal"]
-        console.print(f"\n{now}: refused as a whole by {entry['plugin']}: {reasons(entry)}")
-        return
-    console.print(f"\n{now}: {'it would fit' if preview['fits'] else escape(preview.get('message', ''))}")
-    listed = preview.get("listed", ())
-    if not listed:
-        return
-    rows = table("Node", "", "Plugin", "Why", "Score")
-    for entry in listed[:30]:
-        is_refused = "status" in entry
-        rows.add_row(
-            escape(entry["node"]),
-            _DOES_NOT if is_refused else _FITS,
-            entry.get("plugin", ""),
-            reasons(entry) if is_refused else "",
-            str(entry.get("total", "")),
+    when = "Now, by itself" if preview.get("isOfGroup") else "Now"
+    refusals = preview.get("refusals", ())
+    if preview["fits"]:
+        console.print(f"\n{when}: it would fit")
+    else:
+        console.print(
+            f"\n{when}: no node of {preview['nodes']} fits" + (". Every plugin that refuses:" if refusals else "")
         )
-    console.print(rows)
-    if preview["nodes"] > 30:
-        console.print(f"  … and {preview['nodes'] - 30} more nodes; --json lists up to 500")
+    if refusals:
+        _print_refusals(list(refusals), console)
+    beside = preview.get("besideNominated")
+    if beside:
+        console.print(
+            f"  {beside['count']} more only beside the pods that are nominated there: {names(beside['nodes'])}"
+        )
+    if "asked" in preview:
+        _print_asked(preview["asked"], console)
+    scored = sorted((entry for entry in preview.get("listed", ()) if "total" in entry), key=lambda one: -one["total"])
+    if scored:
+        print_scores(scored[:NODES_A_TABLE], weights, console)
 
 
 def _print_story(story: dict[str, Any], console: Console) -> None:
@@ -170,7 +314,9 @@ def _print_story(story: dict[str, Any], console: Console) -> None:
         + (", no event has woken it since its last attempt" if story["wasFlushed"] else "")
     )
     if story["gatedBy"]:
-        console.print(f"  held back by {story['gatedBy']}: {escape(', '.join(story['gatingReasons']))}")
+        console.print(
+            f"  not tried while it is held back by {story['gatedBy']}: {escape(', '.join(story['gatingReasons']))}"
+        )
     if "binding" in story:
         console.print(f"  its binding to {escape(story['node'])} is under way: {story['binding']}")
     for wish in story.get("wokenBy", ()):

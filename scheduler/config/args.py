@@ -39,7 +39,8 @@ def decode_args(
     if decoded.unknown:
         # kube-scheduler names unknown fields from the args on, the place of the args being in the prefix.
         unknown = tuple(field.removeprefix(f"{path}.") for field in decoded.unknown)
-        faults.insert(0, Fault("", f"{prefix}decoding args for plugin {plugin}: {strict_decoding_error(unknown)}"))
+        text = strict_decoding_error(unknown, meant=decoded.meant)
+        faults.insert(0, Fault("", f"{prefix}decoding args for plugin {plugin}: {text}"))
     if faults:
         return None, tuple(faults)
     value: ArgsType = decoded.value

@@ -77,7 +77,7 @@ def _updated(content: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 def _decoding_faults(document: Document, decoded: Decoded) -> list[Fault]:
     faults = list(decoded.faults)
     if decoded.unknown or document.duplicates:
-        faults.insert(0, Fault("", strict_decoding_error(decoded.unknown, document.duplicates)))
+        faults.insert(0, Fault("", strict_decoding_error(decoded.unknown, document.duplicates, decoded.meant)))
     return faults
 
 

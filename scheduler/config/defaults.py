@@ -13,6 +13,7 @@ import msgspec
 from scheduler.config.default_plugins import default_plugins
 from scheduler.config.durations import SECOND, Duration
 from scheduler.config.feature_gates import FeatureGates
+from scheduler.config.names import OWN_NAMESPACE, SCHEDULER_NAME
 from scheduler.config.plugin_sets import merge_plugins
 from scheduler.config.types import (
     ClientConnection,
@@ -25,10 +26,6 @@ from scheduler.config.wire import StatedClientConnection, StatedConfiguration, S
 
 T = TypeVar("T")
 
-SCHEDULER_NAME: Final = "tandem-scheduler"
-"""The default name of a single profile, and of the Lease."""
-OWN_NAMESPACE: Final = "tandem-system"
-"""The namespace of the Lease if the namespace that Tandem runs in is unknown."""
 NO_REQUEST_LIMIT: Final = -1.0
 
 DEFAULT_PARALLELISM: Final = 16

@@ -26,6 +26,8 @@ MAX_EVENTS: Final = 100_000
 """Maximum parts of a YAML file: two for a member of a mapping. A file at this limit takes 0.6 s to parse."""
 MAX_VALUES: Final = 100_000
 """Maximum values of a file once its aliases are resolved: a few lines of aliases could name billions."""
+MAX_REASON: Final = 200
+"""Characters of a reader's own message that are repeated."""
 MAX_NUMBER_LENGTH: Final = 64
 """Maximum characters of a number: no field takes a longer one, and Python refuses to show integers of some thousand
 digits."""
@@ -56,9 +58,8 @@ def read_documents(text: str | bytes) -> tuple[Document, ...]:
             text = text.decode("utf-8")
         except UnicodeDecodeError as error:
             raise ConfigurationError([Fault("", f"the configuration is not UTF-8: {error}")]) from None
-    parsed = _json_documents(text) if text.lstrip().startswith("{") else None
-    if parsed is None:
-        parsed = _yaml_documents(text)
+    # As in kube-scheduler: what begins with a brace is JSON, although YAML's flow style looks alike.
+    parsed = _json_documents(text) if text.lstrip().startswith("{") else _yaml_documents(text)
     documents: list[Document] = []
     for content, duplicates in parsed:
         if content is None:
@@ -92,14 +93,23 @@ class _JsonObject(list[tuple[str, Any]]):
     """The members of a JSON object, in order and with duplicates."""
 
 
-def _json_documents(text: str) -> list[tuple[Any, list[str]]] | None:
-    """None when the text isn't JSON: it may still be YAML, whose flow style looks alike."""
+def _json_documents(text: str) -> list[tuple[Any, list[str]]]:
     try:
-        raw = json.loads(text, object_pairs_hook=_JsonObject)
-    except (ValueError, RecursionError):
-        return None
+        raw = json.loads(text, object_pairs_hook=_JsonObject, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        reason = f"{error.msg} (line {error.lineno}, column {error.colno})"
+        raise ConfigurationError([Fault("", f"what begins with {{ must be JSON: {reason}")]) from None
+    except ValueError as error:
+        raise ConfigurationError([Fault("", f"what begins with {{ must be JSON: {str(error)[:MAX_REASON]}")]) from None
+    except RecursionError:
+        raise ConfigurationError([_too_deep()]) from None
     duplicates: list[str] = []
     return [(_from_json(raw, "", duplicates, 0), duplicates)]
+
+
+def _no_constant(name: str) -> Any:
+    """JSON has no NaN and no Infinity, though Python's reader takes them."""
+    raise ValueError(f"{name} is no JSON")
 
 
 def _from_json(value: object, path: str, duplicates: list[str], depth: int) -> Any:
@@ -132,7 +142,7 @@ def _text(text: str, path: str) -> str:
 
 def _yaml_documents(text: str) -> list[tuple[Any, list[str]]]:
     try:
-        _check_extent(text)
+        check_extent(text)
         nodes = list(yaml.compose_all(text, Loader=_LOADER))
     except (yaml.YAMLError, ValueError) as error:
         reason = " ".join(str(error).split())
@@ -144,7 +154,7 @@ def _yaml_documents(text: str) -> list[tuple[Any, list[str]]]:
     return documents
 
 
-def _check_extent(text: str) -> None:
+def check_extent(text: str) -> None:
     """Raise ConfigurationError for text that is too deep or has too many parts, before anything is built from it."""
     depth = 0
     for count, event in enumerate(yaml.parse(text, Loader=_LOADER)):

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from scheduler.config.gate_table import GATES, Stage
+from scheduler.config.suggestions import did_you_mean
 from scheduler.errors import ConfigurationError, Fault
 
 HONOURED: Final = frozenset(
@@ -125,7 +126,7 @@ def _refusal(name: str, value: bool) -> Fault | None:
         return None
     gate = GATES.get(name)
     if gate is None:
-        return Fault("", f"unrecognized feature gate: {name}")
+        return Fault("", f"unrecognized feature gate: {name}{did_you_mean(name, GATES)}")
     if gate.locked and value is not gate.default:
         wanted, locked = str(value).lower(), str(gate.default).lower()
         return Fault("", f"cannot set feature gate {name} to {wanted}, feature is locked to {locked}")

@@ -13,8 +13,9 @@ import msgspec
 from scheduler.config import rendering, tandem, validation
 from scheduler.config.decoding import Stated, decode
 from scheduler.config.default_plugins import default_plugin_names
-from scheduler.config.defaults import OWN_NAMESPACE, complete
+from scheduler.config.defaults import complete
 from scheduler.config.feature_gates import FeatureGates
+from scheduler.config.names import OWN_NAMESPACE
 from scheduler.config.tandem import TandemConfiguration
 from scheduler.config.types import KubeSchedulerConfiguration
 from scheduler.config.wire import StatedConfiguration

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from scheduler.config.points import EVERY_PLUGIN, PluginEntry, Plugins, PluginSet, Point
+from scheduler.config.suggestions import did_you_mean
 from scheduler.errors import Fault
 
 MAX_NODE_SCORE: Final = 100
@@ -133,7 +134,7 @@ def _check_specific(
     seen: set[str] = set()
     for entry in plugin_set.enabled:
         if entry.name not in known:
-            faults.add(f'{point.plugin_type} "{entry.name}" does not exist')
+            faults.add(f'{point.plugin_type} "{entry.name}" does not exist{did_you_mean(entry.name, known)}')
         elif not implements(entry.name, point):
             faults.add(f'plugin "{entry.name}" does not extend {point.plugin_type} plugin')
         elif entry.name in seen:
@@ -160,7 +161,7 @@ def _names_at(
         name = entry.name
         if name not in known:
             # Reported once, not at each point.
-            faults.add(f'{_BUILD_ORDER[0].plugin_type} "{name}" does not exist')
+            faults.add(f'{_BUILD_ORDER[0].plugin_type} "{name}" does not exist{did_you_mean(name, known)}')
         elif not implements(name, point) or name in disabled:
             continue
         elif name in specific:

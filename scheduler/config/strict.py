@@ -9,6 +9,7 @@ import base64
 import binascii
 import enum
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from msgspec import inspect
 from scheduler.config.documents import kind_of
 from scheduler.config.durations import Duration, parse_duration
 from scheduler.config.field_faults import child, invalid, not_supported, required
+from scheduler.config.suggestions import did_you_mean
 from scheduler.errors import Fault
 
 T = TypeVar("T")
@@ -47,6 +49,8 @@ class Decoded(msgspec.Struct, frozen=True):
     value: Any
     faults: tuple[Fault, ...]
     unknown: tuple[str, ...]
+    meant: tuple[str, ...] = ()
+    """Of each unknown field, what it was probably meant to be; see ``did_you_mean``."""
 
 
 def decode_strictly(value: object, expected: type[T], path: str = "") -> Decoded:
@@ -56,12 +60,16 @@ def decode_strictly(value: object, expected: type[T], path: str = "") -> Decoded
     """
     walk = _Walk()
     decoded = walk.value(value, inspect.type_info(expected), path)
-    return Decoded(None if decoded is _NOTHING else decoded, tuple(walk.faults), tuple(walk.unknown))
+    return Decoded(None if decoded is _NOTHING else decoded, tuple(walk.faults), tuple(walk.unknown), tuple(walk.meant))
 
 
-def strict_decoding_error(unknown: tuple[str, ...], duplicates: tuple[str, ...] = ()) -> str:
-    """kube-scheduler's text for unknown and duplicate fields: ``strict decoding error: unknown field "a"``."""
-    texts = [f'duplicate field "{path}"' for path in duplicates] + [f'unknown field "{path}"' for path in unknown]
+def strict_decoding_error(
+    unknown: tuple[str, ...], duplicates: tuple[str, ...] = (), meant: tuple[str, ...] = ()
+) -> str:
+    """kube-scheduler's text for unknown and duplicate fields: ``strict decoding error: unknown field "a"``, with what
+    the unknown ones were meant to be."""
+    texts = [f'duplicate field "{path}"' for path in duplicates]
+    texts += [f'unknown field "{path}"{word}' for path, word in zip_longest(unknown, meant, fillvalue="")]
     return f"strict decoding error: {', '.join(texts)}"
 
 
@@ -71,6 +79,7 @@ class _Walk:
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self.unknown: list[str] = []
+        self.meant: list[str] = []
 
     def value(self, value: object, expected: inspect.Type, path: str) -> Any:
         """The decoded value, or NOTHING after a fault was noted."""
@@ -102,6 +111,7 @@ class _Walk:
             field = known.get(key)
             if field is None:
                 self.unknown.append(child(path, key))
+                self.meant.append(did_you_mean(key, known))
             elif member is not None:
                 decoded = self.value(member, field.type, child(path, key))
                 if decoded is not _NOTHING:

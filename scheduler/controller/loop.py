@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -66,6 +66,7 @@ class LoopCounts:
 class SchedulingLoop:
     """``run`` as a task. Stimuli come from ``inbox``.
 
+    ``culprit`` says of the last decision, where it was slow, which pod and which extension points it was.
     ``dispatch`` takes each command at once and must not raise or await. ``may_pop`` is asked before every pod: leader,
     synced, room in the writer. ``after_slice`` is called when a slice ends, to flush what is buffered.
     """
@@ -80,6 +81,7 @@ class SchedulingLoop:
         after_slice: Callable[[], None] = lambda: None,
         clock: Callable[[], Now] = read_clock,
         steps: StepWatch | None = None,
+        culprit: Callable[[], Mapping[str, object]] = dict,
     ) -> None:
         self.steps = steps or StepWatch()
         """Watches these and all other timed steps."""
@@ -91,6 +93,7 @@ class SchedulingLoop:
         self._after_slice = after_slice
         self._clock = clock
         self._is_popping = True
+        self._culprit = culprit
 
     def stop_popping(self) -> None:
         """Take no further pod; waits inside the engine are cancelled. Stimuli are still applied."""
@@ -134,7 +137,7 @@ class SchedulingLoop:
         while self._is_popping and self._may_pop():
             if not self._step(now):
                 return False
-            now = self._after(now, "decision")
+            now = self._after(now, "decision", self._culprit)
             if now.monotonic >= end:
                 return True
         return False
@@ -173,10 +176,10 @@ class SchedulingLoop:
         for command in commands:
             self._dispatch(command)
 
-    def _after(self, began: Now, step: str) -> Now:
-        """Report a slow step; returns the time after it."""
+    def _after(self, began: Now, step: str, culprit: Callable[[], Mapping[str, object]] = dict) -> Now:
+        """Report a slow step with what ``culprit`` says; returns the time after it."""
         now = self._clock()
-        self.steps.took(now.monotonic - began.monotonic, step)
+        self.steps.took(now.monotonic - began.monotonic, step, culprit)
         return now
 
     def _deadline(self) -> float | None:

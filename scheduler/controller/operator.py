@@ -1,7 +1,8 @@
-"""kopf around the scheduler: start-up and clean-up, the liveness endpoint, the ConfigMap reload.
+"""kopf's thread: start, restarts and stop of the operator around the scheduler.
 
-kopf runs in a thread and an event loop of its own. There it can do what it does when it stops, namely cancel every task
-created after its start, and take the signal handlers only if it is on the main thread, without affecting the
+kopf runs in a thread and an event loop of its own, and is imported there: it takes 0.5 s of CPU, most of it the client
+library's models, which it imports wherever that is installed. There it can do what it does when it stops, namely cancel
+every task created after its start, and take the signal handlers only if it is on the main thread, without affecting the
 scheduler; and its liveness endpoint answers while the scheduling loop is stuck, which is what such an endpoint is for.
 If it fails, it is logged and started again after a while: scheduling goes on without it.
 """
@@ -10,26 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import aiohttp
-import kopf
 import structlog
 
 from scheduler.controller.settings import OperatorOptions
 from scheduler.controller.side_loop import SideLoop
 from scheduler.controller.watch.backoff import Backoff
-from scheduler.controller.write.client import keep_alive_socket, user_agent
-from scheduler.controller.write.credentials import Credentials, CredentialSource
-from scheduler.errors import ConfigurationError
+from scheduler.controller.write.credentials import CredentialSource
 
-STALL_SECONDS = 30.0
-"""Seconds without a turn of the scheduling loop after which the liveness endpoint fails."""
 STOP_SECONDS = 8.0
 RESTART_SECONDS = (5.0, 300.0)
 
@@ -115,75 +109,23 @@ class KopfOperator:
                     await stop_flag.wait()
 
     async def _operate(self, stop_flag: asyncio.Event) -> None:
-        options = self._options
-        namespaces = [options.config_map_namespace] if options.config_map_name else []
-        endpoint = (
-            f"http://{options.liveness_address}:{options.liveness_port}/healthz" if options.liveness_port else None
+        from scheduler.controller.kopf_operator import Hooks, operate
+
+        hooks = Hooks(
+            on_ready=self._ready,
+            on_configuration=lambda data: self._hand_over(self._callbacks.on_configuration, data),
+            is_leading=self._proofs.is_leading,
+            seconds_since_beat=self._seconds_since_beat,
         )
-        await kopf.operator(
-            registry=self._registry(),
-            settings=operator_settings(),
-            memo=kopf.Memo(),
-            namespaces=namespaces,
-            clusterwide=not namespaces,
-            standalone=True,
-            liveness_endpoint=endpoint,
-            stop_flag=stop_flag,
-        )
+        await operate(self._options, self._source, hooks, stop_flag)
 
-    def _registry(self) -> kopf.OperatorRegistry:
-        """Handlers in a registry of our own: importing this module registers nothing."""
-        registry = kopf.OperatorRegistry()
+    def _ready(self) -> None:
+        self._is_ready = True
 
-        @kopf.on.login(registry=registry)
-        async def log_in(**_: Any) -> kopf.AiohttpSession:
-            return await self._log_in()
-
-        @kopf.on.startup(registry=registry)
-        async def started(**_: Any) -> None:
-            self._is_ready = True
-            log.info("kopf is up")
-
-        @kopf.on.cleanup(registry=registry)
-        async def cleaned_up(**_: Any) -> None:
-            log.info("kopf is down")
-
-        @kopf.on.probe(id="leading", registry=registry)
-        async def leading(**_: Any) -> bool:
-            return self._proofs.is_leading()
-
-        @kopf.on.probe(id="beat", registry=registry)
-        async def beat(**_: Any) -> float:
-            return self._check_beat()
-
-        if self._options.config_map_name:
-            wanted = (self._options.config_map_namespace, self._options.config_map_name)
-
-            @kopf.on.event("", "v1", "configmaps", registry=registry)
-            async def config_map(
-                type: str | None, name: str | None, namespace: str | None, body: kopf.Body, **_: Any
-            ) -> None:
-                if (namespace, name) == wanted:
-                    data = None if type == "DELETED" else dict(body.get("data", {}))
-                    self._hand_over(self._callbacks.on_configuration, data)
-
-        return registry
-
-    def _check_beat(self) -> float:
-        """Seconds since the scheduling loop's last turn. Raises kopf.PermanentError (HTTP 500) above STALL_SECONDS."""
+    def _seconds_since_beat(self) -> float:
+        """Seconds since the scheduling loop's last turn; 0.0 before its first."""
         last = self._proofs.last_beat()
-        age = self._monotonic() - last if last else 0.0
-        if age > STALL_SECONDS:
-            raise kopf.PermanentError(f"the scheduling loop has not been seen for {age:.0f} s")
-        return age
-
-    async def _log_in(self) -> kopf.AiohttpSession:
-        """Our credentials, in a session that kopf then owns, so that kubeconfigs are read in one place."""
-        try:
-            credentials = await self._source.load()
-        except ConfigurationError as error:
-            raise kopf.PermanentError(str(error)) from error
-        return kopf.AiohttpSession(server=credentials.server, aiohttp_session=session_with(credentials))
+        return self._monotonic() - last if last else 0.0
 
     def _hand_over(self, callback: Callable[..., None], *values: Any) -> None:
         """Call into the scheduler's loop; if that is closed, the call is dropped."""
@@ -191,28 +133,3 @@ class KopfOperator:
             self._scheduler_loop.call_soon_threadsafe(callback, *values)
         except RuntimeError:
             log.debug("Scheduling loop is gone")
-
-
-def operator_settings() -> kopf.OperatorSettings:
-    """kopf's settings: posting, peering and scanning off; watches that notice a dead connection."""
-    settings = kopf.OperatorSettings()
-    settings.posting.enabled = False
-    settings.posting.level = logging.CRITICAL
-    settings.peering.standalone = True
-    settings.scanning.disabled = True
-    settings.watching.server_timeout = 300
-    settings.watching.client_timeout = 330
-    settings.watching.connect_timeout = 10
-    # kopf's pause before each list and watch, also where a server answers all of them with 410.
-    settings.watching.reconnect_backoff = 1.0
-    settings.networking.request_timeout = 30
-    settings.process.ultimate_exiting_timeout = None
-    return settings
-
-
-def session_with(credentials: Credentials) -> aiohttp.ClientSession:
-    headers = {"User-Agent": user_agent()}
-    if credentials.authorization:
-        headers["Authorization"] = credentials.authorization
-    connector = aiohttp.TCPConnector(limit=16, socket_factory=keep_alive_socket, ssl=credentials.ssl_context or True)
-    return aiohttp.ClientSession(connector=connector, headers=headers, proxy=credentials.proxy, trust_env=False)

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import structlog
 
+from scheduler.config.changes import changes_between
 from scheduler.config.documents import MAX_BYTES
 from scheduler.controller.calls.background import BackgroundCalls
 from scheduler.controller.calls.plugin_calls import PluginCall
@@ -22,6 +24,7 @@ from scheduler.controller.report.instruments import Counter
 from scheduler.controller.serve.tls import file_stamp
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.now import Now
+from scheduler.objects.timestamps import format_seconds
 
 POLL_SECONDS: Final = 5.0
 BUSY_SECONDS: Final = 0.05
@@ -42,7 +45,29 @@ class NewConfiguration:
     plugin_calls: Mapping[tuple[str, str, str], PluginCall]
     background: BackgroundCalls = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    tandem_config: Mapping[str, Any] = field(default_factory=dict)
+    abandoned: Callable[[], Mapping[str, int]] = dict
+    """Profiles that the swap would drop, with the number of pods that wait under their names. Ask before it."""
 
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """All settings as one document; those of Tandem under ``tandem``."""
+        return {**self.component_config, "tandem": self.tandem_config}
+
+
+class Reload(msgspec.Struct, frozen=True, rename="camel"):
+    """The last reload, as ``/configz`` shows it. ``result``: APPLIED or REJECTED."""
+
+    at: str
+    origin: str
+    result: str
+    changes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+
+
+Announce = Callable[[str, str, str], None]
+"""Takes the type, the reason and the note of an event about this scheduler."""
 
 Prepare = Callable[[bytes], NewConfiguration]
 """Checks a text without changing anything. Raises ConfigurationError with every fault."""
@@ -51,7 +76,7 @@ Prepare = Callable[[bytes], NewConfiguration]
 class ConfigurationReloader:
     """``offer`` texts from the event loop; ``run`` as a task. The newest text wins; a repeated one is ignored.
 
-    ``current`` is what was started with. ``taken`` is called after a swap, ``refused`` with what is wrong.
+    ``current`` and ``document`` are what was started with. ``taken`` is called after a swap.
     """
 
     def __init__(
@@ -61,15 +86,18 @@ class ConfigurationReloader:
         clock: Callable[[], Now],
         *,
         current: bytes = b"",
+        document: Mapping[str, Any] | None = None,
         taken: Callable[[NewConfiguration], None] = lambda _: None,
-        refused: Callable[[str], None] = lambda _: None,
+        announce: Announce = lambda _type, _reason, _note: None,
     ) -> None:
         self.is_well = True
         """Whether the newest text is in force."""
+        self.last: Reload | None = None
+        self._document: Mapping[str, Any] = document or {}
         self._prepare = prepare
         self._clock = clock
         self._taken = taken
-        self._refused = refused
+        self._announce = announce
         self._counts = {result: counter.child(result) for result in (APPLIED, REJECTED, UNCHANGED)}
         self._in_force = current
         self._offered: tuple[bytes, str] | None = None
@@ -83,7 +111,7 @@ class ConfigurationReloader:
     def offer_data(self, data: Mapping[str, str] | None, key: str, origin: str) -> None:
         """Offer a ConfigMap's data; ``key`` "" stands for its only key. A deleted ConfigMap changes nothing."""
         if data is None:
-            log.warning("ConfigMap is gone, the configuration stays as it is", origin=origin)
+            self._is_gone("ConfigMap", origin)
             return
         names = [key] if key else list(data)
         if len(names) != 1 or names[0] not in data:
@@ -105,9 +133,13 @@ class ConfigurationReloader:
     async def watch(self, path: str, seconds: float = POLL_SECONDS) -> None:
         """Offer the file whenever it, or the target of a link to it, changes. Runs until cancelled."""
         seen = file_stamp(path)
+        is_there = seen is not None
         while True:
             await asyncio.sleep(seconds)
             stamp = file_stamp(path)
+            if stamp is None and is_there:
+                self._is_gone("Configuration file", path)
+            is_there = stamp is not None
             if stamp == seen or stamp is None:
                 continue
             try:
@@ -136,8 +168,10 @@ class ConfigurationReloader:
             self.is_well = True
             return
         new = self._prepare(text)
+        abandoned: Mapping[str, int] = {}
         # A newer text does not wait for this one to be in force.
         while self._offered is None:
+            abandoned = new.abandoned()
             if new.swap(self._clock()):
                 break
             await asyncio.sleep(BUSY_SECONDS)
@@ -146,9 +180,16 @@ class ConfigurationReloader:
         self._in_force = text
         self.is_well = True
         self._counts[APPLIED].add()
-        for warning in new.warnings:
+        changes = tuple([str(change) for change in changes_between(self._document, new.document)])
+        self._document = new.document
+        warnings = (*[_abandoned(name, count) for name, count in abandoned.items()], *new.warnings)
+        for warning in warnings:
             log.warning(warning)
-        log.info("Configuration reloaded", origin=origin)
+        log.info("Configuration reloaded", origin=origin, changes=changes)
+        self.last = Reload(format_seconds(self._clock().wall), origin, APPLIED, changes, warnings)
+        self._announce("Normal", "ConfigurationReloaded", "; ".join(changes) or "nothing has changed")
+        for name, count in abandoned.items():
+            self._announce("Warning", "ProfileRemoved", _abandoned(name, count))
         self._taken(new)
 
     def _reject(self, error: ConfigurationError, origin: str) -> None:
@@ -159,4 +200,15 @@ class ConfigurationReloader:
             origin=origin,
             faults=[str(fault) for fault in error.faults],
         )
-        self._refused(str(error))
+        faults = tuple([str(fault) for fault in error.faults])
+        self.last = Reload(format_seconds(self._clock().wall), origin, REJECTED, faults=faults)
+        self._announce("Warning", "ConfigurationRejected", f"the last good configuration stays: {error}")
+
+    def _is_gone(self, what: str, origin: str) -> None:
+        log.warning(f"{what} is gone, the configuration stays as it is", origin=origin)
+        self._announce("Warning", "ConfigurationGone", f"{origin} is gone, the configuration stays as it is")
+
+
+def _abandoned(profile: str, pods: int) -> str:
+    waiting = f"{pods} pod{'s' * (pods != 1)} with that schedulerName wait and are not scheduled by anyone here"
+    return f'profile "{profile}" is gone' + (f": {waiting}" if pods else "")

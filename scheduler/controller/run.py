@@ -2,8 +2,9 @@
 
 1. The parts are made, the inbox first and the scheduling loop last: ``Shell.__init__``.
 2. Credentials are loaded, the server starts (probes answer while a big cluster loads), signals are caught: ``run``.
-3. Loop, reflectors, the Lease and kopf start: ``_start``.
-4. When every kind is listed and applied, and the Lease is ours, pods are taken: ``_wait_for_sync``, ``_may_pop``.
+3. Loop, reflectors and the Lease start: ``_start``.
+4. When every kind is listed and applied, kopf starts, and if the Lease is ours, pods are taken: ``_wait_for_sync``,
+   ``_may_pop``.
 5. SIGTERM: no further pod is taken, writes are settled, the Lease is given back, kopf stops; exit code 0: ``_leave``.
 6. The Lease is lost, or a vital task ends: exit code 1 at once.
 7. In any case all parts are closed: ``_close``.
@@ -36,6 +37,7 @@ from scheduler.controller.loop import SchedulingLoop, read_clock
 from scheduler.controller.operator import KopfOperator, Proofs
 from scheduler.controller.parts import EngineFactory, Parts
 from scheduler.controller.reload import ConfigurationReloader, NewConfiguration, Prepare
+from scheduler.controller.report.component_metrics import RestClientMetrics, add_component_metrics
 from scheduler.controller.report.groups import GroupLog, GroupMetrics
 from scheduler.controller.report.journal import Journal
 from scheduler.controller.report.logs import configure_logs
@@ -55,6 +57,7 @@ from scheduler.controller.tasks import Tasks
 from scheduler.controller.watch.feed import WatchFeed
 from scheduler.controller.watch.health import silent_kinds
 from scheduler.controller.watch.known import KnownObjects
+from scheduler.controller.watch.outage import Outage
 from scheduler.controller.watch.reconcile import Reconciler
 from scheduler.controller.watch.reflector import Reflector
 from scheduler.controller.write.client import client_of
@@ -71,6 +74,7 @@ EXIT_STOPPED = 0
 EXIT_FAILED = 1
 LEASE_OVERDUE_SECONDS = 20.0
 SYNC_REPORT_SECONDS = 10.0
+SYNC_REPEAT_SECONDS = 60.0
 EVENT_SETTLE_SECONDS = 2.0
 THREAD_STOP_SECONDS = 5.0
 EVENT_SOURCE = "tandem-scheduler"  # of events about this scheduler
@@ -121,6 +125,16 @@ class Shell:
         # Requests caused by page visitors must not delay bindings.
         self.page_client = review_client(CredentialSource(settings.connection, environment))
         self.metrics = SchedulerMetrics()
+        requests = RestClientMetrics(self.metrics.instruments)
+        self.client.observe = self.page_client.observe = requests.observe
+        add_component_metrics(
+            self.metrics.instruments,
+            version=settings.version,
+            kubernetes=settings.kubernetes,
+            gates=settings.gates,
+            lease=settings.leader_election.resource_name,
+            leads=self.token.is_held if self.token is not None else None,
+        )
         self.journal = Journal(settings.journal) if settings.journal is not None else None
         self.outbox = Outbox(settings.writer.requests_in_flight)
         self.events = EventRecorder(
@@ -142,9 +156,15 @@ class Shell:
         self.tracing = start_tracing(environment, self.known.creation_of) if settings.is_tracing else None
         dispatcher = Dispatcher(self.sink, self._recorders(), self._reconcile, self._recorders_of_groups())
         self.loop = SchedulingLoop(
-            parts.engine, self.inbox, dispatcher.dispatch, self._may_pop, after_slice=self._after_slice
+            parts.engine,
+            self.inbox,
+            dispatcher.dispatch,
+            self._may_pop,
+            after_slice=self._after_slice,
+            culprit=parts.culprit,
         )
         feed = WatchFeed(self.inbox, self.refusals, self.shadow)
+        outage = Outage()
         self.reflectors = [
             Reflector(
                 kind,
@@ -152,6 +172,7 @@ class Shell:
                 feed.sink_of(kind),
                 with_documents=kind in parts.kinds_sent_whole,
                 step=self.loop.steps.step,
+                outage=outage,
             )
             for kind in settings.kinds
         ]
@@ -179,7 +200,17 @@ class Shell:
             credentials = await self.client.connect()
             await self.server.start()
             signals.install()
-            log.info("Starting", server=credentials.server, credentials=credentials.source)
+            serving = self._settings.serving
+            scheme = "http" if serving.certificate is None else "https"
+            log.info(
+                "Starting",
+                version=self._settings.version,
+                kubernetes=self._settings.kubernetes,
+                configuration=self._settings.configuration_file or "defaults",
+                pages=f"{scheme}://{serving.bind_address}:{self.server.port}" if serving.port else "off",
+                server=credentials.server,
+                credentials=credentials.source,
+            )
             if self._settings.is_shadow:
                 log.warning("Shadow mode: nothing is written but the Lease")
             self._start()
@@ -201,13 +232,14 @@ class Shell:
             self._tasks.start("certificate", upkeep, is_vital=False)
         if not (self._settings.delay_cache_until_active and self.token is not None):
             self._start_reflectors()
+        else:
+            self._start_operator()
         if self.reloader is not None:
             self._tasks.start("configuration", self.reloader.run, is_vital=False)
             if self._settings.configuration_file:
                 watching = partial(self.reloader.watch, self._settings.configuration_file)
                 self._tasks.start("configuration file", watching, is_vital=False)
         self._start_election()
-        self._start_operator()
 
     def _start_reflectors(self) -> None:
         for reflector in self.reflectors:
@@ -216,12 +248,14 @@ class Shell:
 
     async def _wait_for_sync(self) -> None:
         """Wait until every reflector is synced; its first list is then in the inbox."""
+        until_report = SYNC_REPORT_SECONDS
         for reflector in self.reflectors:
             while not reflector.synced.is_set():
                 try:
-                    async with asyncio.timeout(SYNC_REPORT_SECONDS):
+                    async with asyncio.timeout(until_report):
                         await reflector.synced.wait()
                 except TimeoutError:
+                    until_report = SYNC_REPEAT_SECONDS
                     waiting = {r.kind.value: r.health.value for r in self.reflectors if not r.synced.is_set()}
                     log.warning("Still waiting for the first lists; nothing is scheduled", kinds=waiting)
         await self.inbox.emptied()
@@ -233,6 +267,7 @@ class Shell:
             reconciling = partial(self.reconciler.run, self._settings.reconcile_seconds)
             self._tasks.start("reconciliation", reconciling, is_vital=False)
         log.info("Handlers synced", objects={r.kind.value: r.object_count for r in self.reflectors if r.object_count})
+        self._start_operator()
 
     async def _check_rights(self) -> None:
         await report_missing_rights(self.client, self._settings)
@@ -261,7 +296,8 @@ class Shell:
             self.background.start()
 
     def _start_operator(self) -> None:
-        if not self._settings.operator.enabled:
+        """Start kopf after the first lists: importing it would delay them. Does nothing if it runs."""
+        if not self._settings.operator.enabled or self._operator is not None or self._is_stopping:
             return
         options, callbacks = self._settings.operator, self._parts.callbacks
         if self.reloader is not None:
@@ -331,12 +367,16 @@ class Shell:
             await asyncio.to_thread(self.tracing.close)
         if self.journal is not None:
             await asyncio.to_thread(self.journal.close)
+        if self._parts.recorder is not None:
+            await asyncio.to_thread(self._parts.recorder.close)
 
     # --- small parts -------------------------------------------------------------------------------------------------
 
     def _after_slice(self) -> None:
         if self.journal is not None:
             self.journal.flush()
+        if self._parts.recorder is not None:
+            self._parts.recorder.flush()
 
     def _may_pop(self) -> bool:
         return self._is_synced and self.sink.has_room and self._leadership.is_held()
@@ -405,19 +445,24 @@ class Shell:
             self.plugins.add(new.plugin_calls)
             self.background.replace(new.background)
             self.server.component_config = new.component_config
+            self.server.tandem_config = new.tandem_config
             self.inbox.wake()
 
-        def refused(text: str) -> None:
+        def announce(kind: str, reason: str, note: str) -> None:
             pod = self._settings.own_pod
             if pod is not None and not self._settings.is_shadow:
-                note = f"the last good configuration stays: {text}"
-                self.events.record(WriteEvent(pod, "Warning", "ConfigurationRejected", "Reload", note, EVENT_SOURCE))
+                self.events.record(WriteEvent(pod, kind, reason, "Reload", note, EVENT_SOURCE))
 
-        return ConfigurationReloader(
+        settings = self._settings
+        self.server.tandem_config = settings.tandem_config
+        reloader = ConfigurationReloader(
             prepare,
             self.metrics.reloads,
             read_clock,
-            current=self._settings.configuration_text,
+            current=settings.configuration_text,
+            document={**settings.component_config, "tandem": settings.tandem_config},
             taken=taken,
-            refused=refused,
+            announce=announce,
         )
+        self.server.last_reload = lambda: reloader.last
+        return reloader

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scheduler.config.feature_gates import FeatureGates
+from scheduler.controller.record.recorder import RecordSettings
 from scheduler.controller.serve.connections import ConnectionLimits
 from scheduler.controller.serve.tls import ServingCertificate
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import UNGATED_KINDS, Kind
@@ -16,22 +19,6 @@ from scheduler.objects.kinds import UNGATED_KINDS, Kind
 RECONCILE_SECONDS = 300.0
 
 KUBE_SCHEDULER_LEASE = ("kube-system", "kube-scheduler")
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionSettings:
-    """Where the API server is, and the limit of requests to it.
-
-    ``kubeconfig`` "" searches: in-cluster, then ``$KUBECONFIG``, then ``~/.kube/config``. ``master`` overrides the
-    server's URL. ``requests_per_second`` None: no limit on our side (the API server's own fairness rules remain).
-    """
-
-    kubeconfig: str = ""
-    context: str = ""
-    master: str = ""
-    requests_per_second: float | None = None
-    burst: int = 100
-    timeout_seconds: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +130,7 @@ class ShellSettings:
     Lease."""
 
     hostname: str
-    connection: ConnectionSettings = ConnectionSettings()
+    connection: ConnectionSettings = field(default_factory=ConnectionSettings)
     leader_election: LeaderElectionSettings = LeaderElectionSettings()
     serving: ServingSettings = ServingSettings()
     writer: WriterSettings = WriterSettings()
@@ -152,6 +139,7 @@ class ShellSettings:
     kinds: tuple[Kind, ...] = UNGATED_KINDS
     delay_cache_until_active: bool = False
     journal: Path | None = None
+    record: RecordSettings | None = None
     settle_seconds: float = 10.0
     """Maximum seconds for binds under way to end after SIGTERM."""
     reconcile_seconds: float = RECONCILE_SECONDS
@@ -162,6 +150,12 @@ class ShellSettings:
     is_tracing: bool = False
     """Export one OpenTelemetry trace per pod, configured by the ``OTEL_`` variables."""
     component_config: Mapping[str, Any] = field(default_factory=dict)
+    tandem_config: Mapping[str, Any] = field(default_factory=dict)
+    gates: FeatureGates = field(default_factory=FeatureGates)
+    version: str = ""
+    """Tandem's own."""
+    kubernetes: str = ""
+    """The version of kube-scheduler that it decides as."""
     configuration_file: str = ""
     """Path of the configuration file, reloaded when it changes; "" for none."""
     configuration_text: bytes = b""

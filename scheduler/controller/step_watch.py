@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
 
@@ -44,10 +44,12 @@ class StepWatch:
             self._is_inside = False
             self.took(self._monotonic() - began, name)
 
-    def took(self, seconds: float, name: str) -> None:
-        """Record a step's duration, for callers that read the clock anyway."""
+    def took(self, seconds: float, name: str, culprit: Callable[[], Mapping[str, object]] = dict) -> None:
+        """Record a step's duration, for callers that read the clock anyway. ``culprit``: fields for the warning."""
         if seconds > self.longest_seconds:
             self.longest_seconds = seconds
         if seconds > SLOW_STEP_SECONDS:
             self.slow_steps += 1
-            log.warning("Step was slow, everything else has waited for it", step=name, seconds=round(seconds, 3))
+            log.warning(
+                "Step was slow, everything else has waited for it", step=name, seconds=round(seconds, 3), **culprit()
+            )

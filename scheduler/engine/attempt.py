@@ -27,6 +27,17 @@ class ExtenderFault(msgspec.Struct, frozen=True):
     is_skipped: bool
 
 
+class DeviceWait(msgspec.Struct, frozen=True):
+    """A wait before the bind for devices to get ready. ``ending`` is success, failure, timeout or error."""
+
+    drivers: tuple[str, ...]
+    """Of each device of the pod's claims."""
+    awaited: tuple[str, ...]
+    """Of each device that was waited for."""
+    ending: str
+    seconds: float
+
+
 class Attempt(msgspec.Struct, eq=False):
     """The record of one attempt. The cycle fills it in; afterwards only its evidence is reduced (``attempt_memory``).
 
@@ -84,6 +95,7 @@ class Attempt(msgspec.Struct, eq=False):
     """The same for PreScore and Score."""
     permit_wait: tuple[str, float] | None = None
     """The status code's name with which a wait in Permit ended, and its duration in seconds."""
+    device_waits: tuple[DeviceWait, ...] = ()
     was_flushed: bool = False
     """The pod was moved by the periodic flush of the unschedulable pods, not by an event."""
     queued_seconds: float = 0.0

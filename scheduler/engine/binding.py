@@ -90,6 +90,8 @@ class Binding(msgspec.Struct, eq=False):
     give_up_at: dict[str, float] = msgspec.field(default_factory=dict)
     """PreBind plugin → monotonic second at which its wait ends."""
 
+    waiting_since: dict[str, float] = msgspec.field(default_factory=dict)
+    """PreBind plugin whose wait is reported → monotonic second at which it began."""
     waits_since: float = 0.0
     """Monotonic second at which the wait in Permit began."""
 

@@ -28,7 +28,7 @@ from scheduler.engine.error_texts import failed_at, go_duration
 from scheduler.engine.internal import AttemptSettled, BindingFailed, NominationChanged, PodBound, Step
 from scheduler.engine.machine import Claims, Part, ReadsView
 from scheduler.engine.outcome import NotPlaced, Placed
-from scheduler.engine.pre_bind import ask_progress, pre_bind_failed, pre_flight, start_next
+from scheduler.engine.pre_bind import announce, ask_progress, pre_bind_failed, pre_flight, start_next
 from scheduler.engine.tickets import BindingTicket, Tickets
 from scheduler.extenders.answers import ExtenderError
 from scheduler.extenders.extender import Extender
@@ -185,12 +185,13 @@ class BindingCycles:
         binding.become(BindingState.PRE_BIND_WRITE)
         steps = start_next(binding, partial(self._ticket, binding), now)
         if not binding.tickets:
-            self._await_progress(binding, now)
+            steps += self._await_progress(binding, now)
         return steps
 
-    def _await_progress(self, binding: Binding, now: Now) -> None:
+    def _await_progress(self, binding: Binding, now: Now) -> list[Step]:
         binding.become(BindingState.PRE_BIND_WAIT)
         self._deadlines.set(PreBindPoll(binding.pod.uid), now.monotonic + POLL_SECONDS)
+        return announce(binding, now)
 
     def poll(self, deadline: PreBindPoll, now: Now) -> list[Step]:
         """Ask the running PreBind plugins, once a second, whether their work is done."""
@@ -201,8 +202,7 @@ class BindingCycles:
         if problem is not None:
             return self._fail(binding, problem)
         if binding.running:
-            self._await_progress(binding, now)
-            return []
+            return self._await_progress(binding, now)
         return self._next_pre_bind(binding, now)
 
     # --- Bind ---------------------------------------------------------------------------------------------------------
@@ -252,9 +252,10 @@ class BindingCycles:
         if not outcome.is_done:
             return self._fail(binding, pre_bind_failed(owner.plugin, outcome.message))
         if not binding.tickets:
-            self._await_progress(binding, now)
+            steps = self._await_progress(binding, now)
             if all(flight.asks_at_once for _, flight in binding.running.values()):
-                return self.poll(PreBindPoll(binding.pod.uid), now)
+                steps += self.poll(PreBindPoll(binding.pod.uid), now)
+            return steps
         return []
 
     def plugin_finished(self, owner: BindingTicket, outcome: PluginFinished, now: Now) -> list[Step]:
@@ -275,8 +276,7 @@ class BindingCycles:
         if binding.tickets:
             return []
         if binding.running:
-            self._await_progress(binding, now)
-            return []
+            return self._await_progress(binding, now)
         return self._next_pre_bind(binding, now)
 
     def extender_answered(self, owner: BindingTicket, outcome: ExtenderAnswered, now: Now) -> list[Step]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import CycleContext, Depth
@@ -14,8 +15,11 @@ from scheduler.engine.internal import CycleEnded
 from scheduler.engine.machine import Claims, Part
 from scheduler.engine.outcome import CycleOutcome
 from scheduler.engine.scheduling_cycle import Cycle, run_without_extenders, scheduling_cycle
-from scheduler.engine.tickets import CycleTicket
+from scheduler.engine.tickets import CycleTicket, Tickets
+from scheduler.extenders.documents import Documents
+from scheduler.framework.classes.cache import ClassCache
 from scheduler.framework.plugin_times import TIMED_CYCLES, PluginTimes
+from scheduler.framework.post_filter import Kept
 from scheduler.framework.profile import Profile
 from scheduler.messages.commands import CallExtender
 from scheduler.messages.now import Now
@@ -88,12 +92,38 @@ class Cycles:
             self._context.tickets.drop(call.ticket)
         return paused.queued
 
-    def preview(self, profile: Profile, pod: Pod, now: Now, depth: Depth) -> tuple[Attempt, CycleOutcome]:
-        """The attempt that a pod would get if it were tried now; changes nothing. Extenders are not asked."""
+    def preview(
+        self, profile: Profile, pod: Pod, now: Now, depth: Depth, cluster: ClusterCache | None = None
+    ) -> tuple[Attempt, CycleOutcome]:
+        """The attempt that a pod would get if it were tried now; changes nothing. Extenders are not asked.
+
+        ``cluster``: a fork that has been changed, in place of the live state.
+        """
         info = PodInfo(pod, node_name="")
         attempt = Attempt(info.key, info.uid, profile.scheduler_name, number=0, started_wall=now.wall)
         context = replace(self._context, extenders=(), rng=Random(0), report=_ignore)
+        if cluster is not None:
+            context = replace(
+                context, cache=cluster, nominator=cluster.nominator, classes=ClassCache(0, 1), kept=Kept()
+            )
         return attempt, run_without_extenders(scheduling_cycle(context, profile, info, attempt, now, depth))
+
+    def fork(self, rng: Random) -> CycleContext:
+        """A context on a fork of the cluster, for trials: without extenders, with a source of chance of its own. What
+        assumes and what answers for policies are still the engine's: replace them. So is what PostFilter plugins keep,
+        which is good for any view of these nodes and pods."""
+        live = self._context
+        cache = live.cache.fork()
+        return replace(
+            live,
+            cache=cache,
+            nominator=cache.nominator,
+            classes=live.classes.fork(live.cache),
+            extenders=(),
+            rng=rng,
+            tickets=Tickets(),
+            documents=Documents(),
+        )
 
     def replace_plugins(self, percentage_of_nodes_to_score: int | None) -> None:
         """Drop what was cached for the present profiles, before others replace them."""

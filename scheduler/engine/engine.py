@@ -97,8 +97,14 @@ class Engine:
     ) -> None:
         self.profiles = profiles
         self.settings = settings
+        self.extenders = extenders
+        self.started = started
+        self.rng = rng
+        self.stopwatch = stopwatch
         self.is_synced = False
         self.is_stopping = False
+        self.last_attempt: Attempt | None = None
+        """The attempt begun last, for reports."""
         self.facts = QueueMetrics()
         self.documents = Documents()
         self.deadlines = Deadlines()
@@ -116,10 +122,9 @@ class Engine:
             profiles.keys(),
             settings.running_preemptions,
         )
-        self._has_extenders = bool(extenders)
         self.queue = SchedulingQueue(
             queue_sort=next(iter(profiles.values())).queue_sort,
-            hints=hints_of(profiles, self.facts, stopwatch, self._has_extenders),
+            hints=hints_of(profiles, self.facts, stopwatch, bool(extenders)),
             facts=self.facts,
             nominator=self.nominator,
             pre_enqueue=gates_of(profiles, self.cache, self.room, self.facts),
@@ -257,7 +262,7 @@ class Engine:
         self.settings = settings
         self.cycles.replace_plugins(settings.percentage_of_nodes_to_score)
         self.room.configure(settings.preemption, profiles.keys())
-        hints = hints_of(profiles, self.facts, self._context.stopwatch, self._has_extenders)
+        hints = hints_of(profiles, self.facts, self.stopwatch, bool(self.extenders))
         gates = gates_of(profiles, self.cache, self.room, self.facts)
         self.queue.reconfigure(hints, gates, settings.queue, now)
         self.handlers.reconfigure(OurPods(frozenset(profiles), settings.counts_foreign_nominations), now)
@@ -297,7 +302,7 @@ class Engine:
         return profile, ()
 
     def _new_attempt(self, queued: QueuedPod, profile: Profile, now: Now) -> Attempt:
-        return Attempt(
+        self.last_attempt = Attempt(
             pod=queued.key,
             uid=queued.uid,
             scheduler_name=profile.scheduler_name,
@@ -306,6 +311,7 @@ class Engine:
             was_flushed=queued.was_flushed,
             queued_seconds=self.queue.seconds_since(queued.initial_attempt or queued.timestamp, now),
         )
+        return self.last_attempt
 
     # --- a group of pods ----------------------------------------------------------------------------------------------
 
@@ -442,13 +448,21 @@ class Engine:
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
-    def preview(self, pod: Pod, now: Now, depth: Depth = Depth.PREVIEW) -> tuple[Attempt, CycleOutcome]:
+    def preview(
+        self, pod: Pod, now: Now, depth: Depth = Depth.PREVIEW, cluster: ClusterCache | None = None
+    ) -> tuple[Attempt, CycleOutcome]:
         """What would become of a pod if it were tried now; nothing changes. Extenders are not asked.
+
+        ``cluster``: a fork that has been changed, in place of the live state.
 
         Raises KeyError for a scheduler name that is not ours.
         """
         self.cache.devices.now_nanoseconds = now.wall
-        return self.cycles.preview(self.profiles[pod.spec.scheduler_name], pod, now, depth)
+        return self.cycles.preview(self.profiles[pod.spec.scheduler_name], pod, now, depth, cluster)
+
+    def fork(self, rng: Random) -> CycleContext:
+        """The context of cycles on a fork of the cluster as it is now: what questions stand on (``questions/``)."""
+        return self.cycles.fork(rng)
 
     def attempt_of(self, key: str) -> Attempt | None:
         """The last attempt at a pod (``namespace/name``), while it is remembered."""

@@ -7,19 +7,27 @@ Names are camel case, times RFC 3339.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.engine.alternatives import alternatives_page
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import MAX_CANDIDATES, MAX_NAMES, refused_nodes
 from scheduler.engine.cycle_context import Depth
 from scheduler.engine.engine import Engine
 from scheduler.engine.explain_groups import group_summary, waiting_groups
 from scheduler.engine.outcome import Placed
+from scheduler.engine.why_not import MAX_NAMES as MAX_NAMED
+from scheduler.engine.why_not import refusal_pages, why_not, why_not_beside
+from scheduler.engine.workloads import last_message, workload_of
 from scheduler.framework.events import Action
+from scheduler.framework.node_filter import rivals
 from scheduler.messages.now import Now
+from scheduler.messages.page_limits import MAX_WAITING_LISTED
 from scheduler.messages.status import Refusal
 from scheduler.objects.pod import Pod
 from scheduler.objects.timestamps import format_seconds
@@ -34,8 +42,6 @@ Wishes = dict[tuple[str, str], list[str]]
 
 MAX_LISTED = 50
 """Candidates listed one by one; the count beside them is complete."""
-MAX_WAITING_LISTED = 5_000
-"""Waiting pods listed one by one; the counts beside them are complete."""
 _SLICE_SEARCHED, _SLICE_TOLD = 1_000, 32
 """Pods examined, and pods described, in about a millisecond."""
 MAX_NODES = 500
@@ -65,14 +71,18 @@ class PreemptionMemory:
         return self._attempts.get(uid)
 
 
-def pod_page(engine: Engine, key: str, now: Now, memory: PreemptionMemory | None = None) -> dict[str, Any] | None:
+def pod_page(
+    engine: Engine, key: str, now: Now, memory: PreemptionMemory | None = None, node: str = ""
+) -> dict[str, Any] | None:
     """Everything known about one pod (``namespace/name``): its last attempt, the preemption that made room for it, its
-    place in the queue and, while it is pending, a preview. None for a pod that is neither in the cluster nor
-    remembered."""
+    place in the queue and, while it is pending, a preview; once it has a node, the other nodes that it could have.
+    ``node``: one node that is explained in full. None for a pod that is neither in the cluster nor remembered."""
     info = engine.known_pods.get(key)
     attempt = engine.attempt_of(key)
     if info is None and attempt is None:
         return None
+    if info is not None and attempt is not None and attempt.uid != info.uid:
+        attempt = None  # of a pod of the same name that is gone
     page: dict[str, Any] = {"pod": key, "node": "", "nominatedNode": ""}
     if info is not None:
         page |= {
@@ -98,8 +108,23 @@ def pod_page(engine: Engine, key: str, now: Now, memory: PreemptionMemory | None
     for record, place in _waiting_as(engine, key):
         page["queue"] = waiting_page(engine, record, place, {})
         if engine.bindings.get(record.uid) is None:
-            page["preview"] = preview_page(engine, record.info.pod, now) | {"isOfGroup": bool(record.group)}
+            page["preview"] = preview_page(engine, record.info, now, node) | {"isOfGroup": bool(record.group)}
+    if info is not None and page["isOurs"]:
+        page["weights"] = {
+            plugin.name: weight for plugin, weight in engine.profiles[page["schedulerName"]].score_plugins
+        }
+        if info.pod.node_name and not info.pod.is_finished:
+            if attempt is None:
+                page["decidedEarlier"] = _decided_earlier(engine, info.pod)
+            page["alternatives"] = alternatives_page(engine, info, now, node)
     return page
+
+
+def _decided_earlier(engine: Engine, pod: Pod) -> dict[str, str]:
+    """When this scheduler started and, where the pod's condition says so, when the pod got its node."""
+    scheduled = pod.condition("PodScheduled")
+    at = (scheduled.last_transition_time or "") if scheduled is not None and scheduled.status == "True" else ""
+    return {"startedAt": format_seconds(engine.started.wall), "scheduledAt": at}
 
 
 def _findings(engine: Engine, info: PodInfo) -> list[dict[str, Any]]:
@@ -119,11 +144,35 @@ def _findings(engine: Engine, info: PodInfo) -> list[dict[str, Any]]:
     return findings
 
 
-def queue_page(engine: Engine, limit: int = MAX_WAITING_LISTED) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which pending pods are asked for; "" stands for all."""
+
+    namespace: str = ""
+    profile: str = ""
+    plugin: str = ""
+    """A plugin that rejected the pod, or holds it back."""
+
+    @property
+    def is_everything(self) -> bool:
+        return not (self.namespace or self.profile or self.plugin)
+
+    def includes(self, record: QueuedPod) -> bool:
+        if self.namespace and record.info.namespace != self.namespace:
+            return False
+        if self.profile and record.profile != self.profile:
+            return False
+        return not self.plugin or self.plugin == record.gating_plugin or self.plugin in record.rejectors
+
+
+EVERY_POD = Wanted()
+
+
+def queue_page(engine: Engine, limit: int = MAX_WAITING_LISTED, wanted: Wanted = EVERY_POD) -> dict[str, Any]:
     """The first ``limit`` pending pods in the queue's order, the number of pods in each part of the queue, and the
     groups with pods that wait."""
     pods: list[dict[str, Any]] = []
-    slices = queue_page_in_slices(engine, limit)
+    slices = queue_page_in_slices(engine, limit, wanted)
     while True:
         try:
             pods += next(slices)
@@ -132,13 +181,15 @@ def queue_page(engine: Engine, limit: int = MAX_WAITING_LISTED) -> dict[str, Any
 
 
 def queue_page_in_slices(
-    engine: Engine, limit: int = MAX_WAITING_LISTED
+    engine: Engine, limit: int = MAX_WAITING_LISTED, wanted: Wanted = EVERY_POD
 ) -> Generator[list[dict[str, Any]], None, dict[str, int]]:
     """``queue_page`` in pieces of about a millisecond: yields the pods' pages, returns the counts.
 
-    The engine may run between two slices: pods that have moved by then are missing.
+    The engine may run between two slices: pods that have moved by then are missing. The counts are of the whole queue,
+    whichever pods are ``wanted``.
     """
-    searching = engine.queue.first_waiting(limit, _SLICE_SEARCHED)
+    within = limit if wanted.is_everything else sum(engine.queue.pending_counts().values())
+    searching = engine.queue.first_waiting(within, _SLICE_SEARCHED)
     while True:
         try:
             next(searching)
@@ -146,6 +197,12 @@ def queue_page_in_slices(
             waiting: tuple[QueuedPod, ...] = end.value
             break
         yield []
+    if not wanted.is_everything:
+        chosen: list[QueuedPod] = []
+        for start in range(0, len(waiting), _SLICE_SEARCHED):
+            chosen += filter(wanted.includes, waiting[start : start + _SLICE_SEARCHED])
+            yield []
+        waiting = tuple(chosen[:limit])
     wishes: Wishes = {}
     for start in range(0, len(waiting), _SLICE_TOLD):
         still = [record for record in waiting[start : start + _SLICE_TOLD] if engine.queue.find(record.key) is record]
@@ -153,7 +210,7 @@ def queue_page_in_slices(
     trying = [(record, Place.IN_FLIGHT) for record in engine.queue.in_flight.entries if isinstance(record, QueuedPod)]
     trying += _being_bound(engine)
     counts = {**engine.queue.pending_counts(), "in flight": len(trying)}
-    listed = trying[: max(limit - len(waiting), 0)]
+    listed = [one for one in trying if wanted.includes(one[0])][: max(limit - len(waiting), 0)]
     for start in range(0, len(listed), _SLICE_TOLD):
         yield [waiting_page(engine, *one, wishes) for one in listed[start : start + _SLICE_TOLD]]
     return counts
@@ -195,10 +252,17 @@ def attempt_page(engine: Engine, attempt: Attempt) -> dict[str, Any]:
     return page
 
 
-def preview_page(engine: Engine, pod: Pod, now: Now) -> dict[str, Any]:
-    """The result that a pod would get if it were tried now, node by node; changes nothing."""
+def preview_page(engine: Engine, info: PodInfo, now: Now, node: str = "") -> dict[str, Any]:
+    """The result that a pod would get if it were tried now, node by node; changes nothing. ``node``: one node that is
+    explained in full."""
+    pod = info.pod
     attempt, outcome = engine.preview(pod, now, Depth.EXPLAIN)
     page: dict[str, Any] = {"fits": isinstance(outcome, Placed), "nodes": attempt.total_nodes}
+    view, profile = engine.cache.view, engine.profiles[pod.spec.scheduler_name]
+    answer = why_not(profile, info, view, view.ordered_rows)
+    page["refusals"] = refusal_pages(answer, view.table.names)
+    if node:
+        page["asked"] = _asked(engine, info, attempt, node)
     diagnosis = attempt.diagnosis
     if not isinstance(outcome, Placed):
         page["message"] = outcome.message
@@ -208,17 +272,40 @@ def preview_page(engine: Engine, pod: Pod, now: Now) -> dict[str, Any]:
         page["refusal"] = _refusal(diagnosis.pre_filter)
         return page
     table = engine.cache.table
+    shown = table.order.rows[:MAX_NODES]
+    refused_by = answer.plugins_by_row(shown)
+    beside = np.setdiff1d(np.flatnonzero(diagnosis.codes), answer.refusing_rows()).tolist()
+    if beside:
+        page["besideNominated"] = {"count": len(beside), "nodes": [table.names[row] for row in beside[:MAX_NAMED]]}
     listed: list[dict[str, Any]] = []
-    for row in table.order.rows.tolist()[:MAX_NODES]:
+    for row in shown.tolist():
         name = table.names[row]
         entry: dict[str, Any] = {"node": name}
         is_left_out = attempt.only_nodes is not None and name not in attempt.only_nodes
         if is_left_out or diagnosis.codes[row]:
-            entry |= _refusal(diagnosis.at(row))
+            entry |= _refusal(diagnosis.at(row)) | {"refusedBy": refused_by.get(row, [])}
         elif name in attempt.total:
             entry |= {"total": attempt.total[name], "scores": _scores_of(attempt, name)}
         listed.append(entry)
     page["listed"] = listed
+    return page
+
+
+def _asked(engine: Engine, info: PodInfo, attempt: Attempt, node: str) -> dict[str, Any]:
+    """What every plugin says of one node, beside the pods that are nominated to it."""
+    view, profile = engine.cache.view, engine.profiles[info.pod.spec.scheduler_name]
+    page: dict[str, Any] = {"node": node}
+    row = view.table.existing_row(node)
+    if row is None:
+        return page | {"unknown": True}
+    if node in attempt.total:
+        page |= {"total": attempt.total[node], "scores": _scores_of(attempt, node)}
+    answer = why_not(profile, info, view, np.array([row]))
+    page["refusals"] = refusal_pages(answer, view.table.names)
+    if not page["refusals"] and (others := rivals(info, engine.nominator.pods_for_node(node))):
+        answer.refusals = why_not_beside(profile, info, view, row, others)
+        page["refusals"] = refusal_pages(answer, [node])
+        page["beside"] = [other.key for other in others[:MAX_NAMED]]
     return page
 
 
@@ -263,6 +350,8 @@ def waiting_page(engine: Engine, record: QueuedPod, place: Place, wishes: Wishes
         "gatedBy": record.gating_plugin,
         "gatingReasons": list(record.gating_reasons),
         "wasFlushed": record.was_flushed,
+        "workload": workload_of(record.info.pod, engine.cache.objects),
+        "message": last_message(engine, record),
     }
     if place in (Place.BACKOFF, Place.ERROR_BACKOFF) and record.backoff_expiration is not None:
         page["backsOffUntil"] = format_seconds(clock.wall(record.backoff_expiration))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from scheduler.cluster.devices.facts import special_claim_uid
 from scheduler.cluster.view import View
+from scheduler.engine.attempt import DeviceWait
 from scheduler.engine.binding import Binding
 from scheduler.engine.error_texts import cause_of, failed_at
 from scheduler.engine.internal import AllocationSent, Step
@@ -14,7 +15,7 @@ from scheduler.engine.reservation import state_of
 from scheduler.framework.plugin import PreFlight
 from scheduler.framework.plugin_times import timed
 from scheduler.messages.claim_commands import ClaimCommand, CreateClaim, ReserveClaim
-from scheduler.messages.commands import RunPlugin, UpdateObject
+from scheduler.messages.commands import RunPlugin, UpdateObject, WriteEvent
 from scheduler.messages.now import Now
 from scheduler.messages.status import Refusal
 
@@ -72,6 +73,37 @@ def _sent(write: UpdateObject | ClaimCommand) -> list[Step]:
     return [write]
 
 
+def announce(binding: Binding, now: Now) -> list[Step]:
+    """The events of waits that begin now."""
+    steps: list[Step] = []
+    for name, (_, flight) in binding.running.items():
+        if flight.waiting is not None and name not in binding.waiting_since:
+            binding.waiting_since[name] = now.monotonic
+            steps.append(
+                WriteEvent(
+                    regarding=binding.reference,
+                    type="Normal",
+                    reason=flight.waiting.reason,
+                    action="Scheduling",
+                    note=flight.waiting.note,
+                    reporting_controller=binding.profile.scheduler_name,
+                )
+            )
+    return steps
+
+
+def _note_end(binding: Binding, plugin: str, flight: PreFlight, message: str | None, now: Now) -> None:
+    """``message``: of the failure that ended the wait; None for success."""
+    waiting, since = flight.waiting, binding.waiting_since.pop(plugin, None)
+    if waiting is None or since is None:
+        return
+    ending = "success"
+    if message is not None:
+        ending = next((kind for start, kind in waiting.endings if message.startswith(start)), "error")
+    wait = DeviceWait(waiting.drivers, waiting.awaited, ending, now.monotonic - since)
+    binding.attempt.device_waits += (wait,)
+
+
 def ask_progress(binding: Binding, view: View, now: Now) -> NotPlaced | None:
     """Remove completed plugins from ``binding.running``; returns the failure that ends the binding, if any."""
     pod = binding.pod
@@ -81,11 +113,15 @@ def ask_progress(binding: Binding, view: View, now: Now) -> NotPlaced | None:
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
             return pre_bind_failed(name, cause_of(error))
         if isinstance(answer, Refusal):
+            _note_end(binding, name, flight, answer.message, now)
             return pre_bind_failed(name, answer.message)
         if answer:
+            _note_end(binding, name, flight, None, now)
             del binding.running[name]
         elif now.monotonic >= binding.give_up_at.get(name, now.monotonic):
-            return pre_bind_failed(name, f"{flight.doing}: {DEADLINE_EXCEEDED}" if flight.doing else DEADLINE_EXCEEDED)
+            text = f"{flight.doing}: {DEADLINE_EXCEEDED}" if flight.doing else DEADLINE_EXCEEDED
+            _note_end(binding, name, flight, text, now)
+            return pre_bind_failed(name, text)
     return None
 
 

@@ -421,7 +421,7 @@ def _best_of_class(run: Run) -> int:
     """The row, where all rows that fit the class are left and no extender scores them."""
     scores, attempt = run.pod_class.scores, run.attempt
     best, leaders = scores.leaders()
-    row = leaders[0] if len(leaders) == 1 else leaders[int(run.context.rng.random() * len(leaders))]
+    row = leaders[0] if len(leaders) == 1 else run.context.pick(leaders)
     attempt.shares = scores.shares_of(row)
     attempt.total = {run.view.table.names[row]: best}
     return row
@@ -435,5 +435,5 @@ def _best_of_some(run: Run, rows: npt.NDArray[np.int64]) -> Generator[Calls, Ans
     if run.extenders.scorers:
         totals = totals + (yield from run.extenders.score(run.view, rows))
     run.attempt.total = dict(zip(names, totals.tolist(), strict=True))
-    best = np.flatnonzero(totals == totals.max())
-    return int(rows[best[0] if len(best) == 1 else best[run.context.rng.randrange(len(best))]])
+    best = rows[totals == totals.max()].tolist()
+    return int(best[0] if len(best) == 1 else run.context.pick(best))

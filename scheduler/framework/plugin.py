@@ -226,6 +226,11 @@ class FilterPlugin(Plugin):
         """The same for the few rows that have changed since the class was met last."""
         return [self.filter_row(state, pod, view, row) for row in rows]
 
+    def why_not(self, state: State, pod: PodInfo, view: View, rows: npt.NDArray[np.int64]) -> tuple[Finding, ...]:
+        """For ``tandem why``: the values behind the plugin's refusals of these rows (which taint, what is free), by
+        group of nodes. ``rows``: int64, all refused by ``filter`` in this view. See ``framework/findings.py``."""
+        return ()
+
 
 class PreScorePlugin(Plugin):
     def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip | Refusal:
@@ -317,6 +322,20 @@ class PermitPlugin(Plugin):
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """What is reported of a wait before the bind: an event when it begins, and its end in metrics, by driver."""
+
+    reason: str
+    note: str
+    drivers: tuple[str, ...]
+    """Of each device of the pod's claims."""
+    awaited: tuple[str, ...]
+    """Of each device that is waited for."""
+    endings: tuple[tuple[str, str], ...]
+    """(how the message of a failure begins, how such an end is counted); others count as errors."""
+
+
+@dataclass(frozen=True, slots=True)
 class PreFlight:
     """There is work to do before binding.
 
@@ -332,6 +351,7 @@ class PreFlight:
     """``pre_bind_progress`` is asked as soon as the writes are done, not only a second later."""
     doing: str = ""
     """What the wait is for, in the message of one that took too long."""
+    waiting: Waiting | None = None
 
 
 class PreBindPlugin(Plugin):

@@ -10,7 +10,6 @@ import json
 from typing import Any, Final
 
 import msgspec
-import numpy as np
 
 MAX_DEPTH: Final = 200
 """Nesting of arrays and objects. Objects of Kubernetes need about 30; decoders fail at about 1,000."""
@@ -86,6 +85,9 @@ def _pruned(data: bytes) -> bytes:
 
     Vectorised: a Python loop over the brackets of a megabyte would block the event loop for a second.
     """
+    # Imported here: commands that ask a scheduler decode objects, too, and a third of their start would be numpy's.
+    import numpy as np
+
     # Escapes are blanked out in pairs, from the left as a parser reads them: each remaining quote delimits a string.
     plain = np.frombuffer(data.replace(rb"\\", b"__").replace(rb"\"", b"__"), np.uint8)
     is_inside = np.bitwise_xor.accumulate(plain == ord('"'))

@@ -12,15 +12,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
-from scheduler.cluster.node_matching import accepted_rows, matches_required, matches_selector, matches_term
+from scheduler.cluster.node_matching import (
+    accepted_rows,
+    matches_required,
+    matches_requirement,
+    matches_selector,
+    matches_term,
+)
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from scheduler.framework.findings import Cause, RowArray, grouped, label_values
 from scheduler.framework.plugin import (
     FilterPlugin,
+    Finding,
     FragmentReads,
     NodeSubset,
     NormalizePlugin,
@@ -35,6 +44,7 @@ from scheduler.framework.plugin import (
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable
 from scheduler.objects.node_selectors import (
     NodeSelector,
+    NodeSelectorTerm,
     PreferredTerm,
     RequiredNodeAffinity,
     parse_node_selector,
@@ -42,6 +52,7 @@ from scheduler.objects.node_selectors import (
     preferred_score,
 )
 from scheduler.objects.pod import NodeAffinity as NodeAffinityFields
+from scheduler.objects.requirements import Operator, Requirement
 from scheduler.objects.selectors import SelectorError
 from scheduler.plugins.normalization import default_normalize
 
@@ -49,6 +60,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.table import NodeTable
     from scheduler.cluster.view import View
     from scheduler.objects.node import Node
 
@@ -57,6 +69,7 @@ OTHER_NODES = unresolvable("node(s) didn't match Pod's node affinity/selector")
 TERMS_CONFLICT = unresolvable("pod affinity terms conflict")
 _REFUSALS = (ENFORCED, OTHER_NODES)
 
+ADDED = "the profile's addedAffinity"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -132,6 +145,18 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
             return ENFORCED
         return None if state.required.matches(labels, name) else OTHER_NODES
 
+    def why_not(self, state: State, pod: PodInfo, view: View, rows: RowArray) -> tuple[Finding, ...]:
+        assert isinstance(state, Requirements)
+        required, table = state.required, view.table
+        causes = [
+            Cause(~matches_requirement(table, one, rows), partial(_unmet, table, "nodeSelector", one))
+            for one in (Requirement(key, Operator.IN, (value,)) for key, value in required.labels)
+        ]
+        for selector, called in ((required.selector, "required node affinity"), (self._added_required, ADDED)):
+            if selector is not None:
+                causes += _unmet_terms(table, selector, rows, called)
+        return grouped(view, rows, causes)
+
     # --- score --------------------------------------------------------------------------------------------------------
 
     def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip | Refusal:
@@ -190,6 +215,33 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
         except SelectorError:
             return Hint.QUEUE
         return Hint.SKIP if had_matched else Hint.QUEUE
+
+
+def _unmet_terms(table: NodeTable, selector: NodeSelector, rows: RowArray, called: str) -> Iterator[Cause]:
+    """What each term asks for in vain, on the rows that no term accepts."""
+    refused = ~matches_selector(table, selector, rows)
+    for number, term in enumerate(selector.terms, start=1):
+        name = f"{called}, term {number}" if len(selector.terms) > 1 else called
+        if term.faults:
+            yield Cause(refused, partial(_invalid, name, term.faults[0]))
+            continue
+        for one in term.expressions:
+            yield Cause(refused & ~matches_requirement(table, one, rows), partial(_unmet, table, name, one))
+        for one in term.fields:
+            alone = NodeSelectorTerm(fields=(one,))
+            yield Cause(refused & ~matches_term(table, alone, rows), partial(_unmet_field, name, one))
+
+
+def _unmet(table: NodeTable, name: str, one: Requirement, rows: RowArray) -> str:
+    return f"{name} wants {one}: {label_values(table, one.key, rows)}"
+
+
+def _unmet_field(name: str, one: Requirement, _rows: RowArray) -> str:
+    return f"{name} wants {one}"
+
+
+def _invalid(name: str, fault: str, _rows: RowArray) -> str:
+    return f"{name} is invalid and matches no node: {fault}"
 
 
 def _faults(added: NodeAffinityFields, path: str) -> Iterator[tuple[str, str]]:

@@ -9,12 +9,23 @@ required features``. No arguments.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, only_itself
-from scheduler.framework.plugin import FilterPlugin, FragmentReads, PreFilterPlugin, Reads, Rows, State, Verdicts
+from scheduler.framework.findings import Cause, RowArray, grouped
+from scheduler.framework.plugin import (
+    FilterPlugin,
+    Finding,
+    FragmentReads,
+    PreFilterPlugin,
+    Reads,
+    Rows,
+    State,
+    Verdicts,
+)
 from scheduler.messages.status import SKIP, Refusal, Skip, unresolvable
 
 if TYPE_CHECKING:
@@ -63,8 +74,22 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
             return None
         return MISSING_FEATURES
 
+    def why_not(self, state: State, pod: PodInfo, view: View, rows: RowArray) -> tuple[Finding, ...]:
+        assert isinstance(state, RequiredFeatures)
+        sets = view.table.feature_set[rows]
+        declared = view.table.vocabulary.features.values
+        causes = []
+        for name in sorted(state.names):
+            lacking = np.array([name not in (names or frozenset()) for names in declared], np.bool_)
+            causes.append(Cause(lacking[sets], partial(_undeclared, name)))
+        return grouped(view, rows, causes)
+
     def events(self) -> tuple[EventRegistration, ...]:
         return _EVENTS
+
+
+def _undeclared(name: str, _rows: RowArray) -> str:
+    return f"the node does not declare the feature {name}"
 
 
 def required_features(spec: PodSpec) -> frozenset[str]:

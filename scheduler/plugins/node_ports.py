@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from scheduler.framework.findings import Cause, RowArray, grouped, pods_on
 from scheduler.framework.plugin import (
     FilterPlugin,
+    Finding,
     FragmentReads,
     PreFilterPlugin,
     Reads,
@@ -30,6 +33,7 @@ from scheduler.objects.ports import HostPort, any_port_conflicts, key_of
 
 if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo
+    from scheduler.cluster.table import NodeTable
     from scheduler.cluster.view import View
 
 PORTS_TAKEN = unschedulable("node(s) didn't have free ports for the requested pod ports")
@@ -122,8 +126,28 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
         there = view.table.ports[row]
         return PORTS_TAKEN if there and any_port_conflicts(pod.ports, there) else None
 
+    def why_not(self, state: State, pod: PodInfo, view: View, rows: RowArray) -> tuple[Finding, ...]:
+        ports = view.table.ports
+        there = [ports[row] for row in rows.tolist()]
+        return grouped(
+            view,
+            rows,
+            [
+                Cause(
+                    np.array([_is_taken((port,), used) for used in there], np.bool_),
+                    partial(_holders, view.table, port),
+                )
+                for port in pod.ports
+            ],
+        )
+
     def events(self) -> tuple[EventRegistration, ...]:
         return _EVENTS
+
+
+def _holders(table: NodeTable, port: HostPort, rows: RowArray) -> str:
+    taken_by = pods_on(table, rows.tolist(), lambda info: any_port_conflicts((port,), info.ports))
+    return f"host port {port.port}/{port.protocol} at {port.ip} is taken by {taken_by or 'a pod'}"
 
 
 def _ports_of(info: PodInfo) -> tuple[HostPort, ...]:

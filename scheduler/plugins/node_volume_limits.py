@@ -29,7 +29,8 @@ from scheduler.cluster.volumes.csi import (
 )
 from scheduler.cluster.volumes.migration import CSI_DRIVERS, in_tree_plugin
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
-from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, Rows, State, Verdicts
+from scheduler.framework.findings import Cause, RowArray, grouped
+from scheduler.framework.plugin import FilterPlugin, Finding, PreFilterPlugin, Rows, State, Verdicts
 from scheduler.framework.tallies import NEVER, RowPods, Tally
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
 from scheduler.plugins.volume_hints import its_claim_changed
@@ -97,6 +98,17 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         full = _full_rows(state, view)[rows] if view.volumes.is_of(view.table) else _full_copies(state, view, rows)
         return Verdicts(full.astype(np.int16), (TOO_MANY,)) if full.any() else None
 
+    def why_not(self, state: State, pod: PodInfo, view: View, rows: RowArray) -> tuple[Finding, ...]:
+        assert isinstance(state, NewVolumes)
+        attached = view.volumes.attached
+        causes = []
+        for driver, volumes in state.by_driver.items():
+            limits = attached.limits(driver)
+            if limits is not None and view.volumes.is_of(view.table):
+                only = NewVolumes(tuple(volumes))
+                causes.append(Cause(_full_rows(only, view)[rows], partial(_full, view, driver, len(volumes))))
+        return grouped(view, rows, causes)
+
     def events(self) -> tuple[EventRegistration, ...]:
         return _EVENTS
 
@@ -116,6 +128,14 @@ def _full_rows(state: NewVolumes, view: View) -> npt.NDArray[np.bool_]:
             beyond[row] = 0 <= limits[row] < counts[row] + new and new > 0
         full |= beyond
     return full
+
+
+def _full(view: View, driver: str, wanted: int, rows: RowArray) -> str:
+    attached = view.volumes.attached
+    limits, counts = attached.limits(driver), attached.counts(driver)[rows]
+    assert limits is not None
+    least = int((counts - limits[rows]).argmin())
+    return f"{driver}: {wanted} volumes wanted, {counts[least]} of {limits[rows][least]} attached"
 
 
 def _full_copies(state: NewVolumes, view: View, rows: Rows) -> npt.NDArray[np.bool_]:

@@ -9,6 +9,7 @@ toleration compare integers; they match nothing unless the gate TaintTolerationC
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -16,8 +17,10 @@ import numpy as np
 from scheduler.cluster.interning import ABSENT
 from scheduler.cluster.node_matching import Mask, tolerated_taint_sets
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, only_itself
+from scheduler.framework.findings import Cause, RowArray, grouped
 from scheduler.framework.plugin import (
     FilterPlugin,
+    Finding,
     FragmentReads,
     NormalizePlugin,
     PreScorePlugin,
@@ -31,9 +34,11 @@ from scheduler.messages.status import Refusal, Skip, unresolvable
 from scheduler.objects.node import Taint
 from scheduler.objects.taints import (
     PREFER_NO_SCHEDULE,
+    TolerationIndex,
     count_intolerable_preferences,
     first_untolerated_taint,
     preference_tolerations,
+    repels,
 )
 from scheduler.plugins.normalization import default_normalize
 
@@ -86,6 +91,21 @@ class TaintToleration(FilterPlugin, PreScorePlugin, NormalizePlugin):
     def _tolerated_sets(self, pod: PodInfo, view: View) -> Mask:
         tolerations = pod.pod.spec.tolerations
         return tolerated_taint_sets(view.table, tolerations, comparison_operators=self.comparison_operators)
+
+    def why_not(self, state: State, pod: PodInfo, view: View, rows: RowArray) -> tuple[Finding, ...]:
+        taint_sets = view.table.taint_set[rows]
+        tolerations = TolerationIndex(pod.pod.spec.tolerations, comparison_operators=self.comparison_operators)
+        with_taint: dict[Taint, list[int]] = {}
+        for taint_set in np.unique(taint_sets).tolist():
+            for key, value, effect in view.table.vocabulary.taints.values[taint_set] or ():
+                taint = Taint(key=key, value=value, effect=effect)
+                if repels(taint) and not tolerations.tolerates(taint):
+                    with_taint.setdefault(taint, []).append(taint_set)
+        return grouped(
+            view,
+            rows,
+            [Cause(np.isin(taint_sets, sets), partial(_untolerated, taint)) for taint, sets in with_taint.items()],
+        )
 
     # --- score --------------------------------------------------------------------------------------------------------
 
@@ -148,6 +168,10 @@ class ComparingTaintToleration(TaintToleration):
     """With the gate TaintTolerationComparisonOperators."""
 
     comparison_operators = True
+
+
+def _untolerated(taint: Taint, _rows: RowArray) -> str:
+    return f"does not tolerate the taint {taint.key}{'=' if taint.value else ''}{taint.value}:{taint.effect}"
 
 
 def _own_tolerations_changed(pod: PodInfo, _old: PodInfo | None, new: PodInfo | None) -> Hint:

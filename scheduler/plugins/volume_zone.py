@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -17,7 +18,8 @@ import numpy.typing as npt
 
 from scheduler.cluster.interning import ABSENT
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
-from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, Rows, State, Verdicts
+from scheduler.framework.findings import Cause, RowArray, grouped, label_values
+from scheduler.framework.plugin import FilterPlugin, Finding, PreFilterPlugin, Rows, State, Verdicts
 from scheduler.messages.status import SKIP, Refusal, Skip, unresolvable
 from scheduler.objects.kinds import Kind
 from scheduler.plugins.volume_hints import its_named_claim_changed
@@ -80,8 +82,22 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         codes = (refused & in_a_zone).astype(np.int16)
         return Verdicts(codes, _REFUSALS) if codes.any() else None
 
+    def why_not(self, state: State, pod: PodInfo, view: View, rows: RowArray) -> tuple[Finding, ...]:
+        assert isinstance(state, Zones)
+        table = view.table
+        columns = {key: table.label(key)[rows] for key in _KEYS}
+        causes = [
+            Cause(~_has_one_of(table, columns, key, values), partial(_elsewhere, table, key, values))
+            for key, values in state.required
+        ]
+        return grouped(view, rows, causes)
+
     def events(self) -> tuple[EventRegistration, ...]:
         return _EVENTS
+
+
+def _elsewhere(table: NodeTable, key: str, values: frozenset[str], rows: RowArray) -> str:
+    return f"a volume of the pod is in {key}={'|'.join(sorted(values))}: {label_values(table, key, rows)}"
 
 
 def _has_one_of(

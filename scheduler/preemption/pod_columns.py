@@ -50,7 +50,7 @@ class PodColumns:
         """Forget everything; it is found out again as it is needed."""
         self.profiles = PodProfiles()
         self.infos: list[list[PodInfo]] = []
-        """By row, most important first."""
+        """By row, most important first; empty for a row with more than ``_MOST_PODS``."""
         self.priority: Matrix = np.full((0, 16), NEVER_A_VICTIM, np.int64)
         self.profile: npt.NDArray[np.int32] = np.zeros((0, 16), np.int32)
         self.charges: dict[str, Matrix] = {name: np.zeros((0, 16), np.int64) for name in _CHARGES}
@@ -119,6 +119,10 @@ class PodColumns:
 
     def _sort(self, row: int, pods: tuple[PodInfo, ...]) -> None:
         count = len(pods)
+        if count > _MOST_PODS:
+            # Left unsorted: the arrays don't describe the row, so nothing reads their order.
+            self.infos[row], self.is_kept[row] = [], False
+            return
         infos = self.infos[row] = most_important_first(pods, LATER_THAN_ANY)
         self.is_kept[row] = self._has_room(row, infos)
         if not self.is_kept[row]:
@@ -139,7 +143,7 @@ class PodColumns:
         width = self.priority.shape[1]
         if len(infos) > width:
             width = 1 << (len(infos) - 1).bit_length()
-            if width > _MOST_PODS or width * len(self.infos) > _MOST_CELLS:
+            if width * len(self.infos) > _MOST_CELLS:
                 return False
             self._widen(width)
         for name in {name for info in infos for name in info.charged.scalars}:

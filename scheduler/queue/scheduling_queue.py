@@ -545,7 +545,10 @@ class SchedulingQueue:
         return story_of(record, place, self._next_try(record, place), self._hints, self.clock)
 
     def next_try(self, record: QueuedPod, place: Place) -> int | None:
-        """When a pod is tried again without an event, in nanoseconds since 1970; None: at once, or unknown."""
+        """When a pod is tried again without an event, in nanoseconds since 1970; None: at once, never, or unknown.
+
+        A gated pod is never tried: the flush only asks its gate again.
+        """
         time = self._next_try(record, place)
         return None if time is None else self.clock.wall(time)
 
@@ -564,7 +567,7 @@ class SchedulingQueue:
             and (retry := self._group_retries.of(record.group)) is not None
         ):
             return retry
-        return self._flush_of(record) if place in (Place.UNSCHEDULABLE, Place.GATED) else None
+        return self._flush_of(record) if place is Place.UNSCHEDULABLE else None
 
     def _flush_of(self, record: QueuedPod) -> int:
         """The first flush of the pool at which this pod is overdue."""

@@ -17,6 +17,7 @@ from scheduler.simulate.apiserver.kinds import (
     PODS,
     PRIORITY_CLASSES,
 )
+from scheduler.simulate.demo_devices import add_devices, claiming
 
 Object = dict[str, Any]
 
@@ -25,6 +26,9 @@ SCHEDULER: Final = "tandem-scheduler"
 ZONE: Final = "topology.kubernetes.io/zone"
 HOST: Final = "kubernetes.io/hostname"
 _OVER: Final = ("Succeeded", "Failed")
+_GPU_TAINT: Final = {"key": "example.com/gpu", "value": "present", "effect": "NoSchedule"}
+_RING_TAINT: Final = {"key": "example.com/ring", "value": "present", "effect": "NoSchedule"}
+_TOLERATES_GPUS: Final = {"key": "example.com/gpu", "operator": "Exists"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ def scenes() -> tuple[Scene, ...]:
         ),
         Scene(
             "A node for the fourth joins: the gang starts at once",
-            lambda registry: _node(registry, "node-ring", "4", "b", taints=[_taint("example.com/ring")]),
+            lambda registry: _node(registry, "node-ring", "4", "b", taints=[_RING_TAINT]),
             lambda registry: _count(registry, "ring", lambda pod: bool(pod["spec"].get("nodeName"))) == 4,
         ),
         Scene(
@@ -107,6 +111,18 @@ def scenes() -> tuple[Scene, ...]:
             lambda registry: _count(registry, "filler", _has_refusal) == 2,
             explains=_first_waiting,
         ),
+        Scene(
+            "Two nodes join, with three GPUs each in a pool; pods render-1 and render-2 claim two of one NUMA node",
+            _two_nodes_with_gpus,
+            lambda registry: _running(registry, "render-1") == _running(registry, "render-2") == 1,
+            explains=lambda _: f"{NAMESPACE}/render-1",
+        ),
+        Scene(
+            "Pod render-3 claims two as well: no node has a pair left, and it is told which pods hold them",
+            lambda registry: _rendering(registry, "render-3"),
+            lambda registry: _is_refused(registry, "render-3"),
+            explains=lambda _: f"{NAMESPACE}/render-3",
+        ),
     )
 
 
@@ -119,11 +135,7 @@ def _four_nodes(registry: Registry) -> None:
         registry.create(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})
     for zone in "abc":
         _node(registry, f"node-{zone}", "4", zone)
-    _node(registry, "node-gpu", "4", "c", {"example.com/gpu": "1"}, [_taint("example.com/gpu")])
-
-
-def _taint(key: str) -> Object:
-    return {"key": key, "value": "present", "effect": "NoSchedule"}
+    _node(registry, "node-gpu", "4", "c", {"example.com/gpu": "1"}, [_GPU_TAINT])
 
 
 def _node(
@@ -163,8 +175,22 @@ def _trainer(registry: Registry) -> None:
     resources = document["spec"]["containers"][0]["resources"]
     resources["requests"]["example.com/gpu"] = "1"
     resources["limits"] = {"example.com/gpu": "1"}
-    document["spec"]["tolerations"] = [{"key": "example.com/gpu", "operator": "Exists"}]
+    document["spec"]["tolerations"] = [_TOLERATES_GPUS]
     registry.create(PODS, NAMESPACE, document)
+
+
+def _two_nodes_with_gpus(registry: Registry) -> None:
+    names = ("node-gpus-1", "node-gpus-2")
+    for name in names:
+        # The taint keeps those away that wait for room and want no GPU.
+        _node(registry, name, "4", "c", taints=[_GPU_TAINT])
+    add_devices(registry, NAMESPACE, *names)
+    for name in ("render-1", "render-2"):
+        _rendering(registry, name)
+
+
+def _rendering(registry: Registry, name: str) -> None:
+    _pod(registry, name, "1", tolerations=[_TOLERATES_GPUS], **claiming())
 
 
 def _deployment(

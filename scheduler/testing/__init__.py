@@ -8,7 +8,7 @@ def test_it_keeps_the_contract() -> None:
 
 from scheduler.testing.clusters import Cluster, usual_clusters
 from scheduler.testing.contract import check_contract
-from scheduler.testing.objects import node, pod
+from scheduler.testing.objects import namespace, node, pod
 from scheduler.testing.questions import filter_answers, score_answers
 from scheduler.testing.violations import ContractViolation
 
@@ -17,6 +17,7 @@ __all__ = [
     "ContractViolation",
     "check_contract",
     "filter_answers",
+    "namespace",
     "node",
     "pod",
     "score_answers",

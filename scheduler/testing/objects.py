@@ -1,4 +1,4 @@
-"""Nodes and pods for tests, built from the API's JSON with defaults for all fields that a test does not set."""
+"""Nodes, pods and namespaces for tests, from the API's JSON, with defaults for all fields that a test does not set."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from scheduler.objects.kinds import decode_as
+from scheduler.objects.namespace import Namespace
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 
@@ -39,6 +40,11 @@ def node(
     ready = {"type": "Ready", "status": "True"}
     status = {"allocatable": offered, "capacity": offered, "conditions": [ready]}
     return decode_as(Node, msgspec.json.encode({"metadata": metadata, "spec": spec, "status": status}))
+
+
+def namespace(name: str, *, labels: Mapping[str, str] | None = None) -> Namespace:
+    metadata = {"name": name, "uid": f"namespace-{name}", "creationTimestamp": CREATED, "labels": dict(labels or {})}
+    return decode_as(Namespace, msgspec.json.encode({"metadata": metadata}))
 
 
 def pod(

@@ -10,6 +10,7 @@ from typing import Any
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.controller.calls.background import BackgroundCall, PluginInbox
 from scheduler.controller.calls.plugin_calls import PluginCall
+from scheduler.controller.report.plugin_watch import watched
 from scheduler.controller.write.client import ApiClient
 from scheduler.framework.plugin import (
     BackgroundPlugin,
@@ -64,13 +65,13 @@ def plugin_calls(
     for name, profile in profiles.items():
         for pre_bind in profile.pre_bind_plugins:
             if is_checked(pre_bind) and defines(type(pre_bind), PreBindPlugin, "pre_bind"):
-                calls[name, "PreBind", pre_bind.name] = _call(pre_bind.pre_bind, pre_bind, shared, may_skip=False)
+                calls[name, "PreBind", pre_bind.name] = _call(pre_bind.pre_bind, pre_bind, shared, "PreBind")
         for bind in profile.bind_plugins:
             if is_checked(bind):
-                calls[name, "Bind", bind.name] = _call(bind.bind, bind, shared, may_skip=True)
+                calls[name, "Bind", bind.name] = _call(bind.bind, bind, shared, "Bind")
         for post_bind in profile.post_bind_plugins:
             if is_checked(post_bind):
-                calls[name, "PostBind", post_bind.name] = _call(post_bind.post_bind, post_bind, shared, may_skip=False)
+                calls[name, "PostBind", post_bind.name] = _call(post_bind.post_bind, post_bind, shared, "PostBind")
     return calls
 
 
@@ -115,7 +116,7 @@ def background_calls(
 def _background(plugin: BackgroundPlugin, shared: SharedClient) -> BackgroundCall:
     async def call(inbox: PluginInbox) -> None:
         async with shared.borrowed() as client:
-            await _contained(plugin.run(Handle(plugin.name, client, inbox)))
+            await _contained(watched(plugin.run(Handle(plugin.name, client, inbox)), plugin.name, "Run", ""))
 
     return call
 
@@ -124,15 +125,15 @@ def _call(
     method: Callable[[BindContext], Coroutine[Any, Any, Any]],
     plugin: PreBindPlugin | BindPlugin | PostBindPlugin,
     shared: SharedClient,
-    *,
-    may_skip: bool,
+    point: str,
 ) -> PluginCall:
     seconds = time_limit_of(plugin)
 
     async def call(pod: PodInfo, node: str) -> Answer:
         async with shared.borrowed() as client:
-            answer: Answer = await _within(seconds, _contained(method(BindContext(pod, node, client))))
-        check_call(answer, may_skip)
+            running = watched(method(BindContext(pod, node, client)), plugin.name, point, pod.key)
+            answer: Answer = await _within(seconds, _contained(running))
+        check_call(answer, may_skip=point == "Bind")
         return answer
 
     return call

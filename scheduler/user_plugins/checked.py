@@ -10,8 +10,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final
 
-import structlog
-
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.controller.report.plugin_watch import PLUGIN_WATCH
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.framework.per_node import PerNodeFilter, PerNodeScore
 from scheduler.framework.plugin import (
@@ -33,8 +33,6 @@ from scheduler.user_plugins.shape import defines
 
 Check = Callable[[Any, tuple[Any, ...]], None]
 """``check(answer, arguments)``; raises TypeError or ValueError."""
-
-log = structlog.get_logger()
 
 _MARK: Final = "is_checked_subclass"
 
@@ -63,6 +61,29 @@ _CHECKS: Final[tuple[tuple[type[Plugin], str, Check], ...]] = (
 )
 """Base class, method, and the check of its answers."""
 
+_WATCHED: Final[tuple[tuple[type[Plugin], str, str], ...]] = (
+    (Plugin, "fragment", "Fragment"),
+    (PreEnqueuePlugin, "pre_enqueue", "PreEnqueue"),
+    (PreFilterPlugin, "pre_filter", "PreFilter"),
+    (FilterPlugin, "filter", "Filter"),
+    (FilterPlugin, "filter_row", "Filter"),
+    (FilterPlugin, "filter_few", "Filter"),
+    (PostFilterPlugin, "post_filter", "PostFilter"),
+    (PreScorePlugin, "pre_score", "PreScore"),
+    (ScorePlugin, "score", "Score"),
+    (ScorePlugin, "score_row", "Score"),
+    (ScorePlugin, "score_few", "Score"),
+    (NormalizePlugin, "normalize", "Normalize"),
+    (ReservePlugin, "reserve", "Reserve"),
+    (PermitPlugin, "permit", "Permit"),
+    (PreBindPlugin, "pre_bind_pre_flight", "PreBindPreFlight"),
+    (PreBindPlugin, "pre_bind_progress", "PreBind"),
+)
+"""Base class, method, and the extension point under which its errors and slow calls are reported.
+
+``filter_one`` and ``score_one`` are timed as parts of ``filter`` and ``score``: a clock read a node would cost more.
+"""
+
 _FAILING: Final[tuple[tuple[type[Plugin], str, Check], ...]] = (
     (ReservePlugin, "reserve", lambda answer, _: answers.check_reserve(answer)),
     (PermitPlugin, "permit", lambda answer, _: answers.check_permit(answer)),
@@ -83,9 +104,12 @@ def checked(plugin_type: type[Plugin], name: str, path: str) -> type[Plugin]:
         members["score"] = _owning(members["score"])
     for base, method, check in _FAILING:
         if defines(plugin_type, base, method):
-            members[method] = _failing(getattr(plugin_type, method), check)
+            members[method] = _failing(getattr(plugin_type, method), check, name, method.title())
+    for base, method, point in _WATCHED:
+        if method in members or (issubclass(plugin_type, base) and method in ("filter", "score")):
+            members[method] = _watching(members.get(method) or getattr(plugin_type, method), name, point)
     if issubclass(plugin_type, ReservePlugin):
-        members["unreserve"] = _never_failing(plugin_type.unreserve, name)
+        members["unreserve"] = _watching(_never_failing(plugin_type.unreserve, name), name, "Unreserve")
     return type(plugin_type.__name__, (plugin_type,), members)
 
 
@@ -129,6 +153,27 @@ def _checking(method: Callable[..., Any], check: Check) -> Callable[..., Any]:
     return call
 
 
+def _watching(method: Callable[..., Any], name: str, point: str) -> Callable[..., Any]:
+    """The call, with its exceptions and slowness reported under the plugin's name."""
+
+    @functools.wraps(method)
+    def call(self: Plugin, *asked: Any) -> Any:
+        began = PLUGIN_WATCH.begin()
+        try:
+            return method(self, *asked)
+        except Exception as error:
+            PLUGIN_WATCH.raised(error, name, point, _pod_of(asked))
+            raise
+        finally:
+            PLUGIN_WATCH.end(began, name, point, _pod_of(asked))
+
+    return call
+
+
+def _pod_of(asked: tuple[Any, ...]) -> str:
+    return next((each.key for each in asked if isinstance(each, PodInfo)), "")
+
+
 def _owning(score: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(score)
     def call(self: Plugin, *asked: Any) -> Any:
@@ -139,7 +184,7 @@ def _owning(score: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _failing(method: Callable[..., Any], check: Check) -> Callable[..., Any]:
+def _failing(method: Callable[..., Any], check: Check, name: str, point: str) -> Callable[..., Any]:
     guarded = _checking(method, check)
 
     @functools.wraps(method)
@@ -147,6 +192,7 @@ def _failing(method: Callable[..., Any], check: Check) -> Callable[..., Any]:
         try:
             return guarded(self, *asked)
         except Exception as error:  # noqa: BLE001 - the cycle reports it in the plugin's name
+            PLUGIN_WATCH.raised(error, name, point, _pod_of(asked))
             return failure(f"{type(error).__name__}: {error}")
 
     return call
@@ -159,9 +205,8 @@ def _never_failing(method: Callable[..., Any], name: str) -> Callable[..., Any]:
     def call(self: Plugin, *asked: Any) -> Any:
         try:
             return guarded(self, *asked)
-        except Exception:
-            # The failure handling must complete: the pod goes back to the queue in spite of this error.
-            log.exception("Plugin failed", plugin=name, point="Unreserve")
+        except Exception as error:  # noqa: BLE001 - the pod goes back to the queue in spite of this error
+            PLUGIN_WATCH.raised(error, name, "Unreserve", _pod_of(asked))
             return ()
 
     return call

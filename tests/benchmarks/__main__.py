@@ -5,9 +5,24 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.benchmarks import cycle, evidence, forks, gangs, hostile, kinds, preemption, queue, sync
+from tests.benchmarks import (
+    cycle,
+    devices,
+    evidence,
+    forks,
+    gangs,
+    hostile,
+    kinds,
+    preemption,
+    questions,
+    queue,
+    recording,
+    start,
+    sync,
+)
 
 BENCHMARKS = {
+    "start, CPU time to that of importing numpy and aiohttp": (start.starts, "x"),
     "sync, 5,000 nodes, 50,000 pods": (sync.sync, ""),
     "queue, 10,000 waiting pods of 100 classes": (queue.waiting, ""),
     "cycle, plain pods, 5,000 nodes": (cycle.plain, "µs"),
@@ -22,6 +37,10 @@ BENCHMARKS = {
     ),
     "forks, 5,000 nodes": (forks.forks, "µs"),
     "gangs, 500 pods, 1,000 nodes": (gangs.gangs, "ms"),
+    "questions, 5,000 nodes, 30,000 running and 5,000 waiting pods": (questions.questions, "ms"),
+    "recording, 5,000 nodes": (recording.pods, "µs a pod"),
+    "checkpoint, 5,000 nodes": (recording.checkpoints, ""),
+    "devices, the whole way of a pod, 5,000 nodes": (devices.claims, "µs"),
     "hostile objects, 5,000 nodes": (hostile.hostile, ""),
     "memory of attempts, 5,000 nodes, 10,000 pods of as many kinds that fit nowhere": (evidence.unschedulable_pods, ""),
 }
@@ -41,7 +60,7 @@ def main(arguments: list[str]) -> None:
         if wanted and not any(word in name for word in wanted):
             continue
         for label, value in benchmark().items():
-            print(f"{name}: {label}: {value:,.1f} {unit}".rstrip())
+            print(f"{name}: {label}: {value:,.2f} {unit}".rstrip())
 
 
 if __name__ == "__main__":

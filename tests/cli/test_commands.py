@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from scheduler.cli.app import main
-from scheduler.cli.queue import MAX_ROWS, print_queue
-from scheduler.cli.why import print_why
+from scheduler.cli.main import main
+from scheduler.cli.queue import MAX_ROWS, print_pods, print_queue
+from scheduler.cli.why import page_path, print_why
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.compose import build_engine
 from scheduler.config.loading import load
@@ -18,11 +18,13 @@ from scheduler.engine import explain
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.commands import RecordAttempt
 from scheduler.engine.engine import Engine
+from scheduler.engine.workloads import workload_page_in_slices
+from scheduler.errors import ConfigurationError
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectObserved, Synced
 from scheduler.objects.kinds import Kind
 from scheduler.preemption.evaluation import PreemptionEvidence
-from tests.builders import node, pod
+from tests.builders import node, owner_json, pod
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 NOW = Now(monotonic=1000.0, wall=1_800_000_000 * 10**9)
@@ -45,9 +47,9 @@ def tried_engine() -> Engine:
     return engine
 
 
-def printed(printer, page) -> str:  # type: ignore[no-untyped-def]
+def printed(printer, page, width: int = 160) -> str:  # type: ignore[no-untyped-def]
     file = io.StringIO()
-    printer(page, Console(file=file, width=160))
+    printer(page, Console(file=file, width=width))
     return file.getvalue()
 
 
@@ -201,22 +203,115 @@ def test_the_page_of_the_queue_has_every_pod_that_waits() -> None:
     assert page["counts"]["in flight"] == 1
     text = printed(print_queue, page)
     assert "default/huge" in text
-    for story in page["pods"][:2]:
-        assert story["nextTry"] > story["since"], "the flush of the pool, if nothing wakes it before"
-    assert page["pods"][0]["nextTry"][11:19] in text
+    stories = {story["pod"]: story for story in page["pods"]}
+    huge = stories["default/huge"]
+    assert huge["nextTry"] > huge["since"], "the flush of the pool, if nothing wakes it before"
+    assert "nextTry" not in stories["default/gated"], "its gate is asked again, but it is not tried"
 
 
 def test_of_very_many_pods_the_page_prints_some_and_counts_the_rest() -> None:
     page = explain.queue_page(tried_engine())
     page["pods"] *= MAX_ROWS
-    assert f"and {2 * MAX_ROWS} more pods" in printed(print_queue, page)
+    assert f"and {2 * MAX_ROWS} more pods" in printed(print_pods, page)
+
+
+def test_the_queue_is_grouped_by_workload_and_reason_within_80_columns() -> None:
+    engine = tried_engine()
+    long = "a-workload-with-a-long-name-of-50-characters-in-all"
+    for number in range(3):
+        owner = owner_json("ReplicaSet", f"{long}-5d4f8", uid="rs")
+        labels = {"pod-template-hash": "5d4f8"}
+        name = f"{long}-5d4f8-{number}"
+        waiting = pod(name, cpu="9", owner=owner, labels=labels)
+        engine.handle(ObjectObserved(Kind.POD, waiting), NOW)
+    while engine.schedule_one(NOW) is not None:
+        pass
+    page = explain.queue_page(engine)
+    text = printed(print_queue, page, width=80)
+    assert f"3 pods default/{long} (deployment)" in " ".join(text.split())
+    assert text.count("NodeResourcesFit") == 2, "a line for the workload, one for huge"
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_queue_can_be_asked_for_a_namespace_a_profile_and_a_plugin() -> None:
+    engine = tried_engine()
+    engine.handle(ObjectObserved(Kind.POD, pod("huge", namespace="other", cpu="9")), NOW)
+    while engine.schedule_one(NOW) is not None:
+        pass
+
+    def asked(**wanted: str) -> set[str]:
+        page = explain.queue_page(engine, wanted=explain.Wanted(**wanted))
+        assert page["counts"]["unschedulable"] == 2, "the counts are of the whole queue"
+        return {story["pod"] for story in page["pods"]}
+
+    assert asked(namespace="other") == {"other/huge"}
+    assert asked(plugin="SchedulingGates") == {"default/gated"}
+    assert asked(plugin="NodeResourcesFit") == {"default/huge", "other/huge"}
+    assert asked(profile="nobody") == set()
+
+
+@pytest.mark.parametrize(
+    ("target", "namespace", "path"),
+    [
+        ("a", "", "default/a"),
+        ("a", "shop", "shop/a"),
+        ("shop/a", "", "shop/a"),
+        ("shop/a", "shop", "shop/a"),
+        ("pod/a", "shop", "shop/a"),
+        ("deploy/web", "shop", "shop/deployment/web"),
+        ("job/x", "", "default/job/x"),
+        ("a b?c", "", "default/a%20b%3Fc"),
+    ],
+)
+def test_why_takes_pods_and_workloads_as_kubectl_does(target: str, namespace: str, path: str) -> None:
+    assert page_path(target, namespace) == f"/debug/why/{path}"
+
+
+@pytest.mark.parametrize(("target", "namespace"), [("shop/a", "other"), ("a/b/c", ""), ("deploy/", ""), ("/a", "")])
+def test_a_namespace_that_contradicts_the_name_is_refused_and_not_ignored(target: str, namespace: str) -> None:
+    with pytest.raises(ConfigurationError):
+        page_path(target, namespace)
+
+
+def test_a_workload_s_page_groups_those_that_wait_and_explains_one() -> None:
+    engine = tried_engine()
+    owner = owner_json("Job", "batch", uid="job")
+    for number in range(2):
+        engine.handle(ObjectObserved(Kind.POD, pod(f"w{number}", cpu="9", owner=owner)), NOW)
+    engine.handle(ObjectObserved(Kind.POD, pod("there", node="n1", owner=owner)), NOW)
+    while engine.schedule_one(NOW) is not None:
+        pass
+    slices = workload_page_in_slices(engine, "default", "job/batch")
+    with pytest.raises(StopIteration) as end:
+        next(slices)
+    page = end.value.value
+    assert (page["pods"], page["placed"], page["nodes"]) == (3, 1, {"n1": 1})
+    (group,) = page["waiting"]
+    assert (group["count"], group["rejectedBy"], group["pods"]) == (2, "NodeResourcesFit", ["default/w0", "default/w1"])
+    page["example"] = explain.pod_page(engine, page["example"], NOW)
+    text = printed(print_why, page)
+    assert "1 of 3 pods have a node" in text and "cpu: needs 9" in text
+
+
+def test_scores_are_said_to_be_weighted_and_plugins_have_the_names_of_configurations() -> None:
+    engine = build_engine(load(), started=NOW, seed=1, stopwatch=lambda: 0.0)
+    engine.handle(Synced(), NOW)
+    for name in ("n1", "n2"):
+        engine.handle(ObjectObserved(Kind.NODE, node(name, cpu="2")), NOW)
+    engine.handle(ObjectObserved(Kind.POD, pod("there", cpu="1", node="n1")), NOW)
+    page = explain.pod_page(engine, "default/there", NOW)
+    assert page is not None
+    text = printed(print_why, page, width=80)
+    assert "NodeResourcesBalancedAllocation ×1" in text and "TaintToleration ×3" in text
+    assert "before this scheduler started" in text
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_what_several_plugins_wait_for_is_told_once_a_kind() -> None:
     page = explain.queue_page(tried_engine())
     story = next(story for story in page["pods"] if story["pod"] == "default/huge")
     story["wokenBy"] = [{"plugin": "A", "events": ["Node: Add"]}, {"plugin": "B", "events": ["Node: Add, Delete"]}]
-    assert "Node: Add, Delete" in printed(print_queue, {**page, "pods": [story]})
+    assert "Node: Add, Delete" in printed(print_pods, {**page, "pods": [story]})
 
 
 def test_a_written_configuration_is_for_its_owner_alone(tmp_path: Path) -> None:

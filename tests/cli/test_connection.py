@@ -16,7 +16,7 @@ from aiohttp import web
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from scheduler.cli.app import main
+from scheduler.cli.main import main
 from scheduler.controller.serve.tls import self_made_pair
 
 TOKEN = "the-token-of-the-kubeconfig"

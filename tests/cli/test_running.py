@@ -3,9 +3,10 @@
 import asyncio
 from pathlib import Path
 
+import aiohttp
 import pytest
 
-from scheduler.cli.app import main
+from scheduler.cli.main import main
 from scheduler.simulate.apiserver.kinds import NAMESPACES, NODES, PODS
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.simulate.demo import ShippedScheduler
@@ -19,8 +20,11 @@ async def test_a_running_scheduler_answers_why_and_queue_and_leaves_with_zero_wh
     async with EmbeddedCluster() as cluster:
         cluster.registry.create(NAMESPACES, "", {"metadata": {"name": "tandem-system"}})
         cluster.registry.create(NODES, "", node_document("n1", cpu=2))
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
         for name, cpu in (("fits", "1"), ("huge", "9")):
-            cluster.registry.create(PODS, "default", pod_document(name, cpu=cpu))
+            document = pod_document(name, cpu=cpu)
+            document["metadata"]["ownerReferences"] = [owner]
+            cluster.registry.create(PODS, "default", document)
         async with ShippedScheduler(cluster.kubeconfig(tmp_path / "kubeconfig"), tmp_path / "log") as shipped:
             async with asyncio.timeout(WAIT_SECONDS):
                 while not {"fits", "huge"} <= await tried(shipped):  # noqa: ASYNC110 - another process sets no event
@@ -32,6 +36,29 @@ async def test_a_running_scheduler_answers_why_and_queue_and_leaves_with_zero_wh
             assert '"node": "n1"' in capfd.readouterr().out
             assert await asyncio.to_thread(main, ["queue", *server]) == 0
             assert "default/huge" in capfd.readouterr().out
+            assert await asyncio.to_thread(main, ["why", "huge", "--node", "n1", *server]) == 0
+            assert "cpu: needs 9, " in capfd.readouterr().out
+            assert await asyncio.to_thread(main, ["why", "fits", *server]) == 0
+            assert "if it were not placed yet: 1 of 1 nodes would fit" in capfd.readouterr().out
+            assert await asyncio.to_thread(main, ["why", "rs/web", *server]) == 0
+            assert "1 of 2 pods have a node" in capfd.readouterr().out
+            assert await asyncio.to_thread(main, ["queue", "--plugin", "NodeAffinity", *server]) == 0
+            assert "default/huge" not in capfd.readouterr().out
+            assert await asyncio.to_thread(main, ["queue", "-n", "default", "--pods", *server]) == 0
+            assert "default/huge" in capfd.readouterr().out
+            https = shipped.url.replace("http:", "https:")
+            assert await asyncio.to_thread(main, ["why", "huge", "--server", https]) == 1
+            assert f"it serves plain HTTP. Use --server {shipped.url}" in capfd.readouterr().err
+            async with aiohttp.ClientSession(shipped.url) as session:
+                for path, said in (
+                    ("/", '"/debug/queue"'),
+                    ("/metrics", "rest_client_requests_total{"),
+                    ("/metrics/resources", 'kube_pod_resource_request{namespace="default",pod="fits",node="n1"'),
+                    ("/metrics/slis", "kubernetes_healthchecks_total{"),
+                    ("/configz", '"tandemconfig"'),
+                ):
+                    async with session.get(path) as answer:
+                        assert said in await answer.text(), path
             assert await asyncio.to_thread(main, ["why", "absent", *server]) == 1
             assert "pod default/absent is not known here" in capfd.readouterr().err
         assert shipped.exit_code == 0, "".join(shipped.log_lines())

@@ -56,4 +56,4 @@ def test_the_page_of_a_pod_without_a_group_speaks_of_none() -> None:
     cluster.schedule_all()
     text = printed(page_of(cluster, "big"))
     assert "group" not in text
-    assert "Now: 0/1 nodes are available" in text
+    assert "Now: no node of 1 fits" in text

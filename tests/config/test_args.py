@@ -81,7 +81,7 @@ def test_all_faults_of_args_are_found_at_once() -> None:
     at = "profiles[0].pluginConfig[2].args"
     assert [str(fault) for fault in faults] == [
         "decoding .profiles[0].pluginConfig[2]: decoding args for plugin Foo: "
-        'strict decoding error: unknown field "resources[1].wieght", unknown field "other"',
+        'strict decoding error: unknown field "resources[1].wieght" (did you mean "weight"?), unknown field "other"',
         f'{at}.bindTimeout: Invalid value: 5: expected a duration such as "1m30s", got an integer',
         f"{at}.hardWeight: Invalid value: 1099511627776: must be between -2147483648 and 2147483647",
         f'{at}.defaultingType: Unsupported value: "list": supported values: "List", "System"',

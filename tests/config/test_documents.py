@@ -49,8 +49,24 @@ def test_a_merge_brings_in_what_is_not_stated() -> None:
     assert content("a: &x {p: 1, q: 2}\nb: {<<: *x, q: 3}")["b"] == {"p": 1, "q": 3}
 
 
-def test_a_flow_mapping_is_yaml_though_it_looks_like_json() -> None:
-    assert content("{a: b, c: [d]}") == {"a": "b", "c": ["d"]}
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{a: b}", "line 1, column 2"),
+        ("{'a': 'b'}", "line 1, column 2"),
+        ('{"a": [1,\n  2,]}', "line 2, column 5"),
+        ('{"a": 1} {"b": 2}', "line 1, column 10"),
+        ('{"a": NaN}', "NaN is no JSON"),
+    ],
+)
+def test_what_begins_with_a_brace_is_held_to_json_s_rules_as_in_kube_scheduler(text: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read_documents(text)
+    assert str(caught.value).startswith("what begins with { must be JSON: ") and reason in str(caught.value)
+
+
+def test_a_flow_mapping_inside_of_yaml_stays_yaml() -> None:
+    assert content("top: {a: b, c: [d]}") == {"top": {"a": "b", "c": ["d"]}}
 
 
 def test_empty_documents_are_left_out() -> None:

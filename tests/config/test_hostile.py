@@ -42,7 +42,7 @@ def test_a_file_that_is_too_deep_is_refused_and_ends_no_process(tmp_path: Path) 
     for number, text in enumerate(TOO_DEEP):
         (tmp_path / f"{number}.yaml").write_text(text)
     files = [str(tmp_path / f"{number}.yaml") for number in range(len(TOO_DEEP))]
-    script = "import sys; from scheduler.cli.app import main; [print(main(['check-config', f])) for f in sys.argv[1:]]"
+    script = "import sys; from scheduler.cli.main import main; [print(main(['check-config', f])) for f in sys.argv[1:]]"
     command = [sys.executable, "-c", script, *files]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout.split()) == (0, ["1"] * len(TOO_DEEP)), done.stderr

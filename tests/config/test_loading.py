@@ -165,7 +165,10 @@ def test_both_documents_may_come_in_either_order() -> None:
             HEADER + "profiles: [{foo: 1}]\nparallelism: 1\nparallelism: 2\n",
             ['strict decoding error: duplicate field "parallelism", unknown field "profiles[0].foo"'],
         ),
-        (HEADER + "Parallelism: 2\n", ['strict decoding error: unknown field "Parallelism"']),
+        (
+            HEADER + "Parallelism: 2\n",
+            ['strict decoding error: unknown field "Parallelism" (did you mean "parallelism"?)'],
+        ),
         (HEADER + "parallelism: 1.0\n", ["parallelism: Invalid value: 1.0: expected an integer, got a number"]),
         (
             HEADER + "leaderElection: {retryPeriod: 2, leaderElect: 'yes'}\n",

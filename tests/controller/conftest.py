@@ -11,8 +11,8 @@ import msgspec
 import pytest
 import structlog
 
-from scheduler.controller.settings import ConnectionSettings
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.simulate.cluster import EmbeddedCluster
 from tests.limits import WAIT_SECONDS

@@ -7,13 +7,8 @@ import sys
 
 from scheduler.controller.parts import Parts
 from scheduler.controller.run import run_blocking
-from scheduler.controller.settings import (
-    ConnectionSettings,
-    LeaderElectionSettings,
-    LogSettings,
-    ServingSettings,
-    ShellSettings,
-)
+from scheduler.controller.settings import LeaderElectionSettings, LogSettings, ServingSettings, ShellSettings
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from tests.controller.round_robin_engine import RoundRobinEngine
 
 

@@ -14,14 +14,9 @@ from scheduler.config.loading import load
 from scheduler.controller.loop import read_clock
 from scheduler.controller.parts import Parts
 from scheduler.controller.run import Shell
-from scheduler.controller.settings import (
-    ConnectionSettings,
-    LeaderElectionSettings,
-    OperatorOptions,
-    ServingSettings,
-    ShellSettings,
-)
+from scheduler.controller.settings import LeaderElectionSettings, OperatorOptions, ServingSettings, ShellSettings
 from scheduler.controller.write.client import MERGE_PATCH, ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.engine.engine import Engine
 from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
 from tests.device_documents import claim, device_class, gpu, resource_slice
@@ -164,3 +159,51 @@ async def test_a_claim_that_somebody_else_allocated_meanwhile_is_used_as_it_is(
         assert [one["device"] for one in found["status"]["allocation"]["devices"]["results"]] == ["gpu-1"]
         await until(lambda: not engine.bindings.under_way)
         engine.check()
+
+
+async def test_a_pod_whose_device_is_being_prepared_says_so_and_is_bound_when_it_is_ready(
+    connection: ConnectionSettings, client: ApiClient
+) -> None:
+    await cluster_with_gpus(client, 0)
+    slow = gpu("gpu-0", bindingConditions=["attached"], bindingFailureConditions=["broken"])
+    await create(client, f"{RESOURCES}/resourceslices", resource_slice("n1", slow, pool="slow", name="slow"))
+    await create(client, CLAIMS, claim("wanted", "gpus"))
+    async with scheduling(connection) as (engine, shell):
+        await create(client, PODS, claiming("p", "wanted"))
+        async with asyncio.timeout(20):
+            while not (found := await events(client, "BindingConditionsPending")):  # noqa: ASYNC110 - the server is asked
+                await asyncio.sleep(0.02)
+        assert [one["note"] for one in found] == ["waiting for binding conditions for device on node n1"]
+        assert found[0]["action"] == "Scheduling"
+        assert await node_of(client, "p") == ""
+        device = {"driver": "gpu.example.com", "pool": "slow", "device": "gpu-0"}
+        attached = {"type": "attached", "status": "True", "reason": "Done", "message": ""}
+        ready = {"status": {"devices": [{**device, "conditions": [attached]}]}}
+        await client.request(
+            "PATCH", f"{CLAIMS}/wanted/status", body=msgspec.json.encode(ready), content_type=MERGE_PATCH
+        )
+        await bound(client, "p")
+        await until(lambda: not engine.bindings.under_way)
+        assert len(await events(client, "BindingConditionsPending")) == 1
+        labels = {"profile": "tandem-scheduler", "driver": "gpu.example.com", "status": "success"}
+        read_value = shell.metrics.registry.get_sample_value
+        assert read_value("scheduler_dra_bindingconditions_allocations_total", labels) == 1
+        assert read_value("scheduler_dra_bindingconditions_wait_duration_seconds_count", labels) == 1
+
+
+async def test_claims_made_for_extended_resources_are_counted(
+    connection: ConnectionSettings, client: ApiClient
+) -> None:
+    await cluster_with_gpus(client, 1)
+    asking = {"requests": {"deviceclass.resource.kubernetes.io/gpus": "1"}}
+    async with scheduling(connection) as (_, shell):
+        await create(client, PODS, pod_document("p", containers=[{"name": "c", "image": "i", "resources": asking}]))
+        await bound(client, "p")
+        read_value = shell.metrics.registry.get_sample_value
+        assert read_value("scheduler_resourceclaim_creates_total", {"status": "success"}) == 1
+        assert read_value("scheduler_resourceclaim_creates_total", {"status": "failure"}) == 0
+
+
+async def events(client: ApiClient, reason: str) -> list[dict[str, Any]]:
+    listed = await read(client, "/apis/events.k8s.io/v1/namespaces/default/events")
+    return [one for one in listed["items"] if one["reason"] == reason]

@@ -13,14 +13,9 @@ from scheduler.controller.loop import read_clock
 from scheduler.controller.parts import Parts
 from scheduler.controller.report.engine_gauges import GaugesOfEngine
 from scheduler.controller.run import Shell
-from scheduler.controller.settings import (
-    ConnectionSettings,
-    LeaderElectionSettings,
-    OperatorOptions,
-    ServingSettings,
-    ShellSettings,
-)
+from scheduler.controller.settings import LeaderElectionSettings, OperatorOptions, ServingSettings, ShellSettings
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.engine.attempt import Attempt
 from scheduler.user_plugins.calls import background_calls

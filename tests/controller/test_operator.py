@@ -12,9 +12,11 @@ from typing import Any
 import aiohttp
 import kopf
 
-from scheduler.controller.operator import KopfOperator, OperatorCallbacks, Proofs, operator_settings
-from scheduler.controller.settings import ConnectionSettings, OperatorOptions
+from scheduler.controller.kopf_operator import operator_settings
+from scheduler.controller.operator import KopfOperator, OperatorCallbacks, Proofs
+from scheduler.controller.settings import OperatorOptions
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from tests.controller.conftest import create, until
 from tests.limits import WAIT_SECONDS

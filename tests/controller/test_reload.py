@@ -36,6 +36,7 @@ class Target:
     def __init__(self) -> None:
         self.in_force = ""
         self.refused: list[str] = []
+        self.events: list[tuple[str, str, str]] = []
         self.is_busy = False
         self.counter = Counter("reloads", "", ("result",))
 
@@ -52,6 +53,11 @@ class Target:
 
         return NewConfiguration(swap, {}, {})
 
+    def announced(self, kind: str, reason: str, note: str) -> None:
+        self.events.append((kind, reason, note))
+        if reason == "ConfigurationRejected":
+            self.refused.append(note.removeprefix("the last good configuration stays: "))
+
     def counts(self) -> dict[str, float]:
         return {result: self.counter.child(result).value for result in ("applied", "rejected", "unchanged")}
 
@@ -59,7 +65,7 @@ class Target:
 @asynccontextmanager
 async def reloading(target: Target) -> AsyncIterator[ConfigurationReloader]:
     reloader = ConfigurationReloader(
-        target.prepare, target.counter, read_clock, current=b"good 0", refused=target.refused.append
+        target.prepare, target.counter, read_clock, current=b"good 0", announce=target.announced
     )
     running = asyncio.create_task(reloader.run())
     try:
@@ -234,3 +240,70 @@ async def test_what_only_a_start_can_change_is_named_and_what_can_not_wait_is_re
     with pytest.raises(ConfigurationError):
         running.reload("profiles: [{schedulerName: one, plugins: {filter: {enabled: [{name: Missing}]}}}]")
     assert running.engine.profiles is before
+
+
+async def test_a_reload_says_field_by_field_what_it_changed(tmp_path: Path, log_lines: list[dict[str, Any]]) -> None:
+    running = Running(tmp_path, "profiles: [{schedulerName: one}]")
+    started = running.prepare((HEAD + LEASE + "profiles: [{schedulerName: one}]").encode()).document
+    events: list[tuple[str, str, str]] = []
+
+    def announce(kind: str, reason: str, note: str) -> None:
+        events.append((kind, reason, note))
+
+    counter = Counter("reloads", "", ("result",))
+    reloader = ConfigurationReloader(running.prepare, counter, read_clock, document=started, announce=announce)
+    task = asyncio.create_task(reloader.run())
+    weights = "plugins: {score: {enabled: [{name: ImageLocality, weight: 5}]}}"
+    reloader.offer(
+        (HEAD + LEASE + f"podInitialBackoffSeconds: 7\nprofiles: [{{schedulerName: one, {weights}}}]").encode(), "f"
+    )
+    await until(lambda: bool(events))
+    task.cancel()
+    assert reloader.last is not None
+    assert reloader.last.changes == (
+        "podInitialBackoffSeconds: 1 → 7",
+        'profiles[one].plugins.score: added {"enabled":[{"name":"ImageLocality","weight":5}]}',
+    )
+    assert events == [("Normal", "ConfigurationReloaded", "; ".join(reloader.last.changes))]
+    (line,) = [line for line in log_lines if line["event"] == "Configuration reloaded"]
+    assert line["changes"] == reloader.last.changes
+
+
+async def test_a_profile_that_vanishes_while_pods_wait_under_its_name_is_a_warning_that_counts_them(
+    tmp_path: Path, log_lines: list[dict[str, Any]]
+) -> None:
+    running = Running(tmp_path, "profiles: [{schedulerName: one}, {schedulerName: two}]")
+    running.observe(pending("a", "two"))
+    running.observe(pending("b", "two"))
+    events: list[tuple[str, str, str]] = []
+
+    def announce(kind: str, reason: str, note: str) -> None:
+        events.append((kind, reason, note))
+
+    reloader = ConfigurationReloader(running.prepare, Counter("r", "", ("result",)), read_clock, announce=announce)
+    task = asyncio.create_task(reloader.run())
+    reloader.offer((HEAD + LEASE + "profiles: [{schedulerName: one}]").encode(), "f")
+    await until(lambda: len(events) > 1)
+    task.cancel()
+    text = 'profile "two" is gone: 2 pods with that schedulerName wait and are not scheduled by anyone here'
+    assert events[1] == ("Warning", "ProfileRemoved", text)
+    assert [line["event"] for line in log_lines if line["log_level"] == "warning"] == [text]
+
+
+async def test_a_deleted_file_is_a_warning_once_and_changes_nothing(
+    tmp_path: Path, log_lines: list[dict[str, Any]]
+) -> None:
+    target = Target()
+    file = tmp_path / "config.yaml"
+    file.write_text("good 1")
+    async with reloading(target) as reloader:
+        watching = asyncio.create_task(reloader.watch(str(file), seconds=0.01))
+        await asyncio.sleep(0)
+        file.unlink()
+        await until(lambda: bool(target.events))
+        file.write_text("good 2")
+        await until(lambda: target.in_force == "good 2")
+        watching.cancel()
+    gone = [event for event in target.events if event[1] == "ConfigurationGone"]
+    assert gone == [("Warning", "ConfigurationGone", f"{file} is gone, the configuration stays as it is")]
+    assert len([line for line in log_lines if "is gone" in line["event"]]) == 1

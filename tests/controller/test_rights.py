@@ -8,8 +8,9 @@ import msgspec
 from aiohttp import web
 
 from scheduler.controller.rights import Right, missing_rights, report_missing_rights, rights_needed
-from scheduler.controller.settings import ConnectionSettings, LeaderElectionSettings, ShellSettings
+from scheduler.controller.settings import LeaderElectionSettings, ShellSettings
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.simulate.cluster import EmbeddedCluster
 from tests.controller.write.test_client import serving

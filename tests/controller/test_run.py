@@ -19,14 +19,9 @@ import msgspec
 from scheduler.controller.parts import Parts
 from scheduler.controller.reload import NewConfiguration
 from scheduler.controller.run import Shell
-from scheduler.controller.settings import (
-    ConnectionSettings,
-    LeaderElectionSettings,
-    OperatorOptions,
-    ServingSettings,
-    ShellSettings,
-)
+from scheduler.controller.settings import LeaderElectionSettings, OperatorOptions, ServingSettings, ShellSettings
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.simulate.cluster import EmbeddedCluster
 from tests.controller.conftest import PODS, create, node_document, pod_document, read, until

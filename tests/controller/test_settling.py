@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
-from scheduler.controller.settings import ConnectionSettings
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
 from tests.controller.test_operator import free_port
 from tests.controller.test_run import ROOT, Scheduler

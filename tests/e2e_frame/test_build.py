@@ -28,6 +28,19 @@ def test_programs_that_are_there_are_not_built_again(tmp_path: Path, monkeypatch
     assert log.getvalue() == ""
 
 
+def test_programs_that_only_some_tests_need_are_looked_for_when_they_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    folder = tmp_path / "tandem" / "controlplane" / version_key() / "bin"
+    folder.mkdir(parents=True)
+    for name in PROGRAMS:
+        (folder / name).touch(mode=0o755)
+    with pytest.raises(build.BuildError, match="install Go"):
+        build.programs(io.StringIO(), also=("helm",))
+
+
 def test_every_module_that_is_built_from_is_locked_by_a_sum() -> None:
     for modules in MODULE_SETS:
         sums = (modules.path / "go.sum").read_text()

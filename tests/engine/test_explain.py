@@ -27,7 +27,7 @@ def waiting(**fields: Any) -> Cluster:
 
 
 def page(cluster: Cluster, name: str) -> dict[str, Any]:
-    return preview_page(cluster.engine, cluster.pods[f"default/{name}"], cluster.now)
+    return preview_page(cluster.engine, PodInfo(cluster.pods[f"default/{name}"]), cluster.now)
 
 
 def test_where_one_node_fits_no_score_is_asked_for_and_none_can_fail() -> None:

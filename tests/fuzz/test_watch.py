@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from scheduler.controller.settings import ConnectionSettings
 from scheduler.controller.watch.backoff import Backoff
 from scheduler.controller.watch.reflector import Reflector, WatchPlaceLost
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus

@@ -16,6 +16,7 @@ from scheduler.controller.report.engine_gauges import GaugesOfEngine
 from scheduler.controller.run import Shell
 from scheduler.engine.attempt import SCHEDULED, UNSCHEDULABLE, Attempt, ExtenderFault
 from scheduler.errors import ConfigurationError
+from scheduler.framework.plugin_times import PluginTimes
 from scheduler.messages.now import Now
 from tests.manifests.documents import deployed_flags
 
@@ -44,8 +45,12 @@ async def series() -> dict[str, frozenset[str]]:
     for result in (SCHEDULED, UNSCHEDULABLE):
         attempt = Attempt("default/a", "1", "tandem-scheduler", 1, 1, result=result)
         attempt.durations.update({"Filter": 0.001, "PostFilter": 0.001})
+        attempt.plugin_times = PluginTimes(lambda: 0.0)
+        attempt.plugin_times.took("NodeResourcesFit", "Filter", "Success", 0.001)
         attempt.extender_faults = (ExtenderFault("http://extender", "filter", "no answer", is_skipped=True),)
         shell.metrics.observe(attempt)
+    assert shell.client.observe is not None
+    shell.client.observe("GET", "api:6443", 200, 0.01)
     # Series that begin with the first of what they count.
     for counter, label in (
         (shell.metrics.kubelet_refusals, "OutOfcpu"),

@@ -77,6 +77,8 @@ def test_nothing_is_fetched_by_address_and_no_package_of_the_system_is_added() -
     for stage in stages():
         for instruction in stage:
             assert instruction.name != "ADD"
+            if instruction.name == "LABEL":
+                continue
             assert not re.search(r"https?:|apt-get|apk |curl |wget ", instruction.words)
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from tests.manifests import queries
-from tests.manifests.documents import MANIFESTS, Document, the
+from tests.manifests.documents import MANIFESTS, ROOT, Document, the
 
 MONITORING = MANIFESTS / "overlays" / "monitoring"
 
@@ -42,6 +44,32 @@ async def test_each_query_asks_for_series_and_labels_that_exist(
     assert queries.labels(query) <= offered
 
 
+UPSTREAM = json.loads((Path(__file__).parent / "upstream_queries.json").read_text())
+
+
+@pytest.mark.parametrize("query", UPSTREAM["queries"])
+async def test_dashboards_made_for_kube_scheduler_find_their_series_and_labels(
+    series: dict[str, frozenset[str]], query: str
+) -> None:
+    names = queries.names(query) - {"up"} - UPSTREAM["absent"].keys()
+    assert names <= series.keys()
+    offered = frozenset().union(*(series[name] for name in names)) | queries.ADDED_BY_PROMETHEUS
+    if names:
+        assert queries.labels(query) <= offered
+
+
+async def test_what_such_dashboards_do_not_find_is_really_absent(series: dict[str, frozenset[str]]) -> None:
+    assert not UPSTREAM["absent"].keys() & series.keys()
+
+
+@pytest.mark.parametrize(("asker", "query"), ASKED)
+async def test_what_a_rate_is_taken_of_is_a_counter_or_a_histogram(
+    series: dict[str, frozenset[str]], asker: str, query: str
+) -> None:
+    for name in re.findall(r"\b(?:rate|increase|irate)\(\s*([a-zA-Z_:][\w:]*)", query):
+        assert name.endswith(("_total", "_bucket", "_count", "_sum")), asker
+
+
 @pytest.mark.parametrize(("asker", "query"), ASKED)
 def test_each_query_asks_for_this_scheduler_alone(asker: str, query: str) -> None:
     selectors = re.findall(r"\b(?:scheduler|tandem|process|up)\w*(\{[^}]*\})?", query)
@@ -64,8 +92,32 @@ def test_texts_of_alerts_use_labels_that_the_alert_keeps() -> None:
 def test_every_alert_says_how_bad_it_is_and_what_is_the_matter() -> None:
     for rule in alerts():
         assert rule["labels"]["severity"] in ("critical", "warning", "info")
-        assert rule["annotations"].keys() == {"summary", "description"}
+        assert rule["annotations"].keys() == {"summary", "description", "runbook_url"}
     assert len({rule["alert"] for rule in alerts()}) == len(alerts())
+
+
+def test_every_alert_links_a_runbook_that_is_there() -> None:
+    address = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Documentation"]
+    runbooks = re.findall(r"^## (Tandem\w+)\n\n(.+?)(?=\n## |\Z)", (ROOT / "docs/runbooks.md").read_text(), re.M | re.S)
+    assert [name for name, _ in runbooks] == [rule["alert"] for rule in alerts()]
+    assert all("- **Means**: " in text and "- **Look**: " in text for _, text in runbooks)
+    for rule in alerts():
+        assert rule["annotations"]["runbook_url"] == f"{address}runbooks/#{rule['alert'].lower()}"
+
+
+async def test_the_dashboard_can_be_narrowed_to_namespaces_and_profiles(series: dict[str, frozenset[str]]) -> None:
+    dashboard = json.loads((MONITORING / "dashboard.json").read_text())
+    variables = {each["name"]: each for each in dashboard["templating"]["list"]}
+    assert variables.keys() == {"datasource", "namespace", "profile"}
+    for name in ("namespace", "profile"):
+        asked = re.fullmatch(r"label_values\((\w+)\{.*\}, (\w+)\)", variables[name]["definition"])
+        assert asked and asked[2] == name
+        assert asked[1] == "up" or name in series[asked[1]]
+    for panel in panels():
+        for target in panel.get("targets", ()):
+            for metric, selector in re.findall(r"(\w+)\{([^}]*)\}", target["expr"]):
+                assert 'namespace=~"$namespace"' in selector
+                assert ('profile=~"$profile"' in selector) == ("profile" in series.get(metric, ())), metric
 
 
 def test_panels_have_ids_of_their_own_and_do_not_overlap() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.cluster.cache import ClusterCache
 from scheduler.plugins.image_locality import ImageLocality
 from tests.builders import container_json, node
 from tests.plugins.clusters import cluster, info, raw_scores
@@ -57,6 +58,18 @@ def test_an_image_used_twice_counts_twice_and_the_sum_is_capped() -> None:
     view = cluster([node("a", images={"main:1": 3000 * MEBIBYTE})])
     twice = info(containers=[container_json("x", image="main:1"), container_json("y", image="main:1")])
     assert raw_scores(ImageLocality(), twice, view) == {"a": 100}
+
+
+def test_a_node_that_gets_an_image_changes_the_score_of_the_nodes_that_have_it() -> None:
+    with_image = {"main:1": 500 * MEBIBYTE}
+    cache = ClusterCache()
+    for each in (node("a", images=with_image), node("b")):
+        cache.observe_node(each)
+    plugin, pod = ImageLocality(), info(image="main:1")
+    assert raw_scores(plugin, pod, cache.view) == {"a": 100 * (250 - 23) // (1000 - 23), "b": 0}
+    cache.observe_node(node("b", images=with_image))
+    score = 100 * (500 - 23) // (1000 - 23)
+    assert raw_scores(plugin, pod, cache.view) == {"a": score, "b": score}
 
 
 def test_images_below_the_threshold_count_for_nothing() -> None:

@@ -1,11 +1,17 @@
 """The demo without a terminal."""
 
+import asyncio
 import io
+import os
 import re
+import signal
+import sys
+from pathlib import Path
 
 from rich.console import Console
 
 from scheduler.simulate.demo import run_demo
+from tests.limits import WAIT_SECONDS
 
 
 async def test_the_demo_shows_all_its_scenes_and_ends_well() -> None:
@@ -13,7 +19,7 @@ async def test_the_demo_shows_all_its_scenes_and_ends_well() -> None:
     code = await run_demo(Console(file=file, width=200, force_terminal=False), serve=False, pause_seconds=0.0)
     output = file.getvalue()
     assert code == 0, output
-    assert "13/13" in output
+    assert "15/15" in output
     assert "why default/ring: unschedulable, 3 of 4 pods found a node; 0/5 nodes are available" in output
     waiting, starting = output.index("Gang ring"), output.index("A node for the fourth joins")
     assert "ring-" not in output[waiting:starting].replace("default/ring", "")
@@ -23,4 +29,39 @@ async def test_the_demo_shows_all_its_scenes_and_ends_well() -> None:
     assert "huge -> node-big" in output
     assert "3 Insufficient cpu" in output
     assert "pushed out default/filler-" in output
+    assert "request pair: gpu.example.com/node-gpus-" in output
+    assert "2 taken (by default/render-" in output
     assert "What was bound where, and why" in output
+    assert "Asked: what if node-big were drained?" in output
+    assert "pods would move" in output
+
+
+async def test_a_served_demo_that_is_terminated_leaves_no_scheduler_and_no_folder(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "scheduler", "demo", "--serve"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert process.stdout is not None
+    output = ""
+    try:
+        async with asyncio.timeout(2 * WAIT_SECONDS):
+            while "tandem why huge" not in output:
+                line = await process.stdout.readline()
+                assert line, output
+                output += line.decode()
+            (port,) = set(re.findall(r"http://127\.0\.0\.1:(\d+)", output))
+            assert os.listdir(tmp_path)
+            process.send_signal(signal.SIGTERM)
+            assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert os.listdir(tmp_path) == []
+    try:
+        await asyncio.open_connection("127.0.0.1", int(port))
+    except ConnectionRefusedError:
+        return
+    raise AssertionError("the scheduler still listens")

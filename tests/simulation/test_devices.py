@@ -159,3 +159,73 @@ def test_a_device_that_is_held_twice_is_noticed() -> None:
         made.create(Kind.RESOURCE_CLAIM, held)
     with pytest.raises(InvariantViolation, match=r"gpu-0 is held by default/a and default/b"):
         made.check()
+
+
+def with_divided_gpus(made: World, nodes: int) -> World:
+    """Each node has a GPU that is to be had whole or as two halves."""
+    made.create(Kind.DEVICE_CLASS, GPUS)
+    for number in range(nodes):
+        name = f"n{number}"
+        made.create(Kind.NODE, node_document(name, cpu=64))
+        parts = [
+            gpu(part, attributes={"size": size}, consumesCounters=[{"counterSet": "gpu", "counters": {"memory": used}}])
+            for part, size, used in (
+                ("whole", 2, {"value": "80Gi"}),
+                ("half-0", 1, {"value": "40Gi"}),
+                ("half-1", 1, {"value": "40Gi"}),
+            )
+        ]
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 2}
+        made.create(Kind.RESOURCE_SLICE, resource_slice(name, *parts))
+        made.change(Kind.RESOURCE_SLICE, f"{name}-slice", partial(set_pool, pool))
+        counters = resource_slice(name, name=f"{name}-counters")
+        counters["spec"] |= {
+            "pool": pool,
+            "sharedCounters": [{"name": "gpu", "counters": {"memory": {"value": "80Gi"}}}],
+        }
+        made.create(Kind.RESOURCE_SLICE, counters)
+    made.run_for(0.2)
+    return made
+
+
+def set_pool(pool: dict[str, object], found: Document) -> None:
+    found["spec"]["pool"] = dict(pool)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_happens_no_counter_is_overdrawn(seed: int) -> None:
+    """Drivers withdraw their slices and publish them again, watches break, schedulers start again, pods come and go."""
+    made = with_divided_gpus(world(seed, ROUGH), nodes=3)
+    withdrawn: dict[str, Document] = {}
+    placed = 0
+    for number in range(50):
+        action = made.random.randrange(10)
+        bound = sorted(made.bound())
+        placed = max(placed, len(bound))
+        if action < 5:
+            size = 1 + made.random.randrange(2)
+            wanted = exactly("gpus", f'device.attributes["gpu.example.com"].size == {size}')
+            made.create(Kind.RESOURCE_CLAIM, claim(f"p{number}", requests=[{"name": "r", "exactly": wanted}]))
+            entry = {"name": "gpu", "resourceClaimName": f"p{number}"}
+            made.create(Kind.POD, pod_document(f"p{number}", cpu="10m", resourceClaims=[entry]))
+        elif action < 7 and bound:
+            made.delete(Kind.POD, made.random.choice(bound))
+        elif action == 7:
+            made.restart()
+        elif action == 8 and withdrawn:
+            name, document = withdrawn.popitem()
+            made.create(Kind.RESOURCE_SLICE, document)
+        elif action == 8:
+            name = f"n{made.random.randrange(3)}-slice"
+            found = made.facts.get(Kind.RESOURCE_SLICE, name)
+            assert found is not None
+            withdrawn[name] = {"metadata": {"name": name}, "spec": found["spec"]}
+            made.delete(Kind.RESOURCE_SLICE, name)
+        else:
+            made.break_watch(made.random.choice([Kind.POD, Kind.RESOURCE_CLAIM, Kind.RESOURCE_SLICE]))
+        made.run_for(made.random.uniform(0.0, 1.5))
+        made.check()
+    made.trouble = CALM
+    made.run_for(700)
+    made.check()
+    assert max(placed, len(made.bound())) > 1

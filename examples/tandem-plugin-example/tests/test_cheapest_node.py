@@ -1,6 +1,6 @@
 from tandem_plugin_example.cheapest_node import CheapestNode, CheapestNodeArgs
 
-from scheduler.cluster.pod_info import PodInfo
+from scheduler.plugin import PodInfo
 from scheduler.testing import Cluster, check_contract, node, pod, score_answers
 
 PRICE = "example.com/price"

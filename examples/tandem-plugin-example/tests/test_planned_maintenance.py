@@ -1,6 +1,6 @@
 from tandem_plugin_example.planned_maintenance import INTERRUPTIBLE, MAINTENANCE, MARK, PlannedMaintenance
 
-from scheduler.cluster.pod_info import PodInfo
+from scheduler.plugin import PodInfo
 from scheduler.testing import Cluster, check_contract, filter_answers, node, pod
 
 NODES = [node("quiet"), node("marked", labels={MARK: "tonight"}), node("finished", labels={MARK: "done"})]

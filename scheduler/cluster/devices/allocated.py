@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 from scheduler.cluster.devices.slices import Amounts, DeviceId, PoolKey
+from scheduler.cluster.forkable import ForkableDict
 from scheduler.objects.quantity import InvalidQuantity, parse
 from scheduler.objects.resource_claims import Allocation, DeviceResult
 
@@ -18,9 +20,9 @@ class Holdings:
     __slots__ = ("_shares", "_taken")
 
     def __init__(self) -> None:
-        self._taken: dict[PoolKey, dict[str, str]] = {}
+        self._taken: ForkableDict[PoolKey, dict[str, str]] = ForkableDict()
         """Pool → device → who has it, for people."""
-        self._shares: dict[PoolKey, dict[str, dict[str, Amounts]]] = {}
+        self._shares: ForkableDict[PoolKey, dict[str, dict[str, Amounts]]] = ForkableDict()
         """Pool → device → share → what it consumes."""
 
     def add(self, holder: str, allocation: Allocation) -> tuple[PoolKey, ...]:
@@ -29,9 +31,9 @@ class Holdings:
         for result in results:
             pool = (result.driver, result.pool)
             if result.share_id is None:
-                self._taken.setdefault(pool, {})[result.device] = holder
+                _of_pool(self._taken, pool, dict)[result.device] = holder
             else:
-                shares = self._shares.setdefault(pool, {}).setdefault(result.device, {})
+                shares = _of_pool(self._shares, pool, _copied).setdefault(result.device, {})
                 shares[result.share_id] = consumed_by(result)
         return _pools(results)
 
@@ -41,29 +43,30 @@ class Holdings:
         for result in results:
             pool = (result.driver, result.pool)
             if result.share_id is None:
-                _drop(self._taken, pool, result.device)
-                continue
-            shares = self._shares.get(pool, {}).get(result.device)
-            if shares is not None:
+                if result.device in self.taken_in(pool):
+                    _drop(self._taken, pool, result.device, dict)
+            elif result.device in self.shares_in(pool):
+                shares = self._shares.writable(pool, _copied)[result.device]
                 shares.pop(result.share_id, None)
                 if not shares:
-                    _drop(self._shares, pool, result.device)
+                    _drop(self._shares, pool, result.device, _copied)
         return _pools(results)
 
     def taken_in(self, pool: PoolKey) -> dict[str, str]:
         """Device → who has all of it. Do not change it."""
-        return self._taken.get(pool, {})
+        found: dict[str, str] = self._taken.get(pool, _NOTHING)
+        return found
 
     def shares_in(self, pool: PoolKey) -> dict[str, dict[str, Amounts]]:
         """Device → share → what it consumes. Do not change it."""
-        return self._shares.get(pool, {})
+        found: dict[str, dict[str, Amounts]] = self._shares.get(pool, _NOTHING)
+        return found
 
-    def copy(self) -> Holdings:
+    def fork(self) -> Holdings:
+        """The same; neither side sees what the other changes."""
         other = Holdings()
-        other._taken = {pool: dict(devices) for pool, devices in self._taken.items()}
-        other._shares = {
-            pool: {device: dict(shares) for device, shares in devices.items()} for pool, devices in self._shares.items()
-        }
+        other._taken = self._taken.fork()
+        other._shares = self._shares.fork()
         return other
 
     def __eq__(self, other: object) -> bool:
@@ -78,6 +81,17 @@ class Holdings:
         for (driver, pool), devices in self._taken.items():
             for device in devices:
                 yield driver, pool, device
+
+
+def takes_the_same(one: Allocation, other: Allocation) -> bool:
+    """Whether both hold the same devices and as much of them, in the same order."""
+    results, others = list(_counted(one)), list(_counted(other))
+    return len(results) == len(others) and all(
+        first.device_id == second.device_id
+        and first.share_id == second.share_id
+        and consumed_by(first) == consumed_by(second)
+        for first, second in zip(results, others, strict=True)
+    )
 
 
 def consumed_by(result: DeviceResult) -> Amounts:
@@ -98,9 +112,33 @@ def _pools(results: Iterable[DeviceResult]) -> tuple[PoolKey, ...]:
     return tuple(dict.fromkeys((result.driver, result.pool) for result in results))
 
 
-def _drop(index: dict[PoolKey, dict[str, object]] | dict, pool: PoolKey, device: str) -> None:  # type: ignore[type-arg]  # either map
-    devices = index.get(pool)
-    if devices is not None:
-        devices.pop(device, None)
-        if not devices:
-            del index[pool]
+_NOTHING: dict[Any, Any] = {}
+
+InPool = TypeVar("InPool")
+
+
+def _of_pool(
+    index: ForkableDict[PoolKey, dict[str, InPool]],
+    pool: PoolKey,
+    copied: Callable[[dict[str, InPool]], dict[str, InPool]],
+) -> dict[str, InPool]:
+    """By device, for changing it."""
+    if pool not in index:
+        index[pool] = {}
+    return index.writable(pool, copied)
+
+
+def _drop(
+    index: ForkableDict[PoolKey, dict[str, InPool]],
+    pool: PoolKey,
+    device: str,
+    copied: Callable[[dict[str, InPool]], dict[str, InPool]],
+) -> None:
+    devices = index.writable(pool, copied)
+    del devices[device]
+    if not devices:
+        del index[pool]
+
+
+def _copied(shares: dict[str, dict[str, Amounts]]) -> dict[str, dict[str, Amounts]]:
+    return {device: dict(of_device) for device, of_device in shares.items()}

@@ -70,3 +70,24 @@ class KeptAnswers:
 
     def __iter__(self) -> Iterator[NodeAnswers]:
         return iter(self._by_shape.values())
+
+
+class KeptNeeds:
+    """What was worked out of claims' specs and of the DeviceClasses that they name."""
+
+    def __init__(self) -> None:
+        self._version = -1
+        self._by_spec: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def get(self, version: int, spec: Hashable) -> Any | None:
+        """None where nothing is known. ``version`` is that of the DeviceClasses: with a new one all is forgotten."""
+        if version != self._version:
+            self._version = version
+            self._by_spec.clear()
+        return self._by_spec.get(spec)
+
+    def put(self, spec: Hashable, value: Any) -> None:
+        """For the version that was asked for last; of too many the oldest leaves."""
+        self._by_spec[spec] = value
+        if len(self._by_spec) > MAX_SHAPES:
+            self._by_spec.popitem(last=False)

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.devices.allocated import Holdings
-from scheduler.cluster.devices.answers import KeptAnswers
+from scheduler.cluster.devices.allocated import Holdings, takes_the_same
+from scheduler.cluster.devices.answers import KeptAnswers, KeptNeeds
 from scheduler.cluster.devices.extended_resources import ClassesByResource
+from scheduler.cluster.devices.looks import Looks
 from scheduler.cluster.devices.pools import Pool, foreign_pool, pools_of
 from scheduler.cluster.devices.reserved import ClaimInFlight, SetAside
 from scheduler.cluster.devices.slices import PoolKey, SliceIndex
+from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
@@ -21,9 +23,6 @@ from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import controller_of
 from scheduler.objects.resource_claims import EXTENDED_RESOURCE_CLAIM_ANNOTATION, ResourceClaim
-
-MAX_SIGNATURES = 65_536
-"""Different looks of a node's devices that are distinguished before all are forgotten."""
 
 
 def special_claim_uid(pod_uid: str) -> str:
@@ -52,19 +51,18 @@ class Devices:
         """Ticket → UID of the claim whose allocation is being written."""
         self._orphans: dict[str, ClaimInFlight] = {}
         """Claims whose pod is not coming, but whose allocation may still be written: their devices stay taken."""
-        self._contents: dict[bytes, int] = {}
-        self._signatures: dict[Hashable, int] = {}
-        self._signature_of_row: dict[int, tuple[tuple[int, int], int]] = {}
-        self._pools_of_row: dict[int, tuple[tuple[int, int], tuple[Pool, ...]]] = {}
+        self._looks = Looks()
+        self._pools_of_row: ForkableDict[int, tuple[tuple[int, int], tuple[Pool, ...]]] = ForkableDict()
         self._row_versions: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         self.common_version = 0
         """Grows with what concerns every node."""
         self.version = 0
         """Grows with every change."""
         self.answers = KeptAnswers()
+        self.needs = KeptNeeds()
         self.now_nanoseconds = 0
         """Wall clock of the attempt in hand."""
-        self._special: dict[str, dict[str, ResourceClaim]] = {}
+        self._special: ForkableDict[str, dict[str, ResourceClaim]] = ForkableDict()
         """Pod UID → the claims that were made for its extended resources, by UID."""
         self._seen = dict.fromkeys((Kind.RESOURCE_SLICE, Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS), 0)
 
@@ -117,20 +115,36 @@ class Devices:
             self.common_version += 1
 
     def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        """Allocations are distinguished by the claim's UID: one that was made again under its name is another claim."""
+        """Allocations are distinguished by the claim's UID: one that was made again under its name is another claim.
+
+        Where an allocation in flight lands as it was decided, no node has more or less than before.
+        """
         self._note_special(old, new)
         if old is not None and new is not None and old.uid == new.uid and old.allocation == new.allocation:
             return
         if old is not None and old.allocation is not None:
             self._touch_pools(self.stored.remove(old.allocation))
         if new is not None and new.allocation is not None:
-            self._touch_pools(self.stored.add(new.key, new.allocation))
-            self._landed(new.uid)
+            uids = [new.uid]
             owner = controller_of(new.metadata)
             if owner is not None and new.annotations.get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) == "true":
-                self._landed(special_claim_uid(owner.uid))
+                uids.append(special_claim_uid(owner.uid))
+            expected = [found for uid in uids if (found := self._flying(uid)) is not None]
+            is_expected = len(expected) == 1 and takes_the_same(expected[0].allocation, new.allocation)
+            taken = self.stored.add(new.key, new.allocation)
+            if not is_expected:
+                self._touch_pools(taken)
+            for uid in uids:
+                self._landed(uid, is_expected=is_expected)
         if old is not None and (new is None or new.uid != old.uid):
             self._landed(old.uid)
+
+    def _flying(self, claim_uid: str) -> ClaimInFlight | None:
+        orphan = self._orphans.get(claim_uid)
+        if orphan is not None:
+            return orphan
+        held = self._set_aside.get(self._pod_of_claim.get(claim_uid, ""))
+        return next((claim for claim in held.claims if claim.claim_uid == claim_uid), None) if held else None
 
     def _note_special(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         for claim in (old, new):
@@ -139,13 +153,13 @@ class Devices:
             owner = controller_of(claim.metadata)
             if owner is None:
                 continue
+            claims = {uid: one for uid, one in self._special.get(owner.uid, {}).items() if uid != claim.uid}
             if claim is new:
-                self._special.setdefault(owner.uid, {})[claim.uid] = claim
+                claims[claim.uid] = claim
+            if claims:
+                self._special[owner.uid] = claims
             else:
-                claims = self._special.get(owner.uid, {})
-                claims.pop(claim.uid, None)
-                if not claims:
-                    self._special.pop(owner.uid, None)
+                self._special.pop(owner.uid, None)
 
     def special_claims_of(self, pod_uid: str) -> tuple[ResourceClaim, ...]:
         """The claims that the scheduler made for the pod's extended resources."""
@@ -171,7 +185,7 @@ class Devices:
                     self.classes.observe(None, device_class)
             else:
                 self.stored = Holdings()
-                self._special = {}
+                self._special = ForkableDict()
                 for claim in self._objects.all(kind).values():
                     self._note_special(None, claim)
                     if claim.allocation is not None:
@@ -222,21 +236,27 @@ class Devices:
         if claim_uid is not None and claim_uid not in self._writes.values():
             self._drop_orphan(claim_uid)
 
-    def _drop_orphan(self, claim_uid: str) -> None:
+    def _drop_orphan(self, claim_uid: str, *, is_expected: bool = False) -> None:
         claim = self._orphans.pop(claim_uid, None)
         if claim is not None:
-            self._touch_pools(self.in_flight.remove(claim.allocation))
+            self._drop_from_flight(claim, is_expected=is_expected)
             self.version += 1
 
-    def _landed(self, claim_uid: str) -> None:
-        """The API server knows of the claim's allocation, or the claim is gone: nothing is in flight any more."""
-        self._drop_orphan(claim_uid)
+    def _landed(self, claim_uid: str, *, is_expected: bool = False) -> None:
+        """The API server knows of the claim's allocation, or the claim is gone: nothing is in flight any more.
+        ``is_expected``: what was in flight is what the API server has."""
+        self._drop_orphan(claim_uid, is_expected=is_expected)
         pod_uid = self._pod_of_claim.pop(claim_uid, None)
         if pod_uid is None:
             return
         for claim in self._set_aside[pod_uid].claims:
             if claim.claim_uid == claim_uid:
-                self._touch_pools(self.in_flight.remove(claim.allocation))
+                self._drop_from_flight(claim, is_expected=is_expected)
+
+    def _drop_from_flight(self, claim: ClaimInFlight, *, is_expected: bool) -> None:
+        pools = self.in_flight.remove(claim.allocation)
+        if not is_expected:
+            self._touch_pools(pools)
 
     # --- what a node can reach ----------------------------------------------------------------------------------------
 
@@ -253,40 +273,22 @@ class Devices:
         self._pools_of_row[row] = (stamp, pools)
         return pools
 
+    def signatures(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """By row asked, a number: equal for nodes whose devices look alike and are taken alike, whatever the nodes are
+        called. Numbers of one ``looks_epoch`` compare."""
+        return self._looks.of_rows(rows, self.row_versions(self._table.size), self.common_version, self._look)
+
     def signature(self, row: int) -> int:
-        """Equal for nodes whose devices look alike and are taken alike, whatever the nodes are called."""
-        stamp = self._stamp(row)
-        kept = self._signature_of_row.get(row)
-        if kept is not None and kept[0] == stamp:
-            return kept[1]
-        parts = tuple([self._look_of(pool, self._table.names[row]) for pool in self.pools(row)])
-        if len(self._signatures) >= MAX_SIGNATURES:
-            self._forget_signatures()
-            stamp = self._stamp(row)
-        number = self._signatures.setdefault(parts, len(self._signatures))
-        self._signature_of_row[row] = (stamp, number)
-        return number
+        return int(self.signatures(np.array([row], np.int64))[0])
 
-    def _forget_signatures(self) -> None:
-        """Numbers are given again, so that every answer by number is void."""
-        self._signatures.clear()
-        self._contents.clear()
-        self._signature_of_row.clear()
-        self.common_version += 1
+    def looks_epoch(self) -> int:
+        """Ask before ``signatures``: numbers may be forgotten here, and only here."""
+        self._looks.forget_if_crowded()
+        return self._looks.epoch
 
-    def _look_of(self, pool: Pool, node: str) -> Hashable:
-        driver, name = pool.key
-        own = all(part.slice.spec.node_name == node for part in pool.parts)
-        contents = tuple([(part.name if not own else "", self._content(part.content)) for part in pool.parts])
-        # What other nodes' slices of the pool add is known by their names: such pools look like no other.
-        beyond = () if own and len(pool.consumers) <= len(pool.devices) else tuple([one.id for one in pool.consumers])
-        reach = () if own else tuple([one.is_reachable for one in pool.devices])
-        where = () if own else tuple([part.slice.spec.node_name == node for part in pool.parts])
-        held = tuple([_held(holdings, pool.key) for holdings in (self.stored, self.in_flight)])
-        return driver, "" if name == node else name, pool.state, contents, reach, where, beyond, held
-
-    def _content(self, content: bytes) -> int:
-        return self._contents.setdefault(content, len(self._contents))
+    def _look(self, row: int) -> Hashable:
+        name, holdings = self._table.names[row], (self.stored, self.in_flight)
+        return tuple([self._looks.look_of(pool, name, holdings) for pool in self.pools(row)])
 
     def row_versions(self, size: int) -> npt.NDArray[np.int64]:
         """By row, a version: grows with what concerns the row alone."""
@@ -332,16 +334,25 @@ class Devices:
     # --- copies and invariants ----------------------------------------------------------------------------------------
 
     def fork(self, table: NodeTable, objects: ObjectStore) -> Devices:
-        """The same over forks of the table and the objects; neither side sees what the other does from now on. Pools
-        and signatures are worked out again as they are asked for."""
+        """The same over forks of the table and the objects; neither side sees what the other does from now on. Costs
+        no more with more slices and claims: both are layers (``docs/forks.md``)."""
+        self.catch_up()
         other = Devices(table, objects)
-        other.catch_up()
+        other._seen = dict(self._seen)
+        other._slices = self._slices.fork()
+        other._foreign = dict(self._foreign)
+        other.stored = self.stored.fork()
+        other.in_flight = self.in_flight.fork()
         other.classes = self.classes.copy()
-        other.in_flight = self.in_flight.copy()
+        other._special = self._special.fork()
         other._set_aside = dict(self._set_aside)
         other._pod_of_claim = dict(self._pod_of_claim)
         other._orphans = dict(self._orphans)
         other._writes = dict(self._writes)
+        other._looks = self._looks.fork()
+        other._pools_of_row = self._pools_of_row.fork()
+        other._row_versions = self._row_versions.copy()
+        other.common_version = self.common_version
         other.now_nanoseconds = self.now_nanoseconds
         other.version = self.version
         return other
@@ -370,14 +381,3 @@ class Devices:
         for device in self.in_flight:
             if device in set(self.stored):
                 raise InvariantViolation(f"device {'/'.join(device)} is allocated and set aside for another claim")
-
-
-def _held(holdings: Holdings, pool: PoolKey) -> Hashable:
-    taken, shares = holdings.taken_in(pool), holdings.shares_in(pool)
-    if not taken and not shares:
-        return ()
-    shared = []
-    for device in sorted(shares):
-        for share in sorted(shares[device]):
-            shared.append((device, share, tuple(sorted(shares[device][share].items()))))
-    return tuple(sorted(taken)), tuple(shared)

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from scheduler.cluster.devices.descriptions import Described, describe
+from scheduler.cluster.forkable import ForkableDict
 from scheduler.objects.devices import Counter, Device, ResourceSlice
 from scheduler.objects.node_selectors import NodeSelector, parse_node_selector
 from scheduler.objects.quantity import InvalidQuantity, parse
@@ -83,11 +84,21 @@ class SliceIndex:
     """All slices. ``observe`` keeps it up to date."""
 
     def __init__(self) -> None:
-        self._parts: dict[str, SlicePart] = {}
-        self._of_pool: dict[PoolKey, dict[str, SlicePart]] = {}
-        self._of_node: dict[str, dict[str, SlicePart]] = {}
-        self._of_many: dict[str, SlicePart] = {}
-        self._counters: dict[PoolKey, dict[str, SlicePart]] = {}
+        self._parts: ForkableDict[str, SlicePart] = ForkableDict()
+        self._of_pool: ForkableDict[PoolKey, dict[str, SlicePart]] = ForkableDict()
+        self._of_node: ForkableDict[str, dict[str, SlicePart]] = ForkableDict()
+        self._of_many: ForkableDict[str, SlicePart] = ForkableDict()
+        self._counters: ForkableDict[PoolKey, dict[str, SlicePart]] = ForkableDict()
+
+    def fork(self) -> SliceIndex:
+        """The same; neither side sees what the other changes."""
+        other = SliceIndex()
+        other._parts = self._parts.fork()
+        other._of_pool = self._of_pool.fork()
+        other._of_node = self._of_node.fork()
+        other._of_many = self._of_many.fork()
+        other._counters = self._counters.fork()
+        return other
 
     def observe(
         self, old: ResourceSlice | None, new: ResourceSlice | None
@@ -136,16 +147,16 @@ class SliceIndex:
 
     def _insert(self, part: SlicePart) -> None:
         self._parts[part.name] = part
-        self._of_pool.setdefault(part.pool, {})[part.name] = part
+        _put(self._of_pool, part.pool, part)
         if part.is_of_one_node:
-            self._of_node.setdefault(part.slice.spec.node_name or "", {})[part.name] = part
+            _put(self._of_node, part.slice.spec.node_name or "", part)
         else:
             self._of_many[part.name] = part
         if part.has_counters:
-            self._counters.setdefault(part.pool, {})[part.name] = part
+            _put(self._counters, part.pool, part)
 
     def _remove(self, name: str) -> SlicePart | None:
-        part = self._parts.pop(name, None)
+        part: SlicePart | None = self._parts.pop(name, None)
         if part is None:
             return None
         _drop(self._of_pool, part.pool, name)
@@ -158,8 +169,14 @@ class SliceIndex:
         return part
 
 
-def _drop(index: dict[Key, dict[str, SlicePart]], key: Key, name: str) -> None:
-    found = index[key]
+def _put(index: ForkableDict[Key, dict[str, SlicePart]], key: Key, part: SlicePart) -> None:
+    if key not in index:
+        index[key] = {}
+    index.writable(key, dict)[part.name] = part
+
+
+def _drop(index: ForkableDict[Key, dict[str, SlicePart]], key: Key, name: str) -> None:
+    found = index.writable(key, dict)
     found.pop(name, None)
     if not found:
         del index[key]

@@ -9,9 +9,11 @@ from typing import Final
 
 import msgspec
 
-from scheduler.controller.settings import ShellSettings
+from scheduler.messages.references import PodReference
 
 ANNOTATION: Final = "tandem.scheduling/pages"
+AUDIENCE: Final = "tandem-scheduler"
+"""Tokens that name this audience are good for the pages and nowhere else, the API server included."""
 
 
 class Announcement(msgspec.Struct, frozen=True):
@@ -23,13 +25,11 @@ class Announcement(msgspec.Struct, frozen=True):
     certificate: str
 
 
-def announced(settings: ShellSettings) -> dict[str, str]:
-    """The Lease's present annotations; empty outside a pod, or if the pages are not served over HTTPS."""
-    pod, serving = settings.own_pod, settings.serving
-    if pod is None or not serving.port or serving.certificate is None:
+def announced(pod: PodReference | None, port: int, fingerprint: str) -> dict[str, str]:
+    """The Lease's present annotations; empty outside a pod, or if the pages are not served (port 0) over HTTPS ("")."""
+    if pod is None or not port or not fingerprint:
         return {}
-    announcement = Announcement(pod.namespace, pod.name, serving.port, serving.certificate.fingerprint)
-    return {ANNOTATION: msgspec.json.encode(announcement).decode()}
+    return {ANNOTATION: msgspec.json.encode(Announcement(pod.namespace, pod.name, port, fingerprint)).decode()}
 
 
 def read_announcement(annotations: dict[str, str]) -> Announcement | None:

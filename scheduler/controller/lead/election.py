@@ -62,10 +62,15 @@ class Election:
                 self._identity,
                 self._token,
                 on_won=lambda: self._tell(won),
-                annotations=lambda: announced(self._settings),
+                annotations=self._annotations,
             ).run()
         finally:
             await client.close()
+
+    def _annotations(self) -> dict[str, str]:
+        serving = self._settings.serving
+        fingerprint = "" if serving.certificate is None else serving.certificate.fingerprint
+        return announced(self._settings.own_pod, serving.port, fingerprint)
 
     def _tell(self, what: Callable[[], None]) -> None:
         # The receiving loop is closed already.

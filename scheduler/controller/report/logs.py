@@ -73,8 +73,15 @@ def configure_logs(settings: LogSettings, stream: TextIO = sys.stderr) -> None:
     root.setLevel(logging.WARNING)
     # kopf warns that it may not install signal handlers, which is intended.
     logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
+    handler.addFilter(_says_more_than_we_do)
     for name in NOISY:
         logging.getLogger(name).setLevel(logging.WARNING if settings.verbosity < DEBUG_VERBOSITY else logging.INFO)
+
+
+def _says_more_than_we_do(record: logging.LogRecord) -> bool:
+    """Whether a library's line is worth one: kopf reports each try of each request, with the repr of its error, while
+    our own reflectors say once a minute that the API server can't be reached."""
+    return not (record.name.startswith("kopf") and str(record.msg).startswith("Request attempt"))
 
 
 class _Timestamps:

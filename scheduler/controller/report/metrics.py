@@ -135,6 +135,17 @@ class SchedulerMetrics:
         self._permit_waits = made.histogram(
             "scheduler_permit_wait_duration_seconds", "Duration of waiting on permit.", short, ("result",)
         )
+        self._device_waits = made.histogram(
+            "scheduler_dra_bindingconditions_wait_duration_seconds",
+            "Time in seconds spent waiting for BindingConditions to be satisfied during PreBind.",
+            exponential(0.1, 2, 14),
+            ("profile", "driver", "status"),
+        )
+        self._device_allocations = made.counter(
+            "scheduler_dra_bindingconditions_allocations",
+            "Number of allocations using devices with BindingConditions, counted per driver per scheduling attempt",
+            ("profile", "driver", "status"),
+        )
         self._after_flush = made.counter(
             "scheduler_pod_scheduled_after_flush",
             "Number of pods that were successfully scheduled after being flushed from unschedulablePods due to "
@@ -195,6 +206,11 @@ class SchedulerMetrics:
         if attempt.permit_wait is not None:
             ending, waited = attempt.permit_wait
             self._permit_waits.child(ending).observe(waited)
+        for wait in attempt.device_waits:
+            for driver in wait.drivers:
+                self._device_waits.child(profile, driver, wait.ending).observe(wait.seconds)
+            for driver in wait.awaited:
+                self._device_allocations.child(profile, driver, wait.ending).add()
         for fault in attempt.extender_faults:
             self._extender_faults.child(fault.extender, fault.verb, str(fault.is_skipped).lower()).add()
         if attempt.was_class_known:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
 from scheduler.controller.carrying_out import CommandSink
 from scheduler.controller.loop import SchedulingLoop
 from scheduler.controller.parts import Parts
+from scheduler.controller.record.recorder import Recorder
+from scheduler.controller.report.instruments import ReadCounter
 from scheduler.controller.report.journal import Journal
 from scheduler.controller.report.metrics import SchedulerMetrics
+from scheduler.controller.report.plugin_watch import PLUGIN_WATCH
 from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.watch.reflector import Reflector
 from scheduler.controller.write.events import EventRecorder
@@ -39,12 +43,21 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
     """Adds the shell's metrics to the page; each is read when scraped."""
     if parts is not None and parts.gauges is not None:
         metrics.watch_engine(parts.gauges)
+    if parts is not None and parts.recorder is not None:
+        _watch_recorder(metrics, parts.recorder)
     writer, events, loop, refusals = shell.sink, shell.events, shell.loop, shell.refusals
     metrics.watch_numbers(
         "scheduler_goroutines",
         "Number of running operations split by the work they do such as binding.",
         "operation",
         lambda: {"binding": writer.binds_under_way},
+    )
+    metrics.watch_numbers(
+        "scheduler_resourceclaim_creates",
+        "Number of ResourceClaims creation requests within scheduler",
+        "status",
+        lambda: writer.counts.claim_creations,
+        is_counter=True,
     )
     count, gauge = True, False
     for name, text, read, is_counter in (
@@ -79,6 +92,7 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
         ),
     ):
         metrics.watch_number(name, text, read, is_counter=is_counter)
+    _watch_plugins(metrics)
     reflectors = shell.reflectors
     metrics.watch_numbers(
         "tandem_objects", "Objects known, by kind.", "kind", lambda: {r.kind.value: r.object_count for r in reflectors}
@@ -103,8 +117,33 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
         lambda: {r.kind.value: r.silence_seconds for r in reflectors},
     )
     metrics.watch_numbers(
-        "tandem_relists", "Lists after the first.", "kind", lambda: {r.kind.value: r.relists for r in reflectors}
+        "tandem_relists",
+        "Lists after the first.",
+        "kind",
+        lambda: {r.kind.value: r.relists for r in reflectors},
+        is_counter=True,
     )
+
+
+def _watch_recorder(metrics: SchedulerMetrics, recorder: Recorder) -> None:
+    counts = recorder.counts
+    metrics.watch_number("tandem_recorded_inputs", "Inputs recorded.", lambda: counts.entries, is_counter=True)
+    metrics.watch_number("tandem_recorded_bytes", "Bytes of recordings written.", lambda: counts.bytes, is_counter=True)
+    text = "Inputs that could not be recorded: a disk that was full or slow."
+    metrics.watch_number("tandem_inputs_not_recorded", text, lambda: counts.lost, is_counter=True)
+
+
+def _watch_plugins(metrics: SchedulerMetrics) -> None:
+    """Calls of user plugins that held up everything, and their exceptions, by plugin and extension point."""
+    for name, text, counts in (
+        ("tandem_plugin_slow_calls", "Calls of user plugins of more than 100 ms.", PLUGIN_WATCH.slow_calls),
+        ("tandem_plugin_errors", "Exceptions of user plugins.", PLUGIN_WATCH.errors),
+    ):
+        metrics.instruments.add(ReadCounter(name, text, ("plugin", "extension_point"), partial(_pairs, counts)))
+
+
+def _pairs(counts: Mapping[tuple[str, str], int]) -> list[tuple[tuple[str, ...], float]]:
+    return [(labels, float(count)) for labels, count in counts.items()]
 
 
 def watch_serving(metrics: SchedulerMetrics, server: HealthServer, journal: Journal | None) -> None:

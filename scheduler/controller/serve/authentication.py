@@ -15,14 +15,13 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler.controller.lead.announcement import AUDIENCE
 from scheduler.controller.serve.reviews import REVIEW_SECONDS, Reviews, decode_reply
 from scheduler.controller.write.client import ApiClient
 
 REVIEWS_PATH: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 AUTHORITY_PATH: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 MAX_TOKEN_CHARACTERS: Final = 16_384
-AUDIENCE: Final = "tandem-scheduler"
-"""Tokens that name this audience are good here and nowhere else, the API server included."""
 AUTHENTICATED: Final = "system:authenticated"
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
@@ -15,6 +17,7 @@ from prometheus_client.exposition import generate_latest
 
 from scheduler.controller.serve.connections import Connections
 from scheduler.controller.serve.listening import listening_sockets
+from scheduler.controller.serve.slis import HealthIndicators
 from scheduler.controller.settings import ServingSettings
 
 Check = Callable[[], str]
@@ -57,8 +60,11 @@ class HealthServer:
         self._registry = registry
         self._ready_checks = ready_checks
         self._alive_checks = alive_checks
+        self._indicators = HealthIndicators()
         self.component_config = component_config
         """The configuration that ``/configz`` shows; replaced by a reload."""
+        self.tandem_config: Mapping[str, Any] = {}
+        self.last_reload: Callable[[], msgspec.Struct | None] = lambda: None
         self._reset_metrics = reset_metrics
         self._routes = routes
         self._guards = guards
@@ -104,18 +110,28 @@ class HealthServer:
 
     def _application(self) -> web.Application:
         application = web.Application(middlewares=(self.connections.marking(), *self._guards))
-        for root, checks in (
+        for root, asked in (
             ("/readyz", self._ready_checks),
             ("/livez", self._alive_checks),
             ("/healthz", {name: check for name, check in self._ready_checks.items() if name == "leaderElection"}),
         ):
+            checks = self._indicators.counted(root.removeprefix("/"), asked)
             application.router.add_get(root, _all_checks_page(root.removeprefix("/"), checks))
             application.router.add_get(root + "/{check}", _one_check_page(checks))
         application.router.add_get("/metrics", self._metrics)
         application.router.add_delete("/metrics", self._delete_metrics)
+        application.router.add_get("/metrics/slis", self._slis)
         application.router.add_get("/configz", self._configz)
         application.add_routes(self._routes)
+        paths = sorted(
+            {route.resource.canonical for route in application.router.routes() if route.resource is not None}
+        )
+        application.router.add_get("/", partial(_index, tuple(path for path in paths if "{check}" not in path)))
         return application
+
+    async def _slis(self, _request: web.Request) -> web.Response:
+        body = generate_latest(self._indicators.registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
@@ -125,7 +141,16 @@ class HealthServer:
         return web.Response(text="metrics reset\n")
 
     async def _configz(self, _request: web.Request) -> web.Response:
-        return web.json_response({"componentconfig": dict(self.component_config)})
+        page = {"componentconfig": dict(self.component_config), "tandemconfig": dict(self.tandem_config)}
+        last = self.last_reload()
+        if last is not None:
+            page["lastReload"] = msgspec.to_builtins(last)
+        return web.json_response(page)
+
+
+async def _index(paths: tuple[str, ...], _request: web.Request) -> web.Response:
+    """What is served here."""
+    return web.json_response({"paths": list(paths)})
 
 
 def _all_checks_page(name: str, checks: Mapping[str, Check]) -> Callable[[web.Request], Any]:

@@ -29,6 +29,7 @@ from scheduler.controller.watch.backoff import Backoff
 from scheduler.controller.watch.discovery import is_served
 from scheduler.controller.watch.health import Health
 from scheduler.controller.watch.lines import Lines
+from scheduler.controller.watch.outage import Outage
 from scheduler.controller.watch.versions import Endings, version_of
 from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError, InvalidObject
@@ -93,6 +94,7 @@ class Reflector:
         backoff: Backoff | None = None,
         rng: random.Random | None = None,
         step: Step = unwatched,
+        outage: Outage | None = None,
     ) -> None:
         self.kind = kind
         self.synced = asyncio.Event()
@@ -110,6 +112,7 @@ class Reflector:
         self.with_documents = with_documents
         self._times = times
         self._step = step
+        self._outage = outage or Outage()
         self._backoff = backoff or Backoff()
         self._rng = rng or random.Random()
         self._known: dict[str, ApiObject] = {}
@@ -215,6 +218,7 @@ class Reflector:
             self._sink([ObjectDeleted(self.kind, self._known.pop(key), is_stale=True) for key in stale])
         self.resource_version = version
         # A new watch begins behind the list; versions may even have gone back, with a backup of etcd.
+        self._outage.recovered(self.kind.value)
         self._endings.clear()
         self._resumes = 0
         self._reported = {text for text in self._reported if text.startswith("object ")}
@@ -423,6 +427,8 @@ class Reflector:
 
     def _report_once(self, text: str, error: ApiError) -> None:
         """Logs once until the next successful list, so that an outage causes one line per kind and not thousands."""
-        if text not in self._reported:
+        if Outage.concerns(error):
+            self._outage.report(text, self.kind.value, error)
+        elif text not in self._reported:
             self._reported.add(text)
             log.error(text, kind=self.kind.value, error=str(error), status=error.status)

@@ -41,6 +41,8 @@ class ClaimRequests:
         self._client = client
         self._seconds = settings.write_timeout_seconds
         self._wall_time = wall_time
+        self.creations = {"success": 0, "failure": 0}
+        """How often a claim for extended resources was to be made, by outcome."""
 
     async def carry_out(self, command: ClaimCommand, departure: Departure) -> ResourceClaim | None:
         """Carry out the write; returns the resulting claim, None if it is gone. Raises ApiError and LeadershipLost.
@@ -149,8 +151,10 @@ class ClaimRequests:
         try:
             made = await self._ask("POST", path, body, departure)
         except ApiError as error:
+            self.creations["failure"] += 1
             text = f"create claim for extended resources {command.pod.namespace}/: {error.message}"
             raise ApiError(error.status, error.reason, text) from error
+        self.creations["success"] += 1
         reference = ClaimReference(made.namespace, made.name, made.uid)
         try:
             status = {

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -16,7 +17,7 @@ import aiohttp
 from yarl import URL
 
 from scheduler.controller.lead.fence import Departure, FencedRequest, fenced
-from scheduler.controller.settings import ConnectionSettings
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import Credentials, CredentialSource
 from scheduler.controller.write.request_limiter import RequestLimiter
 from scheduler.errors import ApiError, ConfigurationError
@@ -47,6 +48,10 @@ class Answer:
     body: bytes
 
 
+RequestObserver = Callable[[str, str, int, float], None]
+"""Takes the method, the host, the status (0 without an answer) and the seconds until the answer's head."""
+
+
 class ApiClient:
     """Requests to the API server. Make it inside a running event loop; close it there too.
 
@@ -70,6 +75,9 @@ class ApiClient:
         self._session: aiohttp.ClientSession | None = None
         self._options: dict[str, Any] = {}
         self._loading = asyncio.Lock()
+        self._host = ""
+        self.observe: RequestObserver | None = None
+        """Called for each request, on its event loop."""
 
     async def connect(self) -> Credentials:
         """Load the credentials (no request is sent). Raises ConfigurationError."""
@@ -155,15 +163,21 @@ class ApiClient:
                 headers["Authorization"] = credentials.authorization
             elif credentials.authorization:
                 headers = {"Authorization": credentials.authorization}
-            response = await session.request(
-                method,
-                URL(credentials.server + target, encoded=True),
-                data=body,
-                headers=headers,
-                timeout=limits,
-                allow_redirects=False,
-                **self._options,
-            )
+            began, status = time.monotonic(), 0
+            try:
+                response = await session.request(
+                    method,
+                    URL(credentials.server + target, encoded=True),
+                    data=body,
+                    headers=headers,
+                    timeout=limits,
+                    allow_redirects=False,
+                    **self._options,
+                )
+                status = response.status
+            finally:
+                if self.observe is not None:
+                    self.observe(method, self._host, status, time.monotonic() - began)
             if response.status != 401 or is_last:
                 return response
             response.close()
@@ -183,6 +197,7 @@ class ApiClient:
                 # The file may be in the middle of its rotation: the next request reads it again.
                 raise ApiError(0, "BadCredentials", str(error)) from error
             self._credentials = loaded
+            self._host = loaded.server.partition("://")[2].partition("/")[0]
             options: dict[str, Any] = {}
             if loaded.ssl_context is not None:
                 options["ssl"] = loaded.ssl_context

@@ -1,6 +1,6 @@
 """Address and credentials of the API server: kubeconfig files, exec plugins, in-cluster tokens.
 
-kubernetes_asyncio reads them; this module decides which one, and when to reload.
+This module decides which one, and when to reload. kubernetes_asyncio reads every kubeconfig that is not a plain one.
 
 Order: an explicit kubeconfig, in-cluster, ``$KUBECONFIG``, ``~/.kube/config``. Credentials that can expire are
 reloaded.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 import os
 import ssl
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,17 +19,39 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from kubernetes_asyncio.client import Configuration
-from kubernetes_asyncio.config import ConfigException, load_kube_config
-from kubernetes_asyncio.config import incluster_config as in_cluster
 
-from scheduler.controller.settings import ConnectionSettings
+from scheduler.controller.write.connection_settings import ConnectionSettings
+from scheduler.controller.write.kubeconfig import (
+    AUTHORITY_FILE,
+    HOST_VARIABLE,
+    TOKEN_FILE,
+    Connection,
+    plain_kubeconfig,
+    service_account,
+)
 from scheduler.controller.write.proxies import proxy_for
 from scheduler.errors import ConfigurationError, Fault
 
 TOKEN_LIFE_SECONDS = 60.0
 """Seconds after which token files are read again: kubelets rotate them in place."""
 EXPIRY_MARGIN = datetime.timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """A client certificate and its key, in PEM."""
+
+    certificate: bytes
+    key: bytes
+
+    def load_into(self, context: ssl.SSLContext) -> None:
+        """Present it in the context's handshakes. Raises SSLError."""
+        # The ssl module loads files only; these are readable by this user alone, and gone afterwards.
+        with tempfile.NamedTemporaryFile() as certificate, tempfile.NamedTemporaryFile() as key:
+            for file, content in ((certificate, self.certificate), (key, self.key)):
+                file.write(content)
+                file.flush()
+            context.load_cert_chain(certificate.name, key.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +65,8 @@ class Credentials:
     ssl_context: ssl.SSLContext | None = None
     server_hostname: str | None = None
     proxy: str | None = None
-    client_certificate: tuple[str, str] | None = None
-    """The files of the certificate and its key, which ``ssl_context`` has loaded."""
+    client_certificate: ClientCertificate | None = None
+    """The certificate that ``ssl_context`` has loaded."""
 
 
 class CredentialSource:
@@ -54,8 +77,8 @@ class CredentialSource:
         settings: ConnectionSettings,
         environment: Mapping[str, str],
         *,
-        token_path: str = in_cluster.SERVICE_TOKEN_FILENAME,
-        authority_path: str = in_cluster.SERVICE_CERT_FILENAME,
+        token_path: str = TOKEN_FILE,
+        authority_path: str = AUTHORITY_FILE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
@@ -75,15 +98,10 @@ class CredentialSource:
     async def load(self) -> Credentials:
         """The credentials. Raises ConfigurationError with one line that names the faulty file and the fault."""
         path = self._kubeconfig_path()
-        configuration = Configuration()
-        configuration.host = ""
         try:
-            if path:
-                await self._load_kubeconfig(path, configuration)
-            else:
-                self._load_in_cluster(configuration)
-            return self._credentials(configuration, path or "in-cluster")
-        except (ConfigException, ssl.SSLError, OSError, AssertionError, ValueError, TypeError, AttributeError) as error:
+            connection = await self._from_kubeconfig(path) if path else self._from_cluster()
+            return self._credentials(connection, path or "in-cluster")
+        except (ssl.SSLError, OSError, AssertionError, ValueError, TypeError, AttributeError) as error:
             # The loader raises many kinds of exceptions for broken kubeconfigs: for the user they are one.
             raise _fault(path or "in-cluster configuration", str(error) or type(error).__name__) from error
         finally:
@@ -96,7 +114,7 @@ class CredentialSource:
             if not Path(explicit).expanduser().exists():
                 raise _fault(explicit, "no such file")
             return str(Path(explicit).expanduser())
-        if self._environment.get(in_cluster.SERVICE_HOST_ENV_NAME) and Path(self._token_path).exists():
+        if self._environment.get(HOST_VARIABLE) and Path(self._token_path).exists():
             return ""
         listed = self._environment.get("KUBECONFIG", "")
         if listed:
@@ -111,58 +129,58 @@ class CredentialSource:
         text = "no API server: give --kubeconfig, set KUBECONFIG, or run inside a cluster with a service account"
         raise ConfigurationError((Fault("", text),))
 
-    async def _load_kubeconfig(self, path: str, configuration: Any) -> None:
-        for part in path.split(os.pathsep):
-            _check_readable(part)
-        loader = await load_kube_config(path, self._settings.context or None, configuration, persist_config=False)
-        expiry = getattr(loader, "exec_plugin_expiry", None)
+    async def _from_kubeconfig(self, path: str) -> Connection:
+        plain = plain_kubeconfig(path, self._settings.context)
+        if plain is None:
+            for part in path.split(os.pathsep):
+                _check_readable(part)
+        self._life = TOKEN_LIFE_SECONDS if _names_token_file(path) else None
+        if plain is not None:
+            return plain
+        # Imported here: most kubeconfigs are plain, and it takes as long as everything else at the start together.
+        from scheduler.controller.write.kubeconfig_library import read_kubeconfig
+
+        connection, expiry = await read_kubeconfig(path, self._settings.context)
         if expiry is not None:
             left = (expiry - EXPIRY_MARGIN - datetime.datetime.now(datetime.UTC)).total_seconds()
             self._life = max(left, 5.0)
-        else:
-            self._life = TOKEN_LIFE_SECONDS if _names_token_file(path) else None
+        return connection
 
-    def _load_in_cluster(self, configuration: Any) -> None:
-        loader = in_cluster.InClusterConfigLoader(
-            self._token_path, self._authority_path, try_refresh_token=False, environ=dict(self._environment)
-        )
-        loader.load_and_set(configuration)
+    def _from_cluster(self) -> Connection:
         self._life = TOKEN_LIFE_SECONDS
+        return service_account(self._environment, self._token_path, self._authority_path)
 
-    def _credentials(self, configuration: Any, source: str) -> Credentials:
-        server = (self._settings.master or configuration.host or "").rstrip("/")
+    def _credentials(self, connection: Connection, source: str) -> Credentials:
+        server = (self._settings.master or connection.server).rstrip("/")
         if not server:
-            raise ConfigException("the cluster has no server")
+            raise ValueError("the cluster has no server")
         if "://" not in server:
             server = f"http://{server}"
+        certificate = ClientCertificate(connection.certificate, connection.key) if connection.certificate else None
         return Credentials(
             server=server,
             source=source,
-            authorization=(configuration.api_key.get("BearerToken") or "").strip(),
-            ssl_context=self._ssl_context(configuration) if server.startswith("https") else None,
-            server_hostname=configuration.tls_server_name or None,
-            proxy=configuration.proxy or proxy_for(server, self._environment),
-            client_certificate=(
-                (configuration.cert_file, configuration.key_file or configuration.cert_file)
-                if configuration.cert_file
-                else None
-            ),
+            authorization=connection.token,
+            ssl_context=self._ssl_context(connection, certificate) if server.startswith("https") else None,
+            server_hostname=connection.server_name or None,
+            proxy=connection.proxy or proxy_for(server, self._environment),
+            client_certificate=certificate,
         )
 
-    def _ssl_context(self, configuration: Any) -> ssl.SSLContext:
-        """The TLS context, made once per version of the files: building one takes milliseconds and drops TLS
+    def _ssl_context(self, connection: Connection, certificate: ClientCertificate | None) -> ssl.SSLContext:
+        """The TLS context, made once per version of the certificates: building one takes milliseconds and drops TLS
         sessions."""
-        paths = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
-        stamps = tuple(Path(path).stat().st_mtime_ns if path else 0 for path in paths)
-        key = (*paths, *stamps, configuration.verify_ssl)
+        key = (connection.authority, certificate, connection.is_verified)
         context = self._contexts.get(key)
         if context is None:
-            context = ssl.create_default_context(cafile=configuration.ssl_ca_cert or None)
-            if not configuration.verify_ssl:
+            # Comments in a bundle may be of any encoding; certificates are ASCII.
+            authority = connection.authority.decode("ascii", errors="replace").replace("\ufffd", "?")
+            context = ssl.create_default_context(cadata=authority or None)
+            if not connection.is_verified:
                 context.check_hostname = False
                 context.verify_mode = ssl.CERT_NONE
-            if configuration.cert_file:
-                context.load_cert_chain(configuration.cert_file, configuration.key_file or None)
+            if certificate is not None:
+                certificate.load_into(context)
             self._contexts = {key: context}
         return context
 

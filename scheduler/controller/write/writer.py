@@ -13,8 +13,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -53,6 +53,8 @@ class WriterCounts:
     looked_up: int = 0
     unknown: int = 0
     refused_without_lease: int = 0
+    claim_creations: Mapping[str, int] = field(default_factory=dict)
+    """By outcome, how often a claim for extended resources was to be made."""
 
 
 class Writer:
@@ -68,7 +70,7 @@ class Writer:
         jitter: Callable[[], float],
         binds_queued: int,
     ) -> None:
-        self.counts = WriterCounts()
+        self.counts = WriterCounts(claim_creations=requests.claims.creations)
         self._requests = requests
         self._leadership = leadership
         self._outbox = outbox

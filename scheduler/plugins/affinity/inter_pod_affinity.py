@@ -24,9 +24,11 @@ from scheduler.config.field_faults import child
 from scheduler.config.types import Int32
 from scheduler.config.validators import in_range
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
+from scheduler.framework.findings import RowArray, grouped
 from scheduler.framework.plugin import (
     MAX_NODE_SCORE,
     FilterPlugin,
+    Finding,
     FragmentReads,
     NormalizePlugin,
     PreFilterPlugin,
@@ -40,6 +42,7 @@ from scheduler.framework.plugin import (
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
 from scheduler.objects.selectors import Selector
+from scheduler.plugins.affinity.evidence import causes
 from scheduler.plugins.affinity.hints import facet_of_pod, node_changed, pod_changed
 from scheduler.plugins.affinity.state import AffinityFilterState, AffinityRowState, AffinityScoreState
 from scheduler.plugins.affinity.terms import OwnTerm, namespace_labels, resolve
@@ -181,6 +184,14 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
         assert isinstance(state, AffinityFilterState | AffinityRowState)
         code = state.code(view.table, row)
         return REFUSALS[code - 1] if code else None
+
+    def why_not(self, state: State, pod: PodInfo, view: View, rows: RowArray) -> tuple[Finding, ...]:
+        assert isinstance(state, AffinityFilterState)
+
+        def counted(term: OwnTerm) -> RowCounts:
+            return _counts(term.namespaces, term.selector, view)
+
+        return grouped(view, rows, causes(state, view, rows, counted))
 
     # --- score --------------------------------------------------------------------------------------------------------
 

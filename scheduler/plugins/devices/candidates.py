@@ -12,7 +12,6 @@ from scheduler.objects.pod import Toleration
 from scheduler.objects.taints import repels, tolerated
 from scheduler.plugins.devices.capacity import consumption
 from scheduler.plugins.devices.requests import ClaimNeeds, NamedExpression, Need
-from scheduler.plugins.devices.selectors.selector import SelectorError, matches
 
 
 class SearchError(SchedulerError):
@@ -32,6 +31,9 @@ def is_selected(need: Need, described: Described) -> bool:
 @lru_cache(maxsize=65_536)
 def first_false(selectors: tuple[NamedExpression, ...], described: Described) -> NamedExpression | str | None:
     """The first selector that does not hold; what went wrong as a text; None where all hold."""
+    # Imported with the first selector: most clusters have none, and CEL with protobuf is a twentieth of the start.
+    from scheduler.plugins.devices.selectors.selector import SelectorError, matches
+
     for selector in selectors:
         answer = matches(selector.expression, described)
         if isinstance(answer, SelectorError):

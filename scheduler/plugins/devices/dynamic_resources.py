@@ -60,7 +60,7 @@ from scheduler.plugins.devices.giving_up import give_up
 from scheduler.plugins.devices.hints import EVENTS
 from scheduler.plugins.devices.outcomes import Outcome, outcomes
 from scheduler.plugins.devices.reservation import NothingFound, set_aside
-from scheduler.plugins.devices.situation import AllocatedClaim, Situation, situation_of
+from scheduler.plugins.devices.situation import AllocatedClaim, Situation, is_ranked, situation_of
 from scheduler.plugins.devices.writes import pre_flight, progress, release_writes
 from scheduler.plugins.normalization import default_normalize
 
@@ -222,10 +222,8 @@ class DynamicResources(
     # --- score --------------------------------------------------------------------------------------------------------
 
     def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip | Refusal:
-        situation = situation_of(pod, view)
-        if not isinstance(situation, Situation) or not situation.searches or not situation.is_ranked:
-            return SKIP
-        return situation
+        situation = situation_of(pod, view) if is_ranked(pod, view) else None
+        return situation if isinstance(situation, Situation) and situation.searches else SKIP
 
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
         listed = np.arange(view.table.size)[rows]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler.cluster.devices.pools import Pool, PoolState, ReachableDevice
 from scheduler.framework.plugin import Finding
@@ -16,7 +16,7 @@ from scheduler.objects.kinds import Kind
 from scheduler.plugins.devices.candidates import SearchError, first_false, tolerates_all
 from scheduler.plugins.devices.capacity import consumption
 from scheduler.plugins.devices.claims import claims_of
-from scheduler.plugins.devices.outcomes import Held, find, outcome_of, resources_by_devices
+from scheduler.plugins.devices.outcomes import Held, asked_for, find, outcome_of, resources_by_devices
 from scheduler.plugins.devices.requests import ClaimNeeds, NamedExpression, Need
 from scheduler.plugins.devices.search import Fault, allocate
 from scheduler.plugins.devices.situation import Situation, situation_of
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 MAX_GROUPS = 20
 """Groups of nodes that are listed."""
+NO_ROOM_IS_MADE = "preemption makes no room here: devices stay with their claims until the pods that use them are gone"
 MAX_NAMES = 10
 """Nodes named of a group, and holders named of its devices."""
 
@@ -46,7 +47,10 @@ def findings(pod: PodInfo, view: View, max_steps: int) -> tuple[Finding, ...]:
         look = (view.devices.signature(row), resources_by_devices(situation, view.table, row))
         groups.setdefault(look, []).append(row)
     found = []
-    for rows in sorted(groups.values(), key=len, reverse=True)[:MAX_GROUPS]:
+    # Nodes without any device say the least, however many they are.
+    has_devices = {rows[0]: any(pool.devices for pool in view.devices.pools(rows[0])) for rows in groups.values()}
+    ordered = sorted(groups.values(), key=lambda rows: (has_devices[rows[0]], len(rows)), reverse=True)
+    for rows in ordered[:MAX_GROUPS]:
         lines = tuple(_why_not(situation, pod, view, rows[0], max_steps))
         if lines:
             names = tuple([view.table.names[row] for row in rows[:MAX_NAMES]])
@@ -70,7 +74,7 @@ def _why_not(situation: Situation, pod: PodInfo, view: View, row: int, max_steps
     if isinstance(by_devices, Refusal):
         yield by_devices.message
         return
-    outcome = outcome_of(find(situation, pod, view, row, by_devices, max_steps))
+    outcome = outcome_of(find(asked_for(situation, pod, view, by_devices), view, row, max_steps))
     if outcome.refusal is None:
         return
     if not outcome.refusal.code.is_rejection:
@@ -79,14 +83,17 @@ def _why_not(situation: Situation, pod: PodInfo, view: View, row: int, max_steps
     pools = view.devices.pools(row)
     yield from _pools_in_trouble(pools)
     held = Held(view.devices)
-    is_short = False
+    is_short = is_taken = False
     for claim in situation.waiting:
         for request in claim.requests:
-            texts = [_request(situation, claim, need, pools, held) for need in request.alternatives]
-            is_short = is_short or all(short for _, short in texts)
-            yield from (text for text, _ in texts)
+            texts = [_request(situation, claim, need, pools, held, view) for need in request.alternatives]
+            is_short = is_short or all(one.is_short for one in texts)
+            is_taken = is_taken or any(one.is_taken for one in texts)
+            yield from (one.text for one in texts)
     if not is_short:
         yield _together(situation.waiting, pools, held, max_steps)
+    if is_taken:
+        yield NO_ROOM_IS_MADE
 
 
 def _pools_in_trouble(pools: Iterable[Pool]) -> Iterator[str]:
@@ -97,9 +104,17 @@ def _pools_in_trouble(pools: Iterable[Pool]) -> Iterator[str]:
             yield f"pool {'/'.join(pool.key)} is invalid ({pool.fault}): its devices can't be had"
 
 
+class _Said(NamedTuple):
+    text: str
+    is_short: bool
+    """Too few devices are left for this request alone."""
+    is_taken: bool
+    """Others hold some that it could have."""
+
+
 def _request(
-    situation: Situation, claim: ClaimNeeds, need: Need, pools: tuple[Pool, ...], held: Held
-) -> tuple[str, bool]:
+    situation: Situation, claim: ClaimNeeds, need: Need, pools: tuple[Pool, ...], held: Held, view: View
+) -> _Said:
     """What becomes of the node's devices on the way to a request, and whether too few are left."""
     devices = [one for pool in pools if pool.state is PoolState.COMPLETE for one in pool.devices]
     failed: Counter[str] = Counter()
@@ -124,12 +139,20 @@ def _request(
     parts += [f"{count} fail {selector}" for selector, count in failed.most_common()]
     for reason in ("out of reach", "too small", "taken", "tainted"):
         if lost[reason]:
-            names = ", ".join(name for name, _ in holders.most_common(MAX_NAMES) if name) if reason == "taken" else ""
+            some = [name for name, _ in holders.most_common(MAX_NAMES) if name] if reason == "taken" else []
+            names = ", ".join(_with_pods(name, view) for name in some)
             parts.append(f"{lost[reason]} {reason}" + (f" (by {names})" if names else ""))
     parts.append(f"{free} free")
     where = situation.named(f"claim {claim.key}, request {need.name}")
     text = f"{where}: {wanted} of class {need.device_class.name}; {', '.join(parts)}"
-    return text, free < (len(passing) or 1 if need.takes_all else need.exact_count)
+    return _Said(text, free < (len(passing) or 1 if need.takes_all else need.exact_count), bool(lost["taken"]))
+
+
+def _with_pods(claim: str, view: View) -> str:
+    """A claim that holds devices, with the pods that it is reserved for."""
+    found = view.get(Kind.RESOURCE_CLAIM, claim)
+    pods = [one.name for one in found.status.reserved_for[:MAX_NAMES]] if found is not None else []
+    return f"{claim} for {' and '.join(pods)}" if pods else claim
 
 
 def _selector(fault: NamedExpression | str) -> str:

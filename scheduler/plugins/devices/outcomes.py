@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.devices.answers import NodeAnswers
 from scheduler.cluster.devices.slices import Amounts, DeviceId
 from scheduler.messages.status import Refusal, failure, unresolvable
 from scheduler.objects.kinds import Kind
@@ -84,29 +85,40 @@ class Held:
 # --- one node ---------------------------------------------------------------------------------------------------------
 
 
-def find(
-    situation: Situation, pod: PodInfo, view: View, row: int, by_devices: tuple[str, ...], max_steps: int
-) -> Found | Fault | str:
-    """The search on the node of a row of the cluster; a text is an error. ``by_devices``: extended resources that are
-    to be given by devices there."""
+class Asked(NamedTuple):
+    """What is searched for on a node, claim by claim; the claim for extended resources, if any, is last."""
+
+    claims: tuple[ClaimNeeds, ...]
+    extended: ExtendedRequests | None
+
+
+def asked_for(situation: Situation, pod: PodInfo, view: View, by_devices: tuple[str, ...]) -> Asked | str:
+    """The same on all nodes with these ``by_devices``: extended resources that are to be given by devices there. A text
+    is an error."""
     if situation.fault:
         return situation.fault
-    claims = list(situation.waiting)
-    extended = None
-    if situation.extended is not None and (by_devices or claims or situation.allocated):
-        classes = [(name, situation.extended.class_of(name) or "") for name in by_devices]
-        extended = extended_requests(pod.pod, classes)
-        try:
-            claims.append(_special_needs(extended.requests, len(claims), view))
-        except InvalidClaim as error:
-            return str(error)
+    if situation.extended is None or not (by_devices or situation.claims):
+        return Asked(situation.waiting, None)
+    classes = [(name, situation.extended.class_of(name) or "") for name in by_devices]
+    extended = extended_requests(pod.pod, classes)
     try:
-        chosen = allocate(tuple(claims), view.devices.pools(row), Held(view.devices), max_steps)
+        special = _special_needs(extended.requests, len(situation.waiting), view)
+    except InvalidClaim as error:
+        return str(error)
+    return Asked((*situation.waiting, special), extended)
+
+
+def find(asked: Asked | str, view: View, row: int, max_steps: int) -> Found | Fault | str:
+    """The search on the node of a row of the cluster; a text is an error."""
+    if isinstance(asked, str):
+        return asked
+    try:
+        chosen = allocate(asked.claims, view.devices.pools(row), Held(view.devices), max_steps)
     except SearchError as error:
         return str(error)
     if isinstance(chosen, Fault):
         return chosen
-    return Found(tuple(zip(claims, chosen, strict=True)), extended)
+    return Found(tuple(zip(asked.claims, chosen, strict=True)), asked.extended)
 
 
 def _special_needs(requests: tuple[DeviceRequest, ...], number: int, view: View) -> ClaimNeeds:
@@ -168,29 +180,69 @@ def outcomes(
     if not devices.is_of(table):
         return _one_by_one(situation, pod, view, listed, max_steps)
     answers = devices.answers.of((situation.shape, max_steps))
-    stamp = (devices.common_version, view.version(Kind.DEVICE_CLASS))
+    stamp = (devices.common_version, view.version(Kind.DEVICE_CLASS), devices.looks_epoch())
     if answers.stamp != stamp:
         answers.reset(stamp)
     answers.grow(table.size)
     versions = devices.row_versions(table.size)[: table.size]
     stale = listed[answers.versions[listed] != versions[listed]]
-    for row in stale.tolist():
-        if table.nodes[row] is None:
-            continue
-        by_devices = resources_by_devices(situation, table, row)
-        look = (devices.signature(row), by_devices)
-        if devices.common_version != stamp[0]:
-            # Signatures are numbered again: start again, too.
-            return outcomes(situation, pod, view, listed, max_steps)
-        code = answers.of_signature.get(look)
-        if code is None:
-            outcome = _outcome(situation, pod, view, row, by_devices, max_steps)
-            code = answers.of_signature[look] = answers.number(outcome)
-        answers.codes[row] = code
-        answers.versions[row] = versions[row]
+    stale = stale[table.exists[stale]]
+    if len(stale):
+        _answer(situation, pod, view, stale, answers, max_steps)
+        answers.versions[stale] = versions[stale]
     if not answers.outcomes:
         answers.number(FITS)
     return answers.codes[listed], answers.outcomes
+
+
+def _answer(
+    situation: Situation,
+    pod: PodInfo,
+    view: View,
+    rows: npt.NDArray[np.int64],
+    answers: NodeAnswers,
+    max_steps: int,
+) -> None:
+    """Put the codes of these rows' outcomes into ``answers``: one search for all rows whose devices look alike."""
+    kinds, ways = _ways(situation, view.table, rows)
+    looks = view.devices.signatures(rows) * len(ways) + kinds
+    distinct, first, places = np.unique(looks, return_index=True, return_inverse=True)
+    codes = np.zeros(len(distinct), np.int16)
+    asked: dict[tuple[str, ...], Asked | str] = {}
+    for place, row in enumerate(rows[first].tolist()):
+        signature, kind = divmod(int(distinct[place]), len(ways))
+        by_devices = ways[kind]
+        code = answers.of_signature.get((signature, by_devices))
+        if code is None:
+            outcome = _outcome(situation, pod, view, row, by_devices, max_steps, asked)
+            code = answers.of_signature[signature, by_devices] = answers.number(outcome)
+        codes[place] = code
+    answers.codes[rows] = codes[places]
+
+
+Way = tuple[str, ...] | Refusal | None
+"""An answer of ``resources_by_devices``."""
+
+
+def _ways(
+    situation: Situation, table: NodeTable, rows: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], list[Way]]:
+    """``resources_by_devices`` of these rows, as places in the list of different answers."""
+    extended = situation.extended
+    kinds = np.zeros(len(rows), np.int64)
+    if extended is None:
+        return kinds, [()]
+    # Most clusters have a resource on all of their nodes or on none, and then one row answers for all.
+    is_absent = [table.allocatable(name)[rows] == 0 for name in extended.names]
+    if all(
+        bool(absent.all()) if extended.class_of(name) is not None else not absent.any()
+        for name, absent in zip(extended.names, is_absent, strict=True)
+    ):
+        return kinds, [resources_by_devices(situation, table, int(rows[0]))]
+    ways: dict[Way, int] = {}
+    for place, row in enumerate(rows.tolist()):
+        kinds[place] = ways.setdefault(resources_by_devices(situation, table, row), len(ways))
+    return kinds, list(ways)
 
 
 def _outcome(
@@ -198,14 +250,19 @@ def _outcome(
     pod: PodInfo,
     view: View,
     row: int,
-    by_devices: tuple[str, ...] | Refusal | None,
+    by_devices: Way,
     max_steps: int,
+    known: dict[tuple[str, ...], Asked | str],
 ) -> Outcome:
+    """``known``: what is asked for where these resources are given by devices, kept from row to row."""
     if isinstance(by_devices, Refusal):
         return Outcome(by_devices)
     if by_devices is None:
         return NOTHING_RECORDED
-    return outcome_of(find(situation, pod, view, row, by_devices, max_steps))
+    asked = known.get(by_devices)
+    if asked is None:
+        asked = known[by_devices] = asked_for(situation, pod, view, by_devices)
+    return outcome_of(find(asked, view, row, max_steps))
 
 
 def _one_by_one(
@@ -213,11 +270,12 @@ def _one_by_one(
 ) -> tuple[npt.NDArray[np.int16], list[Outcome]]:
     """Where the table is a private one: its rows are found in the cluster by their names."""
     found: list[Outcome] = []
+    known: dict[tuple[str, ...], Asked | str] = {}
     for row in listed.tolist():
         own_row = view.devices.row_of(view.table.names[row])
         if own_row is None or view.table.nodes[row] is None:
             found.append(FITS)
             continue
         by_devices = resources_by_devices(situation, view.table, row)
-        found.append(_outcome(situation, pod, view, own_row, by_devices, max_steps))
+        found.append(_outcome(situation, pod, view, own_row, by_devices, max_steps, known))
     return np.arange(len(found), dtype=np.int16), found

@@ -13,7 +13,7 @@ from scheduler.errors import SchedulerError
 from scheduler.messages.status import Refusal
 from scheduler.objects.resource_claims import Allocation, ResourceClaim
 from scheduler.plugins.devices.extended import ExtendedRequests
-from scheduler.plugins.devices.outcomes import Found, find, resources_by_devices
+from scheduler.plugins.devices.outcomes import Found, asked_for, find, resources_by_devices
 from scheduler.plugins.devices.results import allocation_of
 from scheduler.plugins.devices.search import Chosen
 
@@ -59,7 +59,7 @@ def decide(situation: Situation, pod: PodInfo, view: View, node: str, max_steps:
         raise NothingFound
     if by_devices is None:
         return Decision((), reserved, None)
-    found = find(situation, pod, view, row, by_devices, max_steps)
+    found = find(asked_for(situation, pod, view, by_devices), view, row, max_steps)
     if not isinstance(found, Found):
         raise NothingFound
     allocations = [

@@ -69,11 +69,6 @@ class Situation(State):
     def searches(self) -> bool:
         return bool(self.unallocated) or self.extended is not None
 
-    @property
-    def is_ranked(self) -> bool:
-        """Whether nodes may score differently."""
-        return any(request.first_available for claim in self.claims for request in claim.spec.devices.requests)
-
     def named(self, text: str) -> str:
         """A text of the search with the claims' own names."""
         for number, claim in enumerate(self.unallocated):
@@ -111,15 +106,34 @@ def situation_of(pod: PodInfo, view: View) -> Situation | Refusal | None:
         if problem is not None:
             return problem
         unallocated.append(claim)
-    waiting, fault = _waiting(unallocated, lambda name: view.get(Kind.DEVICE_CLASS, name))
+    specs = tuple([_spec_of(claim) for claim in unallocated])
+    waiting, fault = _waiting(unallocated, specs, view)
     shape = (
-        tuple([_spec_of(claim) for claim in unallocated]),
+        specs,
         (extended.names, extended.classes, extended.existing is not None, _asked(pod)) if extended else None,
     )
     return Situation(claims, tuple(allocated), tuple(unallocated), waiting, fault, extended, shape)
 
 
-def _waiting(
+def is_ranked(pod: PodInfo, view: View) -> bool:
+    """Whether nodes may score differently: some request of the pod's claims has alternatives."""
+    claims = claims_of(pod, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
+    return not isinstance(claims, str) and any(
+        request.first_available for claim in claims for request in claim.spec.devices.requests
+    )
+
+
+def _waiting(claims: list[ResourceClaim], specs: tuple[bytes, ...], view: View) -> tuple[tuple[ClaimNeeds, ...], str]:
+    """Pods of one template ask for the same, so what was worked out for one holds for all."""
+    version = view.version(Kind.DEVICE_CLASS)
+    found: tuple[tuple[ClaimNeeds, ...], str] | None = view.devices.needs.get(version, specs)
+    if found is None:
+        found = _needs_of_all(claims, lambda name: view.get(Kind.DEVICE_CLASS, name))
+        view.devices.needs.put(specs, found)
+    return found
+
+
+def _needs_of_all(
     claims: list[ResourceClaim], find_class: Callable[[str], DeviceClass | None]
 ) -> tuple[tuple[ClaimNeeds, ...], str]:
     waiting = []

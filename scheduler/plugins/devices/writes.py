@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.framework.plugin import PreFlight
+from scheduler.framework.plugin import PreFlight, Waiting
 from scheduler.messages.claim_commands import (
     ClaimCommand,
     ClaimReference,
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from scheduler.cluster.pod_info import PodInfo
     from scheduler.cluster.view import View
     from scheduler.plugins.devices.reservation import Decision
+
+
+FAILED = "device binding failed"
+TIMEOUT = "device binding timeout"
+DOING = "binding devices"
+ENDINGS = ((FAILED, "failure"), (TIMEOUT, "timeout"), (DOING, "timeout"))
 
 
 def pre_flight(decision: Decision, pod: PodInfo, binding_seconds: float) -> PreFlight | Skip:
@@ -56,7 +62,19 @@ def pre_flight(decision: Decision, pod: PodInfo, binding_seconds: float) -> PreF
         writes=tuple(writes),
         wait_seconds=binding_seconds if waits or not writes else None,
         asks_at_once=True,
-        doing="binding devices",
+        doing=DOING,
+        waiting=_waiting(allocations, pod.node_name) if waits else None,
+    )
+
+
+def _waiting(allocations: list[Allocation], node: str) -> Waiting:
+    results = [result for allocation in allocations for result in allocation.devices.results]
+    return Waiting(
+        reason="BindingConditionsPending",
+        note=f"waiting for binding conditions for device on node {node}",
+        drivers=tuple([result.driver for result in results]),
+        awaited=tuple([result.driver for result in results if result.binding_conditions]),
+        endings=ENDINGS,
     )
 
 
@@ -84,12 +102,10 @@ def progress(pod: PodInfo, view: View, timeout_nanoseconds: int) -> bool | Refus
             continue
         state, failed = readiness(claim, allocation)
         if failed is not None:
-            return failure(
-                f'device binding failed: claim={claim.name}, reason={failed.reason}, message="{failed.message}"'
-            )
+            return failure(f'{FAILED}: claim={claim.name}, reason={failed.reason}, message="{failed.message}"')
         if state is Readiness.WAITING:
             if is_late(allocation, timeout_nanoseconds, view.devices.now_nanoseconds):
-                return failure(f"device binding timeout: claim={claim.name}")
+                return failure(f"{TIMEOUT}: claim={claim.name}")
             waits = True
     return not waits
 

@@ -31,10 +31,12 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
+from scheduler.framework.findings import RowArray, grouped
 from scheduler.framework.placements import Placed, PlacementScorePlugin
 from scheduler.framework.plugin import (
     MAX_NODE_SCORE,
     FilterPlugin,
+    Finding,
     FragmentReads,
     PreFilterPlugin,
     PreScorePlugin,
@@ -50,6 +52,7 @@ from scheduler.objects.kinds import Kind
 from scheduler.objects.resources import is_extended_resource, is_scalar_resource
 from scheduler.plugins.normalization import shape_scores
 from scheduler.plugins.resources.device_class_resources import mapped_by_classes
+from scheduler.plugins.resources.evidence import Wanted, shortfalls
 from scheduler.plugins.resources.fit_args import NodeResourcesFitArgs, args_faults, completed_resources
 from scheduler.plugins.resources.fit_hints import (
     class_maps_a_request,
@@ -195,6 +198,11 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if _fit_all(state.needs, view.table, rows):
             return [None] * len(rows)
         return super().filter_few(state, pod, view, rows)
+
+    def why_not(self, state: State, pod: PodInfo, view: View, rows: RowArray) -> tuple[Finding, ...]:
+        assert isinstance(state, Needs)
+        wanted = [Wanted(need.resource, need.amount, need.is_delegated) for need in state.needs]
+        return grouped(view, rows, shortfalls(wanted, view.table, rows))
 
     # --- score --------------------------------------------------------------------------------------------------------
 

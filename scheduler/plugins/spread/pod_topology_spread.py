@@ -17,9 +17,11 @@ import msgspec
 import numpy as np
 
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
+from scheduler.framework.findings import RowArray, grouped
 from scheduler.framework.plugin import (
     MAX_NODE_SCORE,
     FilterPlugin,
+    Finding,
     FragmentReads,
     NormalizePlugin,
     PreFilterPlugin,
@@ -47,6 +49,7 @@ from scheduler.plugins.spread.constraints import (
     own_constraints,
     rows_with_all_keys,
 )
+from scheduler.plugins.spread.evidence import causes
 from scheduler.plugins.spread.hints import SpreadHints, facet_of_pod
 from scheduler.plugins.spread.owners import SELECTING_KINDS
 from scheduler.plugins.spread.state import (
@@ -195,6 +198,10 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, Normalize
         assert isinstance(state, SpreadFilterState)
         code = state.code(view.table, row)
         return REFUSALS[code - 1] if code else None
+
+    def why_not(self, state: State, pod: PodInfo, view: View, rows: RowArray) -> tuple[Finding, ...]:
+        assert isinstance(state, SpreadFilterState)
+        return grouped(view, rows, causes(state, view.table, rows))
 
     # --- score --------------------------------------------------------------------------------------------------------
 

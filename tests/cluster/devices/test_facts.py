@@ -145,3 +145,90 @@ def test_an_old_generation_that_is_incomplete_vanishes() -> None:
     show(cache, Kind.RESOURCE_SLICE, with_pool("s1", "n0", 1, 2, gpu("a")))
     show(cache, Kind.RESOURCE_SLICE, with_pool("s2", "n1", 2, 1, gpu("b")))
     assert states(cache, "n0") == []
+
+
+def in_flight(cache: ClusterCache, name: str, device: str) -> PodInfo:
+    """A pod on n0 for which a device is set aside."""
+    pending = PodInfo(pod(name)).on_node("n0")
+    cache.assume(pending)
+    claims = (ClaimInFlight(f"claim-{name}", f"default/{name}", allocation("n0", device)),)
+    cache.apply(SetAside(pending.uid, "n0", claims))
+    return pending
+
+
+def test_an_allocation_that_lands_as_it_was_decided_changes_no_answer() -> None:
+    cache = cluster()
+    in_flight(cache, "c", "gpu-0")
+    look, versions = cache.devices.signature(row(cache, "n0")), cache.devices.row_versions(2).copy()
+    show(cache, Kind.RESOURCE_CLAIM, held("c", "n0", "gpu-0"))
+    assert (cache.devices.row_versions(2) == versions).all()
+    cache.devices.node_changed(row(cache, "n0"))
+    assert cache.devices.signature(row(cache, "n0")) == look
+
+
+def test_an_allocation_that_lands_otherwise_than_decided_does() -> None:
+    cache = cluster()
+    in_flight(cache, "c", "gpu-0")
+    look = cache.devices.signature(row(cache, "n0"))
+    show(cache, Kind.RESOURCE_CLAIM, held("c", "n0", "gpu-1"))
+    assert cache.devices.signature(row(cache, "n0")) != look
+    assert not cache.devices.in_flight.taken_in((DRIVER, "n0"))
+
+
+def test_nodes_on_which_as_much_is_shared_look_alike_whoever_shares_it() -> None:
+    cache = cluster()
+    for number in range(2):
+        share = {"request": "r", "driver": DRIVER, "pool": f"n{number}", "device": "gpu-0", "shareID": f"s{number}"}
+        results = [{**share, "consumedCapacity": {"memory": "10Gi"}}]
+        document = claim(f"c{number}", "gpus")
+        document["status"] = {"allocation": {"devices": {"results": results}}}
+        show(cache, Kind.RESOURCE_CLAIM, document)
+    assert cache.devices.signature(row(cache, "n0")) == cache.devices.signature(row(cache, "n1"))
+
+
+# --- forks ------------------------------------------------------------------------------------------------------------
+
+
+def seen(cache: ClusterCache) -> dict[str, Any]:
+    """What may be asked of the devices, by names."""
+    pools = {name: cache.devices.pools(row(cache, name)) for name in ("n0", "n1")}
+    return {
+        "devices": {name: [one.device.id for pool in found for one in pool.devices] for name, found in pools.items()},
+        "stored": set(cache.devices.stored),
+        "in flight": set(cache.devices.in_flight),
+        "alike": cache.devices.signature(row(cache, "n0")) == cache.devices.signature(row(cache, "n1")),
+    }
+
+
+def everything_changes(cache: ClusterCache) -> None:
+    show(cache, Kind.RESOURCE_CLAIM, held("new", "n1", "gpu-1"))
+    in_flight(cache, "flying", "gpu-1")
+    show(cache, Kind.RESOURCE_SLICE, resource_slice("n0", gpu("gpu-1"), gpu("gpu-2")))
+    cache.remove_object(Kind.RESOURCE_CLAIM, "default/old")
+
+
+@pytest.mark.parametrize("is_fork_first", [True, False])
+def test_what_one_side_of_a_fork_does_with_devices_the_other_does_not_see(is_fork_first: bool) -> None:
+    cache = cluster()
+    show(cache, Kind.RESOURCE_CLAIM, held("old", "n0", "gpu-0"))
+    before = seen(cache)
+    fork = cache.fork()
+    one, other = (fork, cache) if is_fork_first else (cache, fork)
+    assert seen(one) == seen(other) == before
+    everything_changes(one)
+    assert seen(one) != before
+    assert seen(other) == before
+    everything_changes(other)
+    assert seen(other) == seen(one)
+    for side in (one, other):
+        side.check()
+
+
+def test_a_fork_copies_neither_slices_nor_claims() -> None:
+    cache = cluster()
+    show(cache, Kind.RESOURCE_CLAIM, held("old", "n0", "gpu-0"))
+    pools = cache.devices.pools(row(cache, "n0"))
+    fork = cache.fork()
+    key = (DRIVER, "n0")
+    assert fork.devices.stored.taken_in(key) is cache.devices.stored.taken_in(key)
+    assert fork.devices.pools(row(cache, "n0")) is pools

@@ -15,8 +15,8 @@ from scheduler.controller.beside.kubelet_refusals import MAX_REASONS_COUNTED, TA
 from scheduler.controller.beside.workload_avoidance import WorkloadAvoidance
 from scheduler.controller.report.instruments import Counter
 from scheduler.controller.run import Shell
-from scheduler.controller.settings import ConnectionSettings
 from scheduler.controller.write.client import STRATEGIC_MERGE_PATCH, ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.engine.attempt import SCHEDULED, Attempt
 from scheduler.messages.commands import BindPod
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, PodsActivated, Stimulus

@@ -27,8 +27,9 @@ from scheduler.controller.serve.authorization import Authorizer, OpenPaths, guar
 from scheduler.controller.serve.certificate_upkeep import keep_up
 from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.serve.tls import ServingCertificate, TlsSettings
-from scheduler.controller.settings import AccessSettings, ConnectionSettings, ServingSettings
+from scheduler.controller.settings import AccessSettings, ServingSettings
 from scheduler.controller.write.client import Answer, ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.simulate.cluster import EmbeddedCluster
 from tests.limits import WAIT_SECONDS

@@ -12,8 +12,9 @@ import aiohttp
 import pytest
 
 from scheduler.controller.serve.reviews import MAX_PER_ADDRESS, MAX_UNDER_WAY, Reviews, TooManyReviews
-from scheduler.controller.settings import AccessSettings, ConnectionSettings, ServingSettings
+from scheduler.controller.settings import AccessSettings, ServingSettings
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.simulate.cluster import EmbeddedCluster
 from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
 from tests.controller.running import running_shell

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -124,8 +125,15 @@ async def test_metrics_have_kube_scheduler_s_names_and_can_be_reset() -> None:
 
 async def test_the_configuration_and_others_pages_are_shown() -> None:
     async with asking(Checked()) as session:
-        assert (await get(session, "/configz"))[1] == '{"componentconfig": {"kind": "KubeSchedulerConfiguration"}}'
+        assert (await get(session, "/configz"))[1] == (
+            '{"componentconfig": {"kind": "KubeSchedulerConfiguration"}, "tandemconfig": {}}'
+        )
         assert await get(session, "/extra") == (200, "more")
+        index = json.loads((await get(session, "/"))[1])["paths"]
+        assert {"/metrics", "/metrics/slis", "/configz", "/extra", "/healthz", "/livez", "/readyz"} <= set(index)
+        for path in ("/readyz", "/metrics/slis"):
+            answer = (await get(session, path))[1]
+        assert "kubernetes_healthchecks_total{" in answer
 
 
 async def test_a_port_in_use_is_one_clear_line() -> None:

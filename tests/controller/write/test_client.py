@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from scheduler.controller.settings import ConnectionSettings
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import TOKEN_LIFE_SECONDS, CredentialSource
 from scheduler.controller.write.request_limiter import RequestLimiter
 from scheduler.errors import ApiError, ConfigurationError

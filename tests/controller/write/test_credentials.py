@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import datetime
+import os
 import stat
+from base64 import b64encode
 from pathlib import Path
 
 import msgspec
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
-from scheduler.controller.settings import ConnectionSettings
-from scheduler.controller.write.credentials import TOKEN_LIFE_SECONDS, Credentials, CredentialSource
+from scheduler.controller.write.connection_settings import ConnectionSettings
+from scheduler.controller.write.credentials import (
+    TOKEN_LIFE_SECONDS,
+    ClientCertificate,
+    Credentials,
+    CredentialSource,
+)
+from scheduler.controller.write.kubeconfig import plain_kubeconfig
+from scheduler.controller.write.kubeconfig_library import read_kubeconfig
 from scheduler.controller.write.proxies import proxy_for
 from scheduler.errors import ConfigurationError
 
@@ -157,3 +171,108 @@ def test_proxies_are_chosen_as_go_programs_choose_them(
     url: str, environment: dict[str, str], expected: str | None
 ) -> None:
     assert proxy_for(url, environment) == expected
+
+
+# --- plain kubeconfigs ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user"),
+    [
+        ({"server": "http://api.example:8080/"}, {"token": "secret"}),
+        ({"server": "https://api.example"}, {"token": "first", "tokenFile": "token"}),
+        ({"server": "https://api.example"}, {"tokenFile": "token"}),
+        ({"server": "https://api.example", "certificate-authority": "ca.pem"}, {"token": "secret"}),
+        ({"server": "https://api.example", "certificate-authority-data": b64encode(b"AUTHORITY").decode()}, {}),
+        ({"server": "https://api.example", "insecure-skip-tls-verify": True, "tls-server-name": "other"}, {}),
+        ({"server": "https://api.example", "proxy-url": "http://proxy:3128"}, {"token": "secret"}),
+        ({"server": "https://api.example"}, {"client-certificate": "cert.pem", "client-key": "key.pem"}),
+        ({"server": "https://api.example"}, {"client-certificate": "cert.pem"}),
+        ({"server": "http://api.example"}, {"client-certificate": "cert.pem", "client-key": "key.pem"}),
+        (
+            {"server": "https://api.example"},
+            {"client-certificate-data": b64encode(b"CERT").decode(), "client-key-data": b64encode(b"KEY").decode()},
+        ),
+    ],
+)
+async def test_a_plain_kubeconfig_is_read_as_kubernetes_asyncio_reads_it(
+    tmp_path: Path, cluster: dict[str, object], user: dict[str, object]
+) -> None:
+    for name in ("token", "ca.pem", "cert.pem", "key.pem"):
+        (tmp_path / name).write_text(f"content of {name}\n")
+    path = written(tmp_path, cluster, user)
+    expected, expiry = await read_kubeconfig(path, "")
+    assert plain_kubeconfig(path, "") == expected
+    assert expiry is None
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user"),
+    [
+        ({"server": "https://api.example"}, {"exec": {"command": "plugin"}}),
+        ({"server": "https://api.example"}, {"auth-provider": {"name": "oidc"}}),
+        ({"server": "https://api.example"}, {"username": "me", "password": "secret"}),
+        ({"server": "https://api.example"}, {"as": "another"}),
+        ({"server": "https://api.example"}, {"tokenFile": "missing"}),
+        ({"server": "https://api.example"}, {"token": 5}),
+        ({"server": "https://api.example", "disable-compression": True}, {"token": "secret"}),
+        ({"server": "https://api.example", "insecure-skip-tls-verify": "true"}, {"token": "secret"}),
+        ({"server": "https://api.example", "certificate-authority-data": "no base64!"}, {"token": "secret"}),
+        ({}, {"token": "secret"}),
+    ],
+)
+def test_everything_else_is_left_to_kubernetes_asyncio(
+    tmp_path: Path, cluster: dict[str, object], user: dict[str, object]
+) -> None:
+    assert plain_kubeconfig(written(tmp_path, cluster, user), "") is None
+
+
+def test_several_kubeconfigs_are_left_to_kubernetes_asyncio(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path / "k", token="secret")
+    assert plain_kubeconfig(path, "") is not None
+    assert plain_kubeconfig(f"{path}{os.pathsep}{path}", "") is None
+
+
+def written(folder: Path, cluster: dict[str, object], user: dict[str, object]) -> str:
+    """A kubeconfig with one context."""
+    config = {
+        "current-context": "one",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "one", "context": {"cluster": "c", "user": "u", "namespace": "default"}}],
+    }
+    (folder / "kubeconfig").write_bytes(msgspec.yaml.encode(config))
+    return str(folder / "kubeconfig")
+
+
+async def test_a_client_certificate_in_the_kubeconfig_is_presented_and_leaves_no_key_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    certificate, key = self_signed()
+    folder = tmp_path / "config"
+    folder.mkdir()
+    user = {"client-certificate-data": b64encode(certificate).decode(), "client-key-data": b64encode(key).decode()}
+    found = await load(ConnectionSettings(kubeconfig=written(folder, {"server": "https://api.example"}, user)))
+    assert found.ssl_context is not None
+    assert found.client_certificate == ClientCertificate(certificate, key)
+    assert os.listdir(tmp_path) == ["config"]
+
+
+def self_signed() -> tuple[bytes, bytes]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "someone")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now)
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    form = serialization.PrivateFormat.PKCS8
+    private = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    return certificate.public_bytes(serialization.Encoding.PEM), private

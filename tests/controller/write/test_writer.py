@@ -12,8 +12,9 @@ import msgspec
 import pytest
 
 from scheduler.controller.lead.leadership import AlwaysHeld, Leadership, LeaseToken
-from scheduler.controller.settings import ConnectionSettings, WriterSettings
+from scheduler.controller.settings import WriterSettings
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.controller.write.outbox import Outbox
 from scheduler.controller.write.requests import WriteRequests

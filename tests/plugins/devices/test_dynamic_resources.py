@@ -307,7 +307,30 @@ def test_why_says_which_request_could_not_be_had_and_what_became_of_the_devices(
     assert finding.lines == (
         "claim default/two, request r: 2 devices of class gpus; 4 on the node, "
         '2 fail the request\'s device.attributes["gpu.example.com"].place < 2, 1 taken (by default/one), 1 free',
+        "preemption makes no room here: devices stay with their claims until the pods that use them are gone",
     )
+
+
+def test_why_names_the_pods_whose_claims_hold_the_devices_and_puts_nodes_without_devices_last() -> None:
+    held = claim("one", "gpus")
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "n0", "device": "gpu-0"}
+    consumers = [{"resource": "pods", "name": name, "uid": name} for name in ("web-1", "web-2")]
+    held["status"] = {"allocation": {"devices": {"results": [result]}}, "reservedFor": consumers}
+    cache = devices(1, held, claim("two", "gpus"), gpus=1)
+    for name in ("bare-1", "bare-2"):
+        cache.observe_node(node(name))
+    found = DynamicResources().findings(claiming("two"), cache.view)
+    assert [one.nodes for one in found] == [("n0",), ("bare-1", "bare-2")]
+    assert "1 taken (by default/one for web-1 and web-2), 0 free" in found[0].lines[0]
+
+
+def test_nodes_that_have_the_resource_themselves_and_nodes_with_devices_are_told_apart() -> None:
+    cache = devices(4, gpus=1)
+    for name in ("own-1", "own-2"):
+        cache.observe_node(node(name, allocatable={GPU: "1"}))
+    asking = info("pending", requests={GPU: "2"})
+    found = refusals(DynamicResources(), asking, cache.view)
+    assert found.keys() == {"n0", "n1", "n2", "n3"}, "a node with the resource is left to NodeResourcesFit"
 
 
 def test_why_names_the_constraint_that_no_choice_keeps_to() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from scheduler.cluster.devices.descriptions import Described
@@ -129,3 +131,26 @@ def test_a_value_of_an_attribute_that_is_no_version_is_an_error() -> None:
     broken = DEVICE._replace(attributes=(("drv", "v", "version", "one"),))
     assert isinstance(matches(f"{A}.v.major() == 1", broken), SelectorError)
     assert matches(f"{A}.v.major() == 1", DEVICE) is True
+
+
+HOSTILE = (
+    "lists.range(3000).map(i, i).size() > 0",
+    "lists.range(2999).all(i, lists.range(2999).all(j, i + j >= 0))",
+    "lists.range(3000).map(i, 'aaaaaaaaaaaaaaaaaaaaaaaaa').join('bbbb').size() > 0",
+    f"[{','.join(['1'] * 4500)}].filter(i, i > 0).size() > 0",
+    f"'{'a' * 5000}'.matches('(a*)*b')",
+    f"{'(' * 2000}true{')' * 2000}",
+    f"{'!' * 5000}true",
+)
+
+
+@pytest.mark.parametrize("expression", HOSTILE)
+def test_an_expression_that_is_meant_to_take_long_ends_soon(expression: str) -> None:
+    began = time.process_time()
+    matches(expression, DEVICE)
+    assert time.process_time() - began < 3, "seconds of CPU; 0.7 at most where it was measured"
+
+
+def test_a_range_is_bounded() -> None:
+    assert matches("lists.range(3000).size() == 3000", DEVICE) is True
+    assert isinstance(matches("lists.range(3001).size() > 0", DEVICE), SelectorError)

@@ -7,16 +7,10 @@ Arguments: ``label`` (default ``example.com/price``), ``defaultPrice`` (default 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import numpy as np
 
-from scheduler.framework.plugin import MAX_NODE_SCORE, NormalizePlugin, Reads, Rows, Scores, State
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
+from scheduler.plugin import MAX_NODE_SCORE, NormalizePlugin, PodInfo, Reads, Rows, Scores, State, View
 
 HIGHEST_PRICE = 10**12
 

@@ -6,17 +6,22 @@ if its label ``example.com/interruptible`` is ``true``. Refuses with ``node(s) h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
-from scheduler.framework.per_node import NodeView, PerNodeFilter
-from scheduler.framework.plugin import Reads, State
-from scheduler.messages.status import Refusal, unresolvable
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
-    from scheduler.objects.node import Node
+from scheduler.plugin import (
+    Action,
+    ClusterEvent,
+    EventRegistration,
+    Hint,
+    Node,
+    NodeView,
+    PerNodeFilter,
+    PodInfo,
+    Reads,
+    Refusal,
+    Resource,
+    State,
+    View,
+    unresolvable,
+)
 
 MARK = "example.com/maintenance"
 INTERRUPTIBLE = "example.com/interruptible"

@@ -1,0 +1,88 @@
+"""The commands, as a table. A command's module is imported when the command is given: each loads only what it needs."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command. ``name`` is its word; ``module`` has a function that is named by it.
+
+    ``reads_words``: the function takes the words after the command; others declare their options for typer.
+    """
+
+    name: str
+    help: str
+    module: str
+    reads_words: bool = False
+
+    def load(self) -> Callable[..., Any]:
+        """Import the command's function."""
+        function: Callable[..., Any] = getattr(importlib.import_module(self.module), self.name.replace("-", "_"))
+        return function
+
+
+COMMANDS: Final[tuple[Command, ...]] = (
+    Command(
+        "run",
+        "Schedule pods until stopped. Takes kube-scheduler's flags: [bold]tandem run --help[/bold].",
+        "scheduler.cli.run",
+        reads_words=True,
+    ),
+    Command(
+        "check-config",
+        "Check a configuration file: every fault with its path, and warnings. Exit code 1 if there is a fault.",
+        "scheduler.cli.check_config",
+    ),
+    Command(
+        "version",
+        "Show the version, and the version of kube-scheduler whose decisions it makes.",
+        "scheduler.cli.version",
+    ),
+    Command(
+        "why",
+        "Why a pod is where it is, or why it waits: node by node, what would wake it, what preemption found.",
+        "scheduler.cli.why",
+    ),
+    Command(
+        "queue",
+        "Show every pending pod: where, since when, which plugins rejected it, and which events would wake it.",
+        "scheduler.cli.queue",
+    ),
+    Command(
+        "what-if",
+        "Where pods would go, and where everything would go after a change: asked of the scheduler, nothing happens.",
+        "scheduler.cli.what_if",
+    ),
+    Command(
+        "capacity",
+        "What is free by pool of nodes and resource, how many more pods fit, and where room is lost.",
+        "scheduler.cli.capacity",
+    ),
+    Command(
+        "replay",
+        "Decide a recording again: proves that every decision is the same, or shows the first that is not.",
+        "scheduler.cli.replay",
+    ),
+    Command(
+        "snapshot",
+        "Write the state of a running scheduler, or with --api of any cluster, into a file for questions.",
+        "scheduler.cli.snapshot",
+    ),
+    Command(
+        "demo",
+        "Watch it work, without a cluster: an API server in this process, the scheduler beside it, half a minute.",
+        "scheduler.cli.demo",
+    ),
+    Command(
+        "completion",
+        "Print the script with which a shell completes commands and flags.",
+        "scheduler.cli.completion",
+    ),
+)
+
+BY_NAME: Final = {command.name: command for command in COMMANDS}

@@ -1,0 +1,18 @@
+"""Errors on standard error."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from typing import Final
+
+MAX_COLUMNS: Final = 80
+
+
+def complain(text: str) -> None:
+    """Print ``Error: …``: in one line for programs, and at most 80 columns wide on a terminal."""
+    line = f"Error: {text}"
+    if sys.stderr.isatty():
+        # A word that is longer, a path say, is left whole: it is there to be copied.
+        line = textwrap.fill(line, MAX_COLUMNS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    print(line, file=sys.stderr)

@@ -1,0 +1,55 @@
+"""One report of what keeps every kind from being watched: no API server, wrong credentials, missing rights.
+
+Eighteen reflectors meet the same trouble at the same time. The first one's error is logged at once, and while it
+lasts there is one line a minute that names the kinds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from scheduler.errors import ApiError
+
+REPEAT_SECONDS: Final = 60.0
+
+log = structlog.get_logger()
+
+
+class Outage:
+    """Shared by the reflectors of one scheduler; used on the event loop only."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._kinds: dict[int, dict[str, None]] = {}
+        """Status (0: no answer) → the kinds that met it and have not been listed since."""
+        self._reported_at: dict[int, float] = {}
+
+    @staticmethod
+    def concerns(error: ApiError) -> bool:
+        """Whether other kinds will meet the same error."""
+        return error.status in (401, 403) or (error.status == 0 and error.reason != "Timeout")
+
+    def report(self, text: str, kind: str, error: ApiError) -> None:
+        """Log an error that ``concerns`` all, unless its cause was logged less than a minute ago."""
+        kinds = self._kinds.setdefault(error.status, {})
+        kinds[kind] = None
+        now = self._monotonic()
+        last = self._reported_at.get(error.status)
+        if last is not None and now - last < REPEAT_SECONDS:
+            return
+        self._reported_at[error.status] = now
+        also = {"kinds": list(kinds)} if len(kinds) > 1 else {}
+        log.error(text, kind=kind, error=str(error), status=error.status, **also)
+
+    def recovered(self, kind: str) -> None:
+        """A kind was listed: when it was the last one, that is logged."""
+        for status, kinds in list(self._kinds.items()):
+            kinds.pop(kind, None)
+            if not kinds:
+                del self._kinds[status]
+                del self._reported_at[status]
+                log.info("API server can be watched again")

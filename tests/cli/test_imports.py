@@ -1,0 +1,77 @@
+"""What each command loads: the modules that a start must not pay for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.limits import WAIT_SECONDS
+
+MODELS = "kubernetes_asyncio"
+"""Any part of it imports the models of every API object: as much CPU as numpy and aiohttp together."""
+CEL = ("cel_expr_python", "google.protobuf")
+ENGINE = ("scheduler.engine.engine", "scheduler.compose", "scheduler.plugins.registry", "scheduler.cluster.table")
+PROGRAM = """
+import sys
+from scheduler.cli.main import main
+try:
+    main(sys.argv[1:])
+except SystemExit:
+    pass
+print(*sorted(sys.modules), sep="\\n")
+"""
+
+
+def loaded(*words: str, environment: dict[str, str] | None = None) -> set[str]:
+    """Every module that is loaded when the command has ended."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words],
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS * 4,
+        check=True,
+        env=environment,
+    )
+    return set(done.stdout.splitlines())
+
+
+def kubeconfig(folder: Path, server: str, **user: object) -> str:
+    config = {
+        "current-context": "one",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "one", "context": {"cluster": "c", "user": "u"}}],
+    }
+    path = folder / "kubeconfig"
+    path.write_bytes(msgspec.yaml.encode(config))
+    return str(path)
+
+
+def test_version_loads_no_library_at_all() -> None:
+    modules = loaded("version")
+    heavy = {"numpy", "aiohttp", "typer", "rich", "structlog", "kopf", "asyncio", "yaml", MODELS, *CEL, *ENGINE}
+    assert "scheduler.cli.version" in modules
+    assert not modules & heavy
+
+
+@pytest.mark.parametrize("command", [("why", "default/pod"), ("queue",)])
+def test_asking_loads_neither_the_engine_nor_the_clients_models(command: tuple[str, ...], tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path, "http://127.0.0.1:1", token="secret")
+    modules = loaded(*command, "--kubeconfig", path)
+    assert "aiohttp" in modules
+    heavy = {"numpy", "kopf", "structlog", "cryptography", "prometheus_client", "aiohttp.web", MODELS, *CEL, *ENGINE}
+    assert not modules & heavy
+
+
+def test_run_loads_neither_kopf_nor_cel_nor_the_clients_models_before_its_requests(tmp_path: Path) -> None:
+    modules = loaded("run", "--write-config-to", str(tmp_path / "written"))
+    assert {*ENGINE, "scheduler.controller.run", "scheduler.controller.operator"} <= modules
+    assert not modules & {"kopf", "typer", "opentelemetry", "scheduler.simulate", MODELS, *CEL}
+
+
+def test_a_command_that_shows_help_loads_none_of_the_others() -> None:
+    assert not loaded("--help") & {"numpy", "aiohttp", "scheduler.cli.run", "scheduler.cli.demo"}

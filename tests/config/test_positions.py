@@ -1,0 +1,59 @@
+"""Faults of a configuration are found at once: line, column, and what was probably meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scheduler.cli.main import main
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("parallelsm: 3\n", ['"parallelsm" (did you mean "parallelism"?)', "config:3:13"]),
+        ("podInitialBackoffSeconds: -1\n", ["podInitialBackoffSeconds", "config:3:27"]),
+        (
+            "profiles:\n- schedulerName: one\n  plugins:\n    score:\n      enabled:\n      - name: NodeResourceFit\n",
+            ['"NodeResourceFit" does not exist (did you mean "NodeResourcesFit"?)', "config:8:15"],
+        ),
+        (
+            "profiles:\n- pluginConfig:\n  - name: NodeResourcesFit\n"
+            "    args: {scoringStrategy: {type: LeastAlocated}}\n",
+            ["Unsupported value", "config:6:36"],
+        ),
+        (
+            "---\napiVersion: tandem.scheduling/v1alpha1\nkind: TandemConfiguration\nlimits: {queuedWrites: 0}\n",
+            ["limits.queuedWrites", "config:6:24"],
+        ),
+        ("profiles: [\n", ["line 4"]),
+    ],
+)
+def test_a_fault_says_where_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: list[str]
+) -> None:
+    file = tmp_path / "config"
+    file.write_text(HEAD + text)
+    assert main(["check-config", str(file)]) == 1
+    errors = capsys.readouterr().err
+    for part in said:
+        assert part in errors
+
+
+def test_json_has_positions_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "config"
+    file.write_text(
+        '{"apiVersion": "kubescheduler.config.k8s.io/v1",\n "kind": "KubeSchedulerConfiguration",\n "parallelsm": 1}'
+    )
+    assert main(["check-config", str(file)]) == 1
+    assert "config:3:16" in capsys.readouterr().err
+
+
+def test_a_far_fetched_name_gets_no_suggestion(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "config"
+    file.write_text(HEAD + "xyzzy: 1\n")
+    assert main(["check-config", str(file)]) == 1
+    assert "did you mean" not in capsys.readouterr().err
