@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler.cluster.devices.allocated import Holdings
 from scheduler.framework.plugin import Wait
-from scheduler.messages.commands import BindPod, CallExtender, RunPlugin
+from scheduler.messages.commands import BindPod, CallExtender, RunPlugin, UpdateObject
 from scheduler.messages.status import unschedulable
 from scheduler.messages.stimuli import Tick
 from scheduler.objects.devices import DeviceClass, ResourceSlice
@@ -201,6 +201,54 @@ def test_a_gang_with_fewer_devices_than_members_takes_none() -> None:
     cluster.schedule_all()
     assert cluster.engine.cache.assumed_count == 0
     assert cluster.engine.cache.devices.in_flight == Holdings()
+    cluster.engine.check()
+
+
+def test_a_gang_that_loses_its_room_while_it_is_placed_gives_its_devices_back() -> None:
+    cluster = Gangs()
+    cluster.nodes_like(2, cpu="8")
+    devices(cluster, 3)
+    cluster.group(min_count=3)
+    claimants(cluster, 3)
+    while cluster.engine.cache.assumed_count < 2:
+        cluster.schedule()
+    assert cluster.engine.cache.devices.in_flight != Holdings()
+    cluster.remove_node("n0")
+    cluster.schedule_all()
+    assert cluster.engine.cache.assumed_count == 0
+    assert cluster.engine.cache.devices.in_flight == Holdings()
+    cluster.engine.check()
+
+
+def local_volumes(cluster: Gangs, count: int) -> None:
+    cluster.show(builders.storage_class("local", "kubernetes.io/no-provisioner"))
+    for number in range(count):
+        term = builders.node_term(f"kubernetes.io/hostname In n{number}")
+        cluster.show(builders.volume(f"v{number}", storage_class="local", node_affinity=[term]))
+    for number in range(3):
+        cluster.show(builders.claim(f"c{number}", storage_class="local"))
+        cluster.member(f"g{number}", cpu="1", claims=[f"c{number}"])
+
+
+def test_members_get_different_volumes_and_go_where_these_are() -> None:
+    cluster = Gangs()
+    for number in range(5):
+        cluster.node(f"n{number}", cpu="4", labels={"kubernetes.io/hostname": f"n{number}"})
+    cluster.group(min_count=3)
+    local_volumes(cluster, 3)
+    cluster.schedule_all()
+    assert {cluster.node_of(f"g{number}") for number in range(3)} == {"n0", "n1", "n2"}
+
+
+def test_a_gang_with_fewer_volumes_than_members_takes_none() -> None:
+    cluster = Gangs()
+    for number in range(5):
+        cluster.node(f"n{number}", cpu="4", labels={"kubernetes.io/hostname": f"n{number}"})
+    cluster.group(min_count=3)
+    local_volumes(cluster, 2)
+    cluster.schedule_all()
+    assert cluster.engine.cache.assumed_count == 0
+    assert cluster.unanswered == [one for one in cluster.unanswered if not isinstance(one, BindPod | UpdateObject)]
     cluster.engine.check()
 
 
