@@ -107,9 +107,14 @@ class Commit:
         """The outcome that goes to the binding cycle, which holds the pod's room from now on. A pod that was deleted,
         or bound by somebody else, since it was placed is not bound."""
         held = self.held.pop(member.uid, None)
-        if held is None or self._latest(member.uid) is not None:
+        if self._latest(member.uid) is not None:
             return outcome, []
-        return _gone(member), self._released(held)
+        if held is not None:
+            return _gone(member), self._released(held)
+        if isinstance(outcome, NotPlaced) and outcome.room is not None:
+            # No victim dies for a pod that is gone.
+            return msgspec.structs.replace(outcome, room=None), []
+        return outcome, []
 
     def take_back(self) -> list[Step]:
         """Of the pod that was placed last."""
@@ -129,7 +134,12 @@ def _gone(member: Member) -> NotPlaced:
 
 def without_nodes(unit: GroupUnit, trial: Trial) -> dict[str, CycleOutcome]:
     """The members' outcomes after a search that did not schedule the group (podgroups.md §6.2)."""
-    return {member.uid: _outcome(trial, member) for member in unit.members}
+    outcomes = {member.uid: _outcome(trial, member) for member in unit.members}
+    if trial.room is not None:
+        # Carried by one member, for all of them: the last that is nominated, since the others' ends come before.
+        carrier = next(reversed([uid for uid in outcomes if uid in trial.nodes or not trial.nodes]))
+        outcomes[carrier] = msgspec.structs.replace(outcomes[carrier], room=trial.room)
+    return dict(outcomes)
 
 
 def _outcome(trial: Trial, member: Member) -> NotPlaced:

@@ -1,75 +1,75 @@
-"""What one step costs while a large gang is tried: the other pods wait for no longer than the longest step."""
+"""One gang of 100 that preempts on 1,000 full nodes of four pods, beside the naive algorithm's cycles."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
 
-from scheduler.compose import build_engine
-from scheduler.config.feature_gates import parse_feature_gates
-from scheduler.config.loading import load
+from scheduler.engine.attempt import Attempt
 from scheduler.engine.engine import Engine
-from scheduler.messages.commands import BindPod
-from scheduler.messages.stimuli import Synced
+from scheduler.engine.group_cycle import GroupUnit, Member, forked, search
+from scheduler.engine.group_preemption import search_with_preemption
+from scheduler.framework.post_filter import Remove
 from scheduler.objects.kinds import Kind
-from tests.benchmarks.clusters import now, pending, show
-from tests.builders import node_json
+from tests.benchmarks.clusters import PROFILE, engine_with, now, pending, show
+from tests.engine.naive_group_preemption import outcome_of
 
 NODES = 1_000
-MEMBERS = 500
-ROUNDS = 5
+PODS_A_NODE = 4
+MEMBERS = 100
+GATES = "GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true"
+NAIVE_CYCLES = 20
+"""Of the naive algorithm's NODES x PODS_A_NODE + 1 cycles of the group, measured; their mean stands for all."""
 
 
-def gangs() -> dict[str, float]:
-    """Milliseconds of CPU: the longest step, of the best of some rounds, of a gang that starts and of one that does
-    not fit."""
-    starts = [_times(MEMBERS, MEMBERS) for _ in range(ROUNDS)]
-    waits = [_times(MEMBERS, 0) for _ in range(ROUNDS)]
+def preempting_gang() -> dict[str, float]:
+    """Seconds of the whole search; the naive algorithm's, from the mean of some of its cycles; and their ratio, for a
+    gang whose members are alike, and for one with a launcher that is larger."""
     found: dict[str, float] = {}
-    for label, rounds in (("starts", starts), ("does not fit", waits)):
-        found[f"the gang {label}: longest step"] = min(max(steps) for steps in rounds)
-        found[f"the gang {label}: all steps"] = min(sum(steps) for steps in rounds)
+    for label, launcher in {"alike": "8", "a launcher": "16"}.items():
+        engine = _full(launcher)
+        unit = _unit(engine)
+        context = engine._context
+        began = time.perf_counter()
+        trial = outcome_of(search_with_preemption(forked(context), unit, now()))
+        seconds = time.perf_counter() - began
+        assert isinstance(trial.room, Remove)
+        bare = forked(context)
+        for info in list(bare.cache.pods.values()):
+            bare.cache.remove_pod(info.uid)
+        began = time.perf_counter()
+        for _ in range(NAIVE_CYCLES):
+            outcome_of(search(forked(bare), unit, now()))
+        naive = (time.perf_counter() - began) / NAIVE_CYCLES * (NODES * PODS_A_NODE + 1)
+        found |= {
+            f"{label}, s": seconds,
+            f"{label}, naive, s": naive,
+            f"{label}, ratio": naive / seconds,
+            f"{label}, victims": len(trial.room.victims),
+        }
     return found
 
 
-def _times(members: int, bound: int) -> list[float]:
-    engine = _engine(cpu="32" if bound else "8")
-    for number in range(members):
-        show(engine, Kind.POD, _member(f"m-{number}", cpu="10"))
-    show(engine, Kind.POD_GROUP, _group(members))
-    times: list[float] = []
-    binds = 0
-    while True:
-        moment = now()
-        started = time.process_time_ns()
-        commands = engine.schedule_one(moment)
-        times.append((time.process_time_ns() - started) / 1e6)
-        if commands is None:
-            break
-        binds += sum(isinstance(command, BindPod) for command in commands)
-    assert binds == bound, binds
-    return times
-
-
-def _engine(cpu: str) -> Engine:
-    loaded = load(gates=parse_feature_gates("GenericWorkload=true,GangScheduling=true"))
-    engine = build_engine(loaded, started=now(), seed=1)
-    for number in range(NODES):
-        show(engine, Kind.NODE, node_json(f"node-{number:05}", cpu=cpu, memory="128Gi", pods=110))
-    engine.handle(Synced(), now())
+def _full(launcher: str) -> Engine:
+    engine = engine_with(NODES, GATES)
+    for number in range(NODES * PODS_A_NODE):
+        there = pending(f"there-{number}", cpu="8", memory="1Gi")
+        there["spec"] |= {"nodeName": f"node-{number // PODS_A_NODE:05}", "priority": number % 3}
+        there["status"] |= {"phase": "Running", "startTime": f"2026-01-01T{number % 24:02}:00:{number % 60:02}Z"}
+        show(engine, Kind.POD, there)
+    gang = {"metadata": {"name": "g", "namespace": "default", "uid": "g"}}
+    gang["spec"] = {"schedulingPolicy": {"gang": {"minCount": MEMBERS}}, "priority": 100}
+    show(engine, Kind.POD_GROUP, gang)
+    for number in range(MEMBERS):
+        member = pending(f"member-{number}", cpu="8" if number else launcher, memory="1Gi")
+        member["spec"] |= {"schedulingGroup": {"podGroupName": "g"}, "priority": 100}
+        show(engine, Kind.POD, member)
     return engine
 
 
-def _member(name: str, **fields: Any) -> dict[str, Any]:
-    document = pending(name, **fields)
-    document["spec"]["schedulingGroup"] = {"podGroupName": "g"}
-    return document
-
-
-def _group(min_count: int) -> dict[str, Any]:
-    return {
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
-        "kind": "PodGroup",
-        "metadata": {"name": "g", "namespace": "default", "uid": "group-g", "resourceVersion": "1"},
-        "spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}},
-    }
+def _unit(engine: Engine) -> GroupUnit:
+    members = []
+    for number in range(MEMBERS):
+        queued = engine.queue.find(f"default/member-{number}")
+        assert queued is not None
+        members.append(Member(queued, Attempt(queued.key, queued.uid, PROFILE, 1, 0)))
+    return GroupUnit("default/g", engine.profiles[PROFILE], members)

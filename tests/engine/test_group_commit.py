@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler.messages.commands import BindPod
+from scheduler.messages.commands import BindPod, DeletePod, PatchPodStatus
 from scheduler.messages.stimuli import ShutdownRequested
 from scheduler.queue.story import Place
 from tests.engine.scripted import calls_of, scripted
@@ -173,3 +173,29 @@ def test_the_fork_of_a_search_is_gone_with_it_and_leaves_nothing_to_the_garbage_
         assert living("_UnderWay") == groups
     finally:
         gc.enable()
+
+
+def test_no_victim_dies_for_a_member_that_is_deleted_while_its_gang_is_handed_over() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="2")
+    for name in ("low0", "low1"):
+        cluster.pod(name, cpu="1", node="n", priority=1)
+    cluster.group(min_count=2)
+    cluster.members(2, cpu="1", priority=10)
+    run_until(cluster, lambda: len(cluster.nominated("g0") + cluster.nominated("g1")) == 1)
+    last = "g0" if cluster.nominated("g1") else "g1"
+    doomed = set(victims(cluster))
+    cluster.delete(last)
+    cluster.schedule()
+    cluster.schedule()
+    assert set(victims(cluster)) == doomed
+    assert len(doomed) == 1
+
+
+def victims(cluster: Gangs) -> list[str]:
+    return [
+        write.pod.name
+        for kind in (DeletePod, PatchPodStatus)
+        for write in cluster.writes(kind)
+        if "low" in write.pod.name
+    ]
