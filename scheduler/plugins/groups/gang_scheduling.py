@@ -12,16 +12,8 @@ from scheduler.cluster.groups.apis import group_key
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
-from scheduler.framework.plugin import (
-    AllowWaiting,
-    EnqueueContext,
-    PermitPlugin,
-    Permitted,
-    PreEnqueuePlugin,
-    Reads,
-    State,
-    Wait,
-)
+from scheduler.framework.plugin import EnqueueContext, PermitPlugin, Permitted, PreEnqueuePlugin, Reads, State, Wait
+from scheduler.framework.plugin_requests import AllowWaiting
 from scheduler.messages.status import Refusal, failure, unresolvable
 from scheduler.objects.meta import ApiObject
 
