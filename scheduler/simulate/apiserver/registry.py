@@ -22,6 +22,7 @@ from scheduler.simulate.apiserver import (
     kinds,
     managed_fields,
     patches,
+    pod_groups,
     validation,
 )
 from scheduler.simulate.apiserver.deletion import DeleteOptions
@@ -128,6 +129,8 @@ class Registry:
         obj = defaults.status_at_birth(kind, defaults.fill(kind, obj))
         if kind is kinds.PODS:
             obj = admission.admit_pod(self.store, obj, self.timestamp())
+        elif kind is kinds.POD_GROUPS:
+            obj = pod_groups.admit(self.store, obj)
         elif kind is kinds.SERVICES:
             obj = self._with_cluster_ip(obj)
         return obj
