@@ -52,7 +52,7 @@ class PreemptionMemory:
         if not isinstance(attempt.preemption, PreemptionEvidence) or not attempt.preemption.victims:
             return
         self._attempts.pop(attempt.uid, None)
-        summary = summary_of(attempt.preemption, MAX_CANDIDATES, most_names=0)
+        summary = summary_of(attempt.preemption, MAX_CANDIDATES, max_names=0)
         self._attempts[attempt.uid] = msgspec.structs.replace(attempt, diagnosis=None, preemption=summary)
         if len(self._attempts) > self._limit:
             del self._attempts[next(iter(self._attempts))]
