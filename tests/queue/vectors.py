@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.groups.facts import Groups
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import ClusterEvent, Hint
@@ -81,6 +82,11 @@ class Removals:
 
     def lookup(self, kind: Kind, key: str) -> None:
         raise AssertionError(f"no default plugin looks up {kind} {key} here")
+
+    @property
+    def groups(self) -> Groups:
+        """None: a script has pods on their own only."""
+        return Groups(())
 
 
 class ListeningQueue(SchedulingQueue):
