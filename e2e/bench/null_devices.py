@@ -92,8 +92,8 @@ class NullDevices:
             for resource, request in zip(resources, requests, strict=True)
         ]
         status = {"resourceClaimName": made["metadata"]["name"], "requestMappings": mappings}
-        told = {"metadata": {"uid": pod.uid}, "status": {"extendedResourceClaimStatus": status}}
-        await self._send("PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", told, STRATEGIC)
+        patch = {"metadata": {"uid": pod.uid}, "status": {"extendedResourceClaimStatus": status}}
+        await self._send("PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", patch, STRATEGIC)
 
     async def _write_status(self, claim: Any, pod: Pod, node: str) -> None:
         results = []

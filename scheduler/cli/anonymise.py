@@ -115,7 +115,7 @@ def msgspec_name(node: ast.arg | ast.AnnAssign) -> str:
 
 
 def anonymise(place: Path, target: Path, classes: PluginClasses) -> int:
-    """Writes the recording anew; returns the number of inputs.
+    """Writes the recording again, anonymised; returns the number of inputs.
 
     Raises ConfigurationError for a recording whose start is gone, one that can't be replayed, and one that is decided
     otherwise under new names; OSError.

@@ -30,7 +30,7 @@ from scheduler.objects.workload_kinds import kind_of_workload
 
 DEFAULT_NAMESPACE: Final = "default"
 NODES_A_TABLE: Final = 4
-"""Nodes beside each other in a table of scores: so many names and numbers fit 80 columns."""
+"""Nodes beside each other in a table of scores: as many as fit 80 columns."""
 
 
 def why(

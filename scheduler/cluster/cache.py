@@ -86,16 +86,7 @@ class ClusterCache:
             self.devices,
             self.groups,
         )
-        self.view = View(
-            self.table,
-            self.objects,
-            self.images,
-            self.pod_counts,
-            self.affinity_terms,
-            self.volumes,
-            self.devices,
-            self.groups,
-        )
+        self.view = View(self.table, self)
 
     def fork(self) -> ClusterCache:
         """The whole cluster as it is now, to be changed, asked and forked without any effect here; nor does it see what

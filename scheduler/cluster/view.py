@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,18 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.volumes.facts import Volumes
 from scheduler.objects.kinds import Kind
+
+
+class Facts(Protocol):
+    """What is known of the cluster besides the table: of a cache, or of another view."""
+
+    objects: ObjectStore
+    images: ImageIndex
+    pod_counts: PodCounts
+    affinity_terms: AffinityTerms
+    volumes: Volumes
+    devices: Devices
+    groups: Groups
 
 
 class View:
@@ -44,23 +56,17 @@ class View:
     def __init__(
         self,
         table: NodeTable,
-        objects: ObjectStore,
-        images: ImageIndex,
-        pod_counts: PodCounts,
-        affinity_terms: AffinityTerms,
-        volumes: Volumes,
-        devices: Devices,
-        groups: Groups,
+        facts: Facts,
     ) -> None:
         """Only the cluster cache makes one; others are made from it by ``over``."""
         self.table = table
-        self.objects = objects
-        self.images = images
-        self.pod_counts = pod_counts
-        self.affinity_terms = affinity_terms
-        self.volumes = volumes
-        self.devices = devices
-        self.groups = groups
+        self.objects = facts.objects
+        self.images = facts.images
+        self.pod_counts = facts.pod_counts
+        self.affinity_terms = facts.affinity_terms
+        self.volumes = facts.volumes
+        self.devices = facts.devices
+        self.groups = facts.groups
         self.node_count: int | None = None
         """Nodes of the whole cluster, where the table is only a part of it."""
         self.live_rows: npt.NDArray[np.int64] | None = None
@@ -68,16 +74,7 @@ class View:
 
     def over(self, table: NodeTable, live_rows: npt.NDArray[np.int64]) -> View:
         """The same cluster with another table of some of its rows, which are ``live_rows`` where counters are kept."""
-        other = View(
-            table,
-            self.objects,
-            self.images,
-            self.pod_counts,
-            self.affinity_terms,
-            self.volumes,
-            self.devices,
-            self.groups,
-        )
+        other = View(table, self)
         other.node_count = self.total_nodes
         other.live_rows = live_rows
         return other

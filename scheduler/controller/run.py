@@ -435,7 +435,6 @@ class Shell:
                 "watches": lambda: silent_kinds(self.reflectors),
                 "tasks": lambda: self._tasks.trouble(),
             },
-            alive_checks={},
             component_config=self._settings.component_config,
             reset_metrics=self.metrics.instruments.reset,
             routes=routes,

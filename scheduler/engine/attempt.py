@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from scheduler.framework.diagnosis import Diagnosis
@@ -77,7 +75,7 @@ class Attempt(msgspec.Struct, eq=False):
     """The nominated node if ``nomination_mode`` is SET."""
     victims: tuple[str, ...] = ()
     """namespace/name, most important first."""
-    preemption: Any = None
+    preemption: object = None
     """The evidence of the PostFilter plugin that decided: candidates, budgets, the criterion. A ``PreemptionEvidence``
     for DefaultPreemption, a ``PreemptionSummary`` in an old attempt."""
     nomination_mode: NominationMode = NominationMode.KEEP

@@ -26,7 +26,7 @@ from scheduler.messages.page_limits import MAX_WAITING_LISTED
 from scheduler.objects.pod import Pod
 from scheduler.objects.timestamps import format_seconds
 from scheduler.preemption.evaluation import PreemptionEvidence
-from scheduler.preemption.summary import summary_of
+from scheduler.preemption.summary import PreemptionSummary, summary_of
 from scheduler.queue.hints import EXTENDER, registrations_of
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.story import Place
@@ -52,7 +52,7 @@ class PreemptionMemory:
         if not isinstance(attempt.preemption, PreemptionEvidence) or not attempt.preemption.victims:
             return
         self._attempts.pop(attempt.uid, None)
-        summary = summary_of(attempt.preemption, MAX_CANDIDATES, most_names=0)
+        summary = summary_of(attempt.preemption, MAX_CANDIDATES, max_names=0)
         self._attempts[attempt.uid] = msgspec.structs.replace(attempt, diagnosis=None, preemption=summary)
         if len(self._attempts) > self._limit:
             del self._attempts[next(iter(self._attempts))]
@@ -89,7 +89,7 @@ def pod_page(
     if attempt is not None:
         page["attempt"] = attempt_page(engine, attempt)
         made_room = memory.of(attempt.uid) if memory is not None else None
-        if made_room is not None:
+        if made_room is not None and isinstance(made_room.preemption, PreemptionSummary):
             page["madeRoom"] = {
                 "number": made_room.number,
                 "at": format_seconds(made_room.started_wall),

@@ -27,7 +27,7 @@ MAX_GROUPS: Final = 20
 MAX_NAMES: Final = 10
 """Nodes named of a group."""
 MAX_CAUSES: Final = 62
-"""Causes told apart: as many as a group's number has bits."""
+"""Causes kept apart: as many as a group's number has bits."""
 MAX_VALUES: Final = 5
 """Values of a label that are listed."""
 MAX_PODS: Final = 3

@@ -78,10 +78,7 @@ class Account(Protocol):
 class Tally:
     """``numbers``: int64, one a position, with all pods of the rows counted; ``bounds``: what they may be at the most.
     ``shares``: int64, one line a position and one entry a place: what each pod adds. ``share_beside``: what pods
-    nominated to the row of a position add; None if that depends on the pods there.
-
-    ``account``: makes the account of a position, which is used where shares do not add up: at the positions of
-    ``accounted``, and where ``share_beside`` says so. None: they add up everywhere.
+    nominated to the row of a position add; None if that depends on the pods there (``with_accounts``).
     """
 
     __slots__ = ("_accounts", "_beside", "_bounds", "_make", "_numbers", "_pods", "_share_beside", "_shares", "refusal")
@@ -94,20 +91,24 @@ class Tally:
         bounds: Column,
         shares: Matrix,
         share_beside: Callable[[int, Sequence[PodInfo]], int | None],
-        account: Callable[[int], Account] | None = None,
-        accounted: Iterable[int] = (),
     ) -> None:
         self.refusal = refusal
         self._pods = pods
         self._numbers = numbers.copy()
         self._bounds = bounds
         self._share_beside = share_beside
-        self._make = account
+        self._make: Callable[[int], Account] | None = None
         self._accounts: dict[int, Account] = {}
         self._beside: tuple[Column, Mapping[int, Sequence[PodInfo]]] | None = None
         self._shares = shares.T.copy()
-        for position in accounted:
+
+    def with_accounts(self, account: Callable[[int], Account], positions: Iterable[int]) -> Tally:
+        """This tally, which uses accounts where shares do not add up: at these positions, and where ``share_beside``
+        says so. ``account`` makes that of a position."""
+        self._make = account
+        for position in positions:
             self._open_account(position)
+        return self
 
     @classmethod
     def always(cls, refusal: Refusal, pods: RowPods) -> Tally:

@@ -116,7 +116,7 @@ class Allocation(ApiStruct, frozen=True):
 
 
 class ClaimConsumer(ApiStruct, frozen=True):
-    """Whom a claim is reserved for."""
+    """The consumer that a claim is reserved for."""
 
     api_group: str = ""
     resource: str = ""

@@ -65,6 +65,7 @@ class WantedPorts(State):
                 np.zeros(len(pods.rows), np.int64),
                 shares,
                 summed(share_of),
+            ).with_accounts(
                 lambda position: _PortAccount(wanted, table.ports[int(pods.rows[position])] or ()),
                 [
                     position

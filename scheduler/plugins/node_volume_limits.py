@@ -181,13 +181,7 @@ def _tally(
         )
         return None if is_shared else len(found)
 
-    return Tally(
-        TOO_MANY,
-        pods,
-        attached.counts(driver)[rows],
-        bounds,
-        shares,
-        beside,
+    return Tally(TOO_MANY, pods, attached.counts(driver)[rows], bounds, shares, beside).with_accounts(
         lambda position: _VolumeAccount(attached, driver, volumes, int(rows[position]), objects),
         np.flatnonzero(needs_account).tolist(),
     )

@@ -1,4 +1,4 @@
-"""The whole of one attempt at preemption: may it, where, whom, and which node.
+"""The whole of one attempt at preemption: is it allowed, where, which victims, and on which node.
 
 Source: docs/kube-scheduler/preemption.md §1-§6.
 

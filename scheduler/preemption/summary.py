@@ -1,4 +1,4 @@
-"""What is worth keeping of a preemption once it is over: whom it found, in words rather than in objects.
+"""What is worth keeping of a preemption once it is over: the victims found, in words rather than in objects.
 
 The evidence of an attempt refers to the pods themselves, also to those that are gone since, and to every node that was
 tried. A summary refers to neither, so thousands of them can be kept.
@@ -54,10 +54,10 @@ class PreemptionSummary:
     refusals: tuple[RefusedNodes, ...]
 
 
-def summary_of(evidence: PreemptionEvidence, most_candidates: int, most_names: int) -> PreemptionSummary:
+def summary_of(evidence: PreemptionEvidence, max_candidates: int, max_names: int) -> PreemptionSummary:
     """The number of candidates kept, and of node names for each refusal."""
-    kept = list(evidence.candidates[:most_candidates])
-    chosen = [one for one in evidence.candidates[most_candidates:] if one.node_name == evidence.nominated_node]
+    kept = list(evidence.candidates[:max_candidates])
+    chosen = [one for one in evidence.candidates[max_candidates:] if one.node_name == evidence.nominated_node]
     if chosen and kept:
         kept[-1] = chosen[0]
     return PreemptionSummary(
@@ -68,7 +68,7 @@ def summary_of(evidence: PreemptionEvidence, most_candidates: int, most_names: i
         victims=_victims(evidence.victims),
         candidate_count=len(evidence.candidates),
         candidates=tuple([CandidateSummary(one.node_name, _victims(one.victims), one.pdb_violations) for one in kept]),
-        refusals=tuple([RefusedNodes(one, len(names), names[:most_names]) for one, names in evidence.refusals]),
+        refusals=tuple([RefusedNodes(one, len(names), names[:max_names]) for one, names in evidence.refusals]),
     )
 
 

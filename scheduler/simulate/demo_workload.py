@@ -118,7 +118,7 @@ def scenes() -> tuple[Scene, ...]:
             explains=lambda _: f"{NAMESPACE}/render-1",
         ),
         Scene(
-            "Pod render-3 claims two as well: no node has a pair left, and it is told which pods hold them",
+            "Pod render-3 claims two as well: no node has a pair left, and its message names the pods that hold them",
             lambda registry: _rendering(registry, "render-3"),
             lambda registry: _is_refused(registry, "render-3"),
             explains=lambda _: f"{NAMESPACE}/render-3",

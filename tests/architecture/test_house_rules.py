@@ -1,6 +1,7 @@
-"""Rules of CONTRIBUTING.md that can be read off the source: no import that only a type checker sees."""
+"""Rules of CONTRIBUTING.md that can be read off the source: imports, lengths, parameters, words."""
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -50,3 +51,69 @@ def test_imports_are_at_the_top_of_a_file_except_for_what_makes_the_start_slow()
         and any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(function))
     }
     assert files == LOADED_WHEN_NEEDED
+
+
+MAX_LINES = 400
+STILL_LONGER = {
+    "scheduler/queue/scheduling_queue.py",
+    "scheduler/simulate/world.py",
+    "scheduler/controller/run.py",
+    "scheduler/controller/watch/reflector.py",
+    "scheduler/engine/making_room/room.py",
+}
+"""Files that are to be split yet; nothing is added here."""
+
+
+def test_a_file_has_at_most_400_lines() -> None:
+    longer = {
+        path.relative_to(ROOT).as_posix()
+        for path in SOURCES
+        if len(path.read_text(encoding="utf-8").splitlines()) > MAX_LINES
+    }
+    assert longer <= STILL_LONGER, f"split by a part that has a name: {sorted(longer - STILL_LONGER)}"
+
+
+MAX_PARAMETERS = 7
+STILL_MORE = {
+    "scheduler/controller/loop.py:__init__",
+    "scheduler/controller/watch/reconcile.py:__init__",
+    "scheduler/controller/watch/reflector.py:__init__",
+    "scheduler/queue/scheduling_queue.py:__init__",
+    "scheduler/queue/waking.py:_worth_moving_of",
+}
+"""Functions whose parameters are to become values yet; nothing is added here."""
+BUILDERS = {"scheduler/testing/objects.py:node", "scheduler/testing/objects.py:pod"}
+"""They build a value from its fields."""
+
+
+def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    names = [one.arg for one in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
+    return len([name for name in names if name not in ("self", "cls")])
+
+
+def test_a_function_has_at_most_seven_parameters() -> None:
+    """The functions of commands aside, each parameter of which is a flag."""
+    more = {
+        f"{path.relative_to(ROOT).as_posix()}:{node.name}"
+        for path in SOURCES
+        if path.parent != ROOT / "scheduler" / "cli"
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _parameters(node) > MAX_PARAMETERS
+    }
+    assert more <= STILL_MORE | BUILDERS, f"make a value of what belongs together: {sorted(more - STILL_MORE)}"
+
+
+FOREIGN = re.compile(r"\b((?i:nobody|anew|told|whoever|so many|so long|thereof|whom)|(MOST|LONGEST)_[A-Z]+)\b")
+TERMS = ("MOST_ALLOCATED",)
+"""Names of Kubernetes."""
+
+
+def test_the_words_are_those_of_the_field() -> None:
+    texts = [*SOURCES, *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
+    found = [
+        _place(path, number)
+        for path in texts
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if any(match.group() not in TERMS for match in FOREIGN.finditer(line))
+    ]
+    assert not found, f"say it as the field does (CONTRIBUTING.md): {found}"

@@ -248,7 +248,7 @@ def test_the_queue_can_be_asked_for_a_namespace_a_profile_and_a_plugin() -> None
     assert asked(namespace="other") == {"other/huge"}
     assert asked(plugin="SchedulingGates") == {"default/gated"}
     assert asked(plugin="NodeResourcesFit") == {"default/huge", "other/huge"}
-    assert asked(profile="nobody") == set()
+    assert asked(profile="unknown") == set()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``tandem what-if`` on a file of objects: what the flags ask, and how faults are told."""
+"""``tandem what-if`` on a file of objects: what the flags ask, and how faults are reported."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from scheduler.objects.storage import MIGRATED_PLUGINS_ANNOTATION, PersistentVol
 from tests import builders
 
 ZONE = "topology.kubernetes.io/zone"
-KEYS = (ZONE, "kubernetes.io/hostname", "disk", "nobody/has-it")
+KEYS = (ZONE, "kubernetes.io/hostname", "disk", "example.com/nowhere")
 RESOURCES = ("cpu", "memory", "pods", "example.com/gpu", "example.com/never")
 WEB = parse_selector(LabelSelector(match_labels={"app": "web"}))
 EVERY_APP = parse_selector(LabelSelector(match_labels={}))

@@ -104,12 +104,12 @@ def situations(draw: Any, is_plain: bool = False) -> tuple[Situation, Pod]:
 def policies(draw: Any) -> PreemptionPolicy:
     return PreemptionPolicy(
         pdb_policy=draw(st.sampled_from(PDBPolicy)),
-        victim_schedulers=draw(st.sampled_from((None, frozenset({"tandem-scheduler"}), frozenset({"nobody"})))),
+        victim_schedulers=draw(st.sampled_from((None, frozenset({"tandem-scheduler"}), frozenset({"unknown"})))),
         victims_in_flight=(PodInfo(pod("p0", labels={"app": "web"})),) if draw(st.booleans()) else (),
     )
 
 
-def told(context: PostFilterContext, policy: PreemptionPolicy, extent: Extent, columns: PodColumns | None) -> Any:
+def answer_of(context: PostFilterContext, policy: PreemptionPolicy, extent: Extent, columns: PodColumns | None) -> Any:
     answer = evaluate(context, extent, policy, columns)
     evidence = answer.evidence
     candidates = [
@@ -125,8 +125,8 @@ def test_waves_answer_exactly_as_the_plain_dry_run(
 ) -> None:
     situation, preemptor = given_situation
     statuses = {name: unschedulable("full") for name in situation.cache.table.names}
-    expected = told(situation.attempt(preemptor, statuses=statuses), policy, extent, None)
-    assert told(situation.attempt(preemptor, statuses=statuses), policy, extent, PodColumns()) == expected
+    expected = answer_of(situation.attempt(preemptor, statuses=statuses), policy, extent, None)
+    assert answer_of(situation.attempt(preemptor, statuses=statuses), policy, extent, PodColumns()) == expected
     situation.cache.check()
 
 
@@ -160,8 +160,8 @@ def test_what_attempts_keep_for_each_other_follows_the_cluster(
     columns = PodColumns()
     for step in range(3):
         statuses = {name: unschedulable("full") for name in situation.cache.table.names}
-        expected = told(situation.attempt(preemptor, statuses=statuses), UPSTREAM_POLICY, ALL, None)
-        found = told(situation.attempt(preemptor, statuses=statuses), UPSTREAM_POLICY, ALL, columns)
+        expected = answer_of(situation.attempt(preemptor, statuses=statuses), UPSTREAM_POLICY, ALL, None)
+        found = answer_of(situation.attempt(preemptor, statuses=statuses), UPSTREAM_POLICY, ALL, columns)
         assert found == expected
         placed = sorted(situation.cache.pods)
         if placed:
@@ -186,8 +186,8 @@ def test_rows_with_more_pods_than_are_kept_are_tried_plainly() -> None:
     situation = crowded(600)
     preemptor = pod("preemptor", cpu="7", priority=9)
     columns = PodColumns()
-    expected = told(situation.attempt(preemptor), UPSTREAM_POLICY, ALL, None)
-    assert told(situation.attempt(preemptor), UPSTREAM_POLICY, ALL, columns) == expected
+    expected = answer_of(situation.attempt(preemptor), UPSTREAM_POLICY, ALL, None)
+    assert answer_of(situation.attempt(preemptor), UPSTREAM_POLICY, ALL, columns) == expected
     assert len(expected[2][0][1]) == 500
     assert not columns.is_kept[situation.cache.table.row("n1")]
 

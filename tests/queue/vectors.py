@@ -84,6 +84,11 @@ class Removals:
     def lookup(self, kind: Kind, key: str) -> None:
         raise AssertionError(f"no default plugin looks up {kind} {key} here")
 
+    @property
+    def groups(self) -> Groups:
+        """None: a script has pods on their own only."""
+        return Groups(())
+
 
 class ListeningQueue(SchedulingQueue):
     """Writes down what every hint would answer, where the queue stops asking once it knows enough.

@@ -46,7 +46,7 @@ class Group(msgspec.Struct, frozen=True):
 
     reference: GroupReference
     min_count: int | None = None
-    """The quorum: at least so many pods start, or none. None: a group without a quorum."""
+    """The quorum: at least this number of pods start, or none. None: a group without a quorum."""
     topology_key: str = ""
     """The node label of whose values all pods must have one; "" for none."""
     has_constraints: bool = False

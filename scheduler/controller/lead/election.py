@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from scheduler.controller.lead.announcement import announced
 from scheduler.controller.lead.leadership import LeaseToken
-from scheduler.controller.lead.lease import LeaseElector
+from scheduler.controller.lead.lease import Claimant, LeaseElector
 from scheduler.controller.settings import ShellSettings
 from scheduler.controller.side_loop import SideLoop
 from scheduler.controller.write.client import ApiClient
@@ -59,10 +59,9 @@ class Election:
             await LeaseElector(
                 client,
                 settings,
-                self._identity,
+                Claimant(self._identity, self._annotations),
                 self._token,
                 on_won=lambda: self._tell(won),
-                annotations=self._annotations,
             ).run()
         finally:
             await client.close()

@@ -10,6 +10,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -29,38 +30,57 @@ JITTER = 1.2
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """The replica that wants the lease."""
+
+    identity: str
+    annotations: Callable[[], dict[str, str]] = dict
+    """What the lease says of its holder besides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """Where an elector reads the time, and the chance that spreads its retries."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    """Seconds."""
+    wall: Callable[[], int] = time.time_ns
+    """Nanoseconds since 1970."""
+    rng: random.Random = field(default_factory=random.Random)
+
+
 class LeaseElector:
     """``run`` returns when leadership, once won, is lost; cancel it to release the lease.
 
-    Writers check ``token``. ``on_won`` and ``on_new_leader`` are called in the elector's own event loop.
+    Writers check ``token``. ``on_won`` and ``on_new_leader`` (with the holder's identity) are called in the elector's
+    own event loop.
     """
 
     def __init__(
         self,
         client: ApiClient,
         settings: LeaderElectionSettings,
-        identity: str,
+        claimant: Claimant,
         token: LeaseToken,
         *,
         on_won: Callable[[], None],
         on_new_leader: Callable[[str], None] = lambda _: None,
-        annotations: Callable[[], dict[str, str]] = dict,
-        monotonic: Callable[[], float] = time.monotonic,
-        wall: Callable[[], int] = time.time_ns,
-        rng: random.Random | None = None,
+        times: Time | None = None,
     ) -> None:
         """Raises ConfigurationError for inconsistent durations, and for kube-scheduler's own lease."""
         settings.check()
         self._client = client
         self._settings = settings
-        self._identity = identity
+        self._identity = claimant.identity
         self._token = token
         self._on_won = on_won
         self._on_new_leader = on_new_leader
-        self._annotations = annotations
-        self._monotonic = monotonic
-        self._wall = wall
-        self._rng = rng or random.Random()
+        self._annotations = claimant.annotations
+        times = times or Time()
+        self._monotonic = times.monotonic
+        self._wall = times.wall
+        self._rng = times.rng
         self._observed: Lease | None = None
         self._observed_at = 0.0
         self._leader = ""

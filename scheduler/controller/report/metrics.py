@@ -27,6 +27,7 @@ from scheduler.controller.report.instruments import (
 )
 from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE, Attempt
 from scheduler.engine.making_room.removal_times import REMOVAL_BUCKETS, RemovalTimes
+from scheduler.preemption.evaluation import PreemptionEvidence
 from scheduler.queue.metrics import EVENT_BUCKETS, HINT_BUCKETS, Durations
 
 MAX_ATTEMPTS_LABEL = 15
@@ -224,7 +225,9 @@ class SchedulerMetrics:
             self._indicator.child(label).observe(attempt.queued_seconds + spent)
         if "PostFilter" in attempt.durations:
             self._preemption_attempts.value += 1.0
-            if attempt.victims and not getattr(attempt.preemption, "is_only_waiting", False):
+            found = attempt.preemption
+            is_only_waiting = isinstance(found, PreemptionEvidence) and found.is_only_waiting
+            if attempt.victims and not is_only_waiting:
                 self._victims.observe(len(attempt.victims))
 
     def _observe_point(self, point: str, result: str, profile: str, seconds: float) -> None:

@@ -40,7 +40,7 @@ _LOGGER.addFilter(_ClientsFaults())
 class HealthServer:
     """The server; start it before anything is synced, since liveness must work while a large cluster loads.
 
-    ``/readyz`` runs ``checks``, ``/livez`` runs ``alive_checks``; ``/healthz`` shows leader election only, as in
+    ``/readyz`` runs ``ready_checks``, ``/livez`` only answers; ``/healthz`` shows leader election only, as in
     kube-scheduler. ``routes`` adds further pages (debug and web). ``guards`` are the middlewares of every request.
     """
 
@@ -50,7 +50,6 @@ class HealthServer:
         registry: CollectorRegistry,
         *,
         ready_checks: Mapping[str, Check],
-        alive_checks: Mapping[str, Check],
         component_config: Mapping[str, Any],
         reset_metrics: Callable[[], None] = lambda: None,
         routes: tuple[web.RouteDef, ...] = (),
@@ -59,7 +58,6 @@ class HealthServer:
         self._settings = settings
         self._registry = registry
         self._ready_checks = ready_checks
-        self._alive_checks = alive_checks
         self._indicators = HealthIndicators()
         self.component_config = component_config
         """The configuration that ``/configz`` shows; replaced by a reload."""
@@ -112,7 +110,7 @@ class HealthServer:
         application = web.Application(middlewares=(self.connections.marking(), *self._guards))
         for root, asked in (
             ("/readyz", self._ready_checks),
-            ("/livez", self._alive_checks),
+            ("/livez", {}),
             ("/healthz", {name: check for name, check in self._ready_checks.items() if name == "leaderElection"}),
         ):
             checks = self._indicators.counted(root.removeprefix("/"), asked)

@@ -180,7 +180,7 @@ class Trial:
         return Tried(pod, victims=victims, message="room was made again and again, and it never fitted", is_error=True)
 
     def filtered(self, pod: PodInfo) -> Filtered:
-        """The filters' answer for every row; nothing is placed, and nobody is preempted."""
+        """The filters' answer for every row; nothing is placed, and no pod is preempted."""
         _, outcome = self._attempt(self._as_nominated(pod), Depth.PREVIEW, may_preempt=False)
         found, _ = self._context.classes.find(self.profile_of(pod), pod, self.cache.view)
         codes = found.filters.codes if found.filters.pre_refusal is None else np.zeros(0, np.int64)

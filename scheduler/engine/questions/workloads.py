@@ -28,7 +28,7 @@ SYSTEM_PRIORITIES: Final[Mapping[str, int]] = {
 _UNREADY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _UNREADY_SECONDS: Final = 300
 _HASH: Final = "what-if"
-"""The value of the label pod-template-hash of a Deployment's pods, which nobody else has."""
+"""The value of the label pod-template-hash of a Deployment's pods, which no other pods have."""
 
 Object = dict[str, Any]
 

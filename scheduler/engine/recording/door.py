@@ -91,7 +91,7 @@ class History:
         self.configurations.append(stated)
 
     def snapshot(self, engine: Engine, now: Now, number: int = 0) -> Beginning:
-        """The engine's state as it is, after so many inputs. Raises CheckpointError while a cycle waits for an
+        """The engine's state as it is, and how many inputs led to it. Raises CheckpointError while a cycle waits for an
         extender."""
         return Beginning(now, number, tuple(self.configurations), Checkpoint(pack(engine, self.generations)))
 

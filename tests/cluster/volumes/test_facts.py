@@ -1,4 +1,4 @@
-"""What the cluster cache keeps of volumes, told of every change or left to find out."""
+"""What the cluster cache keeps of volumes, notified of every change or left to find out."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from scheduler.objects.pod import Pod
 from tests import builders
 
 
-def observe(cache: ClusterCache, obj: ApiObject, told: bool = True) -> None:
+def observe(cache: ClusterCache, obj: ApiObject, notified: bool = True) -> None:
     kind = kind_of(obj)
     old = cache.objects.put(kind, obj.key, obj)
-    if told:
+    if notified:
         cache.volumes.observe(kind, old, obj)
 
 
-def drop(cache: ClusterCache, kind: Kind, key: str, told: bool = True) -> None:
+def drop(cache: ClusterCache, kind: Kind, key: str, notified: bool = True) -> None:
     old = cache.objects.drop(kind, key)
-    if told:
+    if notified:
         cache.volumes.observe(kind, old, None)
 
 
@@ -63,22 +63,22 @@ def test_volumes_of_placed_pods_are_attached() -> None:
     assert attached(cache, "n") == (0, 5)
 
 
-@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("notified", [True, False])
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda cache, told: observe(cache, builders.claim("c"), told), (0, 5)),
-        (lambda cache, told: observe(cache, builders.volume("v", csi=("other", "h")), told), (0, 5)),
-        (lambda cache, told: observe(cache, builders.csi_node("n", {"csi.test": 9}), told), (1, 9)),
-        (lambda cache, told: observe(cache, builders.attachment("a", "n", "w"), told), (1, 5)),
-        (lambda cache, told: drop(cache, Kind.PERSISTENT_VOLUME, "v", told), (0, 5)),
-        (lambda cache, told: drop(cache, Kind.CSI_NODE, "n", told), (0, -1)),
+        (lambda cache, notified: observe(cache, builders.claim("c"), notified), (0, 5)),
+        (lambda cache, notified: observe(cache, builders.volume("v", csi=("other", "h")), notified), (0, 5)),
+        (lambda cache, notified: observe(cache, builders.csi_node("n", {"csi.test": 9}), notified), (1, 9)),
+        (lambda cache, notified: observe(cache, builders.attachment("a", "n", "w"), notified), (1, 5)),
+        (lambda cache, notified: drop(cache, Kind.PERSISTENT_VOLUME, "v", notified), (0, 5)),
+        (lambda cache, notified: drop(cache, Kind.CSI_NODE, "n", notified), (0, -1)),
     ],
 )
-def test_a_change_of_an_object_counts_at_once(change: Any, expected: tuple[int, int], told: bool) -> None:
+def test_a_change_of_an_object_counts_at_once(change: Any, expected: tuple[int, int], notified: bool) -> None:
     cache = small_cluster()
     assert attached(cache, "n") == (1, 5)
-    change(cache, told)
+    change(cache, notified)
     assert attached(cache, "n") == expected
     cache.check()
 
@@ -204,7 +204,7 @@ def test_whatever_happens_a_recount_gives_the_same(steps: list[tuple[str, Any, A
     for step, what, extra in steps:
         match step:
             case "object":
-                observe(cache, what, told=extra)
+                observe(cache, what, notified=extra)
             case "drop":
                 drop(cache, what, f"default/{extra}" if what is Kind.PERSISTENT_VOLUME_CLAIM else extra)
             case "node" if extra:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from scheduler.controller.lead.leadership import LeaseToken
-from scheduler.controller.lead.lease import LeaseElector
+from scheduler.controller.lead.lease import Claimant, LeaseElector, Time
 from scheduler.controller.settings import LeaderElectionSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ConfigurationError
@@ -44,12 +44,11 @@ class Candidate:
         self.elector = LeaseElector(
             client,
             settings,
-            name,
+            Claimant(name),
             self.token,
             on_won=self.won.set,
             on_new_leader=self.leaders.append,
-            monotonic=clock.monotonic,
-            wall=clock.wall,
+            times=Time(clock.monotonic, clock.wall),
         )
         self.task = asyncio.create_task(self.elector.run())
 
@@ -163,7 +162,7 @@ async def test_settings_that_can_not_work_are_refused(
     client: ApiClient, settings: LeaderElectionSettings, text: str
 ) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        LeaseElector(client, settings, "one", LeaseToken(), on_won=lambda: None)
+        LeaseElector(client, settings, Claimant("one"), LeaseToken(), on_won=lambda: None)
     assert text in str(caught.value)
 
 

@@ -87,7 +87,6 @@ async def page_server(
         ServingSettings("127.0.0.1", 1),
         SchedulerMetrics().registry,
         ready_checks={},
-        alive_checks={},
         component_config={},
         routes=(
             *pages.routes(cluster.engine, read_clock, memory),

@@ -94,7 +94,6 @@ async def serving(
         ServingSettings("127.0.0.1", 1, certificate, settings),
         SchedulerMetrics().registry,
         ready_checks={},
-        alive_checks={},
         component_config={},
         guards=(check,),
     )

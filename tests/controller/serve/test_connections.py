@@ -38,7 +38,6 @@ async def serving(
         ServingSettings(address, 1, certificate, None, ConnectionLimits(**limits)),  # type: ignore[arg-type]
         SchedulerMetrics().registry,
         ready_checks={},
-        alive_checks={},
         component_config={},
     )
     await server.start_on(0)

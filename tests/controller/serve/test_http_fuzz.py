@@ -95,7 +95,6 @@ async def ask_all(requests: list[bytes]) -> None:
         ServingSettings("127.0.0.1", 1, None, access, ConnectionLimits(head_seconds=0.05, idle_seconds=0.05)),
         SchedulerMetrics().registry,
         ready_checks={},
-        alive_checks={},
         component_config={},
         routes=(web.get("/debug/why/{namespace}/{name}", page),),
         guards=(check,),

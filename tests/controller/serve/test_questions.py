@@ -88,7 +88,6 @@ async def asking(cluster: Cluster, folder: Path | None = None) -> AsyncIterator[
         ServingSettings("127.0.0.1", 1),
         SchedulerMetrics().registry,
         ready_checks={},
-        alive_checks={},
         component_config={},
         routes=rights.questions.routes(),
         guards=guards,

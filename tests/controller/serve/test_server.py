@@ -31,7 +31,6 @@ class Checked:
             ServingSettings("127.0.0.1", port),
             self.metrics.registry,
             ready_checks={"leaderElection": lambda: "", "sched-handler-sync": lambda: self.problem},
-            alive_checks={},
             component_config={"kind": "KubeSchedulerConfiguration"},
             reset_metrics=self.metrics.instruments.reset,
             routes=(web.get("/extra", extra),),
