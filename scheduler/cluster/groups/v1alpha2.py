@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from scheduler.cluster.groups.group import DisruptionMode, Group, GroupApi, GroupReference
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
@@ -15,7 +13,8 @@ POD_GROUP_SCHEDULED = "PodGroupScheduled"
 
 def v1alpha2(*, reads_constraints: bool) -> GroupApi:
     """``reads_constraints``: the gate TopologyAwareWorkloadScheduling."""
-    return GroupApi(Kind.POD_GROUP, name_in_v1alpha2, partial(_read, reads_constraints))
+    # Named functions: a checkpoint of the engine names them.
+    return GroupApi(Kind.POD_GROUP, name_in_v1alpha2, _with_constraints if reads_constraints else _without_constraints)
 
 
 def name_in_v1alpha2(pod: Pod) -> str:
@@ -24,7 +23,15 @@ def name_in_v1alpha2(pod: Pod) -> str:
     return "" if group is None else group.pod_group_name
 
 
-def _read(reads_constraints: bool, obj: ApiObject) -> Group:
+def _with_constraints(obj: ApiObject) -> Group:
+    return _read(obj, reads_constraints=True)
+
+
+def _without_constraints(obj: ApiObject) -> Group:
+    return _read(obj, reads_constraints=False)
+
+
+def _read(obj: ApiObject, *, reads_constraints: bool) -> Group:
     assert isinstance(obj, PodGroup)
     spec, meta = obj.spec, obj.metadata
     gang = spec.scheduling_policy.gang

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Callable
+from typing import Final
 
 from aiohttp import web
 
@@ -15,6 +16,8 @@ from scheduler.engine.recording.door import Beginning, History
 from scheduler.messages.now import Now
 
 PATH = "/debug/snapshot"
+PAUSE_SECONDS: Final = 0.01
+MAX_TRIES: Final = 100
 
 
 def snapshot_route(engine: Engine, history: History, about: About, clock: Callable[[], Now]) -> web.RouteDef:
@@ -24,6 +27,7 @@ def snapshot_route(engine: Engine, history: History, about: About, clock: Callab
     async def snapshot(_request: web.Request) -> web.Response:
         async with one_at_a_time:
             try:
+                await _between_cycles(engine)
                 beginning = history.snapshot(engine, clock())
             except CheckpointError as error:
                 return web.json_response({"error": f"{error}; ask again"}, status=503)
@@ -31,6 +35,14 @@ def snapshot_route(engine: Engine, history: History, about: About, clock: Callab
         return web.Response(body=body, content_type="application/octet-stream")
 
     return web.get(PATH, snapshot)
+
+
+async def _between_cycles(engine: Engine) -> None:
+    """Return when no cycle is paused, or after a second: then the snapshot is refused."""
+    for _ in range(MAX_TRIES):
+        if not engine.is_in_mid_cycle:
+            return
+        await asyncio.sleep(PAUSE_SECONDS)
 
 
 def _segment(about: About, beginning: Beginning) -> bytes:
