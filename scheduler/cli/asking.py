@@ -110,6 +110,8 @@ class Source:
 
     fetch: Callable[[str, bytes | None], bytes]
     at: datetime | None = None
+    is_past: bool = False
+    """Whether ``at`` is another time than now, which answers must say."""
 
 
 def source_of(access: Access, place: str, until: str, plugin_folder: str) -> Source:
@@ -121,7 +123,7 @@ def source_of(access: Access, place: str, until: str, plugin_folder: str) -> Sou
         from scheduler.cli.offline import opened
 
         state = opened(place, until, plugin_folder)
-        return Source(state.answer, state.moment)
+        return Source(state.answer, state.moment, state.is_past)
     for flag, word in (("--until", until), ("--plugin-folder", plugin_folder)):
         if word:
             raise ConfigurationError([Fault(flag, "belongs to --from: a running scheduler is asked about now")])
@@ -152,7 +154,7 @@ def show_page(
         print(msgspec.json.format(body, indent=2).decode())
         return 0
     console = Console()
-    if source.at is not None:
+    if source.is_past:
         console.print(f"At {source.at:%Y-%m-%dT%H:%M:%SZ}")
     print_page(page, console)
     return 0

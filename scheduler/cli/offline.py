@@ -43,6 +43,7 @@ class Offline:
     engine: Engine
     now: Now
     classes: PluginClasses
+    is_past: bool
 
     @property
     def moment(self) -> datetime:
@@ -72,10 +73,10 @@ def opened(place: str, until: str, plugin_folder: str) -> Offline:
         moment = engine_at(path, until_of(until), classes)
         for problem in moment.problems:
             complain(problem)
-        return Offline(moment.engine, moment.now, classes)
+        return Offline(moment.engine, moment.now, classes, is_past=True)
     if until:
         raise ConfigurationError([Fault("--until", f"{place} is no recording: it has one moment")])
-    return Offline(*engine_of(read_objects(place)), classes)
+    return Offline(*engine_of(read_objects(place)), classes, is_past=False)
 
 
 def _is_segment(path: Path) -> bool:

@@ -20,8 +20,11 @@ PAUSE_SECONDS: Final = 0.01
 MAX_TRIES: Final = 100
 
 
-def snapshot_route(engine: Engine, history: History, about: About, clock: Callable[[], Now]) -> web.RouteDef:
-    """Served on the engine's event loop: the state is copied there in one step, and compressed in a thread."""
+def snapshot_route(
+    engine: Engine, history: History, about: Callable[[], About], clock: Callable[[], Now]
+) -> web.RouteDef:
+    """Served on the engine's event loop: the state is copied there in one step, and compressed in a thread, where
+    ``about`` is called, too."""
     one_at_a_time = asyncio.Semaphore()
 
     async def snapshot(_request: web.Request) -> web.Response:
@@ -45,7 +48,7 @@ async def _between_cycles(engine: Engine) -> None:
         await asyncio.sleep(PAUSE_SECONDS)
 
 
-def _segment(about: About, beginning: Beginning) -> bytes:
+def _segment(about: Callable[[], About], beginning: Beginning) -> bytes:
     file = io.BytesIO()
-    SegmentWriter(file, about, beginning).end()
+    SegmentWriter(file, about(), beginning).end()
     return file.getvalue()

@@ -9,7 +9,7 @@ from typing import Any
 from scheduler.engine import explain
 from scheduler.engine.explain_groups import group_page, waiting_groups
 from scheduler.engine.questions.capacity import capacity
-from scheduler.engine.questions.edits import AddNodes, Cordon, Drain, RemoveNode, RemovePod, WrongQuestion
+from scheduler.engine.questions.edits import AddNodes, Cordon, Drain, Edit, RemoveNode, RemovePod, WrongQuestion
 from scheduler.engine.questions.what_helps import what_helps
 from scheduler.engine.questions.what_if import Asked, Question, what_if
 from scheduler.objects.kinds import Kind
@@ -41,7 +41,7 @@ class Asking:
         explain.queue_page(engine)
         self._go_through(capacity(engine, now, ()))
         node = random.choice(nodes)
-        edits = random.sample(
+        edits: list[Edit] = random.sample(
             [Drain(node), Cordon(node), RemoveNode(node), AddNodes(node, 2), RemovePod(random.choice(pods))], 2
         )
         manifest = pod_document("asked", cpu="1", priority=random.choice([0, 1000]))

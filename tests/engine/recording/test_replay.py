@@ -104,8 +104,8 @@ def test_so_it_is_with_pod_groups_devices_and_preemption(seed: int) -> None:
         made.create(Kind.POD_GROUP, {"metadata": {"name": f"g{number}", "namespace": "default"}, "spec": gang})
         claiming(made, f"c{number}")
         for member in range(2):
-            spec = {"schedulingGroup": {"podGroupName": f"g{number}"}}
-            made.create(Kind.POD, pod_document(f"g{number}-{member}", cpu="12", **spec))
+            group = {"podGroupName": f"g{number}"}
+            made.create(Kind.POD, pod_document(f"g{number}-{member}", cpu="12", schedulingGroup=group))
         made.create(Kind.POD, pod_document(f"low-{number}", cpu="20"))
         made.create(Kind.POD, pod_document(f"high-{number}", cpu="20", priority=100 * number))
         made.run_for(made.random.uniform(0.0, 1.5))
