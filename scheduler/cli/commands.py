@@ -74,6 +74,11 @@ COMMANDS: Final[tuple[Command, ...]] = (
         "scheduler.cli.snapshot",
     ),
     Command(
+        "ui",
+        "Show the scheduler's page in a browser: nodes, queue, decisions, a pod's story, what-if. Until Ctrl-C.",
+        "scheduler.cli.ui",
+    ),
+    Command(
         "demo",
         "Watch it work, without a cluster: an API server in this process, the scheduler beside it, half a minute.",
         "scheduler.cli.demo",

@@ -74,6 +74,16 @@ async def _fetch_from(path: str, access: Access, environment: Mapping[str, str],
     return await get_page(url, proof.ssl, proof.authorization, proof.hint, question)
 
 
+async def way_to(
+    access: Access, environment: Mapping[str, str]
+) -> tuple[URL, ssl.SSLContext | aiohttp.Fingerprint | bool, str]:
+    """The server's URL, how it is verified (aiohttp's ``ssl``) and the Authorization header. Raises
+    ConfigurationError."""
+    url = _server_url(access.server)
+    proof = await _proof(url, access, environment)
+    return url, proof.ssl, proof.authorization
+
+
 def page_url(server: URL, path: str) -> URL:
     """The URL of a page, whose path is percent-encoded and may have a query, below a server's URL."""
     path, _, query = path.partition("?")

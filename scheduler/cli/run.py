@@ -22,10 +22,13 @@ from scheduler.controller.parts import Parts
 from scheduler.controller.record.recorder import Recorder
 from scheduler.controller.record.snapshot_page import snapshot_route
 from scheduler.controller.reload import NewConfiguration
+from scheduler.controller.report.decisions import Decisions
 from scheduler.controller.report.engine_gauges import GaugesOfEngine
 from scheduler.controller.report.logs import configure_logs
 from scheduler.controller.run import run_blocking
 from scheduler.controller.serve import pages
+from scheduler.controller.serve.live import live_routes
+from scheduler.controller.serve.page_files import page_routes
 from scheduler.controller.serve.questions import Questions
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.credentials import CredentialSource
@@ -124,6 +127,7 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
 
     memory = PreemptionMemory()
     questions = Questions(engine, read_clock, basis_of, prepared.settings.hostname)
+    decisions = Decisions()
     return Parts(
         engine=recorded or engine,
         recorder=recorder,
@@ -137,8 +141,10 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
             *pages.routes(engine, read_clock, memory),
             *questions.routes(),
             snapshot_route(engine, history, about, read_clock),
+            *live_routes(engine, decisions),
+            *page_routes(),
         ),
-        observers=(memory.observe,),
+        observers=(memory.observe, decisions.observe),
         culprit=lambda: _culprit(engine),
     )
 

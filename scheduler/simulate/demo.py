@@ -102,7 +102,8 @@ async def _ask(console: Console, shipped: ShippedScheduler) -> None:
 
 
 async def _serve(console: Console, kubeconfig: Path, shipped: ShippedScheduler) -> None:
-    console.print("\nThe cluster stays up until you press Ctrl-C. Try:", highlight=False)
+    console.print(f"\nThe page: [bold]{shipped.url}/ui/[/bold]", highlight=False, soft_wrap=True)
+    console.print("The cluster stays up until you press Ctrl-C. Try:", highlight=False)
     for line in (
         f"kubectl --kubeconfig {kubeconfig} get pods,nodes -o wide",
         f"kubectl --kubeconfig {kubeconfig} get events",

@@ -11,12 +11,16 @@ import ipaddress
 from typing import Final
 
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 from yarl import URL
+
+from scheduler.controller.serve.authorization import refusal
 
 OWN_SITES: Final = ("same-origin", "none")
 """Values of Sec-Fetch-Site of requests that no other site caused."""
 CLUSTER_DOMAINS: Final = (".svc", ".svc.cluster.local", ".pod.cluster.local")
 JSON: Final = "application/json"
+DATA: Final = "/debug/"
 
 
 def why_refused(request: web.Request, own_name: str = "") -> str:
@@ -37,6 +41,21 @@ def why_refused(request: web.Request, own_name: str = "") -> str:
     if origin is not None and origin not in (f"http://{request.host}", f"https://{request.host}"):
         return "requests from other origins are not answered"
     return ""
+
+
+def of_same_site(own_name: str) -> Middleware:
+    """A middleware that answers 403 to what other sites cause under ``/debug/``. Requests with credentials that no
+    browser adds by itself are let through by any name."""
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path.startswith(DATA) and "Authorization" not in request.headers:
+            why = why_refused(request, own_name)
+            if why:
+                return refusal(403, "Forbidden", why)
+        return await handler(request)
+
+    return check
 
 
 def is_json(request: web.Request) -> bool:
