@@ -1,8 +1,8 @@
 """Promise: what the scheduler predicts is what then happens, decided by kube-scheduler and, in another run, by Tandem.
 
-Random questions (pods, drains, new nodes, configurations), asked of a Tandem whose profile no pod names; then the
-change is really made, and the decider places the pods. The allowed set must hold each fact; a miss is listed with what
-was predicted and what happened.
+Random questions (pods, drains, new nodes, configurations, pods that preempt), asked of a Tandem whose profile no pod
+names; then the change is really made, and the decider places the pods. The allowed set must hold each fact; a miss is
+listed with what was predicted and what happened.
 
 `E2E_QUESTIONS` is how many are asked of each decider (8; 200 with --long), `E2E_QUESTION_SEED` which.
 """
@@ -14,7 +14,7 @@ import os
 import random
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ pytestmark = pytest.mark.tandem_only
 SEED = int(os.environ.get("E2E_QUESTION_SEED", "1"))
 ZONE = "topology.kubernetes.io/zone"
 SETTLE_SECONDS = 30.0
+IMPORTANT = "asked-important"
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "controller": True}
 PACKING = {
     "scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 1}]},
@@ -110,6 +111,20 @@ def scene_of(chance: random.Random, place: str, decider: str, kind: str) -> Scen
         del again["spec"]["nodeName"], again["metadata"]["ownerReferences"]
         question = {"edits": [{"edit": "drain", "node": victim}], "withWaiting": False}
         return Scene(kind, nodes, [*others, evicted], question, drained=victim, asked=[again])
+    if kind == "preemption":
+        # It fits on no node as they are: the running pods are in its way.
+        running = []
+        for node in nodes:
+            for number in range(chance.randint(1, 3)):
+                one = pod(f"low-{node['metadata']['name'].rpartition('-')[2]}-{number}")
+                one["spec"]["nodeName"] = node["metadata"]["name"]
+                running.append(one)
+        important = pod("asked-0", priorityClassName=IMPORTANT)
+        resources = important["spec"]["containers"][0]["resources"]
+        resources["requests"]["cpu"] = min(node["status"]["allocatable"]["cpu"] for node in nodes)
+        # Admission knows what the class is worth; the scheduler knows it from pods, and none has it yet.
+        stated = {**important, "spec": {**important["spec"], "priority": 1000}}
+        return Scene(kind, nodes, running, {"workloads": [{"manifest": stated}]}, asked=[important])
     like = nodes[-1]
     added = []
     for number in range(chance.randint(1, 3)):
@@ -169,7 +184,9 @@ def fact_of(room: Room, name: str) -> str:
     def decided(state: dict[str, Any]) -> str | None:
         pod = state.get(f"{room.name}/{name}")
         found = placements(state).get(name)
-        return found or ("(refused)" if refusal(pod) is not None else None)
+        # A pod that preempts is refused at first, and nominated.
+        is_refused = refusal(pod) is not None and not (pod or {}).get("status", {}).get("nominatedNodeName")
+        return found or ("(refused)" if is_refused else None)
 
     node = room.pods.wait_until(decided, SETTLE_SECONDS, f"a decision about {name}")
     return "" if node == "(refused)" else str(node)
@@ -187,6 +204,13 @@ def misses_of(answer: dict[str, Any], facts: dict[str, str], scene: Scene) -> li
     return found
 
 
+@pytest.fixture(autouse=True)
+def _priority(client: Any) -> Iterator[None]:
+    client.create_all([builders.priority_class(IMPORTANT, 1000)])
+    yield
+    client.delete_all("PriorityClass", (IMPORTANT,))
+
+
 @pytest.mark.parametrize("decider", ["kube-scheduler", "tandem"])
 @pytest.mark.parametrize(
     "count",
@@ -201,7 +225,7 @@ def test_what_is_predicted_is_what_happens(
     chance = random.Random(f"{SEED} {decider}")
     misses: list[str] = []
     sizes: list[int] = []
-    kinds = ("pod", "drain", "nodes added", "configuration")
+    kinds = ("pod", "drain", "nodes added", "configuration", "preemption")
     asked = f"asked-{decider}"
     with new_tandem(scheduler_name=asked, config=profile(asked)) as tandem:
         for packs in (False, True):

@@ -58,5 +58,5 @@ def test_a_recorded_run_with_preemption_and_a_restart_replays_identically(
     reports = json.loads(done.stdout)
     assert len(reports) == 2
     assert all(report["decisions"] >= 1 for report in reports)
-    asked = tandem("replay", snapshot, "--why", f"{room.name}/huge")
+    asked = tandem("why", f"{room.name}/huge", "--from", snapshot)
     assert "Insufficient cpu" in asked.stdout, asked.stdout + asked.stderr

@@ -150,11 +150,15 @@ class ControlPlane:
         return [entry for entry in self.audit_entries() if _is_pod_write(entry)]
 
     def forbidden(self, user: str, since: int = 0) -> list[dict[str, Any]]:
-        """The denied requests of this user, from this offset of the audit log on; see `WATCHED_USER`."""
+        """The requests that this user has no right to, from this offset of the audit log on; see `WATCHED_USER`.
+
+        Others are answered with 403, too: those that create something in a namespace that is being deleted.
+        """
         return [
             entry
             for entry in self.audit_entries(since)
-            if entry["user"].get("username") == user and entry.get("responseStatus", {}).get("code") == 403
+            if entry["user"].get("username") == user
+            and entry.get("annotations", {}).get("authorization.k8s.io/decision") == "forbid"
         ]
 
     def audit_size(self) -> int:

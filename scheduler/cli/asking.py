@@ -1,9 +1,11 @@
-"""The options of the commands that ask a running scheduler."""
+"""The options of the commands that ask: a running scheduler, or what one left behind."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -60,6 +62,33 @@ ServerFingerprint = Annotated[
         show_default=False,
     ),
 ]
+From = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="PLACE",
+        help="Ask a recording, a snapshot, or objects (kubectl get -o json|yaml) in place of a running scheduler.",
+        show_default=False,
+    ),
+]
+Until = Annotated[
+    str,
+    typer.Option(
+        "--until",
+        metavar="TIME|POD",
+        help="Of a recording: stop at this time (RFC 3339), or after the first attempt at this pod (NAMESPACE/NAME).",
+        show_default=False,
+    ),
+]
+PluginFolder = Annotated[
+    str,
+    typer.Option(
+        "--plugin-folder",
+        metavar="FOLDER",
+        help="The code of plugins that a recording needs, as for [bold]run[/bold].",
+        show_default=False,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the JSON itself.")]
 
 
@@ -74,17 +103,38 @@ def access_of(kubeconfig: str, context: str, scheduler: str, server: str, author
     return Access(kubeconfig, context, namespace, lease, server, authority, fingerprint)
 
 
-def fetch_page(path: str, access: Access, question: bytes | None = None) -> bytes:
-    """A page of the server that is named, or of the leader, or its answer to a question. Raises Unanswered and
-    ConfigurationError."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is asked. ``fetch`` takes a page's path and a question in JSON, or None, and raises Unanswered and
+    ConfigurationError; ``at`` is the time that the answers are about, None for a scheduler that runs."""
+
+    fetch: Callable[[str, bytes | None], bytes]
+    at: datetime | None = None
+    is_past: bool = False
+    """Whether ``at`` is another time than now, which answers must say."""
+
+
+def source_of(access: Access, place: str, until: str, plugin_folder: str) -> Source:
+    """The place that is named, else the server, else the leader. Raises ConfigurationError."""
+    if place:
+        if access.server:
+            raise ConfigurationError([Fault("", "--from and --server exclude each other")])
+        # All of the scheduler: a question to one that runs does without it.
+        from scheduler.cli.offline import opened
+
+        state = opened(place, until, plugin_folder)
+        return Source(state.answer, state.moment, state.is_past)
+    for flag, word in (("--until", until), ("--plugin-folder", plugin_folder)):
+        if word:
+            raise ConfigurationError([Fault(flag, "belongs to --from: a running scheduler is asked about now")])
     if access.server:
-        return fetch(path, access, question=question)
-    return fetch_from_leader(path, access, os.environ, question)
+        return Source(lambda path, question: fetch(path, access, question=question))
+    return Source(lambda path, question: fetch_from_leader(path, access, os.environ, question))
 
 
 def show_page(
     path: str,
-    access: Access,
+    source: Source,
     as_json: bool,
     print_page: Callable[[dict[str, Any], Console], None],
     question: bytes | None = None,
@@ -92,7 +142,7 @@ def show_page(
     """Print a page, or the answer to a question, as tables or as JSON; returns the exit code: 1, with a one-line error,
     if it can't be fetched."""
     try:
-        body = fetch_page(path, access, question)
+        body = source.fetch(path, question)
         page = msgspec.json.decode(body, type=dict[str, Any])
     except Unanswered as error:
         complain(str(error))
@@ -100,15 +150,11 @@ def show_page(
     except (msgspec.DecodeError, RecursionError) as error:
         complain(f"{path}: the answer can't be read: {error}")
         return 1
-    show(page, body, as_json, print_page)
-    return 0
-
-
-def show(
-    page: dict[str, Any], body: bytes, as_json: bool, print_page: Callable[[dict[str, Any], Console], None]
-) -> None:
-    """Print a decoded page as tables, or its ``body`` as JSON."""
     if as_json:
         print(msgspec.json.format(body, indent=2).decode())
-    else:
-        print_page(page, Console())
+        return 0
+    console = Console()
+    if source.is_past:
+        console.print(f"At {source.at:%Y-%m-%dT%H:%M:%SZ}")
+    print_page(page, console)
+    return 0

@@ -13,13 +13,17 @@ from scheduler.cli.asking import (
     LEASE,
     AsJson,
     Context,
+    From,
     Kubeconfig,
+    PluginFolder,
     SchedulerLease,
     Server,
     ServerAuthority,
     ServerFingerprint,
+    Until,
     access_of,
     show_page,
+    source_of,
 )
 from scheduler.cli.tables import table
 from scheduler.objects.shown_amounts import shown_amount
@@ -43,12 +47,16 @@ def capacity(
     server: Server = "",
     server_ca: ServerAuthority = "",
     server_fingerprint: ServerFingerprint = "",
+    from_: From = "",
+    until: Until = "",
+    plugin_folder: PluginFolder = "",
     as_json: AsJson = False,
 ) -> int:
     """What is free by pool of nodes and resource, how many more pods fit, and where room is lost."""
     access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
+    source = source_of(access, from_, until, plugin_folder)
     path = f"{PAGE}?pool={quote(pool)}" if pool else PAGE
-    return show_page(path, access, as_json, print_capacity)
+    return show_page(path, source, as_json, print_capacity)
 
 
 def print_capacity(page: dict[str, Any], console: Console) -> None:

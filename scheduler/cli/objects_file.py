@@ -1,4 +1,4 @@
-"""Questions about objects in a file, without a scheduler: an engine is made of them in this process."""
+"""Objects in a file, as kubectl writes them, and an engine that has seen them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ import yaml
 from scheduler.compose import build_engine
 from scheduler.config.loading import load
 from scheduler.engine.engine import Engine
-from scheduler.engine.questions.edits import WrongQuestion
-from scheduler.engine.questions.what_if import Question, what_if
 from scheduler.errors import ConfigurationError, Fault, InvalidObject
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectObserved, Synced
@@ -79,32 +77,18 @@ def _raw_objects(text: bytes) -> Iterator[bytes | msgspec.Raw]:
             yield document
 
 
-def engine_of(objects: Iterable[ApiObject], configuration: bytes = b"") -> tuple[Engine, Now]:
-    """An engine that has seen the objects, and its time. Raises ConfigurationError.
+def engine_of(objects: Iterable[ApiObject]) -> tuple[Engine, Now]:
+    """An engine that has seen the objects, and its time.
 
-    Without a configuration each scheduler that a waiting pod names decides as kube-scheduler does by default.
+    Each scheduler that a waiting pod names decides as kube-scheduler does by default.
     """
     seen = list(objects)
     now = Now(time.monotonic(), time.time_ns())
-    engine = build_engine(load(configuration or _default_configuration(seen)), started=now)
+    engine = build_engine(load(_default_configuration(seen)), started=now)
     for obj in seen:
         engine.handle(ObjectObserved(kind_of(obj), obj), now)
     engine.handle(Synced(), now)
     return engine, now
-
-
-def answer_offline(objects: list[ApiObject], body: bytes) -> bytes:
-    """The answer to a question (JSON) about the objects, as JSON. Raises ConfigurationError."""
-    question = msgspec.json.decode(body, type=Question)
-    engine, now = engine_of(objects, question.configuration.encode())
-    steps = what_if(engine, msgspec.structs.replace(question, configuration=""), now)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return msgspec.json.encode(end.value)
-        except WrongQuestion as error:
-            raise ConfigurationError([Fault("", str(error))]) from error
 
 
 def _default_configuration(objects: Iterable[ApiObject]) -> bytes:
@@ -120,7 +104,7 @@ def _default_configuration(objects: Iterable[ApiObject]) -> bytes:
 
 
 def _fault(text: str) -> ConfigurationError:
-    return ConfigurationError([Fault("--snapshot", text)])
+    return ConfigurationError([Fault("--from", text)])
 
 
 _ITEM: Final = msgspec.json.Decoder(_Item)

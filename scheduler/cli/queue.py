@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
@@ -18,17 +19,21 @@ from scheduler.cli.asking import (
     LEASE,
     AsJson,
     Context,
+    From,
     Kubeconfig,
+    PluginFolder,
     SchedulerLease,
     Server,
     ServerAuthority,
     ServerFingerprint,
+    Source,
+    Until,
     access_of,
-    fetch_page,
     show_page,
+    source_of,
 )
 from scheduler.cli.complaint import complain, remark
-from scheduler.cli.connection import Access, Unanswered
+from scheduler.cli.connection import Unanswered
 from scheduler.cli.context_namespace import context_namespace
 from scheduler.cli.groups import print_waiting_groups
 from scheduler.cli.tables import age, merged, table
@@ -71,24 +76,30 @@ def queue(
     server: Server = "",
     server_ca: ServerAuthority = "",
     server_fingerprint: ServerFingerprint = "",
+    from_: From = "",
+    until: Until = "",
+    plugin_folder: PluginFolder = "",
     as_json: AsJson = False,
 ) -> int:
     """Show the pending pods: where, since when, which plugins rejected them, and which events would wake them.
 
     Groups of pods come first: how many of how many are there."""
     access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
+    source = source_of(access, from_, until, plugin_folder)
     if namespace and all_namespaces:
         raise ConfigurationError([Fault("--namespace", "can't be given together with --all-namespaces")])
-    if not (namespace or all_namespaces):
+    if not (namespace or all_namespaces or from_):
         namespace = context_namespace(access)
         if namespace:
             remark(f"these are the pods of namespace {namespace}, the kubeconfig context's; -A shows all")
     asked = {name: word for name, word in (("namespace", namespace), ("profile", profile), ("plugin", plugin)) if word}
     path = "/debug/queue" + (f"?{urlencode(asked)}" if asked else "")
-    print_page = print_pods if pods else print_queue
+    print_page = partial(print_pods if pods else print_queue, now=source.at)
     if watch:
-        return _watch(path, access, lambda page: print_page(page, Console()), interval)
-    return show_page(path, access, as_json, print_page)
+        if source.at is not None:
+            raise ConfigurationError([Fault("--watch", "what --from names does not change")])
+        return _watch(path, source, lambda page: print_page(page, Console()), interval)
+    return show_page(path, source, as_json, print_page)
 
 
 def print_queue(page: dict[str, Any], console: Console, now: datetime | None = None) -> None:
@@ -166,13 +177,13 @@ def _why(story: dict[str, Any]) -> list[str]:
     return [line for line in (_rejectors(story), story["message"].partition(". ")[0]) if line]
 
 
-def _watch(path: str, access: Access, print_page: Callable[[dict[str, Any]], None], interval_seconds: float) -> int:
+def _watch(path: str, source: Source, print_page: Callable[[dict[str, Any]], None], interval_seconds: float) -> int:
     """Print the page whenever what it says has changed, until it is interrupted. A failed request is named once, and
     the next one is tried."""
     shown: Any = None
     while True:
         try:
-            page = msgspec.json.decode(fetch_page(path, access), type=dict[str, Any])
+            page = msgspec.json.decode(source.fetch(path, None), type=dict[str, Any])
         except (Unanswered, msgspec.DecodeError) as error:
             if shown != str(error):
                 complain(str(error))

@@ -8,7 +8,8 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -20,13 +21,16 @@ from scheduler.compose import all_plugins, build_profiles, engine_settings
 from scheduler.config.feature_gates import parse_feature_gates
 from scheduler.config.loading import Configuration, load, write_config
 from scheduler.controller.record.segments import About, Damaged, Segment, segments_in
-from scheduler.engine.recording.checkpoint import CORE
+from scheduler.engine.engine import Engine
+from scheduler.engine.recording.checkpoint import CORE, CheckpointError
 from scheduler.engine.recording.door import Beginning, StatedConfiguration
 from scheduler.engine.recording.replay import Difference, Made, RecordedInput, Replay
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.extenders.extender import build_extenders
 from scheduler.framework.profile import Profile
+from scheduler.messages.now import Now
 from scheduler.user_plugins.loading import PluginClasses
+from scheduler.user_plugins.sources import PluginSources, plugin_folder
 
 MAX_SEGMENTS: Final = 100_000
 
@@ -131,6 +135,21 @@ class Until:
     pod: str = ""
 
 
+def until_of(text: str) -> Until | None:
+    """Raises ConfigurationError for what is neither a time nor a pod."""
+    if not text:
+        return None
+    if "/" in text:
+        return Until(pod=text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        stated = f'"{text}" is neither a time such as 2026-01-31T12:00:00Z nor NAMESPACE/NAME of a pod'
+        raise ConfigurationError([Fault("--until", stated)]) from None
+    moment = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return Until(wall=round(moment.timestamp() * 1e6) * 1000)
+
+
 Watch = Callable[[Replay, RecordedInput], None]
 """Is called after each input."""
 
@@ -144,11 +163,20 @@ def stretches(
 ) -> Iterator[Stretch]:
     """Replays what is at the place, stretch by stretch, each as far as it is whole.
 
-    Raises ConfigurationError for a place without recordings and for a configuration that can't be made here, and
-    CheckpointError.
+    Raises ConfigurationError for a place without recordings and for a configuration that can't be made here.
     """
+    return _stretches(_paths(place), make, until, watch, on_begin)
+
+
+def _stretches(
+    paths: list[Path],
+    make: Maker,
+    until: Until | None,
+    watch: Watch | None = None,
+    on_begin: Callable[[Beginning], None] | None = None,
+) -> Iterator[Stretch]:
     stretch: Stretch | None = None
-    for path in _paths(place):
+    for path in paths:
         try:
             segment = Segment(path)
         except (Damaged, OSError) as error:
@@ -158,13 +186,21 @@ def stretches(
             yield Stretch(About("", "", ""), [path], Replay(make), problem=str(error))
             continue
         with segment:
+            # Before the first one there is nothing: its beginning is the nearest that can be shown.
+            if path != paths[0] and not _begins_before(segment, until):
+                break
             if stretch is not None and _follows(stretch, segment):
                 stretch.paths.append(path)
             else:
                 if stretch is not None:
                     yield stretch
                 stretch = Stretch(segment.about, [path], Replay(make))
-                stretch.replay.begin(segment.beginning)
+                try:
+                    stretch.replay.begin(segment.beginning)
+                except CheckpointError as error:
+                    yield Stretch(segment.about, [path], Replay(make), problem=f"{path}: {error}")
+                    stretch = None
+                    continue
                 if on_begin is not None:
                     on_begin(segment.beginning)
             is_over = _play(stretch, segment, until, watch)
@@ -175,6 +211,10 @@ def stretches(
             stretch = None
     if stretch is not None:
         yield stretch
+
+
+def _begins_before(segment: Segment, until: Until | None) -> bool:
+    return until is None or until.wall is None or segment.beginning.at.wall <= until.wall
 
 
 def _play(stretch: Stretch, segment: Segment, until: Until | None, watch: Watch | None) -> bool:
@@ -214,27 +254,70 @@ def _paths(place: Path) -> list[Path]:
     return paths[:MAX_SEGMENTS]
 
 
-def engine_at(place: Path, until: Until | None = None, plugins: PluginClasses | None = None) -> Replay:
-    """The engine as it was at a point of a recording, or in a snapshot, for questions: ``engine`` and ``last``, its
-    time. Without ``until``: at the end.
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """An engine as it was at ``now``. ``problems``: files on the way there that could not be read."""
 
-    Raises ConfigurationError where nothing there can be opened, or the replay differs before that point.
+    engine: Engine
+    now: Now
+    problems: tuple[str, ...] = ()
+
+
+def engine_at(place: Path, until: Until | None = None, plugins: PluginClasses | None = None) -> Moment:
+    """The engine as it was at a point of a recording, or in a snapshot, for questions. Without ``until``: at the end.
+
+    It begins at the last checkpoint before that point, so that it takes one segment's time. Raises ConfigurationError
+    where nothing there can be opened, the pod was not tried, or the replay differs before that point.
     """
-    latest: Stretch | None = None
+    paths = _paths(place)
+    maker = Maker(plugins or PluginClasses())
+    start = 0 if until is not None and until.pod else _start_of(paths, until)
+    if start:
+        try:
+            return _moment(paths[start:], maker, until)
+        except ConfigurationError:
+            # A checkpoint of another version, or cut off: the first segment of a run needs none.
+            pass
+    return _moment(paths, maker, until)
+
+
+def _start_of(paths: list[Path], until: Until | None) -> int:
+    """The last segment that can be opened and begins before that point."""
+    for place in range(len(paths) - 1, 0, -1):
+        try:
+            with Segment(paths[place]) as segment:
+                if _begins_before(segment, until):
+                    return place
+        except (Damaged, OSError):
+            continue
+    return 0
+
+
+def _moment(paths: list[Path], maker: Maker, until: Until | None) -> Moment:
+    """Raises ConfigurationError."""
+    found: Moment | None = None
     problems: list[str] = []
-    for stretch in stretches(place, Maker(plugins or PluginClasses()), until):
+    attempted: tuple[str, ...] = ()
+    for stretch in _stretches(paths, maker, until):
         if stretch.difference is not None:
-            text = (
-                f"{place}: input {stretch.difference.number} is decided otherwise here: nothing after it is as it was"
-            )
+            number = stretch.difference.number
+            text = f"{stretch.paths[-1]}: input {number} is decided otherwise here: nothing after it is as it was"
             raise ConfigurationError([Fault("", text)])
         if stretch.problem:
             problems.append(stretch.problem)
         if stretch.replay.last is not None:
-            latest = stretch
-    if latest is None:
+            found = Moment(stretch.replay.engine, stretch.replay.last)
+            attempted = stretch.replay.attempted
+    if found is None:
         raise ConfigurationError([Fault("", problem) for problem in problems])
-    return latest.replay
+    if until is not None and until.pod and until.pod not in attempted:
+        raise ConfigurationError([Fault("--until", f"no attempt at pod {until.pod} is in this recording")])
+    return replace(found, problems=tuple(problems))
+
+
+def classes_of(folder: str) -> PluginClasses:
+    """The plugins in a folder; "" for none. Raises ConfigurationError for a folder that is none."""
+    return PluginClasses(PluginSources(plugin_folder(folder, "")))
 
 
 def why_not_provable(about: About, profiles: Iterable[Mapping[str, Profile]]) -> list[str]:

@@ -14,19 +14,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from scheduler.cli import anonymise as anonymous
-from scheduler.cli.asking import AsJson
+from scheduler.cli.asking import AsJson, PluginFolder, Until
 from scheduler.cli.compare import compare
 from scheduler.cli.prepare import read_configuration
-from scheduler.cli.queue import print_queue
-from scheduler.cli.recorded import Maker, Stretch, Until, engine_at, stretches, why_not_provable
-from scheduler.cli.why import print_why
+from scheduler.cli.recorded import Maker, Stretch, classes_of, stretches, until_of, why_not_provable
 from scheduler.config.loading import load
-from scheduler.engine import explain
-from scheduler.engine.recording.replay import Replay
-from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.now import Now
 from scheduler.user_plugins.loading import PluginClasses
-from scheduler.user_plugins.sources import PluginSources, plugin_folder
 
 SAME, DIFFERENT, NOT_PROVABLE = 0, 1, 2
 """Exit codes. NOT_PROVABLE: the decisions agree, with other code or only as far as the recording is whole."""
@@ -34,31 +28,11 @@ SAME, DIFFERENT, NOT_PROVABLE = 0, 1, 2
 Place = Annotated[
     Path, typer.Argument(metavar="DIR", help="A recording's folder, one of its files, or a snapshot.", exists=False)
 ]
-UntilOption = Annotated[
-    str,
-    typer.Option(
-        "--until",
-        metavar="TIME|POD",
-        help="Stop at this time (RFC 3339), or after the first attempt at this pod (NAMESPACE/NAME).",
-        show_default=False,
-    ),
-]
-PluginFolder = Annotated[
-    str,
-    typer.Option(
-        "--plugin-folder", metavar="FOLDER", help="As for [bold]run[/bold]: the code of plugins.", show_default=False
-    ),
-]
 
 
 def replay(
     place: Place,
-    until: UntilOption = "",
-    why: Annotated[
-        str,
-        typer.Option("--why", metavar="POD", help="Stop there, and say why this pod waits.", show_default=False),
-    ] = "",
-    queue: Annotated[bool, typer.Option("--queue", help="Stop there, and show every pending pod.")] = False,
+    until: Until = "",
     config: Annotated[
         str,
         typer.Option("--config", metavar="FILE", help="Decide by this configuration, and compare.", show_default=False),
@@ -77,9 +51,6 @@ def replay(
     """
     classes = classes_of(plugin_folder)
     stop = until_of(until)
-    if why or queue:
-        pod = f"default/{why}" if why and "/" not in why else why
-        return _answer(engine_at(place, stop, classes), pod, as_json)
     if anonymise is not None:
         return _write_anonymous(place, anonymise, classes)
     if config:
@@ -105,26 +76,6 @@ def _write_anonymous(place: Path, target: Path, classes: PluginClasses) -> int:
         return 1
     print(f"{target}: {inputs} inputs under other names, decided the same")
     return 0
-
-
-def until_of(text: str) -> Until | None:
-    """Raises ConfigurationError for what is neither a time nor a pod."""
-    if not text:
-        return None
-    if "/" in text:
-        return Until(pod=text)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        stated = f'"{text}" is neither a time such as 2026-01-31T12:00:00Z nor NAMESPACE/NAME of a pod'
-        raise ConfigurationError([Fault("--until", stated)]) from None
-    moment = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-    return Until(wall=round(moment.timestamp() * 1e6) * 1000)
-
-
-def classes_of(folder: str) -> PluginClasses:
-    """Raises ConfigurationError for a folder that is none."""
-    return PluginClasses(PluginSources(plugin_folder(folder, "")))
 
 
 def _weight(code: int) -> int:
@@ -196,26 +147,6 @@ def _print_difference(difference: dict[str, Any], console: Console) -> None:
 def _lines(outcome: Any) -> list[str]:
     said = outcome if isinstance(outcome, list) else [outcome]
     return [msgspec.json.encode(each).decode() for each in said] or ["nothing"]
-
-
-def _answer(replay: Replay, pod: str, as_json: bool) -> int:
-    """A question about the state where the replay stopped."""
-    assert replay.last is not None
-    page: dict[str, Any] | None
-    if pod:
-        page = explain.pod_page(replay.engine, pod, replay.last)
-        if page is None:
-            print(f"Error: pod {pod} is not known there, at {time_text(replay.last)}", file=sys.stderr)
-            return 1
-    else:
-        page = explain.queue_page(replay.engine)
-    if as_json:
-        print(msgspec.json.format(msgspec.json.encode(page), indent=2).decode())
-        return 0
-    console = Console()
-    console.print(f"At {time_text(replay.last)}")
-    (print_why if pod else print_queue)(page, console)
-    return 0
 
 
 def time_text(now: Now) -> str:

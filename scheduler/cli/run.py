@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import structlog
@@ -101,10 +102,11 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
         )
 
     history = History(engine, stated_of(prepared.configuration))
-    about = about_of(prepared.profiles)
+    # It reads the source of all that decides: not at every start.
+    about = cache(lambda: about_of(prepared.profiles))
     recorder, recorded = None, None
     if prepared.settings.record is not None:
-        recorder = Recorder(prepared.settings.record, about)
+        recorder = Recorder(prepared.settings.record, about())
         recorded = RecordedEngine(engine, history, recorder)
 
     def replace(

@@ -71,7 +71,7 @@ def snapshot(
 ) -> int:
     """Write the state of a running scheduler, or with --api of any cluster, into a file.
 
-    [bold]tandem replay FILE --queue[/bold] and [bold]--why POD[/bold] ask it. A snapshot holds what scheduling reads
+    [bold]--from FILE[/bold] of why, queue, what-if and capacity asks it. A snapshot holds what scheduling reads
     of each object: names, labels, annotations, requests, but no commands and no environment.
     """
     access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)

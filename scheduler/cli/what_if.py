@@ -14,14 +14,17 @@ from scheduler.cli.asking import (
     LEASE,
     AsJson,
     Context,
+    From,
     Kubeconfig,
+    PluginFolder,
     SchedulerLease,
     Server,
     ServerAuthority,
     ServerFingerprint,
+    Until,
     access_of,
-    show,
     show_page,
+    source_of,
 )
 from scheduler.config.documents import MAX_BYTES, kind_of, read_documents
 from scheduler.errors import ConfigurationError, Fault
@@ -91,15 +94,6 @@ def what_if(
         typer.Option("--waiting/--no-waiting", help="Try the pods that wait, too. Default: if something else changes."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="For choices among equally good nodes.")] = 0,
-    snapshot: Annotated[
-        str,
-        typer.Option(
-            "--snapshot",
-            metavar="FILE",
-            help="Ask about these objects (kubectl get -o json|yaml) in place of a running scheduler.",
-            show_default=False,
-        ),
-    ] = "",
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Of pods that name none.")] = "default",
     kubeconfig: Kubeconfig = "",
     context: Context = "",
@@ -107,6 +101,9 @@ def what_if(
     server: Server = "",
     server_ca: ServerAuthority = "",
     server_fingerprint: ServerFingerprint = "",
+    from_: From = "",
+    until: Until = "",
+    plugin_folder: PluginFolder = "",
     as_json: AsJson = False,
 ) -> int:
     """Where pods would go, and where everything would go after a change: asked of the scheduler, nothing happens."""
@@ -138,15 +135,9 @@ def what_if(
         "seed": seed,
     }
     body = msgspec.json.encode(question)
-    if snapshot:
-        # All of the scheduler: a question to one that runs does without it.
-        from scheduler.cli.objects_file import answer_offline, read_objects
-
-        found = answer_offline(read_objects(snapshot), body)
-        show(msgspec.json.decode(found), found, as_json, print_answer)
-        return 0
     access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
-    return show_page(PAGE, access, as_json, print_answer, body)
+    source = source_of(access, from_, until, plugin_folder)
+    return show_page(PAGE, source, as_json, print_answer, body)
 
 
 def _taint(text: str) -> dict[str, Any]:

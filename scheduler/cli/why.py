@@ -13,13 +13,17 @@ from scheduler.cli.asking import (
     LEASE,
     AsJson,
     Context,
+    From,
     Kubeconfig,
+    PluginFolder,
     SchedulerLease,
     Server,
     ServerAuthority,
     ServerFingerprint,
+    Until,
     access_of,
     show_page,
+    source_of,
 )
 from scheduler.cli.context_namespace import context_namespace
 from scheduler.cli.groups import print_group, print_group_of_pod
@@ -61,6 +65,9 @@ def why(
     server: Server = "",
     server_ca: ServerAuthority = "",
     server_fingerprint: ServerFingerprint = "",
+    from_: From = "",
+    until: Until = "",
+    plugin_folder: PluginFolder = "",
     what_helps: Annotated[bool, typer.Option("--what-helps", help="Which single changes would make it fit.")] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -68,13 +75,14 @@ def why(
 
     Of a group of pods: how many of how many are there, and which member fails where."""
     access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
-    default = context_namespace(access) or DEFAULT_NAMESPACE
-    if what_helps:
-        return show_page(HELPS_PAGE, access, as_json, print_helps, question_about(_pod_key(pod, namespace, default)))
+    source = source_of(access, from_, until, plugin_folder)
+    default = (context_namespace(access) if not from_ else "") or DEFAULT_NAMESPACE
     path = page_path(pod, namespace, default)
+    if what_helps:
+        return show_page(HELPS_PAGE, source, as_json, print_helps, question_about(_pod_key(pod, namespace, default)))
     if node:
         path += f"?node={quote(node, safe='')}"
-    return show_page(path, access, as_json, print_why)
+    return show_page(path, source, as_json, print_why)
 
 
 def page_path(target: str, namespace: str, default: str = DEFAULT_NAMESPACE) -> str:

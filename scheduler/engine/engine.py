@@ -167,6 +167,11 @@ class Engine(EngineParts):
         self._is_groups_turn = False
         return self._with_problems(self._drain(self.group_cycles.step(now), now))
 
+    @property
+    def is_in_mid_cycle(self) -> bool:
+        """Whether a cycle waits for an extender, or the members of a group are being tried."""
+        return self.cycles.is_waiting or self.group_cycles.is_under_way
+
     def next_deadline(self) -> float | None:
         """The monotonic second at which a Tick is wanted; None while nothing waits."""
         dates = [date for date in (self.queue.next_deadline(), self.deadlines.next()) if date is not None]
@@ -178,7 +183,7 @@ class Engine(EngineParts):
         False, and nothing has changed, while a cycle waits for an extender or a group is being tried: ask again. The
         order of the queue, the extenders and the memory of attempts and classes stay as they were at the start.
         """
-        if self.cycles.is_waiting or self.group_cycles.is_under_way:
+        if self.is_in_mid_cycle:
             return False
         self.profiles = profiles
         self.settings = settings

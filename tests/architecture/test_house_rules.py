@@ -33,7 +33,7 @@ LOADED_WHEN_NEEDED = {
     "scheduler/__main__.py",  # typer, for kubectl's completion
     "scheduler/cli/main.py",  # typer
     "scheduler/cli/run.py",  # rich
-    "scheduler/cli/what_if.py",  # all of the scheduler, for a question that another one answers
+    "scheduler/cli/asking.py",  # all of the scheduler, for a question that another one answers
     "scheduler/controller/operator.py",  # kopf
     "scheduler/controller/write/credentials.py",  # the client library, for kubeconfigs that are not plain
     "scheduler/objects/salvage.py",  # numpy, for commands that ask a scheduler

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
+from scheduler.cli.main import main
 from scheduler.simulate.apiserver.kinds import NAMESPACES, NODES, PODS
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.simulate.demo import ShippedScheduler
 from scheduler.simulate.workload import node_document, pod_document
 from tests.limits import WAIT_SECONDS
+
+PACKING = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: tandem-scheduler
+  plugins: {multiPoint: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+"""
 
 
 def tandem(*arguments: str | Path, seed: str = "0") -> subprocess.CompletedProcess[str]:
@@ -42,10 +57,25 @@ async def recorded_run(folder: Path) -> tuple[subprocess.CompletedProcess[str], 
                 while not (await shipped.why("default/huge")).get("attempt"):  # noqa: ASYNC110 - another process
                     await asyncio.sleep(0.05)
             taken = await asyncio.to_thread(tandem, "snapshot", folder / "snapshot", "--server", shipped.url)
+        write_objects(cluster, folder / "objects.json")
         options = ("--api", "--as", "tandem-scheduler", "--kubeconfig", kubeconfig)
         listed = await asyncio.to_thread(tandem, "snapshot", folder / "cluster", *options)
         assert shipped.exit_code == 0, "".join(shipped.log_lines())
     return taken, listed
+
+
+def write_objects(cluster: EmbeddedCluster, file: Path) -> None:
+    """What ``kubectl get nodes,pods -A -o json`` prints."""
+    items = [
+        {"apiVersion": "v1", "kind": kind, **document}
+        for kind, resource in (("Node", NODES), ("Pod", PODS))
+        for document in cluster.store.list(resource)
+    ]
+    file.touch(mode=0o600)
+    file.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items}))
+    asked = pod_document("asked", cpu="1")
+    (file.parent / "pod.yaml").write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", **asked}))
+    (file.parent / "packing.yaml").write_text(PACKING)
 
 
 @pytest.fixture(scope="module")
@@ -64,25 +94,93 @@ def test_a_recorded_run_replays_identically_in_another_process(folder: Path, see
     assert "each is the same" in done.stdout
 
 
-def test_it_stops_at_a_pod_for_questions(folder: Path) -> None:
-    done = tandem("replay", folder / "recording", "--until", "default/huge", "--why", "huge")
+def test_a_process_of_its_own_asks_about_the_moment_of_an_attempt(folder: Path) -> None:
+    done = tandem("why", "huge", "--from", folder / "recording", "--until", "default/huge")
     assert done.returncode == 0, done.stderr
-    assert "Insufficient cpu" in done.stdout
-    done = tandem("replay", folder / "recording", "--until", "default/huge", "--queue")
-    assert "default/huge" in done.stdout
-    done = tandem("replay", folder / "recording", "--until", "2000-01-01T00:00:00Z", "--why", "huge")
+    assert "3 Insufficient cpu" in done.stdout
+    done = tandem("why", "huge", "--from", folder / "recording", "--until", "2000-01-01T00:00:00Z")
     assert done.returncode == 1
     assert "default/huge is not known there" in done.stderr
 
 
-@pytest.mark.parametrize("file", ["snapshot", "cluster"])
-def test_a_snapshot_answers_questions_and_is_for_its_owner_alone(folder: Path, file: str) -> None:
-    assert stat.S_IMODE((folder / file).stat().st_mode) == 0o600
-    done = tandem("replay", folder / file, "--why", "huge")
-    assert done.returncode == 0, done.stderr
-    assert "Insufficient cpu" in done.stdout
-    done = tandem("replay", folder / file, "--why", "p0")
-    assert "is on" in done.stdout
+def asked(capfd: pytest.CaptureFixture[str], *words: str | Path) -> str:
+    """What the command prints."""
+    assert main([str(word) for word in words]) == 0, capfd.readouterr().err
+    return capfd.readouterr().out
+
+
+def answered(capfd: pytest.CaptureFixture[str], *words: str | Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(asked(capfd, *words, "--json"))
+    return found
+
+
+@pytest.mark.parametrize("place", ["recording", "snapshot", "cluster", "objects.json"])
+def test_what_is_left_of_a_scheduler_answers_every_question(
+    folder: Path, place: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Ten pods of one CPU are on three nodes of four; one of nine waits."""
+    there = ("--from", folder / place)
+    assert stat.S_IMODE((folder / place).stat().st_mode) in (0o600, 0o700)
+    assert "no node of 3 fits" in asked(capfd, "why", "huge", *there)
+    assert "is on" in asked(capfd, "why", "p0", *there)
+    assert "default/huge" in asked(capfd, "queue", "--pods", *there)
+    free = answered(capfd, "capacity", *there)["pools"][0]["resources"]["cpu"]
+    assert (free["free"], free["allocatable"]) == (2_000, 12_000)
+    helps = answered(capfd, "why", "huge", "--what-helps", *there)
+    assert "resource" in {one["change"] for one in helps["helps"]}
+    one_more = ("what-if", "-f", folder / "pod.yaml", *there)
+    found = answered(capfd, *one_more, "--remove-pod", "p0", "--no-waiting", "--max")
+    assert (found["placed"], found["pending"], found["room"][0]["count"]) == (1, 0, 2)
+    (placement,) = answered(capfd, *one_more, "--config", folder / "packing.yaml")["placements"]
+    page = answered(capfd, "capacity", "--pool", "kubernetes.io/hostname", *there)
+    assert placement["node"] in fullest(page)
+
+
+def fullest(page: dict[str, Any]) -> set[str]:
+    """The nodes with the least free CPU that is enough for one more pod."""
+    free = {pool["name"]: pool["resources"]["cpu"]["free"] for pool in page["pools"]}
+    least = min(amount for amount in free.values() if amount >= 1_000)
+    return {name for name, amount in free.items() if amount == least}
+
+
+def test_a_moment_of_a_recording_is_asked_about(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Before the first list there is no node; when the attempt at a pod is over, its CPU is taken."""
+    recording = ("--from", folder / "recording")
+    assert answered(capfd, "capacity", *recording, "--until", "2000-01-01T00:00:00Z")["pools"] == []
+    (pool,) = answered(capfd, "capacity", *recording, "--until", "default/p0")["pools"]
+    assert 2_000 <= pool["resources"]["cpu"]["free"] <= 11_000
+    assert "Attempt 1" in asked(capfd, "why", "p0", *recording, "--until", "default/p0")
+
+
+def test_a_damaged_end_is_named_and_the_rest_answers(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (segment,) = (folder / "recording").iterdir()
+    data = segment.read_bytes()
+    (tmp_path / segment.name).write_bytes(data[: len(data) - 25])
+    assert main(["queue", "--from", str(tmp_path)]) == 0
+    assert segment.name in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--from", "objects.json", "--until", "default/p3"), "it has one moment"),
+        (("--from", "recording", "--until", "default/none"), "no attempt at pod default/none is in this recording"),
+        (("--from", "recording", "--until", "soon"), "is neither a time"),
+        (("--until", "default/p3"), "belongs to --from"),
+        (("--from", "absent"), "open "),
+        (("--from", "recording", "--server", "http://127.0.0.1:1"), "exclude each other"),
+        (("--from", "recording", "--watch"), "does not change"),
+    ],
+)
+def test_a_place_that_can_not_be_asked_is_one_line(
+    folder: Path, words: tuple[str, ...], text: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    places = ("objects.json", "recording", "absent")
+    assert main(["queue", *(str(folder / word) if word in places else word for word in words)]) == 1
+    printed = capfd.readouterr().err
+    assert printed.startswith("Error: ") and text in printed
 
 
 def test_what_can_not_be_replayed_is_one_line(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def nodes(found: dict[str, Any]) -> dict[str, str]:
 def test_a_waiting_pod_of_another_scheduler_is_tried_as_by_that_scheduler(
     snapshot: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    found = answer(capfd, "--snapshot", snapshot, "--waiting")
+    found = answer(capfd, "--from", snapshot, "--waiting")
     assert nodes(found) == {"default/waits": "n1"}
     assert "byProfile" not in found["placements"][0]
 
@@ -59,7 +59,7 @@ def test_flags_are_edits_of_one_change(snapshot: str, capfd: pytest.CaptureFixtu
     (tmp_path / "edit.yaml").write_text(f"edit: uncordon\nnode: n1\n---\n{node}")
     words = ["--drain", "n0", "--cordon", "n1", "--taint", "n1:k=v:NoSchedule", "--label", "n1:disk=ssd"]
     words += ["--add-nodes", "1", "--like", "n0", "--edit", str(tmp_path / "edit.yaml"), "--no-waiting"]
-    found = answer(capfd, "--snapshot", snapshot, *words)
+    found = answer(capfd, "--from", snapshot, *words)
     assert found["nodesAdded"] == ["n0-new-1", "n2"]
     assert nodes(found)["default/web"] in ("n0-new-1", "n2")
 
@@ -68,13 +68,13 @@ def test_a_manifest_is_of_the_stated_namespace_and_number(
     snapshot: str, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     words = ("-f", str(tmp_path / "pod.yaml"), "--replicas", "3", "-n", "shop", "--max")
-    found = answer(capfd, "--snapshot", snapshot, *words)
+    found = answer(capfd, "--from", snapshot, *words)
     assert set(nodes(found)) == {"shop/asked-1", "shop/asked-2", "shop/asked-3"}
     assert (found["placed"], found["pending"], found["room"][0]["count"]) == (2, 1, 0)
 
 
 def test_tables_are_printed(snapshot: str, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["what-if", "--snapshot", snapshot, "-f", str(tmp_path / "pod.yaml"), "--max", "--drain", "n0"]) == 0
+    assert main(["what-if", "--from", snapshot, "-f", str(tmp_path / "pod.yaml"), "--max", "--drain", "n0"]) == 0
     printed = capfd.readouterr().out
     assert "would wait" in printed and "Insufficient cpu" in printed and "of asked fit" in printed
 
@@ -99,7 +99,7 @@ def test_a_fault_is_one_line_and_exit_code_1(
     broken = tmp_path / "broken.yaml"
     broken.write_text("a: [1,\x00")
     stated = [str(broken) if word == "BROKEN" else word for word in words]
-    assert main(["what-if", "--snapshot", snapshot, *stated]) == 1
+    assert main(["what-if", "--from", snapshot, *stated]) == 1
     error = capfd.readouterr().err
     assert error.startswith("Error: ")
     assert text == "BROKEN" or text in error
@@ -111,5 +111,5 @@ def test_a_snapshot_that_is_none_is_refused_or_empty(
 ) -> None:
     file = tmp_path / "snapshot"
     file.write_text(text)
-    assert main(["what-if", "--snapshot", str(file), "--drain", "n0"]) == 1
+    assert main(["what-if", "--from", str(file), "--drain", "n0"]) == 1
     assert capfd.readouterr().err.startswith("Error: ")

@@ -45,7 +45,7 @@ async def run(command: str, capfd: pytest.CaptureFixture[str]) -> list[str]:
     )
     await server.start_on(0)
     words = [str(ROOT / word) if word.startswith("docs/") else word for word in shlex.split(command)[1:]]
-    if "--snapshot" not in words:
+    if "--from" not in words:
         words += ["--server", f"http://127.0.0.1:{server.port}"]
     try:
         code = await asyncio.to_thread(main, words)
@@ -58,7 +58,7 @@ async def run(command: str, capfd: pytest.CaptureFixture[str]) -> list[str]:
 
 def test_the_page_shows_every_command_that_asks() -> None:
     shown = " ".join(command for command, _ in SHOWN)
-    for words in ("what-if", "--drain", "--add-nodes", "--max", "--snapshot", "--what-helps", "tandem capacity"):
+    for words in ("what-if", "--drain", "--add-nodes", "--max", "--from", "--what-helps", "tandem capacity"):
         assert words in shown
 
 

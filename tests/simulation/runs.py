@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -107,9 +107,15 @@ CASES = {
 
 
 class Run:
-    """A run that has ended, or broken: its world, and the script that leads there from its seed."""
+    """A run that has ended, or broken: its world, and the script that leads there from its seed.
 
-    def __init__(self, seed: int, case: Case, trouble: Trouble = ROUGH) -> None:
+    ``between`` is called after each step.
+    """
+
+    def __init__(
+        self, seed: int, case: Case, trouble: Trouble = ROUGH, between: Callable[[World], None] = lambda _world: None
+    ) -> None:
+        self._between = between
         self.case = case
         self.seed = seed
         self.script: list[Step] = []
@@ -146,6 +152,7 @@ class Run:
         if self.script:
             self.script[-1] = msgspec.structs.replace(self.script[-1], seconds=self.script[-1].seconds + seconds)
         self.world.run_for(seconds)
+        self._between(self.world)
 
     def _calm(self, workload: RandomWorkload) -> None:
         made = self.world

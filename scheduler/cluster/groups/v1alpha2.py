@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+import msgspec
 
 from scheduler.cluster.groups.group import DisruptionMode, Group, GroupApi, GroupReference
 from scheduler.objects.kinds import Kind
@@ -16,7 +16,7 @@ POD_GROUP_SCHEDULED = "PodGroupScheduled"
 def v1alpha2(*, reads_constraints: bool, preempts_as_one: bool) -> GroupApi:
     """``reads_constraints``: the gate TopologyAwareWorkloadScheduling. ``preempts_as_one``: the gate
     WorkloadAwarePreemption, without which a disruption mode demands nothing."""
-    return GroupApi(Kind.POD_GROUP, name_in_v1alpha2, partial(_read, reads_constraints, preempts_as_one))
+    return GroupApi(Kind.POD_GROUP, name_in_v1alpha2, _Reader(reads_constraints, preempts_as_one))
 
 
 def name_in_v1alpha2(pod: Pod) -> str:
@@ -25,20 +25,26 @@ def name_in_v1alpha2(pod: Pod) -> str:
     return "" if group is None else group.pod_group_name
 
 
-def _read(reads_constraints: bool, preempts_as_one: bool, obj: ApiObject) -> Group:
-    assert isinstance(obj, PodGroup)
-    spec, meta = obj.spec, obj.metadata
-    gang = spec.scheduling_policy.gang
-    constraints = spec.scheduling_constraints if reads_constraints else None
-    topology = constraints.topology if constraints is not None else ()
-    is_whole = preempts_as_one and spec.disruption_mode == DisruptionMode.GROUP.value
-    return Group(
-        GroupReference(Kind.POD_GROUP, meta.namespace, meta.name, meta.uid),
-        min_count=None if gang is None else gang.min_count,
-        topology_key=topology[0].key if topology else "",
-        has_constraints=constraints is not None,
-        priority=spec.priority or 0,
-        disruption=DisruptionMode.GROUP if is_whole else DisruptionMode.POD,
-        preempts_as_one=preempts_as_one,
-        scheduled=obj.condition(POD_GROUP_SCHEDULED),
-    )
+class _Reader(msgspec.Struct, frozen=True):
+    """Reads a PodGroup, as the gates say. A value of the core, since a checkpoint of the engine holds it."""
+
+    reads_constraints: bool
+    preempts_as_one: bool
+
+    def __call__(self, obj: ApiObject) -> Group:
+        assert isinstance(obj, PodGroup)
+        spec, meta = obj.spec, obj.metadata
+        gang = spec.scheduling_policy.gang
+        constraints = spec.scheduling_constraints if self.reads_constraints else None
+        topology = constraints.topology if constraints is not None else ()
+        is_whole = self.preempts_as_one and spec.disruption_mode == DisruptionMode.GROUP.value
+        return Group(
+            GroupReference(Kind.POD_GROUP, meta.namespace, meta.name, meta.uid),
+            min_count=None if gang is None else gang.min_count,
+            topology_key=topology[0].key if topology else "",
+            has_constraints=constraints is not None,
+            priority=spec.priority or 0,
+            disruption=DisruptionMode.GROUP if is_whole else DisruptionMode.POD,
+            preempts_as_one=self.preempts_as_one,
+            scheduled=obj.condition(POD_GROUP_SCHEDULED),
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Callable
+from typing import Final
 
 from aiohttp import web
 
@@ -15,15 +16,21 @@ from scheduler.engine.recording.door import Beginning, History
 from scheduler.messages.now import Now
 
 PATH = "/debug/snapshot"
+PAUSE_SECONDS: Final = 0.01
+MAX_TRIES: Final = 100
 
 
-def snapshot_route(engine: Engine, history: History, about: About, clock: Callable[[], Now]) -> web.RouteDef:
-    """Served on the engine's event loop: the state is copied there in one step, and compressed in a thread."""
+def snapshot_route(
+    engine: Engine, history: History, about: Callable[[], About], clock: Callable[[], Now]
+) -> web.RouteDef:
+    """Served on the engine's event loop: the state is copied there in one step, and compressed in a thread, where
+    ``about`` is called, too."""
     one_at_a_time = asyncio.Semaphore()
 
     async def snapshot(_request: web.Request) -> web.Response:
         async with one_at_a_time:
             try:
+                await _between_cycles(engine)
                 beginning = history.snapshot(engine, clock())
             except CheckpointError as error:
                 return web.json_response({"error": f"{error}; ask again"}, status=503)
@@ -33,7 +40,15 @@ def snapshot_route(engine: Engine, history: History, about: About, clock: Callab
     return web.get(PATH, snapshot)
 
 
-def _segment(about: About, beginning: Beginning) -> bytes:
+async def _between_cycles(engine: Engine) -> None:
+    """Return when no cycle is paused, or after a second: then the snapshot is refused."""
+    for _ in range(MAX_TRIES):
+        if not engine.is_in_mid_cycle:
+            return
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+def _segment(about: Callable[[], About], beginning: Beginning) -> bytes:
     file = io.BytesIO()
-    SegmentWriter(file, about, beginning).end()
+    SegmentWriter(file, about(), beginning).end()
     return file.getvalue()

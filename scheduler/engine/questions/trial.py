@@ -179,6 +179,10 @@ class Trial:
             self._make_room(pod, room)
         return Tried(pod, victims=victims, message="room was made again and again, and it never fitted", is_error=True)
 
+    def take_back(self, pod: PodInfo) -> None:
+        """The pod that was placed is on no node again. Claims that were allocated for it keep their devices here."""
+        self.cache.forget(pod.uid)
+
     def filtered(self, pod: PodInfo) -> Filtered:
         """The filters' answer for every row; nothing is placed, and no pod is preempted."""
         _, outcome = self._attempt(self._as_nominated(pod), Depth.PREVIEW, may_preempt=False)

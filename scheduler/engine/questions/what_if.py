@@ -7,7 +7,7 @@ are tried in the order of the queue: those that wait already (if something chang
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from typing import Any, Final
 
 import msgspec
@@ -37,7 +37,7 @@ from scheduler.engine.questions.edits import Consequences, Edit, WrongQuestion, 
 from scheduler.engine.questions.evictions import Evictions
 from scheduler.engine.questions.names import WrongName
 from scheduler.engine.questions.trial import DEFAULT_SEED, Basis, Trial, Tried
-from scheduler.engine.questions.workloads import Workload, WrongManifest, workload_of
+from scheduler.engine.questions.workloads import Priorities, Workload, WrongManifest, workload_of
 from scheduler.messages.now import Now
 from scheduler.messages.status import Refusal
 from scheduler.queue.clock import SECOND
@@ -126,6 +126,7 @@ class _Prediction:
         self._placed = self._pending = self._steps = 0
         self._chance = False
         self._bound = ""
+        self._gangs: set[str] = set()
 
     def run(self) -> Generator[None, None, Answer]:
         question, changes = self._question, self._consequences
@@ -146,7 +147,7 @@ class _Prediction:
         if not self._question.workloads:
             return []
         # Of pods that run or wait: the classes themselves are not watched.
-        priorities = _Priorities(self._engine)
+        priorities = Priorities(self._engine.known_pods)
         ours = next(iter(self._trial.profiles))
         found = []
         for serial, asked in enumerate(self._question.workloads):
@@ -176,8 +177,15 @@ class _Prediction:
         for info in self._consequences.added:
             self._push(info, ADDED, "")
         for workload in workloads:
-            if workload.count:
-                self._push(workload.pod(0), ASKED, "", source=(workload, 0))
+            if not workload.count:
+                continue
+            self._push(workload.pod(0), ASKED, "", source=(workload, 0))
+            if self._trial.cache.groups.key_of(workload.pod(0)):
+                # All of them count for the quorum before the first one is tried.
+                for number in range(1, workload.count):
+                    self._trial.cache.groups.pending_shown(workload.pod(number))
+                    if number % _SEARCHED == 0:
+                        yield
 
     def _push(
         self,
@@ -190,6 +198,7 @@ class _Prediction:
         """``timestamp``: queue time; None: it comes now, after those that came before. ``source``: of a workload's pod,
         whose successor is made when this one is tried."""
         self._serial += 1
+        self._trial.cache.groups.pending_shown(info)
         time = self._start + self._serial if timestamp is None else timestamp
         key = self._sort.sort_key(info, time / SECOND)
         heapq.heappush(self._heap, (key, self._serial, info, origin, node, source))
@@ -200,6 +209,10 @@ class _Prediction:
         while self._heap:
             if self._is_bounded():
                 return
+            gang = self._gang_of(self._heap[0][2])
+            if gang:
+                yield from self._place_gang(gang)
+                continue
             _, _, info, origin, node, source = heapq.heappop(self._heap)
             if source is not None and source[1] + 1 < source[0].count:
                 number = source[1] + 1
@@ -207,6 +220,64 @@ class _Prediction:
             self._steps += 1
             self._place(info, origin, node)
             yield
+
+    # --- groups that start together -----------------------------------------------------------------------------------
+
+    def _gang_of(self, info: PodInfo) -> str:
+        """``namespace/name`` of the pod's group if that demands a quorum and has it, else ""."""
+        key = self._trial.cache.groups.key_of(info)
+        return key if self._trial.cache.groups.has_quorum(key) else ""
+
+    def _place_gang(self, key: str) -> Generator[None, None, None]:
+        """Try every member; where fewer find a node than must start together, none of them has one."""
+        self._gangs.add(key)
+        first = len(self._placements)
+        placed: list[PodInfo] = []
+        members = self._take_members(key)
+        for number, (info, origin, left_node) in enumerate(members):
+            if self._is_bounded():
+                for rest, where, left in members[number:]:
+                    self._push(rest, where, left)
+                return
+            self._steps += 1
+            tried = self._trial.place(info, may_preempt=False)
+            self._note(self._described(tried, origin, left_node))
+            if tried.node:
+                placed.append(info)
+                self._chance = self._chance or len(tried.allowed) > 1
+            yield
+        groups = self._trial.cache.groups
+        group = groups.get(key)
+        needed = group.min_count if group is not None and group.min_count is not None else 0
+        if len(groups.members(key).placed) >= needed:
+            return
+        for info in placed:
+            self._trial.take_back(info)
+        self._placed -= len(placed)
+        self._pending += len(placed)
+        message = f"its group {key} needs {needed} pods on nodes at once, and {len(placed)} of {len(members)} found one"
+        self._placements[first:] = [
+            Placement(one.pod, one.origin, left_node=one.left_node, message=message) if one.node else one
+            for one in self._placements[first:]
+        ]
+
+    def _take_members(self, key: str) -> list[tuple[PodInfo, str, str]]:
+        """The pods of a group that are still to be tried, in the queue's order."""
+        found: list[tuple[PodInfo, str, str]] = []
+        others = []
+        for entry in sorted(self._heap, key=lambda entry: entry[:2]):
+            _, _, info, origin, node, source = entry
+            if self._trial.cache.groups.key_of(info) != key:
+                others.append(entry)
+                continue
+            found.append((info, origin, node))
+            if source is not None:
+                workload, number = source
+                found += [(workload.pod(later), origin, node) for later in range(number + 1, workload.count)]
+        self._heap = others
+        return found
+
+    # --- bounds and notes ---------------------------------------------------------------------------------------------
 
     def _is_bounded(self) -> bool:
         if not self._bound:
@@ -283,6 +354,8 @@ class _Prediction:
         notes = []
         if engine.extenders:
             notes.append("extenders were not asked")
+        if self._gangs:
+            notes.append("groups were tried as a whole, without preemption and without their topology constraints")
         not_tried = sum(source[0].count - source[1] if source is not None else 1 for *_, source in self._heap)
         return Answer(
             nodes=self._trial.cache.view.total_nodes,
@@ -302,23 +375,6 @@ class _Prediction:
             not_tried=not_tried,
             notes=tuple(notes),
         )
-
-
-class _Priorities:
-    """The values of priority classes, from the pods that are known."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def of(self, manifest: Mapping[str, Any]) -> dict[str, int]:
-        """The value of each class, if the manifest needs one: else nothing is searched."""
-        if b"priorityClassName" not in msgspec.json.encode(manifest):
-            return {}
-        return {
-            info.pod.spec.priority_class_name: info.priority
-            for info in self._engine.known_pods
-            if info.pod.spec.priority_class_name
-        }
 
 
 def refusals_of(trial: Trial, tried: Tried) -> tuple[Refused, ...]:

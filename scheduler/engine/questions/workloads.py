@@ -6,7 +6,7 @@ tolerations of nodes that are not ready, the scheduler's name. Admission webhook
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -60,6 +60,23 @@ class Workload(msgspec.Struct, frozen=True):
             labels = {**labels, **index}
         metadata = msgspec.structs.replace(metadata, name=own, uid=f"what-if-{self.serial}-{number}", labels=labels)
         return PodInfo(msgspec.structs.replace(self.template, metadata=metadata), "")
+
+
+class Priorities:
+    """The values of priority classes, from the pods that are known."""
+
+    def __init__(self, known: Iterable[PodInfo]) -> None:
+        self._known = known
+
+    def of(self, manifest: Mapping[str, Any]) -> dict[str, int]:
+        """The value of each class, if the manifest needs one: else nothing is searched."""
+        if b"priorityClassName" not in msgspec.json.encode(manifest):
+            return {}
+        return {
+            info.pod.spec.priority_class_name: info.priority
+            for info in self._known
+            if info.pod.spec.priority_class_name
+        }
 
 
 def workload_of(

@@ -91,8 +91,8 @@ class History:
         self.configurations.append(stated)
 
     def snapshot(self, engine: Engine, now: Now, number: int = 0) -> Beginning:
-        """The engine's state as it is, and how many inputs led to it. Raises CheckpointError while a cycle waits for an
-        extender."""
+        """The engine's state as it is, and how many inputs led to it. Raises CheckpointError while a cycle is
+        paused."""
         return Beginning(now, number, tuple(self.configurations), Checkpoint(pack(engine, self.generations)))
 
 
@@ -167,7 +167,7 @@ class RecordedEngine:
         return self.engine.waiting_pods(plugin)
 
     def _begin_part(self, now: Now) -> None:
-        if self.engine.cycles.is_waiting:
+        if self.engine.is_in_mid_cycle:
             return
         try:
             self._tape.begin(self._history.snapshot(self.engine, now, self._number))

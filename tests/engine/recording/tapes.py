@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from scheduler.cli.recorded import Maker, stated_of
 from scheduler.compose import build_engine, build_profiles, engine_settings
+from scheduler.config.feature_gates import parse_feature_gates
 from scheduler.config.loading import load
 from scheduler.engine.engine import Engine
 from scheduler.engine.recording.door import Beginning, Entry, History, RecordedEngine
@@ -53,11 +54,11 @@ class MemoryTape:
 class Tapes:
     """Records every life of a simulated cluster's scheduler, which is given these configurations in turn."""
 
-    def __init__(self, *texts: str, entries_a_part: int = 10**9) -> None:
+    def __init__(self, *texts: str, entries_a_part: int = 10**9, gates: str = "") -> None:
         self.entries_a_part = entries_a_part
         self.lives: list[MemoryTape] = []
         self.doors: list[RecordedEngine] = []
-        self._configurations = [load(text or None) for text in texts or ("",)]
+        self._configurations = [load(text or None, gates=parse_feature_gates(gates)) for text in texts or ("",)]
         self._stated = [stated_of(each) for each in self._configurations]
         self._first = 0
 

@@ -14,15 +14,15 @@ from scheduler.config.loading import load
 from scheduler.engine.recording.door import StatedConfiguration
 from scheduler.engine.recording.replay import Made
 from scheduler.objects.kinds import Kind
-from scheduler.objects.pod import Pod
 from scheduler.plugins.image_locality import ImageLocality
 from scheduler.plugins.registry import registry
-from scheduler.simulate.changes import carry_out
-from scheduler.simulate.workload import RandomWorkload, node_document, pod_document
-from scheduler.simulate.world_trouble import ROUGH
-from tests.builders import build
+from scheduler.simulate.workload import node_document, pod_document
+from scheduler.simulate.world_trouble import CALM, ROUGH
+from tests.engine.recording.asking import Asking
 from tests.engine.recording.tapes import Tapes, replay_of
+from tests.engine.test_groups import GANGS
 from tests.simulation.runs import CASES, EXTENDER, Case, Run, keeps_batch_from_odd_nodes
+from tests.simulation.test_devices import claiming, with_gpus
 from tests.simulation.test_random_runs import CONFIGURATIONS
 
 
@@ -82,20 +82,44 @@ def test_replay_is_no_echo_with_one_plugin_changed_it_names_the_first_pod_that_i
     assert "n2" in str(difference.got)
 
 
-def test_questions_asked_meanwhile_change_nothing_of_what_is_recorded() -> None:
-    tapes = Tapes(entries_a_part=61)
-    made = tapes.world(7, ROUGH)
-    workload = RandomWorkload(made)
-    for change in workload.begin():
-        carry_out(change, made)
-    for _ in range(60):
-        for change in workload.step():
-            carry_out(change, made)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_questions_asked_meanwhile_change_nothing_of_what_is_recorded(case: Case) -> None:
+    """Replayed without the questions, each decision is the same; some are given up on the way."""
+    tapes = Tapes(*case.configurations, entries_a_part=197)
+    asking = Asking(7)
+    run = Run(7, case, between=asking.ask)
+    run.world = tapes.world(7, ROUGH, case.extender)
+    run.draw(40)
+    assert asking.answered > 100
+    assert tapes.check_parts() > 10
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_so_it_is_with_pod_groups_devices_and_preemption(seed: int) -> None:
+    tapes = Tapes(entries_a_part=83, gates=GANGS)
+    asking = Asking(seed)
+    made = with_gpus(tapes.world(seed, ROUGH), nodes=3, gpus=2)
+    for number in range(8):
+        gang = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+        made.create(Kind.POD_GROUP, {"metadata": {"name": f"g{number}", "namespace": "default"}, "spec": gang})
+        claiming(made, f"c{number}")
+        for member in range(2):
+            group = {"podGroupName": f"g{number}"}
+            made.create(Kind.POD, pod_document(f"g{number}-{member}", cpu="12", schedulingGroup=group))
+        made.create(Kind.POD, pod_document(f"low-{number}", cpu="20"))
+        made.create(Kind.POD, pod_document(f"high-{number}", cpu="20", priority=100 * number))
         made.run_for(made.random.uniform(0.0, 1.5))
-        for key in made.pending():
-            made.engine.preview(build(Pod, made.facts.get(Kind.POD, key) or {}), made.now)
-            made.engine.cache.fork()
-    tapes.check_parts()
+        asking.ask(made)
+        for key in sorted(made.bound())[::5]:
+            if made.facts.get(Kind.POD, key) is not None and made.random.random() < 0.5:
+                made.delete(Kind.POD, key)
+    made.trouble = CALM
+    made.run_for(400)
+    asking.ask(made)
+    attempts = "\n".join(made.journal)
+    assert len(made.bound()) > 5
+    assert "default/g0-0" in attempts and "default/high-7" in attempts
+    assert tapes.check_parts() > 30
 
 
 def test_a_new_configuration_is_an_input_and_bindings_of_the_old_one_end_by_it() -> None:
