@@ -43,6 +43,8 @@ def new_configuration(
     faults = []
     if configuration.kube.extenders != started_with.kube.extenders:
         faults.append(Fault("extenders", "can't change while running: start again"))
+    if configuration.tandem.groups != started_with.tandem.groups:
+        faults.append(Fault("groups", "can't change while running: start again"))
     sort = next(iter(profiles.values())).queue_sort
     if type(sort) is not type(next(iter(engine.profiles.values())).queue_sort):
         faults.append(Fault("profiles", f"queueSort {sort.name} can't take over while running: start again"))

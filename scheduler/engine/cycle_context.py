@@ -57,6 +57,10 @@ class Assumptions(Protocol):
 class Policies(Protocol):
     def policy_of(self, pod: PodInfo, now: Now) -> PreemptionPolicy: ...
 
+    def policy_of_group(self, uid: str, pods: Sequence[PodInfo], now: Now) -> PreemptionPolicy:
+        """Of a group (UID of its object) as a preemptor, with these pods."""
+        ...
+
 
 @dataclass(slots=True)
 class CycleContext:

@@ -278,6 +278,9 @@ class _Unhurried:
     def policy_of(self, pod: PodInfo, now: Now) -> PreemptionPolicy:
         return replace(self._room.policy_of(pod, now), is_full=False)
 
+    def policy_of_group(self, uid: str, pods: Sequence[PodInfo], now: Now) -> PreemptionPolicy:
+        return replace(self._room.policy_of_group(uid, pods, now), is_full=False)
+
 
 def _ignore(_message: str) -> None:
     """Discard a trial's messages for the log: the answer names what went wrong."""

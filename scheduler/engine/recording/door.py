@@ -17,7 +17,7 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.engine_settings import EngineSettings
 from scheduler.engine.recording.checkpoint import CheckpointError, Generation, pack
 from scheduler.engine.recording.outcome import Outcome, outcome_of
-from scheduler.framework.plugin import WaitingPod
+from scheduler.framework.plugin_ports import WaitingPod
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import Stimulus
