@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.groups.facts import Groups
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import ClusterEvent, Hint
@@ -68,6 +69,7 @@ class Removals:
     def __init__(self, known_pods: KnownPods) -> None:
         self._known_pods = known_pods
         self.last_victims: dict[str, str] = {}
+        self.groups = Groups()
 
     def is_removing_victims_for(self, uid: str) -> bool:
         if uid not in self.last_victims:
