@@ -74,6 +74,16 @@ COMMANDS: Final[tuple[Command, ...]] = (
         "scheduler.cli.snapshot",
     ),
     Command(
+        "nodes",
+        "Show what is taken of every node, or who is on one and who is nominated to it.",
+        "scheduler.cli.nodes",
+    ),
+    Command(
+        "decisions",
+        "Show the newest decisions: which pod went where, or why it did not, and whom it pushes out.",
+        "scheduler.cli.decisions",
+    ),
+    Command(
         "ui",
         "Show the scheduler's page in a browser: nodes, queue, decisions, a pod's story, what-if. Until Ctrl-C.",
         "scheduler.cli.ui",

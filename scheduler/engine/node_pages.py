@@ -10,18 +10,12 @@ from typing import Any, Final
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.engine import Engine
+from scheduler.engine.questions.capacity import COMMON, POOL_LABELS
 from scheduler.objects.node import Node
 from scheduler.objects.resources import allocatable_of
 
-POOL_LABELS: Final = (
-    "karpenter.sh/nodepool",
-    "eks.amazonaws.com/nodegroup",
-    "cloud.google.com/gke-nodepool",
-    "kubernetes.azure.com/agentpool",
-    "topology.kubernetes.io/zone",
-)
+GROUPING_LABELS: Final = (*POOL_LABELS, "topology.kubernetes.io/zone")
 """The labels by which nodes are grouped where none is asked for: the first that some node has."""
-COMMON: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 MAX_RESOURCES: Final = 20
 """Resources besides the common ones."""
 MAX_NODES: Final = 20_000
@@ -35,7 +29,7 @@ def nodes_page_in_slices(engine: Engine, pool_label: str = "") -> Generator[None
     """Every node with what it offers and what its pods take, in the order in which the scheduler walks the nodes.
 
     ``allocatable`` and ``requested`` of a node are in the order of ``resources``. ``pool_label``: the label whose value
-    is a node's pool; "" takes the first of ``POOL_LABELS`` that some node has. Yields about every millisecond; the
+    is a node's pool; "" takes the first of ``GROUPING_LABELS`` that some node has. Yields about every millisecond; the
     engine may run in between.
     """
     table = engine.cache.table
@@ -49,7 +43,7 @@ def nodes_page_in_slices(engine: Engine, pool_label: str = "") -> Generator[None
                 scalars.update(dict.fromkeys(allocatable_of(node).scalars))
                 keys.update(dict.fromkeys(node.labels))
         yield
-    label = pool_label or next((key for key in POOL_LABELS if key in keys), "")
+    label = pool_label or next((key for key in GROUPING_LABELS if key in keys), "")
     resources = (*COMMON, *sorted(scalars)[:MAX_RESOURCES])
     listed: list[dict[str, Any]] = []
     for start in range(0, len(rows), _SLICE):

@@ -76,6 +76,9 @@ async def test_questions_go_the_same_way(tmp_path: Path, capfd: pytest.CaptureFi
             (("what-if", "--drain", "n1", "--add-nodes", "1", "--like", "n1"), "n1-new-1"),
             (("why", "huge", "--what-helps"), "request 5 cpu less: 4 in place of 9"),
             (("capacity",), "default/huge"),
+            (("nodes",), "n1"),
+            (("nodes", "n1"), "cpu: 0 of 4 taken"),
+            (("decisions",), "default/huge"),
         ):
             assert await ask(tmp_path, *words) == 0, capfd.readouterr().err
             assert text in capfd.readouterr().out

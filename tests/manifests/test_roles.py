@@ -54,7 +54,7 @@ def test_people_may_ask_for_one_account_s_token_and_reach_the_leader_and_no_more
     by_kind = {document["kind"]: document for document in for_users()}
     assert by_kind["ServiceAccount"]["metadata"] == {"name": READER, "namespace": "tandem-system"}
     assert by_kind["ClusterRole"]["rules"] == [
-        {"nonResourceURLs": ["/debug/*"], "verbs": ["get"]},
+        {"nonResourceURLs": ["/debug/*", "/ui", "/ui/*"], "verbs": ["get"]},
         {"nonResourceURLs": ["/debug/what-if", "/debug/what-helps"], "verbs": ["create"]},
     ]
     assert by_kind["ClusterRoleBinding"]["subjects"] == [

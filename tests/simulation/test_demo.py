@@ -8,6 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
+import aiohttp
 from rich.console import Console
 
 from scheduler.simulate.demo import run_demo
@@ -52,6 +53,9 @@ async def test_a_served_demo_that_is_terminated_leaves_no_scheduler_and_no_folde
                 assert line, output
                 output += line.decode()
             (port,) = set(re.findall(r"http://127\.0\.0\.1:(\d+)", output))
+            assert f"The page: http://127.0.0.1:{port}/ui/" in output
+            async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/ui/") as answer:
+                assert "<title>Tandem</title>" in await answer.text()
             assert os.listdir(tmp_path)
             process.send_signal(signal.SIGTERM)
             assert await process.wait() == 0

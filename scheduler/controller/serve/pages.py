@@ -51,7 +51,8 @@ def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionM
         wanted = Wanted(asked.get("namespace", ""), asked.get("profile", ""), asked.get("plugin", ""))
         async with one_at_a_time:
             page, pods = await _queue_body(engine, limit, wanted)
-        listed, page["hidden"], allowed = await seen(request, pods, lambda one: one[0])
+        listed, hidden, allowed = await seen(request, pods, lambda one: one[0])
+        page |= {"hidden": hidden} if hidden else {}
         entries = b",".join([body if allowed is None else without_names(body, allowed) for _, body in listed])
         head = await scrubbed(request, page)
         return web.Response(body=head[:-1] + b',"pods":[' + entries + b"]}", content_type="application/json")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from scheduler.controller.beside.shadow import Comparison
 from scheduler.controller.report.decisions import MAX_DECISIONS, Decisions
 from scheduler.controller.serve.live import LiveLimits
 from scheduler.controller.serve.names import without_names
@@ -151,6 +153,7 @@ async def test_pods_of_namespaces_that_the_user_may_not_see_are_counted_and_not_
     async with page_server(two_teams(), tmp_path) as served:
         for _ in range(2):
             served.schedule()
+        served.shadow.comparisons.append(Comparison("red/red-runs", "true", "n1", "n1"))
         for user in ("ann", "root"):
             served.rights.allowed |= {(user, "get", path) for path in (*PATHS, "/debug/live")}
         served.rights.allowed |= {("ann", "list", "blue"), ("root", "get", "/debug/names")}
@@ -161,6 +164,8 @@ async def test_pods_of_namespaces_that_the_user_may_not_see_are_counted_and_not_
         assert ([one["pod"] for one in node["pods"]], node["podCount"]) == (["blue/blue-runs"], 2)
         _, found = await fetch(served, "/debug/decisions", "ann")
         assert ([one["pod"] for one in found["decisions"]], found["hidden"]) == (["blue/blue-huge"], 1)
+        _, compared = await fetch(served, "/debug/shadow", "ann")
+        assert (compared["decisions"], compared["hidden"], compared["agrees"]["true"]) == ([], 1, 1)
         status, missing = await fetch(served, "/debug/why/red/red-huge", "ann")
         assert (status, missing["error"]) == (404, "pod red/red-huge is not known here")
         for path in PATHS:
@@ -282,3 +287,28 @@ async def test_other_sites_read_nothing_without_credentials(headers: dict[str, s
             status, text = await fetch(served, path, **headers)
             assert status == 403, text
         assert (await fetch(served, "/debug/nodes"))[0] == 200
+
+
+async def test_a_client_that_does_not_read_is_cut_off_and_makes_room() -> None:
+    limits = LiveLimits(streams=1, look_seconds=0.001, send_seconds=0.2, stream_bytes=2**40, stream_seconds=600)
+    async with page_server(Cluster(), limits=limits) as served:
+        port = int(served.url.rpartition(":")[2])
+        deaf = socket.socket()
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(deaf, ("127.0.0.1", port))
+        await loop.sock_sendall(deaf, b"GET /debug/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert (await loop.sock_recv(deaf, 12)).endswith(b"200")
+        async with stream(served) as answer:
+            assert answer.status == 429
+        status = 429
+        async with asyncio.timeout(50):
+            while status == 429:
+                for _ in range(100):
+                    served.decisions.observe(Attempt("default/p", "u", "s", 1, 0, message="m" * 500))
+                await asyncio.sleep(0.005)
+                async with stream(served) as answer:
+                    status = answer.status
+        deaf.close()
+        assert status == 200

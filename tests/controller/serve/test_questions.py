@@ -14,93 +14,38 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
-from aiohttp import web
 
 from scheduler.compose import build_profiles
 from scheduler.config.loading import load
 from scheduler.controller.loop import read_clock
-from scheduler.controller.report.metrics import SchedulerMetrics
-from scheduler.controller.serve.authentication import Authenticator
-from scheduler.controller.serve.authorization import Authorizer, OpenPaths, guard
 from scheduler.controller.serve.questions import MAX_BODY_BYTES, Questions
-from scheduler.controller.serve.server import HealthServer
-from scheduler.controller.settings import AccessSettings, ConnectionSettings, ServingSettings
-from scheduler.controller.write.client import ApiClient
-from scheduler.controller.write.credentials import CredentialSource
 from scheduler.engine.questions.trial import Basis
 from tests import builders
 from tests.controller.conftest import until
-from tests.controller.serve.test_access import KUBECONFIG
+from tests.controller.serve.rights import Rights, guarded, served
 from tests.engine.driver import Cluster
 from tests.engine.questions.test_what_if import OWNER, deployment, pod_manifest
 
 PATH = "/debug/what-if"
 
 
-class Rights:
-    """An API server: the token is the user's name; ``allowed`` says what each may do."""
-
-    def __init__(self) -> None:
-        self.allowed: set[tuple[str, str, str]] = set()
-        """(user, verb, path or namespace)"""
-        self.asked: list[dict[str, Any]] = []
-        self.questions: Questions
-
-    async def tokens(self, request: web.Request) -> web.Response:
-        name = (await request.json())["spec"]["token"]
-        return web.json_response({"status": {"authenticated": True, "user": {"username": name}}}, status=201)
-
-    async def rights(self, request: web.Request) -> web.Response:
-        spec = (await request.json())["spec"]
-        self.asked.append(spec)
-        if "nonResourceAttributes" in spec:
-            asked = spec["nonResourceAttributes"]
-            key = (spec["user"], asked["verb"], asked["path"])
-        else:
-            asked = spec["resourceAttributes"]
-            assert asked["resource"] == "pods"
-            key = (spec["user"], asked["verb"], asked["namespace"])
-        return web.json_response({"status": {"allowed": key in self.allowed}}, status=201)
-
-
 def basis(text: bytes) -> Basis:
     return Basis(build_profiles(load(text)))
 
 
+class Asked(Rights):
+    """``questions``: those that the server answers."""
+
+    questions: Questions
+
+
 @asynccontextmanager
-async def asking(cluster: Cluster, folder: Path | None = None) -> AsyncIterator[tuple[str, Rights]]:
+async def asking(cluster: Cluster, folder: Path | None = None) -> AsyncIterator[tuple[str, Asked]]:
     """The URL of a server with the questions' pages; ``folder``: access is restricted."""
-    rights, runner, client = Rights(), None, None
-    guards: tuple[Any, ...] = ()
-    if folder is not None:
-        application = web.Application()
-        application.router.add_post("/apis/authentication.k8s.io/v1/tokenreviews", rights.tokens)
-        application.router.add_post("/apis/authorization.k8s.io/v1/subjectaccessreviews", rights.rights)
-        runner = web.AppRunner(application)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        (folder / "kubeconfig").write_text(KUBECONFIG.format(port=runner.addresses[0][1]))
-        client = ApiClient(CredentialSource(ConnectionSettings(kubeconfig=str(folder / "kubeconfig")), {}))
-        access = AccessSettings()
-        guards = (guard(Authenticator(client), Authorizer(client, access), OpenPaths(access.open_paths)),)
+    rights = Asked()
     rights.questions = Questions(cluster.engine, read_clock, basis, "scheduler.example.com")
-    server = HealthServer(
-        ServingSettings("127.0.0.1", 1),
-        SchedulerMetrics().registry,
-        ready_checks={},
-        component_config={},
-        routes=rights.questions.routes(),
-        guards=guards,
-    )
-    await server.start_on(0)
-    try:
-        yield f"http://127.0.0.1:{server.port}", rights
-    finally:
-        await server.close()
-        if client is not None:
-            await client.close()
-        if runner is not None:
-            await runner.cleanup()
+    async with guarded(rights, folder) as guards, served(rights.questions.routes(), guards) as url:
+        yield url, rights
 
 
 async def post(
