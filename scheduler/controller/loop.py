@@ -25,6 +25,9 @@ SLICE_SECONDS = 0.002
 TURNS_BEFORE_A_SLICE = 3
 """Turns of the event loop from bytes in a socket to stimuli: one reads the socket, one runs its reader, and one more
 covers what was behind others in the first. They cost some 10 µs a slice."""
+MAX_ROUND_SECONDS = 0.1
+"""Seconds for which stimuli come first. Normally no pod is taken before the inbox is empty; in a flood of events that
+lasts longer than this, pods are taken for a slice now and then."""
 MAX_SLEEP_SECONDS = 1.0
 """Seconds after which an idle loop runs anyway: gauges, flushing, liveness."""
 
@@ -128,7 +131,10 @@ class SchedulingLoop:
         counts.slices += 1
         now = self._clock()
         counts.beat = now.monotonic
-        now = self._apply_all(now)
+        end = now.monotonic + SLICE_SECONDS
+        now = self._apply_until(end, now)
+        if not self._may_turn_to_pods(now):
+            return True
         end = now.monotonic + SLICE_SECONDS
         deadline = self._deadline()
         if deadline is not None and deadline <= now.monotonic:
@@ -136,18 +142,32 @@ class SchedulingLoop:
             now = self._after(now, "Tick")
         while self._is_popping and self._may_pop():
             if not self._step(now):
-                return False
-            now = self._after(now, "decision", self._culprit)
+                return len(self._inbox) > 0
+            now = self._after(now, "decision")
             if now.monotonic >= end:
                 return True
-        return False
+        return len(self._inbox) > 0
 
-    def _apply_all(self, now: Now) -> Now:
-        """Apply all stimuli in the inbox; returns the time afterwards."""
+    def _apply_until(self, end: float, now: Now) -> Now:
+        """Apply the stimuli in the inbox, at most until then (monotonic seconds); returns the time afterwards."""
         while (stimulus := self._inbox.take()) is not None:
             self._apply(stimulus, now)
             now = self._after(now, type(stimulus).__name__)
+            if now.monotonic >= end and len(self._inbox) > 0:
+                break
         return now
+
+    def _may_turn_to_pods(self, now: Now) -> bool:
+        """Whether all stimuli have been applied, or have come first for long enough."""
+        if len(self._inbox) == 0:
+            self._round_end = None
+            return True
+        if self._round_end is None:
+            self._round_end = now.monotonic + MAX_ROUND_SECONDS
+        if now.monotonic < self._round_end:
+            return False
+        self._round_end = None
+        return True
 
     def _step(self, now: Now) -> bool:
         """Decide one pod; returns False if no pod was ready."""
