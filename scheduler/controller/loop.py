@@ -19,7 +19,7 @@ from scheduler.controller.step_watch import StepWatch
 from scheduler.engine.commands import Command
 from scheduler.framework.plugin import WaitingPod
 from scheduler.messages.now import Now
-from scheduler.messages.stimuli import ShutdownRequested, Stimulus, Tick
+from scheduler.messages.stimuli import ShutdownRequested, Stimulus, Tick, WakingContinued
 
 SLICE_SECONDS = 0.002
 TURNS_BEFORE_A_SLICE = 3
@@ -41,6 +41,11 @@ class EnginePort(Protocol):
 
     def schedule_one(self, now: Now) -> Sequence[Command] | None:
         """Pop one pod and try it. None: no pod is ready."""
+        ...
+
+    @property
+    def is_waking(self) -> bool:
+        """Whether the last stimulus is not fully applied: ``WakingContinued`` comes next."""
         ...
 
     def waiting_pods(self, plugin: str) -> Sequence[WaitingPod]:
@@ -96,6 +101,8 @@ class SchedulingLoop:
         self._after_slice = after_slice
         self._clock = clock
         self._is_popping = True
+        self._round_end: float | None = None
+        """When stimuli stop coming first; None: the inbox was empty."""
         self._culprit = culprit
 
     def stop_popping(self) -> None:
@@ -140,6 +147,8 @@ class SchedulingLoop:
         if deadline is not None and deadline <= now.monotonic:
             self._apply(Tick(), now)
             now = self._after(now, "Tick")
+            if self._engine.is_waking:
+                return True
         while self._is_popping and self._may_pop():
             if not self._step(now):
                 return len(self._inbox) > 0
@@ -150,15 +159,20 @@ class SchedulingLoop:
 
     def _apply_until(self, end: float, now: Now) -> Now:
         """Apply the stimuli in the inbox, at most until then (monotonic seconds); returns the time afterwards."""
-        while (stimulus := self._inbox.take()) is not None:
+        while (stimulus := self._next_stimulus()) is not None:
             self._apply(stimulus, now)
             now = self._after(now, type(stimulus).__name__)
-            if now.monotonic >= end and len(self._inbox) > 0:
+            if now.monotonic >= end and (len(self._inbox) > 0 or self._engine.is_waking):
                 break
         return now
 
+    def _next_stimulus(self) -> Stimulus | None:
+        return WakingContinued() if self._engine.is_waking else self._inbox.take()
+
     def _may_turn_to_pods(self, now: Now) -> bool:
         """Whether all stimuli have been applied, or have come first for long enough."""
+        if self._engine.is_waking:
+            return False
         if len(self._inbox) == 0:
             self._round_end = None
             return True
