@@ -7,6 +7,7 @@ Four callers read a pod's request in four ways, see the functions below.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import is_
 from typing import Final, NamedTuple
 
 import msgspec
@@ -225,7 +226,12 @@ def _shape_with_status(pod: Pod) -> tuple[_Shape, bool]:
             for container, (is_sidecar, written) in zip(spec.init_containers, shape.init_containers, strict=True)
         ]
     )
-    is_as_written = is_as_written and containers == shape.containers and init_containers == shape.init_containers
+    # By identity: an amount that was worked out may equal the written one for this pod's conditions only.
+    is_as_written = (
+        is_as_written
+        and all(map(is_, containers, shape.containers))
+        and all(one[1] is other[1] for one, other in zip(init_containers, shape.init_containers, strict=True))
+    )
     return _Shape(containers, init_containers, pod_level, shape.overhead), is_as_written
 
 

@@ -401,6 +401,7 @@ class SchedulingQueue:
     def tick(self, now: Now) -> int:
         """Moves the pods whose back-off is over and, every 30 s, those too long in the pool. Returns the number of
         pods moved, 0 where that is only begun (``is_waking``). Does nothing before it is due."""
+        self.finish_waking()
         waiting = len(self._pool) + len(self._backoff)
         return self._waking.begin(self._ticking(self.clock.read(now)), waiting)
 

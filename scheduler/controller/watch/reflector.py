@@ -184,7 +184,7 @@ class Reflector:
         while True:
             try:
                 if not self.resource_version:
-                    await self._list()
+                    await self.list_once()
                 wait = await self._watch()
             except WatchPlaceLost as reason:
                 self._forget_place(str(reason))
@@ -203,7 +203,7 @@ class Reflector:
 
     # --- list --------------------------------------------------------------------------------------------------------
 
-    async def _list(self) -> None:
+    async def list_once(self) -> None:
         """Passes on new and changed objects page by page, then the deletions of objects missing from the list."""
         if self.synced.is_set():
             self.relists += 1
