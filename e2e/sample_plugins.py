@@ -7,7 +7,8 @@ from typing import Any
 
 from scheduler.errors import ApiError
 from scheduler.framework.per_node import NodeView, PerNodeFilter, PerNodeScore
-from scheduler.framework.plugin import BindContext, PostBindPlugin, PreBindPlugin, PreFlight, State
+from scheduler.framework.plugin import PostBindPlugin, PreBindPlugin, PreFlight, State
+from scheduler.framework.plugin_ports import BindContext
 from scheduler.messages.status import SKIP, Refusal, Skip, unschedulable
 from scheduler.objects.node import Node
 

@@ -5,46 +5,25 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from e2e import builders
-from e2e.builders import SCHEDULER, Object
 from e2e.client import Client
-from e2e.conftest import SUBJECT
-from e2e.controlplane import build
 from e2e.controlplane.cluster import ControlPlane
-from e2e.identities import REFERENCE_RULES, Identities, shipped_rules
-from e2e.peer import KubeScheduler
+from e2e.gangs import group, member, serving_groups, subject_with, wait_condition
 from e2e.room import Room, placements
 from e2e.subject import Scheduler
-from e2e.tandem import Tandem
 
 GATES = ("GenericWorkload", "GangScheduling", "TopologyAwareWorkloadScheduling")
-OPTION = f"--feature-gates={','.join(f'{name}=true' for name in GATES)}"
-API = "scheduling.k8s.io/v1alpha2"
 ZONE = "topology.kubernetes.io/zone"
-_GROUP_RULES = (
-    {"apiGroups": ["scheduling.k8s.io"], "resources": ["podgroups"], "verbs": ["get", "list", "watch"]},
-    {"apiGroups": ["scheduling.k8s.io"], "resources": ["podgroups/status"], "verbs": ["patch", "update"]},
-)
 _rooms = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
 def controlplane() -> Iterator[ControlPlane]:
-    try:
-        with ControlPlane(features=GATES, apis=[API], controllers=_controllers()) as made:
-            yield made
-    except build.BuildError as missing:
-        pytest.skip(f"no control plane: {missing}")
-
-
-def _controllers() -> tuple[str, ...]:
-    from e2e.controlplane.cluster import CONTROLLERS
-
-    return (*CONTROLLERS, "podgroup-protection-controller")
+    with serving_groups(GATES) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -61,41 +40,8 @@ def room(client: Client) -> Iterator[Room]:
 
 @pytest.fixture
 def scheduler(controlplane: ControlPlane, client: Client, tmp_path: Path) -> Iterator[Scheduler]:
-    identities = Identities(client, controlplane.kubeconfig(), tmp_path)
-    subject: Scheduler
-    if SUBJECT == "kube-scheduler":
-        kubeconfig = identities.kubeconfig("peer", (*REFERENCE_RULES, *_GROUP_RULES))
-        subject = KubeScheduler(kubeconfig, tmp_path, SCHEDULER, programs=controlplane.programs, options=[OPTION])
-    else:
-        subject = Tandem(identities.kubeconfig("tandem", shipped_rules()), tmp_path, options=[OPTION])
-    with subject:
+    with subject_with(GATES, controlplane, client, tmp_path) as subject:
         yield subject
-    subject.kill()
-
-
-def group(room: Room, name: str, min_count: int, **spec: Any) -> Object:
-    return {
-        "kind": "PodGroup",
-        "apiVersion": API,
-        "metadata": {"name": name, "namespace": room.name},
-        "spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}, **spec},
-    }
-
-
-def member(room: Room, name: str, of: str, cpu: str = "1", **spec: Any) -> Object:
-    return builders.pod(name, room.name, cpu=cpu, schedulingGroup={"podGroupName": of}, **spec)
-
-
-def wait_condition(room: Room, status: str, reason: str, message: str = "", seconds: float = 20.0) -> None:
-    """Until the one group of the room says this of itself."""
-
-    def is_said(state: dict[str, Object]) -> bool:
-        conditions = [one for thing in state.values() for one in thing.get("status", {}).get("conditions", ())]
-        said = [(one["status"], one["reason"], one.get("message", "")) for one in conditions]
-        return said == [(status, reason, message)]
-
-    with room.client.watch("PodGroup", room.name) as watch:
-        watch.wait_until(is_said, seconds, f"PodGroupScheduled={status} {reason} {message!r}")
 
 
 @pytest.mark.usefixtures("scheduler")

@@ -9,9 +9,9 @@ from typing import Final
 
 import msgspec
 
+from scheduler.cluster.groups.coscheduling import coscheduling
 from scheduler.cluster.groups.group import GroupApi
 from scheduler.cluster.groups.v1alpha2 import v1alpha2
-from scheduler.config.feature_gates import FeatureGates
 from scheduler.config.loading import Configuration
 from scheduler.config.points import PluginSet
 from scheduler.config.tandem import Nominations
@@ -61,11 +61,16 @@ def without_placements(profile: ProfileConfiguration) -> ProfileConfiguration:
     return msgspec.structs.replace(profile, plugins=plugins)
 
 
-def group_apis(gates: FeatureGates) -> tuple[GroupApi, ...]:
-    """The APIs that name groups of pods, as switched on."""
-    if not gates.enabled("GenericWorkload"):
-        return ()
-    return (v1alpha2(reads_constraints=gates.enabled(PLACEMENTS_GATE)),)
+def group_apis(configuration: Configuration) -> tuple[GroupApi, ...]:
+    """The APIs that name groups of pods, as switched on; the first that names one for a pod counts."""
+    gates = configuration.gates
+    found: list[GroupApi] = []
+    if gates.enabled("GenericWorkload"):
+        constraints, preemption = gates.enabled(PLACEMENTS_GATE), gates.enabled("WorkloadAwarePreemption")
+        found.append(v1alpha2(reads_constraints=constraints, preempts_as_one=preemption))
+    if configuration.tandem.groups.coscheduling.enabled:
+        found.append(coscheduling())
+    return tuple(found)
 
 
 def ignored_by_scheduler(extenders: Iterable[Extender]) -> tuple[str, ...]:
@@ -91,7 +96,7 @@ def leaving_out(profile: ProfileConfiguration, resources: tuple[str, ...]) -> Pr
 
 def all_plugins(configuration: Configuration, classes: PluginClasses) -> Registry:
     """The built-in plugins and the user's. Raises ConfigurationError with every plugin that can't be loaded."""
-    built_in = registry(gates=configuration.gates)
+    built_in = registry(gates=configuration.plugin_gates)
     enabled = [profile.plugins for profile in configuration.kube.profiles]
     return {**built_in, **load_user_plugins(configuration.tandem.plugins, enabled, built_in.keys(), classes)}
 
@@ -133,7 +138,7 @@ def engine_settings(configuration: Configuration) -> EngineSettings:
         counts_foreign_nominations=tandem.nominations is Nominations.ALL,
         preemption=tandem.preemption,
         running_preemptions=tandem.limits.running_preemptions,
-        group_apis=group_apis(configuration.gates),
+        group_apis=group_apis(configuration),
         attempts_kept=tandem.limits.remembered_attempts,
         cached_classes=tandem.limits.cached_classes,
         cached_selectors=tandem.limits.cached_selectors,

@@ -21,10 +21,7 @@ from scheduler.framework.per_node import NodeView, PerNodeFilter, PerNodeScore
 from scheduler.framework.plugin import (
     EMPTY_STATE,
     MAX_NODE_SCORE,
-    ActivatePods,
-    AllowWaiting,
     BackgroundPlugin,
-    BindContext,
     BindPlugin,
     EnqueueContext,
     FilterPlugin,
@@ -34,7 +31,6 @@ from scheduler.framework.plugin import (
     PermitPlugin,
     Permitted,
     Plugin,
-    PluginHandle,
     PostBindPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
@@ -43,7 +39,6 @@ from scheduler.framework.plugin import (
     PreScorePlugin,
     QueueSortPlugin,
     Reads,
-    RejectWaiting,
     ReservePlugin,
     Rows,
     ScorePlugin,
@@ -51,8 +46,9 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
     Wait,
-    WaitingPod,
 )
+from scheduler.framework.plugin_ports import BindContext, PluginHandle, WaitingPod
+from scheduler.framework.plugin_requests import ActivatePods, AllowWaiting, RejectWaiting
 from scheduler.framework.post_filter import (
     CLEAR_NOMINATION,
     KEEP_NOMINATION,

@@ -18,7 +18,7 @@ from pathlib import Path
 import uvloop
 
 from e2e.bench import report
-from e2e.bench.contenders import CONTENDERS
+from e2e.bench.contenders import BY_DEFAULT, CONTENDERS
 from e2e.bench.driver import Drive, prepare
 from e2e.bench.measurement import Result, failed, measure, middle
 from e2e.bench.provisioning import Provisioning
@@ -144,7 +144,7 @@ def _options() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--scenario", nargs="+", default=["plain"], choices=[*SCENARIOS, "all"], metavar="NAME")
-    parser.add_argument("--contenders", default=",".join(CONTENDERS), help="comma-separated (default: %(default)s)")
+    parser.add_argument("--contenders", default=",".join(BY_DEFAULT), help="comma-separated (default: %(default)s)")
     parser.add_argument("--nodes", type=int, help="instead of the scenario's own number")
     parser.add_argument("--pods", type=int, help="instead of the scenario's own number")
     parser.add_argument(

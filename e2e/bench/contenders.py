@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from e2e.builders import SCHEDULER
+from e2e.controlplane.processes import ProcessFailure
 from e2e.peer import KubeScheduler
 from e2e.subject import Scheduler
 from e2e.tandem import Tandem
+
+REPLAY_SECONDS = 600.0
 
 
 class Null(Scheduler):
@@ -28,6 +32,25 @@ def _tandem(kubeconfig: Path, folder: Path, programs: Path, options: Sequence[st
     return Tandem(kubeconfig, folder, journal=False, options=options)
 
 
+class Recorded(Tandem):
+    """Tandem with a recording, which is replayed when the run is over: a run that does not replay identically fails."""
+
+    kind = "tandem --record"
+
+    def stop(self, seconds: float = 20.0) -> int | None:
+        code = super().stop(seconds)
+        command = [sys.executable, "-m", "scheduler", "replay", str(self.folder / "recording")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=REPLAY_SECONDS, check=False)
+        print(done.stdout, file=sys.stderr)
+        if done.returncode:
+            raise ProcessFailure(f"the recorded run does not replay identically\n{done.stdout}{done.stderr}")
+        return code
+
+
+def _recorded_tandem(kubeconfig: Path, folder: Path, programs: Path, options: Sequence[str]) -> Scheduler:
+    return Recorded(kubeconfig, folder, journal=False, options=[f"--record={folder / 'recording'}", *options])
+
+
 def _kube_scheduler(kubeconfig: Path, folder: Path, programs: Path, options: Sequence[str]) -> Scheduler:
     return KubeScheduler(kubeconfig, folder, SCHEDULER, programs=programs, queries_per_second=5000, options=options)
 
@@ -38,6 +61,9 @@ def _null(kubeconfig: Path, folder: Path, programs: Path, options: Sequence[str]
 
 CONTENDERS: dict[str, Callable[[Path, Path, Path, Sequence[str]], Scheduler]] = {
     "tandem": _tandem,
+    "tandem --record": _recorded_tandem,
     "kube-scheduler": _kube_scheduler,
     "null": _null,
 }
+
+BY_DEFAULT = ("tandem", "kube-scheduler", "null")

@@ -74,15 +74,25 @@ def access_of(kubeconfig: str, context: str, scheduler: str, server: str, author
     return Access(kubeconfig, context, namespace, lease, server, authority, fingerprint)
 
 
-def fetch_page(path: str, access: Access) -> bytes:
-    """A page of the server that is named, or of the leader. Raises Unanswered and ConfigurationError."""
-    return fetch(path, access) if access.server else fetch_from_leader(path, access, os.environ)
+def fetch_page(path: str, access: Access, question: bytes | None = None) -> bytes:
+    """A page of the server that is named, or of the leader, or its answer to a question. Raises Unanswered and
+    ConfigurationError."""
+    if access.server:
+        return fetch(path, access, question=question)
+    return fetch_from_leader(path, access, os.environ, question)
 
 
-def show_page(path: str, access: Access, as_json: bool, print_page: Callable[[dict[str, Any], Console], None]) -> int:
-    """Print a page as tables or as JSON; returns the exit code: 1, with a one-line error, if it can't be fetched."""
+def show_page(
+    path: str,
+    access: Access,
+    as_json: bool,
+    print_page: Callable[[dict[str, Any], Console], None],
+    question: bytes | None = None,
+) -> int:
+    """Print a page, or the answer to a question, as tables or as JSON; returns the exit code: 1, with a one-line error,
+    if it can't be fetched."""
     try:
-        body = fetch_page(path, access)
+        body = fetch_page(path, access, question)
         page = msgspec.json.decode(body, type=dict[str, Any])
     except Unanswered as error:
         complain(str(error))
@@ -90,8 +100,15 @@ def show_page(path: str, access: Access, as_json: bool, print_page: Callable[[di
     except (msgspec.DecodeError, RecursionError) as error:
         complain(f"{path}: the answer can't be read: {error}")
         return 1
+    show(page, body, as_json, print_page)
+    return 0
+
+
+def show(
+    page: dict[str, Any], body: bytes, as_json: bool, print_page: Callable[[dict[str, Any], Console], None]
+) -> None:
+    """Print a decoded page as tables, or its ``body`` as JSON."""
     if as_json:
         print(msgspec.json.format(body, indent=2).decode())
     else:
         print_page(page, Console())
-    return 0

@@ -54,6 +54,31 @@ COMMANDS: Final[tuple[Command, ...]] = (
         "scheduler.cli.queue",
     ),
     Command(
+        "what-if",
+        "Where pods would go, and where everything would go after a change: asked of the scheduler, nothing happens.",
+        "scheduler.cli.what_if",
+    ),
+    Command(
+        "capacity",
+        "What is free by pool of nodes and resource, how many more pods fit, and where room is lost.",
+        "scheduler.cli.capacity",
+    ),
+    Command(
+        "replay",
+        "Decide a recording again: proves that every decision is the same, or shows the first that is not.",
+        "scheduler.cli.replay",
+    ),
+    Command(
+        "snapshot",
+        "Write the state of a running scheduler, or with --api of any cluster, into a file for questions.",
+        "scheduler.cli.snapshot",
+    ),
+    Command(
+        "ui",
+        "Show the scheduler's page in a browser: nodes, queue, decisions, a pod's story, what-if. Until Ctrl-C.",
+        "scheduler.cli.ui",
+    ),
+    Command(
         "demo",
         "Watch it work, without a cluster: an API server in this process, the scheduler beside it, half a minute.",
         "scheduler.cli.demo",

@@ -60,15 +60,28 @@ class _Proof:
     hint: str = ""
 
 
-def fetch(path: str, access: Access, environment: Mapping[str, str] = os.environ) -> bytes:
-    """The page at a path of the scheduler. Raises Unanswered, and ConfigurationError for a wrong option."""
-    return asyncio.run(_fetch_from(path, access, environment))
+def fetch(
+    path: str, access: Access, environment: Mapping[str, str] = os.environ, question: bytes | None = None
+) -> bytes:
+    """The page at a path of the scheduler, or its answer to a question (JSON, sent by POST). Raises Unanswered, and
+    ConfigurationError for a wrong option."""
+    return asyncio.run(_fetch_from(path, access, environment, question))
 
 
-async def _fetch_from(path: str, access: Access, environment: Mapping[str, str]) -> bytes:
+async def _fetch_from(path: str, access: Access, environment: Mapping[str, str], question: bytes | None) -> bytes:
     url = page_url(_server_url(access.server), path)
     proof = await _proof(url, access, environment)
-    return await get_page(url, proof.ssl, proof.authorization, proof.hint)
+    return await get_page(url, proof.ssl, proof.authorization, proof.hint, question)
+
+
+async def way_to(
+    access: Access, environment: Mapping[str, str]
+) -> tuple[URL, ssl.SSLContext | aiohttp.Fingerprint | bool, str]:
+    """The server's URL, how it is verified (aiohttp's ``ssl``) and the Authorization header. Raises
+    ConfigurationError."""
+    url = _server_url(access.server)
+    proof = await _proof(url, access, environment)
+    return url, proof.ssl, proof.authorization
 
 
 def page_url(server: URL, path: str) -> URL:
@@ -79,19 +92,29 @@ def page_url(server: URL, path: str) -> URL:
 
 
 async def get_page(
-    url: URL, verified_by: ssl.SSLContext | aiohttp.Fingerprint | bool, authorization: str, hint: str = ""
+    url: URL,
+    verified_by: ssl.SSLContext | aiohttp.Fingerprint | bool,
+    authorization: str,
+    hint: str = "",
+    question: bytes | None = None,
 ) -> bytes:
     """The body of a 200. Raises Unanswered for everything else, with the scheduler's own message if there is one.
 
-    ``verified_by``: as aiohttp's ``ssl``; a fingerprint is compared before a request is sent.
+    ``verified_by``: as aiohttp's ``ssl``; a fingerprint is compared before a request is sent. ``question``: a body in
+    JSON, which makes the request a POST.
     """
     headers = {"Authorization": authorization} if authorization else {}
+    if question is not None:
+        headers["Content-Type"] = "application/json"
+    method = "GET" if question is None else "POST"
     limit = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
     # Direct: proxies are for outside servers, not for a scheduler's port.
     try:
         async with (
             aiohttp.ClientSession(trust_env=False, timeout=limit) as session,
-            session.get(url, headers=headers, ssl=verified_by, allow_redirects=False) as answer,
+            session.request(
+                method, url, headers=headers, data=question, ssl=verified_by, allow_redirects=False
+            ) as answer,
         ):
             body = await _limited(answer.content)
     except TimeoutError:

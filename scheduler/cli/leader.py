@@ -8,7 +8,9 @@ service account, whether the kubeconfig is one of a person, of a certificate, or
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Final
 
 import aiohttp
@@ -29,32 +31,75 @@ READER: Final = "tandem-reader"
 """The service account in the Lease's namespace whose tokens open the pages."""
 TOKEN_SECONDS: Final = 600
 """The shortest lifetime in seconds that the API server gives a token."""
+KNOWN_SECONDS: Final = 60.0
+"""Until the leader is looked up again, and gets another token."""
 
 
-def fetch_from_leader(path: str, access: Access, environment: Mapping[str, str]) -> bytes:
-    """The page at a path of the leader. Raises Unanswered, and ConfigurationError for the kubeconfig."""
-    return asyncio.run(_fetch(path, access, environment))
+def fetch_from_leader(
+    path: str, access: Access, environment: Mapping[str, str], question: bytes | None = None
+) -> bytes:
+    """The page at a path of the leader, or its answer to a question. Raises Unanswered, and ConfigurationError for the
+    kubeconfig."""
+    return asyncio.run(_fetch(path, access, environment, question))
 
 
-async def _fetch(path: str, access: Access, environment: Mapping[str, str]) -> bytes:
-    settings = ConnectionSettings(kubeconfig=access.kubeconfig, context=access.context)
-    client = ApiClient(CredentialSource(settings, environment), timeout_seconds=TIMEOUT_SECONDS)
-    try:
-        who = await client.connect()
-        leader = await _leader(client, access.namespace, access.lease)
-        token = await _token(client, leader.namespace)
-        async with forwarded(who, leader.namespace, leader.pod, leader.port, TIMEOUT_SECONDS) as forward:
-            url = page_url(URL.build(scheme="https", host="127.0.0.1", port=forward.port), path)
-            try:
-                return await get_page(url, aiohttp.Fingerprint(bytes.fromhex(leader.certificate)), f"Bearer {token}")
-            except Unanswered as error:
-                if forward.error:
-                    raise Unanswered(f"pod {leader.namespace}/{leader.pod}: {forward.error.strip()}") from error
-                raise
-    except ForwardFailure as error:
-        raise Unanswered(f"{error}. It takes the rights get and create on pods/portforward") from error
-    finally:
-        await client.close()
+async def _fetch(path: str, access: Access, environment: Mapping[str, str], question: bytes | None) -> bytes:
+    async with LeaderWay(access, environment) as way, way.open() as (server, certificate, token):
+        return await get_page(page_url(server, path), certificate, token, question=question)
+
+
+class LeaderWay:
+    """The way to the leader, for several requests: within an ``async with`` block."""
+
+    def __init__(self, access: Access, environment: Mapping[str, str]) -> None:
+        self._access = access
+        settings = ConnectionSettings(kubeconfig=access.kubeconfig, context=access.context)
+        self._client = ApiClient(CredentialSource(settings, environment), timeout_seconds=TIMEOUT_SECONDS)
+        self._known: tuple[Announcement, str] | None = None
+        """The leader, and a token for it."""
+        self._known_until = 0.0
+        self._finding = asyncio.Lock()
+
+    async def __aenter__(self) -> LeaderWay:
+        """Raises Unanswered if no leader is found, and ConfigurationError for the kubeconfig."""
+        try:
+            await self._client.connect()
+            await self._find()
+        except BaseException:
+            await self._client.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self._client.close()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[tuple[URL, aiohttp.Fingerprint, str]]:
+        """The leader's URL for one connection, how it is verified, and the Authorization header. Raises Unanswered."""
+        who = await self._client.connect()
+        leader, token = await self._find()
+        try:
+            async with forwarded(who, leader.namespace, leader.pod, leader.port, TIMEOUT_SECONDS) as forward:
+                url = URL.build(scheme="https", host="127.0.0.1", port=forward.port)
+                try:
+                    yield url, aiohttp.Fingerprint(bytes.fromhex(leader.certificate)), f"Bearer {token}"
+                except (Unanswered, aiohttp.ClientError, OSError) as error:
+                    # Another pod may lead by now.
+                    self._known = None
+                    if forward.error:
+                        raise Unanswered(f"pod {leader.namespace}/{leader.pod}: {forward.error.strip()}") from error
+                    raise
+        except ForwardFailure as error:
+            self._known = None
+            raise Unanswered(f"{error}. It takes the rights get and create on pods/portforward") from error
+
+    async def _find(self) -> tuple[Announcement, str]:
+        async with self._finding:
+            if self._known is None or time.monotonic() >= self._known_until:
+                leader = await _leader(self._client, self._access.namespace, self._access.lease)
+                self._known = leader, await _token(self._client, leader.namespace)
+                self._known_until = time.monotonic() + KNOWN_SECONDS
+            return self._known
 
 
 async def _leader(client: ApiClient, namespace: str, name: str) -> Announcement:

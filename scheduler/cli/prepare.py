@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from scheduler.cli.flags import StatedFlags
-from scheduler.cli.shell_settings import leader_election_of, logs_of, operator_of, serving_of, shell_settings
+from scheduler.cli.shell_settings import leader_election_of, logs_of, operator_of, record_of, serving_of, shell_settings
 from scheduler.compose import all_plugins, build_profiles
 from scheduler.config.documents import MAX_BYTES
 from scheduler.config.feature_gates import FeatureGates, parse_feature_gates
@@ -55,6 +55,7 @@ def prepare(flags: StatedFlags) -> Prepared:
         faults += error.faults
     serving = serving_of(flags, faults)
     logs = logs_of(flags, faults)
+    record = record_of(flags, faults)
     configuration: Configuration | None = None
     operator = operator_of(flags, faults)
     text: bytes | None = None
@@ -72,7 +73,10 @@ def prepare(flags: StatedFlags) -> Prepared:
     if faults:
         raise ConfigurationError(faults)
     settings = replace(
-        shell_settings(configuration, flags, serving, logs), operator=operator, configuration_text=text or b""
+        shell_settings(configuration, flags, serving, logs),
+        operator=operator,
+        record=record,
+        configuration_text=text or b"",
     )
     warnings = flags.warnings + gates.warnings + warnings_of(configuration)
     if serving.port and serving.certificate is None and serving.access is not None:

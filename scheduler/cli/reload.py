@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from scheduler.compose import engine_settings
@@ -12,10 +12,14 @@ from scheduler.config.rendering import configuration_document
 from scheduler.controller.reload import NewConfiguration
 from scheduler.controller.write.client import ApiClient
 from scheduler.engine.engine import Engine
+from scheduler.engine.engine_settings import EngineSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
 from scheduler.user_plugins.calls import background_calls, plugin_calls
+
+Replace = Callable[[Configuration, Mapping[str, Profile], EngineSettings, Now], bool]
+"""Puts profiles and settings in force, which were made from the configuration; False: not possible now."""
 
 AT_START_ONLY: Final[tuple[tuple[str, Callable[[Configuration], object]], ...]] = (
     ("leaderElection", lambda one: one.kube.leader_election),
@@ -33,11 +37,14 @@ def new_configuration(
     profiles: dict[str, Profile],
     make_client: Callable[[], ApiClient],
     warnings: tuple[str, ...],
+    replace: Replace,
 ) -> NewConfiguration:
     """The new configuration. Raises ConfigurationError for a change that would mix old and new decisions."""
     faults = []
     if configuration.kube.extenders != started_with.kube.extenders:
         faults.append(Fault("extenders", "can't change while running: start again"))
+    if configuration.tandem.groups != started_with.tandem.groups:
+        faults.append(Fault("groups", "can't change while running: start again"))
     sort = next(iter(profiles.values())).queue_sort
     if type(sort) is not type(next(iter(engine.profiles.values())).queue_sort):
         faults.append(Fault("profiles", f"queueSort {sort.name} can't take over while running: start again"))
@@ -51,7 +58,7 @@ def new_configuration(
     settings = engine_settings(configuration)
 
     def swap(now: Now) -> bool:
-        return engine.replace_profiles(profiles, settings, now)
+        return replace(configuration, profiles, settings, now)
 
     return NewConfiguration(
         swap,

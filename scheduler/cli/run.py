@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import os
-import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import structlog
 
 from scheduler.cli.flags import StatedFlags, read_flags
 from scheduler.cli.prepare import Prepared, checked_parts, load_with_flags, prepare, warnings_of, write_configuration
+from scheduler.cli.recorded import about_of, stated_of
 from scheduler.cli.reload import new_configuration
 from scheduler.cli.version import version
-from scheduler.compose import build_engine
+from scheduler.compose import all_plugins, build_engine, build_profiles
 from scheduler.config.feature_gates import parse_feature_gates
+from scheduler.config.loading import Configuration
+from scheduler.controller.loop import read_clock
 from scheduler.controller.parts import Parts
+from scheduler.controller.record.recorder import Recorder
+from scheduler.controller.record.snapshot_page import snapshot_route
 from scheduler.controller.reload import NewConfiguration
+from scheduler.controller.report.decisions import Decisions
 from scheduler.controller.report.engine_gauges import GaugesOfEngine
 from scheduler.controller.report.logs import configure_logs
 from scheduler.controller.run import run_blocking
 from scheduler.controller.serve import pages
+from scheduler.controller.serve.live import live_routes
+from scheduler.controller.serve.page_files import page_routes
+from scheduler.controller.serve.questions import Questions
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.engine.engine import Engine
+from scheduler.engine.engine_settings import EngineSettings
 from scheduler.engine.explain import PreemptionMemory
+from scheduler.engine.questions.trial import Basis
+from scheduler.engine.recording.door import History, RecordedEngine
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.extenders.documents import kinds_sent_whole
+from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
 from scheduler.user_plugins.calls import background_calls, plugin_calls
 
@@ -60,7 +73,7 @@ def run_scheduler(flags: StatedFlags) -> int:
     def factory() -> Parts:
         engine = build_engine(
             prepared.configuration,
-            started=Now(time.monotonic(), time.time_ns()),
+            started=read_clock(),
             seed=seed,
             profiles=prepared.profiles,
         )
@@ -83,19 +96,53 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
         if faults:
             raise ConfigurationError(faults)
         warnings = warnings_of(configuration)
-        return new_configuration(engine, prepared.configuration, configuration, profiles, client_for_plugins, warnings)
+        return new_configuration(
+            engine, prepared.configuration, configuration, profiles, client_for_plugins, warnings, replace
+        )
+
+    history = History(engine, stated_of(prepared.configuration))
+    about = about_of(prepared.profiles)
+    recorder, recorded = None, None
+    if prepared.settings.record is not None:
+        recorder = Recorder(prepared.settings.record, about)
+        recorded = RecordedEngine(engine, history, recorder)
+
+    def replace(
+        configuration: Configuration, profiles: Mapping[str, Profile], settings: EngineSettings, now: Now
+    ) -> bool:
+        stated = stated_of(configuration)
+        if recorded is not None:
+            return recorded.replace_profiles(stated, profiles, settings, now)
+        is_replaced = engine.replace_profiles(profiles, settings, now)
+        if is_replaced:
+            history.add(stated, profiles)
+        return is_replaced
+
+    def basis_of(text: bytes) -> Basis:
+        configuration = load_with_flags(text, flags, parse_feature_gates(flags.get("feature-gates", ())))
+        profiles = build_profiles(configuration, all_plugins(configuration, prepared.plugin_classes))
+        return Basis(profiles, configuration.kube.percentage_of_nodes_to_score)
 
     memory = PreemptionMemory()
+    questions = Questions(engine, read_clock, basis_of, prepared.settings.hostname)
+    decisions = Decisions()
     return Parts(
-        engine=engine,
+        engine=recorded or engine,
+        recorder=recorder,
         prepare=prepare_again,
         gauges=GaugesOfEngine(engine),
         plugin_calls=plugin_calls(prepared.profiles, client_for_plugins),
         background=background_calls(prepared.profiles, client_for_plugins),
         extender_ssl=prepared.extender_ssl,
         kinds_sent_whole=kinds_sent_whole(prepared.configuration.kube.extenders),
-        routes=pages.routes(engine, lambda: Now(time.monotonic(), time.time_ns()), memory),
-        observers=(memory.observe,),
+        routes=(
+            *pages.routes(engine, read_clock, memory),
+            *questions.routes(),
+            snapshot_route(engine, history, about, read_clock),
+            *live_routes(engine, decisions),
+            *page_routes(),
+        ),
+        observers=(memory.observe, decisions.observe),
         culprit=lambda: _culprit(engine),
     )
 

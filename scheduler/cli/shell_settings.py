@@ -16,7 +16,9 @@ from scheduler.config.durations import Duration
 from scheduler.config.feature_gates import FeatureGates
 from scheduler.config.loading import Configuration
 from scheduler.config.rendering import configuration_document
+from scheduler.config.tandem import TandemConfiguration
 from scheduler.config.types import LeaderElection
+from scheduler.controller.record.recorder import DEFAULT_LIMIT_BYTES, MIN_LIMIT_BYTES, RecordSettings
 from scheduler.controller.serve.tls import ServingCertificate, TlsSettings
 from scheduler.controller.settings import (
     RECONCILE_SECONDS,
@@ -31,7 +33,8 @@ from scheduler.controller.settings import (
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.references import PodReference
-from scheduler.objects.kinds import READ_KINDS, Kind
+from scheduler.objects.kinds import COSCHEDULING, READ_KINDS, Kind
+from scheduler.objects.quantity import NANO, InvalidQuantity, parse
 
 _LOG_FORMATS: Final = ("json", "text")
 _HIGHEST_PORT: Final = 65535
@@ -60,7 +63,7 @@ def shell_settings(
         logs=logs,
         delay_cache_until_active=kube.delay_cache_until_active,
         journal=Path(journal) if journal else None,
-        kinds=kinds_read(configuration.gates),
+        kinds=kinds_read(configuration.gates, configuration.tandem),
         component_config=configuration_document(kube, with_keys=False),
         tandem_config=tandem.configuration_document(configuration.tandem),
         gates=configuration.gates,
@@ -74,9 +77,15 @@ def shell_settings(
     )
 
 
-def kinds_read(gates: FeatureGates) -> tuple[Kind, ...]:
-    """The kinds that decisions depend on with these feature gates."""
-    return tuple(kind for kind in READ_KINDS if not kind.entry.gate or gates.enabled(kind.entry.gate))
+def kinds_read(gates: FeatureGates, own: TandemConfiguration | None = None) -> tuple[Kind, ...]:
+    """The kinds that decisions depend on with these feature gates and settings."""
+
+    def is_read(gate: str) -> bool:
+        if gate == COSCHEDULING:
+            return own is not None and own.groups.coscheduling.enabled
+        return gates.enabled(gate)
+
+    return tuple(kind for kind in READ_KINDS if not kind.entry.gate or is_read(kind.entry.gate))
 
 
 def _watched_file(flags: StatedFlags) -> str:
@@ -168,6 +177,24 @@ def _seconds(stated: Duration | None, default: float) -> float:
 def _listed(values: Iterable[str]) -> tuple[str, ...]:
     """The values of a flag that may be repeated and may hold several, comma-separated."""
     return tuple(part for value in values for part in value.split(",") if part)
+
+
+def record_of(flags: StatedFlags, faults: list[Fault]) -> RecordSettings | None:
+    """Adds to ``faults`` a limit that is none."""
+    folder = flags.get("record")
+    stated = flags.get("record-limit")
+    limit = DEFAULT_LIMIT_BYTES
+    if stated is not None:
+        try:
+            limit = parse(stated) // NANO
+        except InvalidQuantity as error:
+            faults.append(Fault("--record-limit", str(error)))
+        else:
+            if limit < MIN_LIMIT_BYTES:
+                faults.append(Fault("--record-limit", f"{stated}: must be at least {MIN_LIMIT_BYTES // 2**20}Mi"))
+            if not folder:
+                faults.append(Fault("--record-limit", "says nothing without --record"))
+    return RecordSettings(Path(folder), limit) if folder else None
 
 
 def logs_of(flags: StatedFlags, faults: list[Fault]) -> LogSettings:

@@ -22,6 +22,7 @@ from scheduler.cli.asking import (
     show_page,
 )
 from scheduler.cli.groups import print_group, standing
+from scheduler.cli.helps import HELPS_PAGE, print_helps, question_about
 from scheduler.cli.tables import merged, names, reasons, table
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.objects.workload_kinds import kind_of_workload
@@ -55,6 +56,7 @@ def why(
     server: Server = "",
     server_ca: ServerAuthority = "",
     server_fingerprint: ServerFingerprint = "",
+    what_helps: Annotated[bool, typer.Option("--what-helps", help="Which single changes would make it fit.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Why a pod is where it is, or why it waits: node by node, what would wake it, what preemption found.
@@ -62,6 +64,8 @@ def why(
     Of a group of pods: how many of how many are there, and which member fails where."""
     access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
     path = page_path(pod, namespace)
+    if what_helps:
+        return show_page(HELPS_PAGE, access, as_json, print_helps, question_about(_pod_key(pod, namespace)))
     if node:
         path += f"?node={quote(node, safe='')}"
     return show_page(path, access, as_json, print_why)
@@ -70,6 +74,18 @@ def why(
 def page_path(target: str, namespace: str) -> str:
     """The page of a pod or of a workload. Raises ConfigurationError for a target that is neither, and for two
     namespaces."""
+    return "/debug/why/" + "/".join(quote(part, safe="") for part in _parts(target, namespace))
+
+
+def _pod_key(target: str, namespace: str) -> str:
+    parts = _parts(target, namespace)
+    if len(parts) != 2:
+        raise ConfigurationError([Fault("POD", f'"{target}" is a workload; --what-helps asks about one pod')])
+    return "/".join(parts)
+
+
+def _parts(target: str, namespace: str) -> list[str]:
+    """Namespace and name, or namespace, kind and name."""
     first, slash, rest = target.partition("/")
     kind = kind_of_workload(first) if slash else None
     if kind is not None and "/" not in rest:
@@ -84,7 +100,7 @@ def page_path(target: str, namespace: str) -> str:
         parts = [first, rest]
     if not all(parts) or any("/" in part for part in parts):
         raise ConfigurationError([Fault("POD", f'"{target}" must be NAME, NAMESPACE/NAME or KIND/NAME')])
-    return "/debug/why/" + "/".join(quote(part, safe="") for part in parts)
+    return parts
 
 
 def print_why(page: dict[str, Any], console: Console) -> None:

@@ -20,6 +20,7 @@ HONOURED: Final = frozenset(
         "SchedulerPopFromBackoffQ",
         "TaintTolerationComparisonOperators",
         "TopologyAwareWorkloadScheduling",
+        "WorkloadAwarePreemption",
     }
 )
 """The gates that can be switched here."""
@@ -43,7 +44,6 @@ DECIDING: Final = frozenset(
         "PodLevelResources",
         "StorageCapacityScoring",
         "VolumeLimitScaling",
-        "WorkloadAwarePreemption",
     }
 )
 """The gates that change kube-scheduler's decisions or writes and can't be switched here: decisions are as with their
@@ -70,6 +70,10 @@ class FeatureGates(msgspec.Struct, frozen=True):
     def enabled(self, gate: str) -> bool:
         """Whether a feature is on. Raises KeyError for a gate that 1.36 doesn't have."""
         return _is_on(gate, self.explicit)
+
+    def having(self, gate: str) -> FeatureGates:
+        """These, with one that is on."""
+        return msgspec.structs.replace(self, explicit=MappingProxyType({**self.explicit, gate: True}))
 
 
 def parse_feature_gates(flags: str | Iterable[str]) -> FeatureGates:

@@ -30,6 +30,16 @@ class Configuration(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     gates: FeatureGates = FeatureGates()
 
+    @property
+    def plugin_gates(self) -> FeatureGates:
+        """The gates that decide which plugins there are."""
+        return plugin_gates(self.gates, self.tandem)
+
+
+def plugin_gates(gates: FeatureGates, own: TandemConfiguration) -> FeatureGates:
+    """The gates as plugins see them: groups of scheduler-plugins need the plugin GangScheduling, too."""
+    return gates.having("GangScheduling") if own.groups.coscheduling.enabled else gates
+
 
 def load(
     text: str | bytes | None = None,
@@ -45,10 +55,11 @@ def load(
     """
     gates = gates or FeatureGates()
     stated = Stated(StatedConfiguration(), TandemConfiguration(), ()) if text is None else decode(text)
-    configuration = Configuration(complete(stated.kube, own_namespace, gates), stated.tandem, stated.warnings, gates)
+    kube = complete(stated.kube, own_namespace, plugin_gates(gates, stated.tandem))
+    configuration = Configuration(kube, stated.tandem, stated.warnings, gates)
     if adjust is not None:
         configuration = adjust(configuration)
-    built_in = frozenset(default_plugin_names(gates))
+    built_in = frozenset(default_plugin_names(configuration.plugin_gates))
     found = validation.validate(configuration.kube) + tandem.validate(configuration.tandem, built_in)
     faults = stated.faults + tuple(fault for fault in found if not _follows(fault, stated.faults))
     if faults:

@@ -106,6 +106,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Maximum of selectors whose matching pods are counted."""
 
 
+class Coscheduling(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Groups by the PodGroup of scheduler-plugins (``scheduling.x-k8s.io/v1alpha1``)."""
+
+    enabled: bool = False
+
+
+class GroupSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """APIs of groups of pods besides that of Kubernetes, which feature gates switch."""
+
+    coscheduling: Coscheduling = Coscheduling()
+
+
 class TandemConfiguration(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Tandem's own settings and their defaults; ``apiVersion`` and ``kind`` have been checked."""
 
@@ -113,6 +125,7 @@ class TandemConfiguration(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     kind: str = KIND
     nominations: Nominations = Nominations.OURS
     preemption: PreemptionSettings = PreemptionSettings()
+    groups: GroupSettings = GroupSettings()
     plugins: tuple[UserPlugin, ...] = ()
     limits: Limits = Limits()
     pod_max_in_unschedulable_pods_duration: Duration = Duration(5 * MINUTE)

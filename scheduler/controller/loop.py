@@ -17,7 +17,7 @@ import structlog
 from scheduler.controller.inbox import Inbox
 from scheduler.controller.step_watch import StepWatch
 from scheduler.engine.commands import Command
-from scheduler.framework.plugin import WaitingPod
+from scheduler.framework.plugin_ports import WaitingPod
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ShutdownRequested, Stimulus, Tick, WakingContinued
 

@@ -12,6 +12,7 @@ from scheduler.controller.calls.extender_tls import ExtenderTLS
 from scheduler.controller.calls.plugin_calls import PluginCall
 from scheduler.controller.loop import EnginePort
 from scheduler.controller.operator import OperatorCallbacks
+from scheduler.controller.record.recorder import Recorder
 from scheduler.controller.reload import Prepare
 from scheduler.controller.report.metrics import EngineGauges
 from scheduler.engine.attempt import Attempt
@@ -33,6 +34,8 @@ class Parts:
     routes: tuple[web.RouteDef, ...] = ()
     observers: tuple[Callable[[Attempt], None], ...] = ()
     callbacks: OperatorCallbacks = field(default_factory=OperatorCallbacks)
+    recorder: Recorder | None = None
+    """Flushed after each slice, closed at the end."""
     prepare: Prepare | None = None
     """Checks a new configuration; None: the configuration cannot change before the next start."""
     culprit: Callable[[], Mapping[str, object]] = dict

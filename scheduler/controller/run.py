@@ -48,8 +48,10 @@ from scheduler.controller.report.tracing import start_tracing
 from scheduler.controller.rights import report_missing_rights
 from scheduler.controller.serve.authorization import guards
 from scheduler.controller.serve.certificate_upkeep import keep_up
+from scheduler.controller.serve.names import refusing_unasked
 from scheduler.controller.serve.pages import shadow_route
 from scheduler.controller.serve.reviews import review_client
+from scheduler.controller.serve.same_origin import of_same_site
 from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.settings import ShellSettings
 from scheduler.controller.signals import StopSignals
@@ -367,12 +369,16 @@ class Shell:
             await asyncio.to_thread(self.tracing.close)
         if self.journal is not None:
             await asyncio.to_thread(self.journal.close)
+        if self._parts.recorder is not None:
+            await asyncio.to_thread(self._parts.recorder.close)
 
     # --- small parts -------------------------------------------------------------------------------------------------
 
     def _after_slice(self) -> None:
         if self.journal is not None:
             self.journal.flush()
+        if self._parts.recorder is not None:
+            self._parts.recorder.flush()
 
     def _may_pop(self) -> bool:
         return self._is_synced and self.sink.has_room and self._leadership.is_held()
@@ -433,7 +439,11 @@ class Shell:
             component_config=self._settings.component_config,
             reset_metrics=self.metrics.instruments.reset,
             routes=routes,
-            guards=guards(self.page_client, self._settings.serving.access),
+            guards=(
+                *guards(self.page_client, self._settings.serving.access),
+                of_same_site(self._settings.hostname),
+                refusing_unasked(),
+            ),
         )
 
     def _reloader(self, prepare: Prepare) -> ConfigurationReloader:

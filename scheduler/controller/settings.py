@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.config.feature_gates import FeatureGates
+from scheduler.controller.record.recorder import RecordSettings
 from scheduler.controller.serve.connections import ConnectionLimits
 from scheduler.controller.serve.tls import ServingCertificate
 from scheduler.controller.write.connection_settings import ConnectionSettings
@@ -138,6 +139,7 @@ class ShellSettings:
     kinds: tuple[Kind, ...] = UNGATED_KINDS
     delay_cache_until_active: bool = False
     journal: Path | None = None
+    record: RecordSettings | None = None
     settle_seconds: float = 10.0
     """Maximum seconds for binds under way to end after SIGTERM."""
     reconcile_seconds: float = RECONCILE_SECONDS

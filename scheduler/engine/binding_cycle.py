@@ -33,7 +33,7 @@ from scheduler.engine.tickets import BindingTicket, Tickets
 from scheduler.extenders.answers import ExtenderError
 from scheduler.extenders.extender import Extender
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
-from scheduler.framework.plugin import WaitingPod
+from scheduler.framework.plugin_ports import WaitingPod
 from scheduler.framework.profile import Profile
 from scheduler.messages.commands import BindPod, CallExtender, RunPlugin, WriteEvent
 from scheduler.messages.now import Now

@@ -57,6 +57,10 @@ class Assumptions(Protocol):
 class Policies(Protocol):
     def policy_of(self, pod: PodInfo, now: Now) -> PreemptionPolicy: ...
 
+    def policy_of_group(self, uid: str, pods: Sequence[PodInfo], now: Now) -> PreemptionPolicy:
+        """Of a group (UID of its object) as a preemptor, with these pods."""
+        ...
+
 
 @dataclass(slots=True)
 class CycleContext:
@@ -83,11 +87,19 @@ class CycleContext:
     the whole cluster."""
     asks_for: CycleTicket | GroupTicket = CycleTicket()  # noqa: RUF009 - frozen
     """The owner of extenders' answers."""
+    tie_break: Callable[[Sequence[int]], int] | None = None
+    """Takes one of several equally good rows; None: ``rng`` does. For questions, which want to know the rows."""
 
     @property
     def total_nodes(self) -> int:
         """The number of nodes that are searched."""
         return self.cache.view.total_nodes if self.placement is None else len(self.placement)
+
+    def pick(self, rows: Sequence[int]) -> int:
+        """One of two or more equally good rows."""
+        if self.tie_break is not None:
+            return self.tie_break(rows)
+        return rows[int(self.rng.random() * len(rows))]
 
 
 class Laps:

@@ -15,7 +15,8 @@ from scheduler.engine.internal import CycleEnded
 from scheduler.engine.machine import Claims, Part
 from scheduler.engine.outcome import CycleOutcome
 from scheduler.engine.scheduling_cycle import Cycle, run_without_extenders, scheduling_cycle
-from scheduler.engine.tickets import CycleTicket
+from scheduler.engine.tickets import CycleTicket, Tickets
+from scheduler.extenders.documents import Documents
 from scheduler.framework.classes.cache import ClassCache
 from scheduler.framework.plugin_times import TIMED_CYCLES, PluginTimes
 from scheduler.framework.post_filter import Kept
@@ -106,6 +107,23 @@ class Cycles:
                 context, cache=cluster, nominator=cluster.nominator, classes=ClassCache(0, 1), kept=Kept()
             )
         return attempt, run_without_extenders(scheduling_cycle(context, profile, info, attempt, now, depth))
+
+    def fork(self, rng: Random) -> CycleContext:
+        """A context on a fork of the cluster, for trials: without extenders, with a source of chance of its own. What
+        assumes and what answers for policies are still the engine's: replace them. So is what PostFilter plugins keep,
+        which is good for any view of these nodes and pods."""
+        live = self._context
+        cache = live.cache.fork()
+        return replace(
+            live,
+            cache=cache,
+            nominator=cache.nominator,
+            classes=live.classes.fork(live.cache),
+            extenders=(),
+            rng=rng,
+            tickets=Tickets(),
+            documents=Documents(),
+        )
 
     def replace_plugins(self, percentage_of_nodes_to_score: int | None) -> None:
         """Drop what was cached for the present profiles, before others replace them."""

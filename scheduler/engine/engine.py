@@ -13,18 +13,14 @@ from typing import Any
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.engine.attempt import Attempt
-from scheduler.engine.attempt_memory import AttemptMemory
-from scheduler.engine.binding_cycle import BindingCycles
 from scheduler.engine.commands import Command
 from scheduler.engine.cycle_context import CycleContext, Depth
-from scheduler.engine.cycles import Cycles
-from scheduler.engine.deadlines import BindAgain, Deadlines, ExtenderDeadline, PermitDeadline, PreBindPoll
+from scheduler.engine.deadlines import BindAgain, ExtenderDeadline, PermitDeadline, PreBindPoll
 from scheduler.engine.engine_settings import EngineSettings
-from scheduler.engine.failure import FailureReports, skipped
+from scheduler.engine.failure import skipped
 from scheduler.engine.gate_facts import gates_of, hints_of
 from scheduler.engine.group_cycle import GroupUnit, Member
-from scheduler.engine.group_cycles import GroupCycles
-from scheduler.engine.group_reports import GroupReports
+from scheduler.engine.group_members import by_urgency, ends_of_several_profiles
 from scheduler.engine.internal import (
     AllocationSent,
     AttemptSettled,
@@ -42,17 +38,14 @@ from scheduler.engine.internal import (
     VictimSettled,
 )
 from scheduler.engine.invariants import check_parts
-from scheduler.engine.making_room.room import Left, MakingRoom, RoomReads
-from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
+from scheduler.engine.making_room.room import Left, MakingRoom
+from scheduler.engine.outcome import CycleOutcome, Placed
+from scheduler.engine.parts import EngineParts
 from scheduler.engine.reconciling import Reconciliation
 from scheduler.engine.reservation import take_back, unreserve
-from scheduler.engine.tickets import BindingTicket, CycleTicket, GroupTicket, Tickets, VictimTicket
-from scheduler.engine.watching import Watching
-from scheduler.extenders.documents import Documents
+from scheduler.engine.tickets import BindingTicket, CycleTicket, GroupTicket, VictimTicket
 from scheduler.extenders.extender import Extender
-from scheduler.framework.classes.cache import ClassCache
-from scheduler.framework.plugin import WaitingPod
-from scheduler.framework.post_filter import Kept
+from scheduler.framework.plugin_ports import WaitingPod
 from scheduler.framework.profile import Profile
 from scheduler.messages.commands import ReportProblem, ReportRepairs, TellBelieved
 from scheduler.messages.now import Now
@@ -73,16 +66,13 @@ from scheduler.messages.stimuli import (
     WriteFinished,
 )
 from scheduler.objects.pod import Pod
-from scheduler.queue.handlers import EventHandlers, OurPods
-from scheduler.queue.known_pods import KnownPods
-from scheduler.queue.metrics import QueueMetrics
+from scheduler.queue.handlers import OurPods
 from scheduler.queue.queued_pod import QueuedPod
-from scheduler.queue.scheduling_queue import SchedulingQueue
 
 Handler = Callable[[Any, Now], Sequence[Step]]
 
 
-class Engine:
+class Engine(EngineParts):
     """The scheduler without its shell. ``rng`` decides ties and offsets; ``stopwatch`` (seconds) only measures."""
 
     def __init__(
@@ -95,78 +85,12 @@ class Engine:
         extenders: tuple[Extender, ...] = (),
         settings: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
     ) -> None:
-        self.profiles = profiles
-        self.settings = settings
-        self.started = started
-        self.is_synced = False
-        self.is_stopping = False
-        self.last_attempt: Attempt | None = None
-        """The attempt begun last, for reports."""
-        self.facts = QueueMetrics()
-        self.documents = Documents()
-        self.deadlines = Deadlines()
-        self.tickets = Tickets()
-        self.known_pods = KnownPods()
-        self.cache = ClusterCache(settings.cached_selectors, self.known_pods.get, settings.group_apis)
-        self.nominator = self.cache.nominator
-        binders = tuple(extender for extender in extenders if extender.has_bind)
-        self.bindings = BindingCycles(self.cache, self.tickets, self.deadlines, binders)
-        self.room = MakingRoom(
-            RoomReads(self.cache, self.known_pods, self.nominator, self.bindings),
-            self.tickets,
-            self.deadlines,
-            settings.preemption,
-            profiles.keys(),
-            settings.running_preemptions,
+        super().__init__(
+            profiles, started=started, rng=rng, stopwatch=stopwatch, extenders=extenders, settings=settings
         )
-        self._has_extenders = bool(extenders)
-        self.queue = SchedulingQueue(
-            queue_sort=next(iter(profiles.values())).queue_sort,
-            hints=hints_of(profiles, self.facts, stopwatch, self._has_extenders),
-            facts=self.facts,
-            nominator=self.nominator,
-            pre_enqueue=gates_of(profiles, self.cache, self.room, self.facts),
-            started=started,
-            settings=settings.queue,
-            group_of=self.cache.groups.key_of,
-        )
-        ours = OurPods(frozenset(profiles), settings.counts_foreign_nominations)
-        self.handlers = EventHandlers(
-            self.cache, self.queue, self.known_pods, self.bindings, self.room, ours, stopwatch
-        )
-        self.reports = FailureReports()
-        self.group_reports = GroupReports(settings.attempts_kept)
-        self.watching = Watching(
-            self.documents,
-            self.known_pods,
-            self.handlers,
-            self.bindings,
-            self.room,
-            self.reports,
-            self.group_reports,
-        )
-        self.classes = ClassCache(settings.class_cache_bytes, settings.cached_classes)
-        self._context = CycleContext(
-            cache=self.cache,
-            nominator=self.nominator,
-            classes=self.classes,
-            extenders=extenders,
-            rng=rng,
-            stopwatch=stopwatch,
-            assumptions=self.handlers,
-            policies=self.room,
-            tickets=self.tickets,
-            report=self.facts.problem,
-            documents=self.documents,
-            kept=Kept(),
-            percentage_of_nodes_to_score=settings.percentage_of_nodes_to_score,
-        )
-        self.cycles = Cycles(self._context, self.deadlines)
-        self.group_cycles = GroupCycles(self._context, self.known_pods, self.deadlines)
         self._is_groups_turn = False
         self._interrupted: tuple[Sequence[Step], Now] | None = None
         """What is left of the last stimulus, after the wake that it caused."""
-        self.attempts = AttemptMemory(settings.attempts_kept, self._node_names)
         self._stimuli: dict[type, Handler] = {
             ObjectObserved: self.watching.observed,
             ObjectDeleted: self.watching.deleted,
@@ -302,7 +226,7 @@ class Engine:
         self.settings = settings
         self.cycles.replace_plugins(settings.percentage_of_nodes_to_score)
         self.room.configure(settings.preemption, profiles.keys())
-        hints = hints_of(profiles, self.facts, self._context.stopwatch, self._has_extenders)
+        hints = hints_of(profiles, self.facts, self.stopwatch, bool(self.extenders))
         gates = gates_of(profiles, self.cache, self.room, self.facts)
         self.queue.reconfigure(hints, gates, settings.queue, now)
         self.handlers.reconfigure(OurPods(frozenset(profiles), settings.counts_foreign_nominations), now)
@@ -362,7 +286,7 @@ class Engine:
         siblings = self.cache.groups.members(first.group).unscheduled
         keys = [info.key for info in siblings if info.uid != first.uid]
         pods = [first, *self.queue.pop_siblings(first.group, keys, now)]
-        pods.sort(key=_by_urgency)
+        pods.sort(key=by_urgency)
         steps: list[Step] = []
         members: list[Member] = []
         profiles: dict[str, Profile] = {}
@@ -373,7 +297,7 @@ class Engine:
                 members.append(Member(queued, self._new_attempt(queued, profile, now)))
                 profiles.setdefault(profile.scheduler_name, profile)
         if len(profiles) > 1:
-            return [*steps, *_of_several_profiles(members, profiles)]
+            return [*steps, *ends_of_several_profiles(members, profiles)]
         for profile in profiles.values():
             steps += self.group_cycles.begin(GroupUnit(first.group, profile, members), now)
         return steps
@@ -498,6 +422,10 @@ class Engine:
         self.cache.devices.now_nanoseconds = now.wall
         return self.cycles.preview(self.profiles[pod.spec.scheduler_name], pod, now, depth, cluster)
 
+    def fork(self, rng: Random) -> CycleContext:
+        """The context of cycles on a fork of the cluster as it is now: what questions stand on (``questions/``)."""
+        return self.cycles.fork(rng)
+
     def attempt_of(self, key: str) -> Attempt | None:
         """The last attempt at a pod (``namespace/name``), while it is remembered."""
         return self.attempts.of(key)
@@ -509,28 +437,3 @@ class Engine:
     def check(self) -> None:
         """Raise InvariantViolation unless every part, and what the parts know of each other, is consistent."""
         check_parts(self.cache, self.queue, self.known_pods, self.bindings, self.room)
-
-    # --- small parts --------------------------------------------------------------------------------------------------
-
-    def _node_names(self) -> Sequence[str]:
-        return self.cache.table.names
-
-
-def _by_urgency(queued: QueuedPod) -> tuple[int, int]:
-    """The order of a group's members: by priority, then by when they were first ready to be tried."""
-    return -queued.info.priority, queued.initial_attempt or 0
-
-
-def _of_several_profiles(members: Sequence[Member], profiles: Mapping[str, Profile]) -> list[Step]:
-    """The members' ends where they do not name one scheduler."""
-    first, second = list(profiles)[:2]
-    text = f'all pods in a single pod group should have the same .spec.schedulerName set, got: "{first}" and "{second}"'
-    return [
-        CycleEnded(
-            member.queued,
-            profiles[member.attempt.scheduler_name],
-            member.attempt,
-            NotPlaced(text, is_error=True),
-        )
-        for member in members
-    ]

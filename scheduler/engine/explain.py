@@ -1,4 +1,4 @@
-"""Explanations as plain values, ready for JSON: attempts, the queue and single pods.
+"""Explanations of single pods and of the queue as plain values, ready for JSON; ``attempt_pages.py`` has the attempts.
 
 Nothing is decided here. A pending pod's present chances come from the engine's preview, which runs the same cycle.
 Names are camel case, times RFC 3339.
@@ -6,33 +6,27 @@ Names are camel case, times RFC 3339.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.alternatives import alternatives_page
 from scheduler.engine.attempt import Attempt
-from scheduler.engine.attempt_memory import MAX_CANDIDATES, MAX_NAMES, refused_nodes
-from scheduler.engine.cycle_context import Depth
+from scheduler.engine.attempt_memory import MAX_CANDIDATES
+from scheduler.engine.attempt_pages import attempt_page, preemption_page, preview_page
 from scheduler.engine.engine import Engine
 from scheduler.engine.explain_groups import counts_of, waiting_groups
-from scheduler.engine.outcome import Placed
-from scheduler.engine.why_not import MAX_NAMES as MAX_NAMED
-from scheduler.engine.why_not import refusal_pages, why_not, why_not_beside
 from scheduler.engine.workloads import last_message, workload_of
 from scheduler.framework.events import Action
-from scheduler.framework.node_filter import rivals
 from scheduler.messages.now import Now
 from scheduler.messages.page_limits import MAX_WAITING_LISTED
-from scheduler.messages.status import Refusal
 from scheduler.objects.pod import Pod
 from scheduler.objects.timestamps import format_seconds
 from scheduler.preemption.evaluation import PreemptionEvidence
-from scheduler.preemption.summary import PreemptionSummary, RefusedNodes, VictimSummary, summary_of
+from scheduler.preemption.summary import summary_of
 from scheduler.queue.hints import EXTENDER, registrations_of
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.story import Place
@@ -40,12 +34,8 @@ from scheduler.queue.story import Place
 Wishes = dict[tuple[str, str], list[str]]
 """(profile, plugin) → the events it registered for, as text; filled while a page is made."""
 
-MAX_LISTED = 50
-"""Candidates listed one by one; the count beside them is complete."""
-_SLICE_SEARCHED, _SLICE_TOLD = 1_000, 32
+_SLICE_SEARCHED, _SLICE_DESCRIBED = 1_000, 32
 """Pods examined, and pods described, in about a millisecond."""
-MAX_NODES = 500
-"""Nodes of a preview listed one by one."""
 
 
 class PreemptionMemory:
@@ -204,132 +194,17 @@ def queue_page_in_slices(
             yield []
         waiting = tuple(chosen[:limit])
     wishes: Wishes = {}
-    for start in range(0, len(waiting), _SLICE_TOLD):
-        still = [record for record in waiting[start : start + _SLICE_TOLD] if engine.queue.find(record.key) is record]
+    for start in range(0, len(waiting), _SLICE_DESCRIBED):
+        described = waiting[start : start + _SLICE_DESCRIBED]
+        still = [record for record in described if engine.queue.find(record.key) is record]
         yield [waiting_page(engine, record, engine.queue.story(record).place, wishes) for record in still]
     trying = [(record, Place.IN_FLIGHT) for record in engine.queue.in_flight.entries if isinstance(record, QueuedPod)]
     trying += _being_bound(engine)
     counts = {**engine.queue.pending_counts(), "in flight": len(trying)}
     listed = [one for one in trying if wanted.includes(one[0])][: max(limit - len(waiting), 0)]
-    for start in range(0, len(listed), _SLICE_TOLD):
-        yield [waiting_page(engine, *one, wishes) for one in listed[start : start + _SLICE_TOLD]]
+    for start in range(0, len(listed), _SLICE_DESCRIBED):
+        yield [waiting_page(engine, *one, wishes) for one in listed[start : start + _SLICE_DESCRIBED]]
     return counts
-
-
-def attempt_page(engine: Engine, attempt: Attempt) -> dict[str, Any]:
-    """One attempt. Nodes are named as of now: those removed since are only counted."""
-    page: dict[str, Any] = {
-        "number": attempt.number,
-        "at": format_seconds(attempt.started_wall),
-        "profile": attempt.scheduler_name,
-        "result": attempt.result,
-        "node": attempt.node,
-        "message": attempt.message,
-        "nodes": attempt.total_nodes,
-        "evaluatedNodes": attempt.evaluated_nodes,
-        "feasibleNodes": attempt.feasible_nodes,
-        "queuedSeconds": attempt.queued_seconds,
-        "microseconds": {point: round(seconds * 1e6) for point, seconds in attempt.durations.items()},
-    }
-    refused = attempt.refused
-    if attempt.diagnosis is not None:
-        refused = refused_nodes(attempt.diagnosis, engine.cache.table.names, attempt.total_nodes)
-    if refused:
-        page["refusals"] = [_refused_nodes(entry) for entry in refused]
-    if attempt.total:
-        page["scores"] = _scores(attempt, attempt.total)
-    if attempt.extender_faults:
-        page["extenderFaults"] = [
-            {"extender": one.extender, "verb": one.verb, "message": one.message, "skipped": one.is_skipped}
-            for one in attempt.extender_faults
-        ]
-    if attempt.nominated_node:
-        page["nominatedNode"] = attempt.nominated_node
-    if attempt.victims:
-        page["victims"] = list(attempt.victims)
-    if isinstance(attempt.preemption, PreemptionEvidence | PreemptionSummary):
-        page["preemption"] = preemption_page(attempt.preemption)
-    return page
-
-
-def preview_page(engine: Engine, info: PodInfo, now: Now, node: str = "") -> dict[str, Any]:
-    """The result that a pod would get if it were tried now, node by node; changes nothing. ``node``: one node that is
-    explained in full."""
-    pod = info.pod
-    attempt, outcome = engine.preview(pod, now, Depth.EXPLAIN)
-    page: dict[str, Any] = {"fits": isinstance(outcome, Placed), "nodes": attempt.total_nodes}
-    view, profile = engine.cache.view, engine.profiles[pod.spec.scheduler_name]
-    answer = why_not(profile, info, view, view.ordered_rows)
-    page["refusals"] = refusal_pages(answer, view.table.names)
-    if node:
-        page["asked"] = _asked(engine, info, attempt, node)
-    diagnosis = attempt.diagnosis
-    if not isinstance(outcome, Placed):
-        page["message"] = outcome.message
-    if diagnosis is None:
-        return page
-    if diagnosis.pre_filter is not None:
-        page["refusal"] = _refusal(diagnosis.pre_filter)
-        return page
-    table = engine.cache.table
-    shown = table.order.rows[:MAX_NODES]
-    refused_by = answer.plugins_by_row(shown)
-    beside = np.setdiff1d(np.flatnonzero(diagnosis.codes), answer.refusing_rows()).tolist()
-    if beside:
-        page["besideNominated"] = {"count": len(beside), "nodes": [table.names[row] for row in beside[:MAX_NAMED]]}
-    listed: list[dict[str, Any]] = []
-    for row in shown.tolist():
-        name = table.names[row]
-        entry: dict[str, Any] = {"node": name}
-        is_left_out = attempt.only_nodes is not None and name not in attempt.only_nodes
-        if is_left_out or diagnosis.codes[row]:
-            entry |= _refusal(diagnosis.at(row)) | {"refusedBy": refused_by.get(row, [])}
-        elif name in attempt.total:
-            entry |= {"total": attempt.total[name], "scores": _scores_of(attempt, name)}
-        listed.append(entry)
-    page["listed"] = listed
-    return page
-
-
-def _asked(engine: Engine, info: PodInfo, attempt: Attempt, node: str) -> dict[str, Any]:
-    """What every plugin says of one node, beside the pods that are nominated to it."""
-    view, profile = engine.cache.view, engine.profiles[info.pod.spec.scheduler_name]
-    page: dict[str, Any] = {"node": node}
-    row = view.table.existing_row(node)
-    if row is None:
-        return page | {"unknown": True}
-    if node in attempt.total:
-        page |= {"total": attempt.total[node], "scores": _scores_of(attempt, node)}
-    answer = why_not(profile, info, view, np.array([row]))
-    page["refusals"] = refusal_pages(answer, view.table.names)
-    if not page["refusals"] and (others := rivals(info, engine.nominator.pods_for_node(node))):
-        answer.refusals = why_not_beside(profile, info, view, row, others)
-        page["refusals"] = refusal_pages(answer, [node])
-        page["beside"] = [other.key for other in others[:MAX_NAMED]]
-    return page
-
-
-def preemption_page(evidence: PreemptionEvidence | PreemptionSummary) -> dict[str, Any]:
-    """Whether preemption was allowed, its candidates, its victims, and the criterion that decided."""
-    if isinstance(evidence, PreemptionEvidence):
-        evidence = summary_of(evidence, MAX_LISTED, MAX_NAMES)
-    return {
-        "eligible": evidence.eligible,
-        "message": evidence.message,
-        "nominatedNode": evidence.nominated_node,
-        "victims": [_victim(one) for one in evidence.victims],
-        "criterion": evidence.criterion,
-        "candidateCount": evidence.candidate_count,
-        "candidates": [
-            {
-                "node": candidate.node_name,
-                "victims": [_victim(one) for one in candidate.victims],
-                "violatedBudgets": candidate.pdb_violations,
-            }
-            for candidate in evidence.candidates
-        ],
-        "refusals": [_refused_nodes(entry) for entry in evidence.refusals],
-    }
 
 
 def waiting_page(engine: Engine, record: QueuedPod, place: Place, wishes: Wishes) -> dict[str, Any]:
@@ -404,27 +279,3 @@ def _actions(action: Action) -> str:
     bits = action & ~Action.UPDATE if names else action
     words = [bit.name.title().replace("_", "") for bit in bits if bit.name]
     return ", ".join(words + names)
-
-
-def _refused_nodes(entry: RefusedNodes) -> dict[str, Any]:
-    return {**_refusal(entry.refusal), "count": entry.count, "nodes": list(entry.names)}
-
-
-def _refusal(refusal: Refusal) -> dict[str, Any]:
-    return {"plugin": refusal.plugin, "status": refusal.code.value, "reasons": list(refusal.reasons)}
-
-
-def _scores(attempt: Attempt, nodes: Iterable[str]) -> list[dict[str, Any]]:
-    """Scores by node, best node first."""
-    best = sorted(nodes, key=lambda node: (node != attempt.node, -attempt.total[node], node))[:MAX_NAMES]
-    return [{"node": node, "total": attempt.total[node], "scores": _scores_of(attempt, node)} for node in best]
-
-
-def _scores_of(attempt: Attempt, node: str) -> dict[str, int]:
-    if attempt.shares is not None:
-        return dict(attempt.shares) if node in attempt.total else {}
-    return {plugin: scores[node] for plugin, scores in attempt.scores.items() if node in scores}
-
-
-def _victim(victim: VictimSummary) -> dict[str, Any]:
-    return {"pod": victim.key, "priority": victim.priority}

@@ -96,6 +96,8 @@ def _attempt_page(attempt: GroupAttempt) -> dict[str, Any]:
         "found": len(attempt.placed),
         "microseconds": round(attempt.duration_seconds * 1e6),
     }
+    if attempt.victims:
+        page["victims"] = attempt.victims
     if attempt.placements:
         page["placements"] = attempt.placements
     if attempt.placement:

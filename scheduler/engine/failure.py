@@ -22,7 +22,7 @@ from scheduler.messages.now import Now
 from scheduler.messages.references import PodReference
 from scheduler.objects.meta import Condition
 from scheduler.objects.timestamps import format_seconds
-from scheduler.queue.handlers import Fate
+from scheduler.queue.aftermath import Fate
 from scheduler.queue.queued_pod import QueuedPod
 
 POD_SCHEDULED = "PodScheduled"

@@ -41,6 +41,8 @@ class GroupAttempt(msgspec.Struct, eq=False):
     """namespace/name of each pod that found a node, with it: bound only if ``result`` is SCHEDULED."""
     failed: tuple[tuple[str, str], ...] = ()
     """The others, with why."""
+    victims: tuple[str, ...] = ()
+    """namespace/name of the pods that are removed for the group, most important first."""
     placements: int = 0
     """The number of sets of nodes that the group was tried on; 0 if it was not restricted."""
     placement: str = ""

@@ -100,7 +100,12 @@ def _take_back(context: CycleContext, unit: GroupUnit, outcomes: Mapping[str, Cy
 
 def without_nodes(unit: GroupUnit, trial: Trial) -> dict[str, CycleOutcome]:
     """The members' outcomes after a search that did not schedule the group (podgroups.md §6.2)."""
-    return {member.uid: _outcome(trial, member) for member in unit.members}
+    outcomes = {member.uid: _outcome(trial, member) for member in unit.members}
+    if trial.room is not None:
+        # Carried by one member, for all of them: the last that is nominated, since the others' ends come before.
+        carrier = next(reversed([uid for uid in outcomes if uid in trial.nodes or not trial.nodes]))
+        outcomes[carrier] = msgspec.structs.replace(outcomes[carrier], room=trial.room)
+    return dict(outcomes)
 
 
 def _outcome(trial: Trial, member: Member) -> NotPlaced:

@@ -31,7 +31,7 @@ from scheduler.engine.outcome import Placed as PodPlaced
 from scheduler.engine.scheduling_cycle import place_on, scheduling_cycle
 from scheduler.engine.tickets import GroupTicket
 from scheduler.framework.placements import Placed, Placement
-from scheduler.framework.post_filter import CLEAR_NOMINATION, Kept, NominationMode
+from scheduler.framework.post_filter import CLEAR_NOMINATION, Kept, NominationMode, Room
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
 from scheduler.messages.status import Refusal
@@ -74,6 +74,8 @@ class Trial:
     """UID → node of each pod that counts on one, those that need preemption there included."""
     waits: frozenset[str] = frozenset()
     """Permit plugins that asked a member to wait."""
+    room: Room | None = None
+    """How the group as a whole makes room."""
     placement: Placement | None = None
     placements: int = 0
     """How many placements were tried."""

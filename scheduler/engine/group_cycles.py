@@ -15,10 +15,12 @@ from scheduler.engine.extender_round import Answers
 from scheduler.engine.group_attempt import GroupAttempt, GroupResult
 from scheduler.engine.group_commit import Latest, commit, without_nodes
 from scheduler.engine.group_cycle import GroupUnit, Search, Trial, forked, search
+from scheduler.engine.group_preemption import search_with_preemption, still_helps
 from scheduler.engine.internal import CycleEnded, GroupCycleEnded, Step
 from scheduler.engine.machine import Claims, Part, ReadsPods
 from scheduler.engine.outcome import CycleOutcome, Placed
 from scheduler.engine.tickets import GroupTicket
+from scheduler.framework.post_filter import Remove
 from scheduler.messages.commands import CallExtender
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ExtenderAnswered
@@ -72,7 +74,9 @@ class GroupCycles:
     def _start(self, unit: GroupUnit, record: GroupAttempt, now: Now, *, is_sliced: bool) -> Sequence[Step]:
         context = forked(self._context)
         began = self._context.stopwatch()
-        self._under_way = _UnderWay(unit, record, context, search(context, unit, now), began, is_sliced=is_sliced)
+        group = context.cache.groups.get(unit.key)
+        starts = search_with_preemption if group is not None and group.preempts_as_one else search
+        self._under_way = _UnderWay(unit, record, context, starts(context, unit, now), began, is_sliced=is_sliced)
         return self.step(now)
 
     def step(self, now: Now) -> Sequence[Step]:
@@ -133,6 +137,8 @@ class GroupCycles:
                 return self._start(unit, record, now, is_sliced=False)
             if outcomes is None:
                 trial.result, trial.message = GroupResult.ERROR, CHANGED_MEANWHILE
+        if not still_helps(self._context, unit, trial, self._latest(unit), now):
+            trial.result, trial.message, trial.room = GroupResult.ERROR, CHANGED_SINCE, None
         if outcomes is None:
             outcomes = without_nodes(unit, trial)
         record.duration_seconds += self._context.stopwatch() - under_way.began
@@ -152,11 +158,14 @@ class GroupCycles:
         return found
 
 
+CHANGED_SINCE = "the cluster changed while victims were sought for the pod group"
 CHANGED_MEANWHILE = "the cluster changed while extenders were asked about the pod group"
 
 
 def _fill(record: GroupAttempt, unit: GroupUnit, trial: Trial, outcomes: dict[str, CycleOutcome]) -> None:
     record.result, record.message = trial.result, trial.message
+    if isinstance(trial.room, Remove):
+        record.victims = tuple([victim.key for victim in trial.room.victims])
     record.placements = trial.placements
     record.placement = trial.placement.name if trial.placement is not None and trial.placements > 1 else ""
     key_of = {member.uid: member.queued.key for member in unit.members}

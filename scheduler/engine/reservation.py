@@ -16,15 +16,8 @@ from scheduler.engine.error_texts import cause_of, failed_at
 from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed, PodRequest
 from scheduler.engine.tickets import ClaimTicket
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
-from scheduler.framework.plugin import (
-    ActivatePods,
-    AllowWaiting,
-    Permitted,
-    PluginRequest,
-    RejectWaiting,
-    State,
-    Wait,
-)
+from scheduler.framework.plugin import Permitted, State, Wait
+from scheduler.framework.plugin_requests import ActivatePods, AllowWaiting, PluginRequest, RejectWaiting
 from scheduler.framework.plugin_times import timed
 from scheduler.framework.profile import Profile
 from scheduler.messages.claim_commands import ClaimCommand

@@ -28,6 +28,7 @@ import numpy.typing as npt
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import CycleContext, Depth, Laps, Run
+from scheduler.engine.diagnosing import diagnose
 from scheduler.engine.error_texts import cause_of, failed_at, text_of
 from scheduler.engine.extender_round import Answers, Calls, ExtenderRound
 from scheduler.engine.feasible import Feasible
@@ -39,7 +40,7 @@ from scheduler.errors import PluginError
 from scheduler.framework.classes.first_refusals import FITS, OUTSIDE
 from scheduler.framework.classes.nominated_overlay import NominatedOverlay
 from scheduler.framework.classes.run import ClassRun
-from scheduler.framework.diagnosis import NOT_LOOKED_AT, Diagnosis, fit_error_text, outside_node_set
+from scheduler.framework.diagnosis import Diagnosis, fit_error_text
 from scheduler.framework.node_filter import filter_with_nominated, rivals
 from scheduler.framework.post_filter import PostFilterContext
 from scheduler.framework.pre_score import run_pre_score_only
@@ -114,7 +115,7 @@ def _cycle(run: Run) -> Cycle:
     attempt.feasible_nodes = len(feasible.rows)
 
     if not len(feasible.rows):
-        diagnosis = _diagnose(run, feasible, _refused_where_nominated(run))
+        diagnosis = diagnose(run, feasible, _refused_where_nominated(run))
         return (yield from _no_fit(run, diagnosis))  # 7
     if run.depth in (Depth.EXPLAIN, Depth.SCORE_ALL):
         attempt.diagnosis = _explained(run, feasible)
@@ -131,6 +132,13 @@ def _cycle(run: Run) -> Cycle:
     return assume_and_reserve(run, node)  # 9, 10
 
 
+def looked_at(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now) -> Run:
+    """The beginning of a cycle: the PreFilter plugins have looked at the pod. Raises PluginError."""
+    run = _begin(context, profile, pod, attempt, now, Depth.DECIDE)
+    run.filters.refresh_pre_filters(run.of_class)
+    return run
+
+
 def place_on(
     context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now, node: str, *, is_checked: bool
 ) -> CycleOutcome:
@@ -140,8 +148,7 @@ def place_on(
     """
     try:
         asked = replace(context, extenders=()) if context.extenders else context
-        run = _begin(asked, profile, pod, attempt, now, Depth.DECIDE)
-        run.filters.refresh_pre_filters(run.of_class)
+        run = looked_at(asked, profile, pod, attempt, now)
         row = context.cache.table.existing_row(node)
         if row is None:
             return NotPlaced(f'node "{node}" was removed while its group was tried', is_error=True)
@@ -264,15 +271,7 @@ def _refused_beside_nominated(run: Run) -> dict[int, Refusal]:
 
 
 def _error_among(refusals: Collection[Refusal]) -> Refusal | None:
-    for refusal in _distinct(refusals).values():
-        if refusal.code is Code.ERROR:
-            return refusal
-    return None
-
-
-def _distinct(refusals: Collection[Refusal]) -> dict[int, Refusal]:
-    """Identity → refusal: of the nodes that refuse a pod most share one and the same, which need not be compared."""
-    return dict(zip(map(id, refusals), refusals, strict=True))
+    return next((refusal for refusal in refusals if refusal.code is Code.ERROR), None)
 
 
 # --- 5. sampling ------------------------------------------------------------------------------------------------------
@@ -308,49 +307,6 @@ def _sample(run: Run, feasible: Feasible) -> None:
 # --- 7. nothing fits --------------------------------------------------------------------------------------------------
 
 
-def _diagnose(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | None = None) -> Diagnosis:
-    """Why no row is left: the refusals of the class, under those of the pod. ``tried_first``: of the nominated node."""
-    filters = run.filters
-    codes = np.maximum(filters.codes, FITS).astype(np.int32)
-    refusals = list(filters.refusals[1:])
-    own = feasible.refusals if tried_first is None else dict([tried_first]) | feasible.refusals
-    if own:
-        codes[np.fromiter(own, np.int64, len(own))] = _numbered(own.values(), refusals)
-    if run.context.placement is not None:
-        outside = np.ones(len(codes), np.bool_)
-        outside[run.context.placement] = False
-        codes[outside] = 0
-    used = np.bincount(codes, minlength=len(refusals) + 1)
-    rejectors = {refusal.plugin for refusal, count in zip(refusals, used[1:].tolist(), strict=True) if count}
-    pending = {
-        refusal.plugin
-        for refusal, count in zip(refusals, used[1:].tolist(), strict=True)
-        if count and refusal.code is Code.PENDING
-    }
-    narrowed = frozenset(filters.subset_plugins)
-    unsatisfied = narrowed | {tried_first[1].plugin} if tried_first is not None else narrowed
-    return Diagnosis(
-        codes=codes,
-        refusals=tuple(refusals),
-        absent=outside_node_set(unsatisfied) if narrowed else NOT_LOOKED_AT,
-        unschedulable_plugins=frozenset(rejectors) | narrowed | feasible.rejectors,
-        pending_plugins=frozenset(pending),
-    )
-
-
-def _numbered(found: Collection[Refusal], refusals: list[Refusal]) -> list[int]:
-    """Code of each, counted on from ``refusals``, which equal ones share a place of."""
-    known: dict[int, int] = {}
-    numbers: dict[Refusal, int] = {}
-    for identity, refusal in _distinct(found).items():
-        number = numbers.get(refusal)
-        if number is None:
-            refusals.append(refusal)
-            number = numbers[refusal] = len(refusals)
-        known[identity] = number
-    return [known[identity] for identity in map(id, found)]
-
-
 def _explained(run: Run, feasible: Feasible) -> Diagnosis | None:
     """Why the other nodes were refused, of an attempt that found one; also where the nominated node was enough. None
     where a plugin raises on nodes that the decision does not look at."""
@@ -358,7 +314,7 @@ def _explained(run: Run, feasible: Feasible) -> Diagnosis | None:
         run.filters.refresh_rows(run.of_class)
     except PluginError:
         return None
-    return _diagnose(run, feasible)
+    return diagnose(run, feasible)
 
 
 def _no_fit(run: Run, diagnosis: Diagnosis) -> Generator[Calls, Answers, NotPlaced]:
@@ -421,7 +377,7 @@ def _best_of_class(run: Run) -> int:
     """The row, where all rows that fit the class are left and no extender scores them."""
     scores, attempt = run.pod_class.scores, run.attempt
     best, leaders = scores.leaders()
-    row = leaders[0] if len(leaders) == 1 else leaders[int(run.context.rng.random() * len(leaders))]
+    row = leaders[0] if len(leaders) == 1 else run.context.pick(leaders)
     attempt.shares = scores.shares_of(row)
     attempt.total = {run.view.table.names[row]: best}
     return row
@@ -435,5 +391,5 @@ def _best_of_some(run: Run, rows: npt.NDArray[np.int64]) -> Generator[Calls, Ans
     if run.extenders.scorers:
         totals = totals + (yield from run.extenders.score(run.view, rows))
     run.attempt.total = dict(zip(names, totals.tolist(), strict=True))
-    best = np.flatnonzero(totals == totals.max())
-    return int(rows[best[0] if len(best) == 1 else best[run.context.rng.randrange(len(best))]])
+    best = rows[totals == totals.max()].tolist()
+    return int(best[0] if len(best) == 1 else run.context.pick(best))

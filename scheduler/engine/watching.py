@@ -91,7 +91,7 @@ class Watching:
         if stimulus.kind is Kind.POD:
             self._reports.forget(obj.metadata.uid)
             steps += self._bindings.shown(obj.metadata.uid, "", now)
-        elif stimulus.kind is Kind.POD_GROUP:
+        elif stimulus.kind in (Kind.POD_GROUP, Kind.COSCHEDULING_POD_GROUP):
             self._group_reports.forget(obj.key)
         if aftermath.reject_waiting:
             steps.append(RejectWaiting(aftermath.reject_waiting))

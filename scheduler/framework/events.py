@@ -52,6 +52,7 @@ class Resource(Enum):
     RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
     DEVICE_CLASS = "resource.k8s.io/DeviceClass"
     POD_GROUP = "scheduling.k8s.io/PodGroup"
+    COSCHEDULING_POD_GROUP = "scheduling.x-k8s.io/PodGroup"
     ANY = "*"
 
 

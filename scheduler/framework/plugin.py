@@ -11,7 +11,7 @@ it share its answers (``framework/classes/cache.py``). A plugin that declares no
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum, Flag, auto
 from typing import Any, ClassVar, Protocol
@@ -25,6 +25,8 @@ from scheduler.cluster.groups.facts import Groups
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.events import DEFAULT_REGISTRATIONS, EventRegistration
+from scheduler.framework.plugin_ports import BindContext, PluginHandle
+from scheduler.framework.plugin_requests import PluginRequest
 from scheduler.framework.tallies import RowPods, Tally
 from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.commands import UpdateObject
@@ -258,32 +260,6 @@ class NormalizePlugin(ScorePlugin):
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
-class AllowWaiting:
-    """The pod of this UID, which waits for the plugin in Permit, may go on. Nothing happens to any other pod."""
-
-    uid: str
-
-
-@dataclass(frozen=True, slots=True)
-class RejectWaiting:
-    """The pod of this UID, which waits for the plugin in Permit, is rejected. Nothing happens to any other pod."""
-
-    uid: str
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ActivatePods:
-    """These pods (``namespace/name``) are tried at once, whatever their back-off; gates still apply."""
-
-    keys: tuple[str, ...]
-
-
-PluginRequest = AllowWaiting | RejectWaiting | ActivatePods
-"""What a plugin asks about other pods. The engine does it after the step in which it is asked."""
-
-
 class ReservePlugin(Plugin):
     def reserve(
         self, state: State | None, pod: PodInfo, view: View, node: str
@@ -380,75 +356,6 @@ class BindPlugin(Plugin):
 class PostBindPlugin(Plugin):
     async def post_bind(self, context: BindContext) -> None:
         raise NotImplementedError
-
-
-class ApiAnswer(Protocol):
-    """The API server's answer to a request that it granted."""
-
-    @property
-    def status(self) -> int:
-        """200 to 299."""
-        ...
-
-    @property
-    def body(self) -> bytes: ...
-
-
-class ApiPort(Protocol):
-    """The API server, with the scheduler's credentials."""
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        timeout_seconds: float | None = None,
-    ) -> ApiAnswer:
-        """Send one request. Raises ``scheduler.errors.ApiError`` for a refusal, and where there is no answer."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class BindContext:
-    """What the plugins that run in the shell get: the pod, the chosen node, and the API server's port."""
-
-    pod: PodInfo
-    node: str
-    client: ApiPort
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingPod:
-    """A pod that waits for a plugin in Permit."""
-
-    pod: PodInfo
-    node: str
-
-
-class PluginHandle(Protocol):
-    """What a ``BackgroundPlugin`` may ask and do. Requests are carried out before the call returns."""
-
-    @property
-    def client(self) -> ApiPort: ...
-
-    def waiting_pods(self) -> Sequence[WaitingPod]:
-        """The pods that wait for this plugin in Permit, those that have waited longest first."""
-        ...
-
-    def allow(self, uid: str) -> None:
-        """The pod need not wait for this plugin any more."""
-        ...
-
-    def reject(self, uid: str, message: str = "") -> None:
-        """The pod is rejected, and goes back to the queue."""
-        ...
-
-    def activate(self, *keys: str) -> None:
-        """Try these pods (``namespace/name``) at once, whatever their back-off."""
-        ...
 
 
 class BackgroundPlugin(Plugin):

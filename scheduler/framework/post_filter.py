@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TypeVar
 
+from scheduler.cluster.groups.group import GroupReference
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.diagnosis import Diagnosis
@@ -40,6 +41,17 @@ def nominate(node_name: str) -> Nomination:
 
 
 @dataclass(frozen=True, slots=True)
+class WholeGroup:
+    """A group of pods that makes room as one."""
+
+    reference: GroupReference
+    nodes: Mapping[str, str]
+    """UID → node of each pod that is nominated."""
+    pods: tuple[PodInfo, ...]
+    """These pods, in the order in which they are tried."""
+
+
+@dataclass(frozen=True, slots=True)
 class Remove:
     """Victims have to leave ``node``, to which the answer nominates the pod. Those that terminate already are left
     alone, and waited for."""
@@ -47,6 +59,8 @@ class Remove:
     node: str
     victims: tuple[PodInfo, ...]
     """Most important first."""
+    group: WholeGroup | None = None
+    """The preemptor where it is a group; its victims leave any nodes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ class WriteEvent(msgspec.Struct, frozen=True):
     action: str
     note: str
     reporting_controller: str
-    related: PodReference | None = None
+    related: PodReference | GroupReference | None = None
 
 
 class RunPlugin(msgspec.Struct, frozen=True):

@@ -30,7 +30,7 @@ class Code(Enum):
 _REJECTIONS = frozenset({Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING})
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class Refusal(msgspec.Struct, frozen=True, cache_hash=True):
     """A plugin's refusal, for one node or for all of them.
 
     ``code`` decides what may follow: preemption can help where it is UNSCHEDULABLE and cannot where it is UNRESOLVABLE;

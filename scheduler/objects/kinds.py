@@ -9,6 +9,7 @@ import msgspec
 
 from scheduler.errors import InvalidObject
 from scheduler.objects.budget import PodDisruptionBudget
+from scheduler.objects.coscheduling import PodGroup as CoschedulingPodGroup
 from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.lease import Lease
 from scheduler.objects.meta import ApiObject
@@ -85,7 +86,9 @@ class KindEntry(msgspec.Struct, frozen=True):
     writes: tuple[Write, ...] = ()
     served: Served = Served()
     gate: str = ""
-    """The feature gate without which nothing reads the kind; "" for none."""
+    """The feature gate without which nothing reads the kind, or COSCHEDULING for the setting; "" for none."""
+    value: str = ""
+    """What tells the kind from another one with the same plural; "": the plural does."""
 
     @property
     def name(self) -> str:
@@ -115,13 +118,16 @@ class KindEntry(msgspec.Struct, frozen=True):
         return f"{self.collection_path(namespace)}/{name}"
 
 
+COSCHEDULING: Final = "groups.coscheduling.enabled"
+"""The setting of TandemConfiguration that stands in the place of a feature gate."""
 _STATUS: Final = ("status",)
 _SCALED: Final = ("scale", "status")
 _ALL: Final = ("all",)
 
 
 class Kind(StrEnum):
-    """The kinds that are read; ``Kind.POD.entry`` is the declaration. The value is the plural.
+    """The kinds that are read; ``Kind.POD.entry`` is the declaration. The value is the plural, but for a
+    kind that shares it with another one.
 
     Reflectors, rights, roles, events and the embedded API server are derived from these entries. Their order is that
     of the first lists: pods come last, when everything that their placement depends on is known.
@@ -130,8 +136,9 @@ class Kind(StrEnum):
     entry: KindEntry
 
     def __new__(cls, entry: KindEntry) -> Self:
-        kind = str.__new__(cls, entry.plural)
-        kind._value_ = entry.plural
+        value = entry.value or entry.plural
+        kind = str.__new__(cls, value)
+        kind._value_ = value
         kind.entry = entry
         return kind
 
@@ -214,6 +221,11 @@ class Kind(StrEnum):
         PodGroup, "podgroups", "scheduling.k8s.io", "v1alpha2", has_events=True, is_optional=True,
         gate="GenericWorkload", writes=(Write("patch", "status", is_optional=True),),
         served=Served(subresources=_STATUS, returns_deleted=True),
+    )  # fmt: skip
+    COSCHEDULING_POD_GROUP = KindEntry(
+        CoschedulingPodGroup, "podgroups", "scheduling.x-k8s.io", "v1alpha1", has_events=True, is_optional=True,
+        gate=COSCHEDULING, value="podgroups.scheduling.x-k8s.io",
+        served=Served(short_names=("pg", "pgs"), subresources=_STATUS, generations=True, returns_deleted=True),
     )  # fmt: skip
     POD = KindEntry(
         Pod, "pods",

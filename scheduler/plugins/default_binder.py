@@ -6,13 +6,11 @@ pod. The engine sends the writes, many at a time; the plugin only builds them. N
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.events import EventRegistration
 from scheduler.framework.plugin import BindPlugin, Reads
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.framework.events import EventRegistration
 
 
 class DefaultBinder(BindPlugin):

@@ -38,6 +38,9 @@ BOUND_TO_PLACEMENTS = PostFilterAnswer(
     unschedulable("preemption: not eligible due to placement-based pod group scheduling limitation")
 )
 
+LEFT_TO_THE_GROUP = PostFilterAnswer(unschedulable("preemption: not eligible due to workload aware preemption enabled"))
+GROUP_WAITS_FOR_REMOVAL = unresolvable("waiting for the preemption for this pod group to be finished")
+
 
 class DefaultPreemptionArgs(msgspec.Struct, frozen=True, rename="camel"):
     min_candidate_nodes_percentage: Int32 = 10
@@ -69,7 +72,12 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return tuple((fault.path, fault.message) for fault in faults)
 
     def pre_enqueue(self, pod: PodInfo, context: EnqueueContext) -> Refusal | None:
-        return WAITS_FOR_REMOVAL if context.is_removing_victims_for(pod.uid) else None
+        if context.is_removing_victims_for(pod.uid):
+            return WAITS_FOR_REMOVAL
+        group = context.groups.of(pod)
+        if group is not None and group.preempts_as_one and context.is_removing_victims_for(group.reference.uid):
+            return GROUP_WAITS_FOR_REMOVAL
+        return None
 
     def held_back(self, context: EnqueueContext) -> Collection[str]:
         return context.preemptors_held_back()
@@ -81,6 +89,8 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
     def begin(self, context: PostFilterContext) -> PostFilterAnswer | Candidates:
         """The first half: the candidates that extenders may have a say in, or the answer where there are none."""
         group = context.view.groups.of(context.pod)
+        if group is not None and group.preempts_as_one:
+            return LEFT_TO_THE_GROUP
         if group is not None and group.has_constraints:
             return BOUND_TO_PLACEMENTS
         return begin(context, self._extent, context.policy, context.kept.of(PodColumns))

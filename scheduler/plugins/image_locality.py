@@ -7,20 +7,16 @@ init containers and image volumes count. An image without a tag is looked up as 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Hashable
 
 import numpy as np
 
+from scheduler.cluster.image_index import ImageState
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
+from scheduler.framework.events import EventRegistration
 from scheduler.framework.plugin import MAX_NODE_SCORE, FragmentReads, Reads, Rows, ScorePlugin, Scores, State
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from scheduler.cluster.image_index import ImageState
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
-    from scheduler.framework.events import EventRegistration
-    from scheduler.objects.pod import PodSpec
+from scheduler.objects.pod import PodSpec
 
 _MEBIBYTE = 1024 * 1024
 _THRESHOLD_BYTES = 23 * _MEBIBYTE

@@ -10,10 +10,10 @@ refusal is ``node(s) didn't match scheduler-enforced node affinity``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -25,6 +25,9 @@ from scheduler.cluster.node_matching import (
     matches_selector,
     matches_term,
 )
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.table import NodeTable
+from scheduler.cluster.view import View
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.findings import Cause, RowArray, grouped, label_values
 from scheduler.framework.plugin import (
@@ -42,6 +45,7 @@ from scheduler.framework.plugin import (
     Verdicts,
 )
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable
+from scheduler.objects.node import Node
 from scheduler.objects.node_selectors import (
     NodeSelector,
     NodeSelectorTerm,
@@ -55,14 +59,6 @@ from scheduler.objects.pod import NodeAffinity as NodeAffinityFields
 from scheduler.objects.requirements import Operator, Requirement
 from scheduler.objects.selectors import SelectorError
 from scheduler.plugins.normalization import default_normalize
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.table import NodeTable
-    from scheduler.cluster.view import View
-    from scheduler.objects.node import Node
 
 ENFORCED = unresolvable("node(s) didn't match scheduler-enforced node affinity")
 OTHER_NODES = unresolvable("node(s) didn't match Pod's node affinity/selector")

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, only_itself
 from scheduler.framework.findings import Cause, RowArray, grouped
 from scheduler.framework.plugin import (
@@ -27,12 +28,8 @@ from scheduler.framework.plugin import (
     Verdicts,
 )
 from scheduler.messages.status import SKIP, Refusal, Skip, unresolvable
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
-    from scheduler.objects.node import Node
-    from scheduler.objects.pod import PodSpec
+from scheduler.objects.node import Node
+from scheduler.objects.pod import PodSpec
 
 RESTART_ALL_CONTAINERS = "RestartAllContainersOnContainerExits"
 USER_NAMESPACES_ON_HOST_NETWORK = "UserNamespacesHostNetworkSupport"

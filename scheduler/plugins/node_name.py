@@ -6,17 +6,13 @@ Refuses with ``node(s) didn't match the requested node name``. No arguments.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from scheduler.framework.plugin import FilterPlugin, FragmentReads, Reads, Rows, State, Verdicts
 from scheduler.messages.status import Refusal, unresolvable
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
 
 OTHER_NODE = unresolvable("node(s) didn't match the requested node name")
 _REFUSALS = (OTHER_NODE,)

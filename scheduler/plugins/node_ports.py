@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.table import NodeTable
+from scheduler.cluster.view import View
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.findings import Cause, RowArray, grouped, pods_on
 from scheduler.framework.plugin import (
@@ -30,11 +32,6 @@ from scheduler.framework.plugin import (
 from scheduler.framework.tallies import RowPods, Tally, shares_on, summed
 from scheduler.messages.status import SKIP, Refusal, Skip, unschedulable
 from scheduler.objects.ports import HostPort, any_port_conflicts, key_of
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.table import NodeTable
-    from scheduler.cluster.view import View
 
 PORTS_TAKEN = unschedulable("node(s) didn't have free ports for the requested pod ports")
 _REFUSALS = (PORTS_TAKEN,)

@@ -6,19 +6,15 @@ Refuses with ``node(s) were unschedulable``. No arguments.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, only_itself
 from scheduler.framework.plugin import FilterPlugin, FragmentReads, Reads, Rows, State, Verdicts
 from scheduler.messages.status import Refusal, unresolvable
+from scheduler.objects.node import Node
 from scheduler.objects.taints import UNSCHEDULABLE_TAINT, tolerated
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
-    from scheduler.objects.node import Node
 
 UNSCHEDULABLE_NODE = unresolvable("node(s) were unschedulable")
 _REFUSALS = (UNSCHEDULABLE_NODE,)

@@ -13,11 +13,13 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.object_store import ObjectStore
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.cluster.volumes.attached import AttachedVolumes
 from scheduler.cluster.volumes.csi import (
     Attachable,
@@ -33,13 +35,8 @@ from scheduler.framework.findings import Cause, RowArray, grouped
 from scheduler.framework.plugin import FilterPlugin, Finding, PreFilterPlugin, Rows, State, Verdicts
 from scheduler.framework.tallies import NEVER, RowPods, Tally
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
+from scheduler.objects.storage import CSINode, VolumeAttachment
 from scheduler.plugins.volume_hints import its_claim_changed
-
-if TYPE_CHECKING:
-    from scheduler.cluster.object_store import ObjectStore
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
-    from scheduler.objects.storage import CSINode, VolumeAttachment
 
 TOO_MANY = unschedulable("node(s) exceed max volume count")
 

@@ -5,13 +5,9 @@ A pod without a priority counts as 0. Every profile must have the same one queue
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.events import EventRegistration
 from scheduler.framework.plugin import QueueSortPlugin, Reads
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.framework.events import EventRegistration
 
 
 class PrioritySort(QueueSortPlugin):

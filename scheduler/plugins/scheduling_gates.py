@@ -6,14 +6,10 @@ pod is queued at once. No arguments.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, only_itself
 from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin, Reads
 from scheduler.messages.status import Refusal, unresolvable
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
 
 
 class SchedulingGates(PreEnqueuePlugin):

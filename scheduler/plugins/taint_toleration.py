@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from scheduler.cluster.interning import ABSENT
 from scheduler.cluster.node_matching import Mask, tolerated_taint_sets
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
+from scheduler.cluster.vocabulary import TaintKey
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, only_itself
 from scheduler.framework.findings import Cause, RowArray, grouped
 from scheduler.framework.plugin import (
@@ -31,7 +34,8 @@ from scheduler.framework.plugin import (
     Verdicts,
 )
 from scheduler.messages.status import Refusal, Skip, unresolvable
-from scheduler.objects.node import Taint
+from scheduler.objects.node import Node, Taint
+from scheduler.objects.pod import Toleration
 from scheduler.objects.taints import (
     PREFER_NO_SCHEDULE,
     TolerationIndex,
@@ -41,13 +45,6 @@ from scheduler.objects.taints import (
     repels,
 )
 from scheduler.plugins.normalization import default_normalize
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
-    from scheduler.cluster.vocabulary import TaintKey
-    from scheduler.objects.node import Node
-    from scheduler.objects.pod import Toleration
 
 UNTOLERATED = unresolvable("node(s) had untolerated taint(s)")
 _REFUSALS = (UNTOLERATED,)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.volumes.csi import claim_key
 from scheduler.framework.events import Hint
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.objects.storage import PersistentVolumeClaim
+from scheduler.objects.storage import PersistentVolumeClaim
 
 
 def uses_claim(pod: PodInfo, claim: PersistentVolumeClaim) -> bool:

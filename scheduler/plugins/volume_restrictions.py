@@ -11,23 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.cluster.volumes.disks import Disk, any_conflict, disks_of
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, Rows, State, Verdicts
 from scheduler.framework.tallies import RowPods, Tally, shares_on, summed
 from scheduler.messages.status import SKIP, Refusal, Skip, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
-from scheduler.objects.storage import READ_WRITE_ONCE_POD
+from scheduler.objects.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
 from scheduler.plugins.volume_hints import its_named_claim_changed
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
-    from scheduler.objects.storage import PersistentVolumeClaim
 
 DISK_TAKEN = unschedulable("node(s) had no available disk")
 CLAIM_TAKEN = unschedulable(

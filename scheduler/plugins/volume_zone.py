@@ -11,24 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.interning import ABSENT
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.table import NodeTable
+from scheduler.cluster.view import View
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.findings import Cause, RowArray, grouped, label_values
 from scheduler.framework.plugin import FilterPlugin, Finding, PreFilterPlugin, Rows, State, Verdicts
 from scheduler.messages.status import SKIP, Refusal, Skip, unresolvable
 from scheduler.objects.kinds import Kind
+from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.plugins.volume_hints import its_named_claim_changed
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.table import NodeTable
-    from scheduler.cluster.view import View
-    from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 OTHER_ZONE = unresolvable("node(s) had no available volume zone")
 _REFUSALS = (OTHER_ZONE,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduler.cluster.pod_info import PodInfo
@@ -62,9 +62,14 @@ class WaveFilters:
 
 def wave_filters(trial: Trial) -> WaveFilters | None:
     """None where a plugin does not say what it reads: then nothing is known of what changes its answers."""
+    return filters_asked(trial.filters, trial.states)
+
+
+def filters_asked(filters: Sequence[FilterPlugin], states: Mapping[str, State | Skip]) -> WaveFilters | None:
+    """``wave_filters`` of plugins with their states."""
     asked: list[AskedFilter] = []
-    for plugin in trial.filters:
-        state = trial.states.get(plugin.name, EMPTY_STATE)
+    for plugin in filters:
+        state = states.get(plugin.name, EMPTY_STATE)
         if isinstance(state, Skip):
             continue
         if type(state).tallies is not State.tallies:

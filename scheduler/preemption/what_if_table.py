@@ -8,8 +8,9 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.node_columns import Int64Column
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.cluster.table import Int64Column, NodeTable
+from scheduler.cluster.table import NodeTable
 from scheduler.objects.resources import ResourceVector
 
 Matrix = npt.NDArray[np.int64]

@@ -19,13 +19,21 @@ class QueueSort(Protocol):
         ...
 
 
+class Urgency:
+    """The plugin's sort key as a function of records. A class, since a checkpoint holds it and can't hold a closure."""
+
+    __slots__ = ("_queue_sort",)
+
+    def __init__(self, queue_sort: QueueSort) -> None:
+        self._queue_sort = queue_sort
+
+    def order(self, record: QueuedPod) -> tuple[Any, ...]:
+        return self._queue_sort.sort_key(record.info, record.timestamp / SECOND)
+
+
 def order_by(queue_sort: QueueSort) -> Order:
     """The plugin's sort key as a function of records."""
-
-    def order(record: QueuedPod) -> tuple[Any, ...]:
-        return queue_sort.sort_key(record.info, record.timestamp / SECOND)
-
-    return order
+    return Urgency(queue_sort).order
 
 
 class ActiveQueue:

@@ -20,22 +20,15 @@ class BackoffQueues:
     priority orders them and not the fraction of a second.
     """
 
-    __slots__ = ("_errors", "_in_windows", "_initial", "_maximum", "_rejected")
+    __slots__ = ("_errors", "_in_windows", "_initial", "_maximum", "_rejected", "_urgency")
 
     def __init__(self, queue_sort: QueueSort, initial: int, maximum: int, in_windows: bool) -> None:
         self._initial = initial
         self._maximum = maximum
         self._in_windows = in_windows
-        urgency = order_by(queue_sort)
-
-        def by_expiration(record: QueuedPod) -> tuple[Any, ...]:
-            return (self.expiration(record),)
-
-        def by_expiration_and_urgency(record: QueuedPod) -> tuple[Any, ...]:
-            return (self.expiration(record), *urgency(record))
-
-        self._rejected = PodHeap(by_expiration_and_urgency)
-        self._errors = PodHeap(by_expiration)
+        self._urgency = order_by(queue_sort)
+        self._rejected = PodHeap(self._by_expiration_and_urgency)
+        self._errors = PodHeap(self._by_expiration)
 
     def set_limits(self, initial: int, maximum: int) -> None:
         """Sets the limits, in nanoseconds, of waits that begin from now on; current waits keep their end."""
@@ -68,6 +61,12 @@ class BackoffQueues:
 
     def _window(self, time: int) -> int:
         return time - time % SECOND if self._in_windows else time
+
+    def _by_expiration(self, record: QueuedPod) -> tuple[Any, ...]:
+        return (self.expiration(record),)
+
+    def _by_expiration_and_urgency(self, record: QueuedPod) -> tuple[Any, ...]:
+        return (self.expiration(record), *self._urgency(record))
 
     # --- the heaps ----------------------------------------------------------------------------------------------------
 

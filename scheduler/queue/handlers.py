@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from enum import Enum
-from typing import Protocol
 
-from scheduler.cluster.cache import ClusterCache, Confirmation
+from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.effects import Effect
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Action, ClusterEvent
@@ -21,6 +19,7 @@ from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
+from scheduler.queue.aftermath import NOTHING, Aftermath, Fate, PermitWaits, VictimsEnd
 from scheduler.queue.cluster_events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -35,47 +34,6 @@ from scheduler.queue.cluster_events import (
 from scheduler.queue.known_pods import KnownPods
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
-from scheduler.queue.waking import Only
-
-
-@dataclass(frozen=True, slots=True)
-class Aftermath:
-    """What the caller has to know or do after a change has been handled."""
-
-    confirmation: Confirmation | None = None
-    """What an assigned pod meant to the cache; MOVED: it runs elsewhere than was assumed."""
-    reject_waiting: str = ""
-    """UID of a pod that waits in Permit although it is being deleted: reject it with the message ``removed``; its
-    binding cycle cleans up."""
-    forgotten: PodInfo | None = None
-    """An assumed pod that was being deleted: it no longer counts, and its bind may fail later by itself."""
-
-
-NOTHING = Aftermath()
-
-
-class Fate(Enum):
-    """What became of a pod whose attempt failed."""
-
-    REQUEUED = "requeued"
-    GONE = "gone"
-    """Deleted meanwhile."""
-    BOUND = "bound"
-    """Assigned meanwhile, by any scheduler."""
-    RECREATED = "recreated"
-    """Another pod of its name exists: no event, no condition may be written for it on behalf of the old one."""
-
-
-class PermitWaits(Protocol):
-    def waits_in_permit(self, uid: str) -> bool:
-        """Whether the pod is assumed, and waits for Permit plugins."""
-        ...
-
-
-class VictimsEnd(Protocol):
-    def concerned_by(self, gone: PodInfo) -> Only | None:
-        """The pods that should hear that this one has left its node; None = all."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

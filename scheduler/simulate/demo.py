@@ -20,13 +20,15 @@ from rich.console import Console
 
 import scheduler
 from scheduler.simulate.cluster import EmbeddedCluster
-from scheduler.simulate.demo_view import DemoView, LiveView, PlainView
+from scheduler.simulate.demo_view import DemoView, LiveView, PlainView, drain_in_words
 from scheduler.simulate.demo_workload import Scene, scenes
 from scheduler.simulate.kubelet import KubeletSettings
 
 READY_SECONDS: Final = 20.0
 STOP_SECONDS: Final = 15.0
 LOOK_SECONDS: Final = 0.1
+DRAINED: Final = "node-big"
+"""The node that the question at the end is about."""
 
 
 class DemoFailure(Exception):
@@ -56,6 +58,7 @@ async def run_demo(console: Console, *, serve: bool, pause_seconds: float | None
                         for scene in play:
                             await _play(scene, cluster, shipped, view, pause)
                     await view.summarize(shipped.why)
+                    await _ask(console, shipped)
                 except DemoFailure as failure:
                     console.print(f"[bold red]Demo failed:[/bold red] {failure}")
                     console.print("".join(shipped.log_lines()[-15:]), markup=False, highlight=False)
@@ -89,13 +92,25 @@ async def _play(
         await asyncio.sleep(LOOK_SECONDS)
 
 
+async def _ask(console: Console, shipped: ShippedScheduler) -> None:
+    """Ask what a drain would lead to; nothing happens."""
+    answer = await shipped.what_if({"edits": [{"edit": "drain", "node": DRAINED}]})
+    if not answer:
+        raise DemoFailure("the question what a drain would lead to was not answered")
+    console.print(f"\nAsked: what if {DRAINED} were drained? (tandem what-if --drain {DRAINED})", highlight=False)
+    console.print(f"  {drain_in_words(answer)}", markup=False, highlight=False, soft_wrap=True)
+
+
 async def _serve(console: Console, kubeconfig: Path, shipped: ShippedScheduler) -> None:
-    console.print("\nThe cluster stays up until you press Ctrl-C. Try:", highlight=False)
+    console.print(f"\nThe page: [bold]{shipped.url}/ui/[/bold]", highlight=False, soft_wrap=True)
+    console.print("The cluster stays up until you press Ctrl-C. Try:", highlight=False)
     for line in (
         f"kubectl --kubeconfig {kubeconfig} get pods,nodes -o wide",
         f"kubectl --kubeconfig {kubeconfig} get events",
         f"tandem queue --server {shipped.url}",
         f"tandem why huge --server {shipped.url}",
+        f"tandem what-if --drain {DRAINED} --server {shipped.url}",
+        f"tandem capacity --server {shipped.url}",
     ):
         console.print(f"  {line}", highlight=False, soft_wrap=True)
     # Ctrl-C is the normal end.
@@ -175,6 +190,15 @@ class ShippedScheduler:
     async def why(self, pod: str) -> dict[str, Any]:
         """A pod's page, {} for an unknown pod."""
         return await self._page(f"/debug/why/{pod}")
+
+    async def what_if(self, question: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a question, {} without one."""
+        try:
+            async with self._session.post(self.url + "/debug/what-if", json=question) as answer:
+                found: dict[str, Any] = await answer.json() if answer.status == 200 else {}
+                return found
+        except (aiohttp.ClientError, TimeoutError):
+            return {}
 
     async def _page(self, path: str) -> dict[str, Any]:
         try:

@@ -188,6 +188,17 @@ def _details(page: Object) -> list[str]:
     return list(findings[0]["lines"]) if findings else []
 
 
+def drain_in_words(answer: Object) -> str:
+    """Where a drained node's pods would go, and which would wait, in a sentence."""
+    moved = [one for one in answer.get("placements", []) if one["origin"] == "evicted"]
+    going = [f"{one['pod'].partition('/')[2]} to {one['node']}" for one in moved if one.get("node")]
+    text = f"{len(going)} of its {len(moved)} pods would move"
+    text += f" ({', '.join(going)})" if going else ""
+    blocked = [budget["budget"] for budget in answer.get("budgets", [])]
+    text += f", budgets in the way: {', '.join(blocked)}" if blocked else ", no budget is in the way"
+    return f"{text}; {answer['pending']} pods would wait."
+
+
 def _waiting_table(queue: Object) -> Table:
     table = Table(box=box.SIMPLE_HEAD, title="Queue", title_justify="left")
     for column in ("Pod", "Place", "Rejected by"):

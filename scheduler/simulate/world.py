@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from random import Random
+from typing import Protocol
 
 import msgspec
 
@@ -65,6 +66,14 @@ Reloader = Callable[[Engine, int, Now], bool]
 RELOAD_AGAIN_SECONDS = 0.05
 
 
+class Door(Protocol):
+    """What is fed: an engine, or one with a tape beside it."""
+
+    def handle(self, stimulus: Stimulus, now: Now) -> list[Command]: ...
+
+    def schedule_one(self, now: Now) -> list[Command] | None: ...
+
+
 class World:
     """``create``, ``change`` and ``delete`` objects as users do, then ``run_for`` or ``run_until``; ``check`` whenever.
 
@@ -80,6 +89,7 @@ class World:
         *,
         reload: Reloader | None = None,
         extender: Extender = no_extender,
+        door_of: Callable[[Engine], Door] = lambda engine: engine,
     ) -> None:
         self.seed = seed
         self.trouble = trouble
@@ -95,7 +105,9 @@ class World:
         self._reload = reload
         self._extender = extender
         self._configuration = 0
+        self._door_of = door_of
         self.engine = factory(self.now, seed, 0)
+        self.door = door_of(self.engine)
         self._life = 0
         """The number of engines before this one: answers to an earlier one are lost."""
         self._streams: dict[Kind, int] = {}
@@ -161,6 +173,7 @@ class World:
         self._confirmed.clear()
         self._seen.clear()
         self.engine = self._factory(self.now, self.seed + self._life, self._configuration)
+        self.door = self._door_of(self.engine)
         for kind in READ_KINDS:
             self.break_watch(kind)
         self._feed(Synced())
@@ -205,7 +218,7 @@ class World:
             after = self.engine.next_deadline()
             if after is not None and after <= self.monotonic and not self.engine.queue.active_pods():
                 raise InvariantViolation(f"deadline {after} is over, and a Tick does nothing about it")
-        commands = self.engine.schedule_one(self.now)
+        commands = self.door.schedule_one(self.now)
         if commands is not None:
             self._carry_out(commands)
             self.monotonic += DECISION_SECONDS
@@ -232,7 +245,7 @@ class World:
     # --- to the engine ------------------------------------------------------------------------------------------------
 
     def _feed(self, stimulus: Stimulus) -> None:
-        self._carry_out(self.engine.handle(stimulus, self.now))
+        self._carry_out(self.door.handle(stimulus, self.now))
 
     def _changed(self, kind: Kind, document: Document, is_deleted: bool) -> None:
         """The watch: later, but for each kind in order. It brings bytes, so that the decoder takes part."""

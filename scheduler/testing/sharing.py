@@ -8,10 +8,12 @@ beginning, by a new one shared by the pods, and by a new one for each pod.
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.errors import PluginError
 from scheduler.framework.classes.cache import ClassCache
 from scheduler.framework.classes.run import ClassRun
@@ -34,10 +36,6 @@ from scheduler.messages.status import unresolvable
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.testing.clusters import SIEVE_LABEL, Cluster, World
 from scheduler.testing.violations import ContractViolation
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
 
 _OUT = (unresolvable("taken away by the harness"),)
 

@@ -9,17 +9,8 @@ import numpy as np
 
 from scheduler.cluster.effects import Effect
 from scheduler.framework.events import EventRegistration
-from scheduler.framework.plugin import (
-    ActivatePods,
-    NodeSubset,
-    Permitted,
-    PluginRequest,
-    PreFlight,
-    Rows,
-    State,
-    Verdicts,
-    Wait,
-)
+from scheduler.framework.plugin import NodeSubset, Permitted, PreFlight, Rows, State, Verdicts, Wait
+from scheduler.framework.plugin_requests import ActivatePods, PluginRequest
 from scheduler.framework.post_filter import PostFilterAnswer
 from scheduler.messages.status import SKIP, Code, Refusal, Skip
 

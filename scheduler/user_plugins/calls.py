@@ -12,14 +12,8 @@ from scheduler.controller.calls.background import BackgroundCall, PluginInbox
 from scheduler.controller.calls.plugin_calls import PluginCall
 from scheduler.controller.report.plugin_watch import watched
 from scheduler.controller.write.client import ApiClient
-from scheduler.framework.plugin import (
-    BackgroundPlugin,
-    BindContext,
-    BindPlugin,
-    PostBindPlugin,
-    PreBindPlugin,
-    WaitingPod,
-)
+from scheduler.framework.plugin import BackgroundPlugin, BindPlugin, PostBindPlugin, PreBindPlugin
+from scheduler.framework.plugin_ports import BindContext, WaitingPod
 from scheduler.framework.profile import Profile
 from scheduler.messages.status import Refusal, Skip
 from scheduler.messages.stimuli import PermitDecided, PodsActivated

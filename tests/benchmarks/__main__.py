@@ -5,7 +5,21 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.benchmarks import cycle, devices, evidence, forks, hostile, kinds, preemption, queue, start, sync
+from tests.benchmarks import (
+    cycle,
+    devices,
+    evidence,
+    forks,
+    gangs,
+    hostile,
+    kinds,
+    preemption,
+    questions,
+    queue,
+    recording,
+    start,
+    sync,
+)
 
 BENCHMARKS = {
     "start, CPU time to that of importing numpy and aiohttp": (start.starts, "x"),
@@ -14,6 +28,7 @@ BENCHMARKS = {
     "cycle, plain pods, 5,000 nodes": (cycle.plain, "µs"),
     "cycle, spread and affinity, 5,000 nodes, 10,000 pods": (cycle.spread_and_affinity, "µs"),
     "preemption, 5,000 nodes, 150,000 pods": (preemption.dry_runs, "ms"),
+    "preempting gang of 100, 1,000 full nodes": (gangs.preempting_gang, ""),
     "requests unlike all others, 1,000 nodes": (kinds.on_1_000_nodes, "x"),
     "requests unlike all others, 5,000 nodes": (kinds.on_5_000_nodes, "x"),
     "requests unlike all others, none fits, 1,000 full nodes": (kinds.none_fits, "x"),
@@ -22,6 +37,9 @@ BENCHMARKS = {
         "x",
     ),
     "forks, 5,000 nodes": (forks.forks, "µs"),
+    "questions, 5,000 nodes, 30,000 running and 5,000 waiting pods": (questions.questions, "ms"),
+    "recording, 5,000 nodes": (recording.pods, "µs a pod"),
+    "checkpoint, 5,000 nodes": (recording.checkpoints, ""),
     "devices, the whole way of a pod, 5,000 nodes": (devices.claims, "µs"),
     "hostile objects, 5,000 nodes": (hostile.hostile, ""),
     "memory of attempts, 5,000 nodes, 10,000 pods of as many kinds that fit nowhere": (evidence.unschedulable_pods, ""),

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from scheduler.compose import build_engine
+from scheduler.config.feature_gates import parse_feature_gates
 from scheduler.config.loading import load
 from scheduler.engine.engine import Engine
 from scheduler.messages.now import Now
@@ -23,9 +24,10 @@ def now() -> Now:
     return Now(time.monotonic(), time.time_ns())
 
 
-def engine_with(nodes: int, **node_fields: Any) -> Engine:
-    """An engine with that many nodes of 32 CPUs in ten zones, ready to schedule."""
-    engine = build_engine(load(), started=now(), seed=1)
+def engine_with(nodes: int, gates: str = "", **node_fields: Any) -> Engine:
+    """An engine with that many nodes of 32 CPUs in ten zones, ready to schedule. ``gates``: the flag of the feature
+    gates."""
+    engine = build_engine(load(gates=parse_feature_gates(gates)), started=now(), seed=1)
     for number in range(nodes):
         name = f"node-{number:05}"
         zone = f"zone-{number % ZONES}"
@@ -34,7 +36,11 @@ def engine_with(nodes: int, **node_fields: Any) -> Engine:
             "topology.kubernetes.io/zone": zone,
             "topology.ebs.csi.aws.com/zone": zone,
         }
-        show(engine, Kind.NODE, node_json(name, cpu="32", memory="128Gi", pods=110, labels=labels, **node_fields))
+        show(
+            engine,
+            Kind.NODE,
+            node_json(name, **{"cpu": "32", "memory": "128Gi", "pods": 110, "labels": labels} | node_fields),
+        )
     engine.handle(Synced(), now())
     return engine
 

@@ -14,10 +14,10 @@ import pytest
 
 from scheduler.cli.leader import READER
 from scheduler.cli.main import main
-from scheduler.simulate.apiserver.kinds import LEASES, NAMESPACES, PODS
+from scheduler.simulate.apiserver.kinds import LEASES, NAMESPACES, NODES, PODS
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.simulate.demo import ShippedScheduler
-from scheduler.simulate.workload import pod_document
+from scheduler.simulate.workload import node_document, pod_document
 from tests.cli.test_connection import Certificate, Recording, serving
 from tests.limits import WAIT_SECONDS
 
@@ -62,6 +62,26 @@ async def test_the_leaders_pages_are_reached_by_the_kubeconfig_alone(
         assert requests(cluster, "POST", f"/serviceaccounts/{READER}/token") == 3
         assert requests(cluster, "GET", "/pods/tandem-0/portforward") == 3
         assert requests(cluster, "POST", "/tokenreviews") >= 1, "the token was shown, and looked at"
+
+
+async def test_questions_go_the_same_way(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Over the wiring of production: the command line, the port-forward, the token, the page, the scheduler's fork."""
+    (tmp_path / "pod.yaml").write_text(
+        "kind: Pod\nmetadata: {name: asked}\nspec: {containers: [{name: c, image: i}]}\n"
+    )
+    async with leading(tmp_path) as cluster:
+        cluster.registry.create(NODES, "", node_document("n1", cpu=4))
+        for words, text in (
+            (("what-if", "-f", str(tmp_path / "pod.yaml"), "--max"), "default/asked"),
+            (("what-if", "--drain", "n1", "--add-nodes", "1", "--like", "n1"), "n1-new-1"),
+            (("why", "huge", "--what-helps"), "request 5 cpu less: 4 in place of 9"),
+            (("capacity",), "default/huge"),
+        ):
+            assert await ask(tmp_path, *words) == 0, capfd.readouterr().err
+            assert text in capfd.readouterr().out
+        assert await ask(tmp_path, "what-if", "--drain", "absent") == 1
+        assert "node 'absent' is not known" in capfd.readouterr().err
+        assert requests(cluster, "POST", "/subjectaccessreviews") >= 1
 
 
 async def test_another_server_behind_the_pods_port_gets_nothing(

@@ -133,15 +133,16 @@ def test_groups_of_pods_are_behind_the_gates_that_depend_on_each_other() -> None
     gates = parse_feature_gates("GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true")
     assert gates.warnings == ()
     assert default_plugin_names(gates)[-3:] == ("GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")
-    assert kinds_read(gates) == READ_KINDS
+    assert set(READ_KINDS) - set(kinds_read(gates)) == {Kind.COSCHEDULING_POD_GROUP}
     assert Kind.POD_GROUP not in kinds_read(FeatureGates())
 
 
-def test_preemption_for_a_whole_group_is_refused_so_far() -> None:
-    assert faults("GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true") == [
-        "feature gate WorkloadAwarePreemption=true is not supported by Tandem, which decides as with "
-        "WorkloadAwarePreemption=false"
+def test_preemption_for_a_whole_group_needs_gangs() -> None:
+    assert faults("GenericWorkload=true,WorkloadAwarePreemption=true") == [
+        "WorkloadAwarePreemption is enabled, but depends on features that are disabled: [GangScheduling]"
     ]
+    gates = parse_feature_gates("GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true")
+    assert gates.warnings == ()
 
 
 def test_whether_pods_are_taken_early_from_the_back_off_is_a_gate() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from scheduler.engine.attempt import SCHEDULED, UNSCHEDULABLE, Attempt
 from scheduler.engine.commands import Command, RecordAttempt
 from scheduler.engine.making_room.removal_times import RemovalTimes
-from scheduler.framework.plugin import WaitingPod
+from scheduler.framework.plugin_ports import WaitingPod
 from scheduler.messages.commands import BindPod, PatchPodStatus, WriteEvent
 from scheduler.messages.now import Now
 from scheduler.messages.references import PodReference

@@ -12,7 +12,7 @@ from typing import Any
 from scheduler.controller.inbox import Inbox
 from scheduler.controller.loop import SLICE_SECONDS, SchedulingLoop
 from scheduler.engine.commands import Command, RecordAttempt
-from scheduler.framework.plugin import WaitingPod
+from scheduler.framework.plugin_ports import WaitingPod
 from scheduler.messages.commands import BindPod
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectObserved, PodsActivated, Stimulus, Tick

@@ -132,7 +132,8 @@ def test_every_flag_in_the_text_exists() -> None:
 
 def test_every_page_that_is_named_is_served() -> None:
     served = "".join(
-        (ROOT / "scheduler/controller" / name).read_text() for name in ("serve/server.py", "serve/pages.py")
+        (ROOT / "scheduler/controller" / name).read_text()
+        for name in ("serve/server.py", "serve/pages.py", "serve/questions.py")
     )
     pages = set(re.findall(r"`(/[a-z]+(?:/[a-z]+)?)", _page("questions")))
     assert {"/debug/queue", "/debug/why", "/metrics", "/configz"} <= pages

@@ -100,9 +100,10 @@ class Cluster:
         ]
         if tandem is not None:
             documents.append({"apiVersion": "tandem.scheduling/v1alpha1", "kind": "TandemConfiguration", **tandem})
-        text = "\n---\n".join(msgspec.json.encode(document).decode() for document in documents)
+        # What begins with { would be one JSON document.
+        text = "---\n" + "\n---\n".join(msgspec.json.encode(document).decode() for document in documents)
         loaded = load(text, gates=parse_feature_gates(gates)) if gates else load(text)
-        self.profiles = build_profiles(loaded, registry(plugins, loaded.gates))
+        self.profiles = build_profiles(loaded, registry(plugins, loaded.plugin_gates))
         self.engine = build_engine(loaded, started=self.now, seed=seed, stopwatch=lambda: 0.0, profiles=self.profiles)
         self.feed(Synced())
 

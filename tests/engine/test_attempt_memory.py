@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import MAX_CANDIDATES, MAX_NAMES, AttemptMemory
-from scheduler.engine.explain import attempt_page, pod_page
+from scheduler.engine.attempt_pages import attempt_page
+from scheduler.engine.explain import pod_page
 from scheduler.framework.diagnosis import Diagnosis
 from scheduler.messages.status import unschedulable
 from scheduler.preemption.evaluation import PreemptionEvidence

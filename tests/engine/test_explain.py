@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.engine.explain import preview_page
+from scheduler.engine.attempt_pages import preview_page
 from scheduler.framework.plugin import ScorePlugin
 from tests.engine.driver import Cluster
 

@@ -6,17 +6,8 @@ from typing import Any
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
-from scheduler.framework.plugin import (
-    ActivatePods,
-    AllowWaiting,
-    PermitPlugin,
-    Permitted,
-    PluginRequest,
-    RejectWaiting,
-    ReservePlugin,
-    State,
-    Wait,
-)
+from scheduler.framework.plugin import PermitPlugin, Permitted, ReservePlugin, State, Wait
+from scheduler.framework.plugin_requests import ActivatePods, AllowWaiting, PluginRequest, RejectWaiting
 from scheduler.messages.commands import BindPod
 from scheduler.messages.status import Refusal, unschedulable
 from tests.engine.driver import Cluster

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from scheduler.engine.binding import BINDING_MOVES, Binding, BindingState
+from scheduler.engine.making_room.preemptor import Preemptor
 from scheduler.engine.making_room.removal import REMOVAL_MOVES, Removal, RemovalState
 from scheduler.errors import InvariantViolation
 from tests.engine.driver import Cluster
@@ -49,6 +50,6 @@ def test_any_other_move_is_a_bug() -> None:
     assert isinstance(binding, Binding)
     with pytest.raises(InvariantViolation, match="can't go from Binding to PermitWait"):
         binding.become(BindingState.PERMIT_WAIT)
-    removal = Removal(cluster.info("a"), "n", (), cluster.info("b"), 0.0)
+    removal = Removal(Preemptor("a", (cluster.info("a"),), ("n",)), (), cluster.info("b"), 0.0)
     with pytest.raises(InvariantViolation, match="can't go from FirstVictims to Dying"):
         removal.become(RemovalState.DYING)

@@ -53,7 +53,10 @@ def test_each_role_is_bound_to_the_service_account_and_to_nobody_else() -> None:
 def test_people_may_ask_for_one_account_s_token_and_reach_the_leader_and_no_more() -> None:
     by_kind = {document["kind"]: document for document in for_users()}
     assert by_kind["ServiceAccount"]["metadata"] == {"name": READER, "namespace": "tandem-system"}
-    assert by_kind["ClusterRole"]["rules"] == [{"nonResourceURLs": ["/debug/*"], "verbs": ["get"]}]
+    assert by_kind["ClusterRole"]["rules"] == [
+        {"nonResourceURLs": ["/debug/*"], "verbs": ["get"]},
+        {"nonResourceURLs": ["/debug/what-if", "/debug/what-helps"], "verbs": ["create"]},
+    ]
     assert by_kind["ClusterRoleBinding"]["subjects"] == [
         {"kind": "ServiceAccount", "name": READER, "namespace": "tandem-system"}
     ]

@@ -8,7 +8,8 @@ from scheduler.framework.events import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.post_filter import CLEAR_NOMINATION, KEEP_NOMINATION, nominate
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
-from scheduler.queue.handlers import NOTHING, Aftermath, EventHandlers, Fate, OurPods
+from scheduler.queue.aftermath import NOTHING, Aftermath, Fate
+from scheduler.queue.handlers import EventHandlers, OurPods
 from scheduler.queue.queued_pod import QueuedPod
 from tests.builders import claim, node, pod, service, storage_class
 from tests.queue.fakes import NODE_ADD, POD_DELETE, PROFILE, Bench, on

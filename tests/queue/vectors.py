@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.groups.facts import Groups
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import ClusterEvent, Hint
@@ -65,8 +66,9 @@ def scenarios() -> Iterator[Json]:
 class Removals:
     """The running preemptions of a script, for the gate of DefaultPreemption."""
 
-    def __init__(self, known_pods: KnownPods) -> None:
+    def __init__(self, known_pods: KnownPods, groups: Groups) -> None:
         self._known_pods = known_pods
+        self.groups = groups
         self.last_victims: dict[str, str] = {}
 
     def is_removing_victims_for(self, uid: str) -> bool:
@@ -128,7 +130,7 @@ class ScriptedCluster:
         self.pods: Json = scenario["pods"]
         self.cache = ClusterCache()
         self.known_pods = KnownPods()
-        self.removals = Removals(self.known_pods)
+        self.removals = Removals(self.known_pods, self.cache.groups)
         facts = QueueMetrics()
         config = scenario["config"] or {}
         self.queue = ListeningQueue(

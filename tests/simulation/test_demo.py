@@ -27,6 +27,8 @@ async def test_the_demo_shows_all_its_scenes_and_ends_well() -> None:
     assert "request pair: gpu.example.com/node-gpus-" in output
     assert "2 taken (by default/render-" in output
     assert "What was bound where, and why" in output
+    assert "Asked: what if node-big were drained?" in output
+    assert "pods would move" in output
 
 
 async def test_a_served_demo_that_is_terminated_leaves_no_scheduler_and_no_folder(tmp_path: Path) -> None:

@@ -12,13 +12,11 @@ import numpy as np
 from scheduler.framework.per_node import NodeView, PerNodeFilter, PerNodeScore
 from scheduler.framework.plugin import (
     BackgroundPlugin,
-    BindContext,
     BindPlugin,
     FilterPlugin,
     NormalizePlugin,
     PermitPlugin,
     Plugin,
-    PluginHandle,
     PostBindPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
@@ -32,6 +30,7 @@ from scheduler.framework.plugin import (
     State,
     Wait,
 )
+from scheduler.framework.plugin_ports import BindContext, PluginHandle
 from scheduler.framework.post_filter import PostFilterPlugin
 from scheduler.messages.status import SKIP, Refusal, Skip, unschedulable
 from scheduler.objects.node import Node

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+from scheduler.cluster.groups.coscheduling import name_in_coscheduling
 from scheduler.cluster.groups.v1alpha2 import name_in_v1alpha2
 from scheduler.cluster.pod_info import PodInfo
 
-_NAMES = (name_in_v1alpha2,)
+_NAMES = (name_in_v1alpha2, name_in_coscheduling)
 
 
 def group_key(pod: PodInfo) -> str:

@@ -50,7 +50,7 @@ class Groups:
     def __init__(self, apis: Sequence[GroupApi] = ()) -> None:
         self._apis = tuple(apis)
         self._api_of = {api.kind: api for api in apis}
-        self._groups: ForkableDict[str, Group] = ForkableDict()
+        self._groups: ForkableDict[tuple[Kind, str], Group] = ForkableDict()
         self._members: ForkableDict[str, Members] = ForkableDict()
 
     def fork(self) -> Groups:
@@ -70,12 +70,17 @@ class Groups:
         return ""
 
     def get(self, key: str) -> Group | None:
-        """The group that this ``namespace/name`` stands for; None while no object describes it."""
-        return self._groups.get(key)
+        """The group that this ``namespace/name`` stands for, in the first API that has one; None while no object
+        describes it."""
+        for api in self._apis:
+            group = self._groups.get((api.kind, key))
+            if group is not None:
+                return group
+        return None
 
     def of(self, pod: PodInfo) -> Group | None:
         key = self.key_of(pod)
-        return self._groups.get(key) if key else None
+        return self.get(key) if key else None
 
     def members(self, key: str) -> Members:
         """Not to be changed."""
@@ -84,13 +89,13 @@ class Groups:
 
     def has_quorum(self, key: str) -> bool:
         """Whether the group demands a quorum, and has as many pods, those on nodes included."""
-        group = self._groups.get(key) if key else None
+        group = self.get(key) if key else None
         return group is not None and group.min_count is not None and self.members(key).count >= group.min_count
 
     @property
     def keys(self) -> Iterable[str]:
         """Of the groups that have members or an object."""
-        return dict.fromkeys([*self._members, *self._groups])
+        return dict.fromkeys([*self._members, *(key for _, key in self._groups)])
 
     # --- what happens -------------------------------------------------------------------------------------------------
 
@@ -100,9 +105,9 @@ class Groups:
         if api is None:
             return
         if new is not None:
-            self._groups[new.key] = api.read(new)
+            self._groups[kind, new.key] = api.read(new)
         elif old is not None:
-            self._groups.pop(old.key, None)
+            self._groups.pop((kind, old.key), None)
 
     def pending_shown(self, pod: PodInfo) -> None:
         """The watch shows a pod of ours that has no node."""

@@ -54,6 +54,9 @@ class Group(msgspec.Struct, frozen=True):
     priority: int = 0
     """The group's own; its pods' priorities are independent of it."""
     disruption: DisruptionMode = DisruptionMode.POD
+    preempts_as_one: bool = False
+    """Whether victims are sought for the group as a whole, of a lower priority than the group's; else for each of its
+    pods, of a lower priority than the pod's."""
     permit_seconds: float = PERMIT_SECONDS
     scheduled: Condition | None = None
     """The condition that reports whether the group is scheduled, as the object has it; None: it has none."""

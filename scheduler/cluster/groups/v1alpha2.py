@@ -13,9 +13,10 @@ from scheduler.objects.pod_group import PodGroup
 POD_GROUP_SCHEDULED = "PodGroupScheduled"
 
 
-def v1alpha2(*, reads_constraints: bool) -> GroupApi:
-    """``reads_constraints``: the gate TopologyAwareWorkloadScheduling."""
-    return GroupApi(Kind.POD_GROUP, name_in_v1alpha2, partial(_read, reads_constraints))
+def v1alpha2(*, reads_constraints: bool, preempts_as_one: bool) -> GroupApi:
+    """``reads_constraints``: the gate TopologyAwareWorkloadScheduling. ``preempts_as_one``: the gate
+    WorkloadAwarePreemption, without which a disruption mode demands nothing."""
+    return GroupApi(Kind.POD_GROUP, name_in_v1alpha2, partial(_read, reads_constraints, preempts_as_one))
 
 
 def name_in_v1alpha2(pod: Pod) -> str:
@@ -24,18 +25,20 @@ def name_in_v1alpha2(pod: Pod) -> str:
     return "" if group is None else group.pod_group_name
 
 
-def _read(reads_constraints: bool, obj: ApiObject) -> Group:
+def _read(reads_constraints: bool, preempts_as_one: bool, obj: ApiObject) -> Group:
     assert isinstance(obj, PodGroup)
     spec, meta = obj.spec, obj.metadata
     gang = spec.scheduling_policy.gang
     constraints = spec.scheduling_constraints if reads_constraints else None
     topology = constraints.topology if constraints is not None else ()
+    is_whole = preempts_as_one and spec.disruption_mode == DisruptionMode.GROUP.value
     return Group(
         GroupReference(Kind.POD_GROUP, meta.namespace, meta.name, meta.uid),
         min_count=None if gang is None else gang.min_count,
         topology_key=topology[0].key if topology else "",
         has_constraints=constraints is not None,
         priority=spec.priority or 0,
-        disruption=DisruptionMode.GROUP if spec.disruption_mode == DisruptionMode.GROUP.value else DisruptionMode.POD,
+        disruption=DisruptionMode.GROUP if is_whole else DisruptionMode.POD,
+        preempts_as_one=preempts_as_one,
         scheduled=obj.condition(POD_GROUP_SCHEDULED),
     )

@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from scheduler.framework.plugin import WaitingPod
+from scheduler.framework.plugin_ports import WaitingPod
 from scheduler.messages.stimuli import PermitDecided, PodsActivated
 
 FIRST_PAUSE_SECONDS: Final = 1.0

@@ -10,6 +10,7 @@ from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
 from scheduler.controller.carrying_out import CommandSink
 from scheduler.controller.loop import SchedulingLoop
 from scheduler.controller.parts import Parts
+from scheduler.controller.record.recorder import Recorder
 from scheduler.controller.report.instruments import ReadCounter
 from scheduler.controller.report.journal import Journal
 from scheduler.controller.report.metrics import SchedulerMetrics
@@ -42,6 +43,8 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
     """Adds the shell's metrics to the page; each is read when scraped."""
     if parts is not None and parts.gauges is not None:
         metrics.watch_engine(parts.gauges)
+    if parts is not None and parts.recorder is not None:
+        _watch_recorder(metrics, parts.recorder)
     writer, events, loop, refusals = shell.sink, shell.events, shell.loop, shell.refusals
     metrics.watch_numbers(
         "scheduler_goroutines",
@@ -120,6 +123,14 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
         lambda: {r.kind.value: r.relists for r in reflectors},
         is_counter=True,
     )
+
+
+def _watch_recorder(metrics: SchedulerMetrics, recorder: Recorder) -> None:
+    counts = recorder.counts
+    metrics.watch_number("tandem_recorded_inputs", "Inputs recorded.", lambda: counts.entries, is_counter=True)
+    metrics.watch_number("tandem_recorded_bytes", "Bytes of recordings written.", lambda: counts.bytes, is_counter=True)
+    text = "Inputs that could not be recorded: a disk that was full or slow."
+    metrics.watch_number("tandem_inputs_not_recorded", text, lambda: counts.lost, is_counter=True)
 
 
 def _watch_plugins(metrics: SchedulerMetrics) -> None:

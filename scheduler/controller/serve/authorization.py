@@ -56,17 +56,33 @@ class OpenPaths:
 
 
 _REVIEW: Final = msgspec.json.Decoder(_Review)
+_VERBS: Final = {"POST": "create"}
+"""Method → the verb of the right, where that is not the method's name: to ask a question is to create it."""
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """What a review is about: a path and a verb, or, without a path, the pods of a namespace ("": of all)."""
+
+    verb: str
+    path: str = ""
+    namespace: str = ""
+
+    def attributes(self) -> dict[str, dict[str, str]]:
+        """The fields of the review's spec that say it."""
+        if self.path:
+            return {"nonResourceAttributes": {"path": self.path, "verb": self.verb}}
+        return {"resourceAttributes": {"resource": "pods", "verb": self.verb, "namespace": self.namespace}}
 
 
 class Authorizer:
-    """``may`` sends a review to the API server, unless the answer is cached."""
+    """``may`` and ``may_list_pods`` send a review to the API server, unless the answer is cached."""
 
     def __init__(
         self, client: ApiClient, settings: AccessSettings, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._client = client
         self._settings = settings
-        self._reviews: Reviews[tuple[Identity, str, str], bool] = Reviews(clock)
+        self._reviews: Reviews[tuple[Identity, _Asked], bool] = Reviews(clock)
 
     async def may(self, who: Identity, verb: str, path: str, address: str = "") -> bool:
         """Whether the user may access the path. ``address`` is the client's. Raises TooManyReviews, and ApiError if the
@@ -75,14 +91,21 @@ class Authorizer:
             return True
         if len(path) > MAX_PATH_CHARACTERS or not _is_text(path):
             return False
-        return await self._reviews.answer(
-            (who, verb, path), address, lambda: self._review(who, verb, path), self._life_of
-        )
+        return await self._answer(who, _Asked(verb, path), address)
+
+    async def may_list_pods(self, who: Identity, namespace: str, address: str = "") -> bool:
+        """Whether the user may list the pods of a namespace; "" means those of all. Raises as ``may``."""
+        if is_of(who, ALL_POWERFUL):
+            return True
+        return await self._answer(who, _Asked("list", namespace=namespace), address)
+
+    async def _answer(self, who: Identity, asked: _Asked, address: str) -> bool:
+        return await self._reviews.answer((who, asked), address, lambda: self._review(who, asked), self._life_of)
 
     def _life_of(self, is_allowed: bool) -> float:
         return self._settings.allowed_life if is_allowed else self._settings.refused_life
 
-    async def _review(self, who: Identity, verb: str, path: str) -> bool:
+    async def _review(self, who: Identity, asked: _Asked) -> bool:
         body = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
@@ -91,7 +114,7 @@ class Authorizer:
                 "uid": who.uid,
                 "groups": who.groups,
                 "extra": dict(who.extra),
-                "nonResourceAttributes": {"path": path, "verb": verb},
+                **asked.attributes(),
             },
         }
         encoded = msgspec.json.encode(body)
@@ -107,6 +130,27 @@ def _is_text(path: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+class Asker:
+    """The user of a request that was let through."""
+
+    def __init__(self, who: Identity, authorizer: Authorizer, address: str) -> None:
+        self.who = who
+        self._authorizer = authorizer
+        self._address = address
+
+    async def may(self, verb: str, path: str) -> bool:
+        """Raises TooManyReviews, and ApiError if the API server can't be reached."""
+        return await self._authorizer.may(self.who, verb, path, self._address)
+
+    async def may_list_pods(self, namespace: str) -> bool:
+        """Raises as ``may``."""
+        return await self._authorizer.may_list_pods(self.who, namespace, self._address)
+
+
+ASKER: Final = web.RequestKey("ASKER", Asker)
+"""Under this key a request has its ``Asker``, if access is restricted."""
 
 
 def guards(client: ApiClient, access: AccessSettings | None) -> tuple[Middleware, ...]:
@@ -125,7 +169,7 @@ def guard(authenticator: Authenticator, authorizer: Authorizer, open_paths: Open
         path = request.path
         if path in open_paths:
             return await handler(request)
-        verb, address = request.method.lower(), request.remote or ""
+        verb, address = _VERBS.get(request.method, request.method.lower()), request.remote or ""
         certificate = request.transport.get_extra_info("peercert") if request.transport is not None else None
         try:
             who = await authenticator.identify(request.headers.get("Authorization", ""), certificate, address)
@@ -141,6 +185,7 @@ def guard(authenticator: Authenticator, authorizer: Authorizer, open_paths: Open
             return refusal(500, "InternalError", f"Internal Server Error: {path!r}: the API server can't be asked")
         if not is_allowed:
             return refusal(403, "Forbidden", f'forbidden: User "{who.name}" cannot {verb} path "{path}"')
+        request[ASKER] = Asker(who, authorizer, address)
         return await handler(request)
 
     return check

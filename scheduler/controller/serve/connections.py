@@ -21,6 +21,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 ACCEPT_RETRY_SECONDS: Final = 0.1
 """Delay after a failed accept: without free file descriptors the next one would fail at once."""
+HEAD_END: Final = b"\r\n\r\n"
 TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 log = structlog.get_logger()
@@ -198,6 +199,9 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._bytes = 0
+        self._last = b""
+        """The last bytes received, which may begin the end of a head."""
+        self._head_is_complete = False
 
     @property
     def is_connected(self) -> bool:
@@ -217,6 +221,7 @@ class _Connection(asyncio.Protocol):
     def must_get_on(self, seconds: float) -> None:
         """Sets the deadline of the connection's next step, ``seconds`` from now."""
         self._bytes = 0
+        self._head_is_complete = False
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = asyncio.get_running_loop().call_later(seconds, self._is_overdue)
@@ -250,7 +255,12 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         assert self.http is not None and self._transport is not None
         if self._connections.is_waiting(self):
-            self._bytes += len(data)
+            # A body may arrive before its request is begun, and is bounded where it is read.
+            if not self._head_is_complete:
+                end = (self._last + data).find(HEAD_END)
+                self._head_is_complete = end >= 0
+                self._last = data[-len(HEAD_END) + 1 :]
+                self._bytes += end if end >= 0 else len(data)
             if self._bytes > self._connections.limits.head_bytes:
                 self._transport.write(TOO_LARGE)
                 self._transport.close()

@@ -1,20 +1,22 @@
-"""The pages under ``/debug``: explanations of one pod and the state of the queue, as JSON, read only."""
+"""The pages under ``/debug``: explanations of one pod, the state of the queue and of the nodes, as JSON, read only."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
 from dataclasses import asdict
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from scheduler.controller.beside.shadow import AGREES, DIFFERS, UNSEEN, ShadowWriter
+from scheduler.controller.serve.names import scrubbed, seen, visible, without_names
 from scheduler.engine import explain
 from scheduler.engine.engine import Engine
 from scheduler.engine.explain_groups import group_page, waiting_groups
+from scheduler.engine.node_pages import node_page, nodes_page_in_slices
 from scheduler.engine.pod_resources import resource_page_in_slices
 from scheduler.engine.workloads import workload_page_in_slices
 from scheduler.messages.now import Now
@@ -22,13 +24,16 @@ from scheduler.messages.page_limits import MAX_WAITING_LISTED
 from scheduler.objects.workload_kinds import WORKLOAD_KINDS, kind_of_workload
 
 MAX_DIGITS: Final = 9
+ENCODED_AT_ONCE: Final = 200
 
 Page = TypeVar("Page")
+_Encoded = tuple[str, bytes]
+"""A pod (namespace/name) and its page as JSON."""
 
 
 def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionMemory) -> tuple[web.RouteDef, ...]:
     """The routes ``/debug/queue?limit=N&namespace=&profile=&plugin=``, ``/debug/why/NAMESPACE/NAME?node=NODE`` and
-    ``/debug/why/NAMESPACE/KIND/NAME``.
+    ``/debug/why/NAMESPACE/KIND/NAME``, ``/debug/nodes?pool=LABEL`` and ``/debug/nodes/NODE``.
 
     They are served on the engine's event loop.
 
@@ -44,29 +49,52 @@ def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionM
         asked = request.query
         wanted = explain.Wanted(asked.get("namespace", ""), asked.get("profile", ""), asked.get("plugin", ""))
         async with one_at_a_time:
-            return web.Response(body=await _queue_body(engine, limit, wanted), content_type="application/json")
+            page, pods = await _queue_body(engine, limit, wanted)
+        listed, page["hidden"], allowed = await seen(request, pods, lambda one: one[0])
+        entries = b",".join([body if allowed is None else without_names(body, allowed) for _, body in listed])
+        head = await scrubbed(request, page)
+        return web.Response(body=head[:-1] + b',"pods":[' + entries + b"]}", content_type="application/json")
 
     async def why(request: web.Request) -> web.Response:
-        key = f"{request.match_info['namespace']}/{request.match_info['name']}"
+        namespace = request.match_info["namespace"]
+        key = f"{namespace}/{request.match_info['name']}"
         node = request.query.get("node", "")
-        page = explain.pod_page(engine, key, clock(), memory, node) or group_page(engine, key)
+        page = None
+        if not await _is_hidden(request, namespace):
+            page = explain.pod_page(engine, key, clock(), memory, node) or group_page(engine, key)
         if page is None:
             return web.json_response({"error": f"pod {key} is not known here"}, status=404)
-        return web.json_response(page)
+        return await _scrubbed(request, page)
 
     async def workload(request: web.Request) -> web.Response:
         namespace, word, name = (request.match_info[part] for part in ("namespace", "kind", "name"))
         kind = kind_of_workload(word)
         if kind is None:
             return web.json_response({"error": f"{word!r} is not one of {', '.join(WORKLOAD_KINDS)}"}, status=400)
-        async with one_at_a_time:
-            page = await _in_slices(workload_page_in_slices(engine, namespace, f"{kind}/{name}"))
+        page: dict[str, Any] = {"pods": []}
+        if not await _is_hidden(request, namespace):
+            async with one_at_a_time:
+                page = await _in_slices(workload_page_in_slices(engine, namespace, f"{kind}/{name}"))
         if not page["pods"]:
             error = f"no pod of {kind}/{name} is known here in namespace {namespace}"
             return web.json_response({"error": error}, status=404)
         if example := page.get("example"):
             page["example"] = explain.pod_page(engine, example, clock(), memory)
-        return web.json_response(page)
+        return await _scrubbed(request, page)
+
+    async def nodes(request: web.Request) -> web.Response:
+        async with one_at_a_time:
+            page = await _in_slices(nodes_page_in_slices(engine, request.query.get("pool", "")))
+        return web.Response(body=await _encoded(page, "nodes"), content_type="application/json")
+
+    async def node(request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        page = node_page(engine, name)
+        if page is None:
+            return web.json_response({"error": f"node {name} is not known here"}, status=404)
+        for part in ("pods", "nominated"):
+            page[part], _, _ = await seen(request, page[part], lambda one: str(one["pod"]))
+        return await _scrubbed(request, page)
 
     async def resources(_request: web.Request) -> web.Response:
         async with one_at_a_time:
@@ -78,7 +106,29 @@ def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionM
         web.get("/debug/queue", queue),
         web.get("/debug/why/{namespace}/{name}", why),
         web.get("/debug/why/{namespace}/{kind}/{name}", workload),
+        web.get("/debug/nodes", nodes),
+        web.get("/debug/nodes/{name}", node),
     )
+
+
+async def _is_hidden(request: web.Request, namespace: str) -> bool:
+    allowed = await visible(request, (namespace,))
+    return allowed is not None and namespace not in allowed
+
+
+async def _scrubbed(request: web.Request, page: dict[str, Any]) -> web.Response:
+    return web.Response(body=await scrubbed(request, page), content_type="application/json")
+
+
+async def _encoded(page: dict[str, Any], long_part: str) -> bytes:
+    """The page as JSON, with the list that is long encoded in slices."""
+    entries = page.pop(long_part)
+    parts = []
+    for start in range(0, len(entries), ENCODED_AT_ONCE):
+        parts.append(msgspec.json.encode(entries[start : start + ENCODED_AT_ONCE])[1:-1])
+        await asyncio.sleep(0)
+    head = msgspec.json.encode(page)
+    return head[:-1] + f',"{long_part}":['.encode() + b",".join(parts) + b"]}"
 
 
 async def _in_slices(slices: Generator[None, None, Page]) -> Page:
@@ -92,26 +142,25 @@ async def _in_slices(slices: Generator[None, None, Page]) -> Page:
         await asyncio.sleep(0)
 
 
-async def _queue_body(engine: Engine, limit: int, wanted: explain.Wanted) -> bytes:
-    """The queue's page, built in slices of about a millisecond, between which scheduling goes on."""
-    pods: list[bytes] = []
+async def _queue_body(engine: Engine, limit: int, wanted: explain.Wanted) -> tuple[dict[str, Any], list[_Encoded]]:
+    """The counts, and the pods' pages, built in slices of about a millisecond, between which scheduling goes on."""
+    pods: list[_Encoded] = []
     slices = explain.queue_page_in_slices(engine, limit, wanted)
     while True:
         try:
-            pods += map(msgspec.json.encode, next(slices))
+            pods += [(str(page["pod"]), msgspec.json.encode(page)) for page in next(slices)]
         except StopIteration as end:
-            counts = msgspec.json.encode(end.value)
-            groups = msgspec.json.encode(waiting_groups(engine))
-            return b'{"counts":' + counts + b',"groups":' + groups + b',"pods":[' + b",".join(pods) + b"]}"
+            return {"counts": end.value, "groups": waiting_groups(engine)}, pods
         await asyncio.sleep(0)
 
 
 def shadow_route(shadow: ShadowWriter) -> web.RouteDef:
     """The route ``/debug/shadow``: the newest decisions beside the other scheduler's, and how many of them agree."""
 
-    async def page(_request: web.Request) -> web.Response:
+    async def page(request: web.Request) -> web.Response:
         newest = list(shadow.comparisons)
         counts = {name: sum(one.agrees == name for one in newest) for name in (AGREES, DIFFERS, UNSEEN)}
-        return web.json_response({"agrees": counts, "decisions": [asdict(one) for one in newest]})
+        listed, hidden, _ = await seen(request, newest, lambda one: one.pod)
+        return web.json_response({"agrees": counts, "hidden": hidden, "decisions": [asdict(one) for one in listed]})
 
     return web.get("/debug/shadow", page)

@@ -15,10 +15,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from scheduler.cluster.groups.group import GroupReference
 from scheduler.engine.failure import cut_note
 from scheduler.messages.commands import WriteEvent
 from scheduler.messages.now import Now
 from scheduler.messages.references import PodReference
+from scheduler.objects.kinds import Kind
 from scheduler.objects.timestamps import format_micros
 
 SERIES_SECONDS: Final = 6 * 60.0
@@ -27,7 +29,7 @@ MAX_NAME: Final = 253
 MAX_INSTANCE: Final = 128
 SCHEDULED: Final = "Scheduled"
 
-EventKey = tuple[str, str, str, str, PodReference, PodReference | None, str]
+EventKey = tuple[str, str, str, str, PodReference, PodReference | GroupReference | None, str]
 
 
 @dataclass(slots=True)
@@ -129,5 +131,7 @@ def _key(event: WriteEvent) -> EventKey:
     return (*source, event.regarding, event.related, event.note)
 
 
-def _reference(pod: PodReference) -> dict[str, str]:
-    return {"kind": "Pod", "apiVersion": "v1", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+def _reference(thing: PodReference | GroupReference) -> dict[str, str]:
+    entry = Kind.POD.entry if isinstance(thing, PodReference) else thing.kind.entry
+    identity = {"namespace": thing.namespace, "name": thing.name, "uid": thing.uid}
+    return {"kind": entry.name, "apiVersion": entry.api_version, **identity}

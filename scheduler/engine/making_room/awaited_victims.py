@@ -41,14 +41,14 @@ class AwaitedVictims:
     def gone(self, uid: str) -> list[str]:
         """Record that a pod is gone; returns the nodes whose removals that completes."""
         self.forget(uid)
-        ready = []
+        ready: list[str] = []
         for preemptor_uid in self._preemptors.pop(uid, ()):
             removal, left = self._left[preemptor_uid]
             left.discard(uid)
             if not left:
                 del self._left[preemptor_uid]
                 removal.become(RemovalState.OVER)
-                ready.append(removal.node)
+                ready += removal.preemptor.nodes
         return list(dict.fromkeys(ready))
 
     def take_all(self) -> list[str]:
@@ -58,7 +58,7 @@ class AwaitedVictims:
         self._preemptors.clear()
         for removal in removals:
             removal.become(RemovalState.OVER)
-        return list(dict.fromkeys(removal.node for removal in removals))
+        return list(dict.fromkeys(node for removal in removals for node in removal.preemptor.nodes))
 
     def forget(self, preemptor_uid: str) -> None:
         """Drop a preemptor that is gone, or that removes other pods."""

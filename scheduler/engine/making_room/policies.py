@@ -15,10 +15,10 @@ one place after the other from a node is not stopped.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import count
+from itertools import count, product
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.tandem import PreemptionSettings, VictimScope
@@ -104,7 +104,7 @@ class PreemptionPolicies:
         suspended = self._suspended.get(pod.uid, {})
         excluded = {node: _TEXTS[why] for node, (why, _) in suspended.items()}
         if settings.breaker.rounds:
-            excluded |= dict.fromkeys(self._taken_again(pod), TAKEN_AGAIN)
+            excluded |= dict.fromkeys(self._taken_again(_group_of(pod), pod.uid), TAKEN_AGAIN)
         nominated = pod.pod.nominated_node_name
         return PreemptionPolicy(
             pdb_policy=settings.pdb_policy,
@@ -117,20 +117,43 @@ class PreemptionPolicies:
             is_full=standing.is_full,
         )
 
+    def policy_of_group(self, uid: str, pods: Iterable[PodInfo], standing: Standing) -> PreemptionPolicy:
+        """The policy of a group (UID of its object) that makes room as one: a node that is left out for one of its pods
+        is left out for all."""
+        policies = [self.policy_of(pod, standing) for pod in pods]
+        excluded: dict[str, str] = {}
+        for policy in policies:
+            excluded |= policy.excluded_nodes
+        if self._settings.breaker.rounds:
+            excluded |= dict.fromkeys(self._taken_again(uid, ""), TAKEN_AGAIN)
+        return replace(policies[0], excluded_nodes=excluded, given_up_node="")
+
     # --- what happens -------------------------------------------------------------------------------------------------
 
     def started(self, preemptor: PodInfo, room: Remove, now: Now) -> list[Step]:
         """Record that victims are about to be removed; earlier preemptions for this pod have thereby failed."""
-        breaker, node = self._settings.breaker, room.node
+        breaker = self._settings.breaker
         if not breaker.rounds or all(victim.is_terminating for victim in room.victims):
             return []
-        for earlier in self._by_preemptor.get(preemptor.uid, ()):
+        whole = room.group
+        uids = [preemptor.uid] if whole is None else [info.uid for info in whole.pods]
+        for earlier in [earlier for uid in uids for earlier in self._by_preemptor.get(uid, ())]:
             if not earlier.is_over:
                 earlier.is_over = earlier.is_in_vain = True
+        if whole is None:
+            return self._round_began(preemptor, _group_of(preemptor), room.node, now)
+        stands_for = {node: pod for pod in whole.pods for node in (whole.nodes[pod.uid],)}
+        steps: list[Step] = []
+        for node in dict.fromkeys(victim.node_name for victim in room.victims):
+            steps += self._round_began(stands_for.get(node, preemptor), whole.reference.uid, node, now)
+        return steps
+
+    def _round_began(self, preemptor: PodInfo, group: str, node: str, now: Now) -> list[Step]:
+        breaker = self._settings.breaker
         if len(self._rounds) >= MAX_ROUNDS:
             self._forget_round(next(iter(self._rounds)))
         serial = next(self._serials)
-        self._rounds[serial] = latest = _Round(preemptor, _group_of(preemptor), node)
+        self._rounds[serial] = latest = _Round(preemptor, group, node)
         rounds = self._by_group.setdefault(latest.group, [])
         for kept in (rounds, self._by_preemptor.setdefault(preemptor.uid, [])):
             kept.append(latest)
@@ -159,9 +182,10 @@ class PreemptionPolicies:
             self._awaited[pod.uid] = node, pod
             self._deadlines.set(NominationDeadline(pod.uid), now.monotonic + timeout)
 
-    def refused(self, preemptor: PodInfo, node: str, now: Now) -> None:
-        """Record that a victim could not be evicted from ``node``."""
-        self._suspend(preemptor, node, Suspension.EVICTION_REFUSED, now.monotonic + REFUSED_SECONDS)
+    def refused(self, pods: Iterable[PodInfo], nodes: Iterable[str], now: Now) -> None:
+        """Record that victims could not be evicted from these nodes for these pods."""
+        for pod, node in product(pods, nodes):
+            self._suspend(pod, node, Suspension.EVICTION_REFUSED, now.monotonic + REFUSED_SECONDS)
 
     def placed(self, uid: str) -> None:
         """Record that the pod is bound: its preemption has succeeded."""
@@ -206,20 +230,22 @@ class PreemptionPolicies:
 
     def _round_is_old(self, serial: int) -> list[Step]:
         """Drop an old round, which no longer counts; its pod may try the node again."""
-        pod = self._rounds[serial].preemptor
-        was_stopped = bool(self._taken_again(pod))
+        old = self._rounds[serial]
+        pod = old.preemptor
+        was_stopped = bool(self._taken_again(old.group, pod.uid))
         self._forget_round(serial)
         return [PodsActivated((pod.key,))] if was_stopped else []
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
-    def _taken_again(self, pod: PodInfo) -> list[str]:
-        """The nodes on which enough rounds have failed. If a pod must preempt again, its last round has failed."""
-        rounds = self._by_group.get(_group_of(pod))
+    def _taken_again(self, group: str, uid: str) -> list[str]:
+        """The nodes on which enough rounds of ``group`` have failed. If a pod must preempt again, its last round has
+        failed; ``uid`` "": so has every last round of the group."""
+        rounds = self._by_group.get(group)
         if not rounds:
             return []
         vain = Counter(
-            each.node for each in rounds if each.is_in_vain or (not each.is_over and each.preemptor.uid == pod.uid)
+            each.node for each in rounds if each.is_in_vain or (not each.is_over and uid in ("", each.preemptor.uid))
         )
         return [node for node, times in vain.items() if times >= self._settings.breaker.rounds]
 

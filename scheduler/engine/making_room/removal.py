@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Final
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.engine.making_room.preemptor import Preemptor
 from scheduler.errors import InvariantViolation
 
 
@@ -33,8 +34,7 @@ REMOVAL_MOVES: Final[dict[tuple[RemovalState, RemovalState], str]] = {
 
 @dataclass(slots=True, eq=False)
 class Removal:
-    preemptor: PodInfo
-    node: str
+    preemptor: Preemptor
     victims: tuple[PodInfo, ...]
     last: PodInfo
     started: float
@@ -42,8 +42,8 @@ class Removal:
     outstanding: dict[str, PodInfo] = field(default_factory=dict)
     """Victims that need a further write or answer, by UID."""
     has_failed: bool = False
-    was_refused: bool = False
-    """The API server refused to evict a victim."""
+    refused_on: dict[str, None] = field(default_factory=dict)
+    """Nodes of victims that the API server refused to evict."""
 
     @property
     def is_at_last(self) -> bool:
@@ -53,6 +53,6 @@ class Removal:
         """Raises InvariantViolation for a change that is not in the table."""
         if (self.state, state) not in REMOVAL_MOVES:
             raise InvariantViolation(
-                f"removal for pod {self.preemptor.key} can't go from {self.state.value} to {state.value}"
+                f"removal for {self.preemptor.key} can't go from {self.state.value} to {state.value}"
             )
         self.state = state

@@ -16,7 +16,7 @@ within the cycle, the order of the victims is the same as above.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -29,6 +29,7 @@ from scheduler.engine.machine import Claims, Part, ReadsBindings, ReadsCache, Re
 from scheduler.engine.making_room.awaited_victims import AwaitedVictims
 from scheduler.engine.making_room.granted import GrantedDeletions
 from scheduler.engine.making_room.policies import PreemptionPolicies, Standing
+from scheduler.engine.making_room.preemptor import Preemptor
 from scheduler.engine.making_room.removal import Removal, RemovalState
 from scheduler.engine.making_room.removal_times import ERROR, SUCCESS, RemovalTimes
 from scheduler.engine.making_room.victims import disruption_target, preempted, was_gone
@@ -140,14 +141,22 @@ class MakingRoom:
     def policy_of(self, pod: PodInfo, now: Now) -> PreemptionPolicy:
         """The preemption policy of an attempt that is made now."""
         nominated = pod.pod.nominated_node_name
+        is_being_cleared = bool(nominated) and any(
+            nominated in removal.preemptor.nodes for removal in self._running.values()
+        )
+        return self._policies.policy_of(pod, self._standing(now, is_being_cleared))
+
+    def policy_of_group(self, uid: str, pods: Sequence[PodInfo], now: Now) -> PreemptionPolicy:
+        """The preemption policy of a group (UID of its object) that makes room as one for these pods."""
+        return self._policies.policy_of_group(uid, pods, self._standing(now, False))
+
+    def _standing(self, now: Now, is_being_cleared: bool) -> Standing:
         has_budgets = bool(self._cache.objects.all(Kind.POD_DISRUPTION_BUDGET))
-        standing = Standing(
+        return Standing(
             victims_in_flight=self.victims_in_flight(now) if has_budgets else (),
-            is_nominated_node_being_cleared=bool(nominated)
-            and any(removal.node == nominated for removal in self._running.values()),
+            is_nominated_node_being_cleared=is_being_cleared,
             is_full=len(self._running) >= self._limit,
         )
-        return self._policies.policy_of(pod, standing)
 
     def is_removing_for(self, uid: str) -> bool:
         """Whether the preemptor is gated: a removal for it is still running."""
@@ -189,7 +198,7 @@ class MakingRoom:
         steps: list[Step] = [write.with_ticket(self._tickets.issue(ClaimTicket())) for write in outcome.writes]
         room = outcome.room
         if isinstance(room, Remove) and outcome.nomination.mode is NominationMode.SET:
-            return [*steps, *self._policies.started(pod, room, now), *self._start(pod, room, now)]
+            return [*steps, *self._policies.started(pod, room, now), *self._start(Preemptor.of(pod, room), room, now)]
         if isinstance(room, WaitForVictims):
             self._awaited.waits(pod.uid)
         elif isinstance(room, PutOff):
@@ -207,11 +216,12 @@ class MakingRoom:
             return [settled]
         if not outcome.is_done:
             removal.has_failed = True
-            removal.was_refused |= owner.is_deletion and self._is_strict
+            if owner.is_deletion and self._is_strict:
+                removal.refused_on[victim.node_name] = None
             return [settled]
         if owner.is_deletion:
-            return [preempted(removal.preemptor, victim, removal.node), *self._grant(victim, now), settled]
-        if removal.has_failed or not self._is_pending(removal.preemptor):
+            return [preempted(removal.preemptor, victim), *self._grant(victim, now), settled]
+        if removal.has_failed or not self._is_wanted(removal):
             return [settled]
         return [self._delete(removal, victim)]
 
@@ -263,16 +273,17 @@ class MakingRoom:
 
     # --- one removal --------------------------------------------------------------------------------------------------
 
-    def _start(self, preemptor: PodInfo, room: Remove, now: Now) -> list[Step]:
+    def _start(self, preemptor: Preemptor, room: Remove, now: Now) -> list[Step]:
         """Start a removal. Victims that already terminate need no write; without others there is nothing to wait
         for."""
         self._awaited.forget(preemptor.uid)
-        self._awaited.waits(preemptor.uid)
-        steps = self._clear_lower_nominations(preemptor, room.node)
+        for pod in preemptor.pods:
+            self._awaited.waits(pod.uid)
+        steps = self._clear_lower_nominations(preemptor)
         alive = [victim for victim in room.victims if not victim.is_terminating]
         if not alive or preemptor.uid in self._running:
             return steps
-        removal = Removal(preemptor, room.node, room.victims, alive[-1], now.monotonic)
+        removal = Removal(preemptor, room.victims, alive[-1], now.monotonic)
         self._running[preemptor.uid] = removal
         self._held.add(preemptor.uid)
         first = alive[:-1]
@@ -285,7 +296,7 @@ class MakingRoom:
         """The first write about a victim, if one is needed."""
         settled = VictimSettled(removal.preemptor.uid, victim.uid)
         if self._bindings.can_cancel(victim.uid):
-            event = preempted(removal.preemptor, victim, f"{removal.node} (in kube-scheduler memory).")
+            event = preempted(removal.preemptor, victim, " (in kube-scheduler memory).")
             return [CancelBinding(victim.uid), event, settled]
         known = self._known_pods.by_uid(victim.uid)
         if known is None or known.is_terminating:
@@ -314,7 +325,7 @@ class MakingRoom:
         """Remove the last victim after the others, then end the removal."""
         if removal.outstanding:
             return []
-        if removal.is_at_last or removal.has_failed or not self._is_pending(removal.preemptor):
+        if removal.is_at_last or removal.has_failed or not self._is_wanted(removal):
             return self._end(removal, now)
         removal.become(RemovalState.LAST_VICTIM)
         last = removal.last
@@ -338,8 +349,8 @@ class MakingRoom:
             if not self._last_of[last]:
                 del self._last_of[last]
         self.times[ERROR if removal.has_failed else SUCCESS].observe(now.monotonic - removal.started)
-        if removal.was_refused:
-            self._policies.refused(preemptor, removal.node, now)
+        if removal.refused_on:
+            self._policies.refused(preemptor.pods, removal.refused_on, now)
         steps: list[Step] = []
         left = self._not_gone_yet(removal)
         if left:
@@ -347,7 +358,7 @@ class MakingRoom:
         else:
             removal.become(RemovalState.OVER)
             again = PodsActivated if removal.has_failed else PodsReady
-            steps += [again((preemptor.key,)), *self._try_all_nominated_to((removal.node,))]
+            steps += [again(preemptor.keys), *self._try_all_nominated_to(preemptor.nodes)]
         # Wake one for the free place; all with the last one, since some may have found room elsewhere meanwhile.
         free = list(self._put_off)[: 1 if self._running else None]
         steps += [PodsReady((self._put_off.pop(uid).key,)) for uid in free]
@@ -368,6 +379,10 @@ class MakingRoom:
         known = self._known_pods.by_uid(pod.uid)
         return known is not None and not known.node_name and not known.is_terminating
 
+    def _is_wanted(self, removal: Removal) -> bool:
+        """Whether a pod still waits for the room."""
+        return any(self._is_pending(pod) for pod in removal.preemptor.pods)
+
     def _leaves(self, uid: str) -> None:
         """A pod terminates or is about to be gone: ends the wait of preemptors whose last victim it is."""
         self._held -= self._last_of.get(uid, _NO_UIDS)
@@ -377,12 +392,14 @@ class MakingRoom:
         keys = [pod.key for node in nodes for pod in self._nominator.pods_for_node(node) if pod.uid != but]
         return [PodsReady(tuple(keys))] if keys else []
 
-    def _clear_lower_nominations(self, preemptor: PodInfo, node: str) -> list[Step]:
-        """Clear the nominations of less important pods to this node; they are tried again."""
+    def _clear_lower_nominations(self, preemptor: Preemptor) -> list[Step]:
+        """Clear the nominations of less important pods to these nodes; they are tried again."""
+        priority = min([pod.priority for pod in preemptor.pods])
         return [
             NominationChanged(reference(other), "")
+            for node in preemptor.nodes
             for other in self._nominator.pods_for_node(node)
-            if other.priority < preemptor.priority and not self._nominator.is_foreign(other.uid)
+            if other.priority < priority and not self._nominator.is_foreign(other.uid)
         ]
 
     def _ticket(self, removal: Removal, victim: PodInfo, is_deletion: bool) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.failure import reference
+from scheduler.engine.making_room.preemptor import Preemptor
 from scheduler.messages.commands import WriteEvent
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import WriteFinished
@@ -14,9 +15,10 @@ from scheduler.preemption.eligibility import DISRUPTION_TARGET, PREEMPTED_BY_SCH
 _NO_ANSWER = 0
 
 
-def disruption_target(preemptor: PodInfo, victim: PodInfo, now: Now) -> Condition | None:
+def disruption_target(preemptor: Preemptor, victim: PodInfo, now: Now) -> Condition | None:
     """The DisruptionTarget condition of a victim; None if its status, as last seen, already has it."""
-    message = f"{preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod"
+    kind = "pod" if preemptor.group is None else "podgroup"
+    message = f"{preemptor.scheduler_name}: preempting to accommodate a higher priority {kind}"
     present = victim.pod.condition(DISRUPTION_TARGET)
     since = format_seconds(now.wall)
     if present is not None and present.status == "True":
@@ -33,16 +35,17 @@ def disruption_target(preemptor: PodInfo, victim: PodInfo, now: Now) -> Conditio
     )
 
 
-def preempted(preemptor: PodInfo, victim: PodInfo, place: str) -> WriteEvent:
-    """The Preempted event of a victim, with its preemptor and place (``place``: the node and a suffix)."""
+def preempted(preemptor: Preemptor, victim: PodInfo, suffix: str = "") -> WriteEvent:
+    """The Preempted event of a victim, with its preemptor and place."""
+    kind = "pod" if preemptor.group is None else "podgroup"
     return WriteEvent(
         regarding=reference(victim),
-        related=reference(preemptor),
+        related=preemptor.reference,
         type="Normal",
         reason="Preempted",
         action="Preempting",
-        note=f"Preempted by pod {preemptor.uid} on node {place}",
-        reporting_controller=preemptor.pod.spec.scheduler_name,
+        note=f"Preempted by {kind} {preemptor.uid} on node {preemptor.place}{suffix}",
+        reporting_controller=preemptor.scheduler_name,
     )
 
 

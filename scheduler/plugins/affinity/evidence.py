@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,15 +11,13 @@ import numpy.typing as npt
 from scheduler.cluster.affinity_terms import PlacedTerm, TermKind, terms_of
 from scheduler.cluster.domains import count_domains, widened
 from scheduler.cluster.interning import ABSENT
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.row_counts import RowCounts
+from scheduler.cluster.table import NodeTable
+from scheduler.cluster.view import View
 from scheduler.framework.findings import Cause, RowArray, label_values, labels_listed, pods_on
 from scheduler.plugins.affinity.state import AffinityFilterState
 from scheduler.plugins.affinity.terms import OwnTerm
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.row_counts import RowCounts
-    from scheduler.cluster.table import NodeTable
-    from scheduler.cluster.view import View
 
 MAX_ROWS_SEARCHED = 1_000
 """Rows on which pods are looked for to be named."""

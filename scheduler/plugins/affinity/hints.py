@@ -7,16 +7,13 @@ one are missed, and the pod waits for another event.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from scheduler.cluster.affinity_terms import AffinityTerm, terms_of
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Hint
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.objects.node import Node
+from scheduler.objects.node import Node
 
 _NO_LABELS: Mapping[str, str] = {}
 _ENCODER = msgspec.json.Encoder(order="sorted")

@@ -11,15 +11,17 @@ are not scored.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from scheduler.cluster.affinity_terms import PlacedTerm, PodTerms, TermKind, terms_of
 from scheduler.cluster.domains import DomainCounts, count_domains
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.selector_index import Namespaces
+from scheduler.cluster.view import View
 from scheduler.config.field_faults import child
 from scheduler.config.types import Int32
 from scheduler.config.validators import in_range
@@ -46,10 +48,6 @@ from scheduler.plugins.affinity.evidence import causes
 from scheduler.plugins.affinity.hints import facet_of_pod, node_changed, pod_changed
 from scheduler.plugins.affinity.state import AffinityFilterState, AffinityRowState, AffinityScoreState
 from scheduler.plugins.affinity.terms import OwnTerm, namespace_labels, resolve
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
 
 # In the order of the codes of AffinityFilterState.
 REFUSALS = (

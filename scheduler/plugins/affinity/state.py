@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -11,14 +10,11 @@ import numpy.typing as npt
 from scheduler.cluster.affinity_terms import terms_of
 from scheduler.cluster.domains import DomainCounts, widened
 from scheduler.cluster.interning import ABSENT
-from scheduler.framework.plugin import State
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.table import NodeTable
+from scheduler.cluster.view import View
+from scheduler.framework.plugin import Rows, Scores, State
 from scheduler.plugins.affinity.terms import OwnTerms
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.table import NodeTable
-    from scheduler.cluster.view import View
-    from scheduler.framework.plugin import Rows, Scores
 
 Domains = Mapping[str, DomainCounts]
 """Topology key -> counts by value id."""

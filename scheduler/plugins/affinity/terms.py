@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from scheduler.cluster.affinity_terms import AffinityTerm, PodTerms
 from scheduler.cluster.selector_index import ALL_NAMESPACES, Namespaces
+from scheduler.cluster.view import View
 from scheduler.objects.kinds import Kind
 from scheduler.objects.selectors import Selector, combined
-
-if TYPE_CHECKING:
-    from scheduler.cluster.view import View
 
 _NO_LABELS: Mapping[str, str] = {}
 

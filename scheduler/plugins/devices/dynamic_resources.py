@@ -19,7 +19,7 @@ devices that have binding conditions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -28,6 +28,8 @@ import numpy.typing as npt
 from scheduler.cluster.devices.reserved import GiveBack
 from scheduler.cluster.effects import Effect
 from scheduler.cluster.node_matching import matches_selector
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.config.durations import MINUTE, SECOND, Duration
 from scheduler.config.field_faults import invalid
 from scheduler.framework.events import EventRegistration
@@ -63,10 +65,6 @@ from scheduler.plugins.devices.reservation import NothingFound, set_aside
 from scheduler.plugins.devices.situation import AllocatedClaim, Situation, is_ranked, situation_of
 from scheduler.plugins.devices.writes import pre_flight, progress, release_writes
 from scheduler.plugins.normalization import default_normalize
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
 
 STEPS_PER_SECOND = 20_000
 """What ``filterTimeout`` is worth: a step of the search takes 5 to 50 µs."""

@@ -6,10 +6,12 @@ kube-scheduler says only ``cannot allocate all claims``. Nothing is decided in h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Hashable, Iterable, Iterator
+from typing import NamedTuple
 
 from scheduler.cluster.devices.pools import Pool, PoolState, ReachableDevice
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.framework.plugin import Finding
 from scheduler.messages.status import Refusal
 from scheduler.objects.kinds import Kind
@@ -20,12 +22,6 @@ from scheduler.plugins.devices.outcomes import Held, asked_for, find, outcome_of
 from scheduler.plugins.devices.requests import ClaimNeeds, NamedExpression, Need
 from scheduler.plugins.devices.search import Fault, allocate
 from scheduler.plugins.devices.situation import Situation, situation_of
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
 
 MAX_GROUPS = 20
 """Groups of nodes that are listed."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.post_filter import Chance, PostFilterAnswer
 from scheduler.messages.claim_commands import ClaimReference, DeallocateClaim, DeleteClaim
 from scheduler.messages.status import unschedulable
 from scheduler.objects.resource_claims import ResourceClaim
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.plugins.devices.situation import Situation
+from scheduler.plugins.devices.situation import Situation
 
 DEALLOCATED = unschedulable("deallocation of ResourceClaim completed")
 DELETED = unschedulable("deletion of ResourceClaim completed")

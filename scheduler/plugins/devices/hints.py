@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.objects.pod import Pod
-    from scheduler.objects.resource_claims import ResourceClaim
+from scheduler.objects.pod import Pod
+from scheduler.objects.resource_claims import ResourceClaim
 
 
 def _claim_changed(pod: PodInfo, old: ResourceClaim | None, new: ResourceClaim | None) -> Hint:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.devices.answers import NodeAnswers
+from scheduler.cluster.devices.facts import Devices
 from scheduler.cluster.devices.slices import Amounts, DeviceId
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.table import NodeTable
+from scheduler.cluster.view import View
 from scheduler.messages.status import Refusal, failure, unresolvable
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ObjectMeta
@@ -18,12 +22,6 @@ from scheduler.plugins.devices.extended import ExtendedRequests, extended_reques
 from scheduler.plugins.devices.requests import ClaimNeeds, InvalidClaim, needs_of
 from scheduler.plugins.devices.search import Chosen, Fault, allocate
 from scheduler.plugins.devices.situation import SUBREQUEST_POINTS, Situation, placeholder
-
-if TYPE_CHECKING:
-    from scheduler.cluster.devices.facts import Devices
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.table import NodeTable
-    from scheduler.cluster.view import View
 
 CANNOT_SCHEDULE_EXTENDED = unresolvable("cannot schedule extended resource claim")
 CANNOT_FIT = unresolvable("cannot fit resource")

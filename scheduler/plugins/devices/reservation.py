@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
 from scheduler.cluster.devices.facts import special_claim_uid
 from scheduler.cluster.devices.reserved import ClaimInFlight, SetAside
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.errors import SchedulerError
 from scheduler.messages.status import Refusal
 from scheduler.objects.resource_claims import Allocation, ResourceClaim
@@ -16,11 +17,7 @@ from scheduler.plugins.devices.extended import ExtendedRequests
 from scheduler.plugins.devices.outcomes import Found, asked_for, find, resources_by_devices
 from scheduler.plugins.devices.results import allocation_of
 from scheduler.plugins.devices.search import Chosen
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
-    from scheduler.plugins.devices.situation import Situation
+from scheduler.plugins.devices.situation import Situation
 
 _SHARES = UUID("7be1f3f5-51f1-4b1b-9d55-3e4e31b0ac4f")
 """Under which shares of devices are numbered."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.framework.plugin import State
 from scheduler.messages.status import Refusal, failure, unresolvable
+from scheduler.objects.devices import DeviceClass
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import controller_of
 from scheduler.objects.node_selectors import NodeSelector, parse_node_selector
@@ -17,13 +20,6 @@ from scheduler.objects.resource_claims import EXTENDED_RESOURCE_CLAIM_ANNOTATION
 from scheduler.plugins.devices.claims import claims_of
 from scheduler.plugins.devices.extended import SPECIAL_CLAIM_NAME, may_be_mapped
 from scheduler.plugins.devices.requests import ClaimNeeds, InvalidClaim, needs_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
-    from scheduler.objects.devices import DeviceClass
 
 SUBREQUEST_POINTS = 8
 """Of the first alternative; each further one is worth one less."""

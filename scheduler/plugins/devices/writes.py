@@ -5,8 +5,8 @@ Source: docs/kube-scheduler/dra.md §9.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.framework.plugin import PreFlight, Waiting
 from scheduler.messages.claim_commands import (
     ClaimCommand,
@@ -22,12 +22,7 @@ from scheduler.objects.kinds import Kind
 from scheduler.objects.resource_claims import Allocation, ResourceClaim
 from scheduler.plugins.devices.allocated import Readiness, has_conditions, is_late, readiness
 from scheduler.plugins.devices.claims import claims_of
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
-    from scheduler.plugins.devices.reservation import Decision
-
+from scheduler.plugins.devices.reservation import Decision
 
 FAILED = "device binding failed"
 TIMEOUT = "device binding timeout"

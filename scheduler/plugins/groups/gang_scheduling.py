@@ -2,7 +2,8 @@
 
 A pod that names a group waits, unqueued, until the group's object exists and, for a gang, until as many of its pods
 exist as must start together. On its node each then waits in Permit for the others, at most 5 minutes; the pod that
-completes the quorum lets all of them go. Needs the feature gates GenericWorkload and GangScheduling. No arguments.
+completes the quorum lets all of them go. Needs the feature gates GenericWorkload and GangScheduling, or the setting
+groups.coscheduling.enabled for PodGroups of scheduler-plugins. No arguments.
 """
 
 from __future__ import annotations
@@ -11,16 +12,8 @@ from scheduler.cluster.groups.apis import group_key
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
-from scheduler.framework.plugin import (
-    AllowWaiting,
-    EnqueueContext,
-    PermitPlugin,
-    Permitted,
-    PreEnqueuePlugin,
-    Reads,
-    State,
-    Wait,
-)
+from scheduler.framework.plugin import EnqueueContext, PermitPlugin, Permitted, PreEnqueuePlugin, Reads, State, Wait
+from scheduler.framework.plugin_requests import AllowWaiting
 from scheduler.messages.status import Refusal, failure, unresolvable
 from scheduler.objects.meta import ApiObject
 
@@ -78,4 +71,7 @@ def _key_of(group: ApiObject) -> str:
 _EVENTS = (
     EventRegistration(ClusterEvent(Resource.POD, Action.ADD), _is_sibling, group_key),
     EventRegistration(ClusterEvent(Resource.POD_GROUP, Action.ADD), _is_own_group, _key_of),
+    EventRegistration(
+        ClusterEvent(Resource.COSCHEDULING_POD_GROUP, Action.ADD | Action.UPDATE), _is_own_group, _key_of
+    ),
 )

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from scheduler.cluster.view import View
+from scheduler.cluster.view import View
 
 
 def mapped_by_classes(view: View, names: Iterable[str]) -> frozenset[str]:

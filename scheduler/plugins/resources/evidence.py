@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from scheduler.cluster.table import NodeTable
 from scheduler.framework.findings import Cause, RowArray
 from scheduler.objects.amounts import amount_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from scheduler.cluster.table import NodeTable
 
 
 class Wanted(NamedTuple):

@@ -6,16 +6,11 @@ in Tandem's filters.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Hint
-from scheduler.objects.resources import allocatable_of
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.objects.devices import DeviceClass
-    from scheduler.objects.node import Node
-    from scheduler.objects.resources import ResourceVector
+from scheduler.objects.devices import DeviceClass
+from scheduler.objects.node import Node
+from scheduler.objects.resources import ResourceVector, allocatable_of
 
 
 def pod_left_or_shrank(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:

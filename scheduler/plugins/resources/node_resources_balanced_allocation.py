@@ -9,28 +9,24 @@ Arguments: ``resources``, default cpu and memory, each once; their weights must 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.table import NodeTable
+from scheduler.cluster.view import View
 from scheduler.config.field_faults import invalid
 from scheduler.config.validators import distinct
+from scheduler.framework.events import EventRegistration
 from scheduler.framework.plugin import FragmentReads, PreScorePlugin, Reads, Rows, ScorePlugin, Scores, State
 from scheduler.messages.status import SKIP, Refusal, Skip
 from scheduler.objects.resources import is_scalar_resource
 from scheduler.plugins.resources.fit_args import ResourceSpec, completed_resources
 from scheduler.plugins.resources.scoring import ResourceTerm, ResourceTerms, requested_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.table import NodeTable
-    from scheduler.cluster.view import View
-    from scheduler.framework.events import EventRegistration
 
 _Floats = npt.NDArray[np.float64]
 _NO_CHANGE = 50 + 50 // 2

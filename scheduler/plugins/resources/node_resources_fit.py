@@ -22,14 +22,17 @@ Arguments:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.table import NodeTable
+from scheduler.cluster.view import View
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from scheduler.framework.findings import RowArray, grouped
 from scheduler.framework.placements import Placed, PlacementScorePlugin
@@ -66,13 +69,6 @@ from scheduler.plugins.resources.scoring import (
     Strategy,
     scored_columns,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.table import NodeTable
-    from scheduler.cluster.view import View
 
 TOO_MANY_PODS = "Too many pods"
 

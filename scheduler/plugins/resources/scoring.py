@@ -9,17 +9,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.offer import Offer
+from scheduler.cluster.table import NodeTable
 from scheduler.framework.plugin import MAX_NODE_SCORE, Rows, Scores, State
 from scheduler.objects.resources import CPU, MEMORY, PODS
-
-if TYPE_CHECKING:
-    from scheduler.cluster.offer import Offer
-from scheduler.cluster.table import NodeTable
 
 Column = npt.NDArray[np.int64]
 

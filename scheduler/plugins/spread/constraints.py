@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from scheduler.cluster.interning import ABSENT
 from scheduler.cluster.node_matching import Mask, matches_required, tolerated_taint_sets
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.row_counts import RowCounts
+from scheduler.cluster.table import NodeTable
+from scheduler.cluster.view import View
 from scheduler.objects.node_selectors import RequiredNodeAffinity
 from scheduler.objects.pod import Toleration, TopologySpreadConstraint
 from scheduler.objects.selectors import Selector, combined, equality_selector, parse_selector
 from scheduler.plugins.spread.args import HOSTNAME_KEY
 from scheduler.plugins.spread.owners import workload_selector
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.row_counts import RowCounts
-    from scheduler.cluster.table import NodeTable
-    from scheduler.cluster.view import View
 
 _HONOR = "Honor"
 _IGNORE = "Ignore"

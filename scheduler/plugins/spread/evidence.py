@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduler.cluster.domains import widened
 from scheduler.cluster.interning import ABSENT
+from scheduler.cluster.table import NodeTable
 from scheduler.framework.findings import MAX_VALUES, Cause, RowArray, labels_listed
 from scheduler.plugins.spread.state import HardConstraint, SpreadFilterState
-
-if TYPE_CHECKING:
-    from scheduler.cluster.table import NodeTable
 
 
 def causes(state: SpreadFilterState, table: NodeTable, rows: RowArray) -> Iterator[Cause]:

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Hint
+from scheduler.objects.node import Node
+from scheduler.objects.pod import TopologySpreadConstraint
 from scheduler.objects.selectors import SelectorError
 from scheduler.plugins.spread.args import DO_NOT_SCHEDULE
 from scheduler.plugins.spread.constraints import Constraint, own_constraints
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.objects.node import Node
-    from scheduler.objects.pod import TopologySpreadConstraint
 
 
 @dataclass(frozen=True, slots=True)

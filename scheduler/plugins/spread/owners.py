@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from scheduler.cluster.object_store import ObjectStore
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.objects.kinds import Kind
 from scheduler.objects.memo import has_many_parts, memo
 from scheduler.objects.meta import OwnerReference, controller_of
 from scheduler.objects.selectors import EVERYTHING, Selector, SelectorError, combined, equality_selector, parse_selector
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
 
 _WORKLOADS = {
     ("apps/v1", "ReplicaSet"): Kind.REPLICA_SET,

@@ -11,11 +11,13 @@ Arguments: ``defaultingType``: ``System`` (the default: over nodes and zones, as
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from scheduler.framework.findings import RowArray, grouped
 from scheduler.framework.plugin import (
@@ -58,10 +60,6 @@ from scheduler.plugins.spread.state import (
     hard_constraint,
     score_state,
 )
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
 
 _UNEVEN = "node(s) didn't match pod topology spread constraints"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -11,17 +10,14 @@ import numpy.typing as npt
 from scheduler.cluster.domains import DomainCounts, count_domains, widened
 from scheduler.cluster.interning import ABSENT
 from scheduler.cluster.node_matching import Mask
-from scheduler.framework.plugin import State
+from scheduler.cluster.pod_counts import Counts
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.row_counts import RowCounts
+from scheduler.cluster.table import NodeTable
+from scheduler.cluster.view import View
+from scheduler.framework.plugin import Rows, Scores, State
 from scheduler.plugins.go_math import go_log, go_round
 from scheduler.plugins.spread.constraints import Constraint, Eligibility, both, rows_with_all_keys
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_counts import Counts
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.row_counts import RowCounts
-    from scheduler.cluster.table import NodeTable
-    from scheduler.cluster.view import View
-    from scheduler.framework.plugin import Rows, Scores
 
 MISSING_KEY, TOO_UNEVEN = 1, 2
 """Codes of refusals."""

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.cluster.volumes.csi import ForeignClaim, claim_key, is_made_for
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable
 from scheduler.objects.kinds import Kind
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
-    from scheduler.objects.pod import Volume
-    from scheduler.objects.storage import PersistentVolumeClaim, StorageClass
+from scheduler.objects.pod import Volume
+from scheduler.objects.storage import PersistentVolumeClaim, StorageClass
 
 UNBOUND = unresolvable("pod has unbound immediate PersistentVolumeClaims")
 

@@ -8,27 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.node_matching import matches_requirement
+from scheduler.cluster.table import NodeTable
+from scheduler.cluster.view import View
+from scheduler.cluster.volumes.facts import Volumes
 from scheduler.cluster.volumes.pools import CapacityPool, VolumePool, node_affinity_of, reaches
 from scheduler.cluster.volumes.reach import NO_RANK, Column
 from scheduler.errors import SchedulerError
 from scheduler.objects.kinds import Kind
 from scheduler.objects.node_selectors import topology_matches
 from scheduler.objects.requirements import Operator, Requirement
+from scheduler.objects.selector_fields import TopologySelectorTerm
 from scheduler.objects.selectors import EVERYTHING, Selector, SelectorError, parse_selector
-from scheduler.objects.storage import NO_PROVISIONER
-
-if TYPE_CHECKING:
-    from scheduler.cluster.table import NodeTable
-    from scheduler.cluster.view import View
-    from scheduler.cluster.volumes.facts import Volumes
-    from scheduler.objects.selector_fields import TopologySelectorTerm
-    from scheduler.objects.storage import CSIDriver, PersistentVolume, PersistentVolumeClaim, StorageClass
+from scheduler.objects.storage import NO_PROVISIONER, CSIDriver, PersistentVolume, PersistentVolumeClaim, StorageClass
 
 
 class UnusableClaim(SchedulerError):

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
-from scheduler.objects.storage import MIGRATED_PLUGINS_ANNOTATION
+from scheduler.objects.storage import MIGRATED_PLUGINS_ANNOTATION, CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from scheduler.plugins.volume_hints import its_claim_changed
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.objects.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 
 
 def _topologies_changed(_pod: PodInfo, old: StorageClass | None, new: StorageClass | None) -> Hint:

@@ -18,13 +18,15 @@ StorageCapacityScoring, which is off: nodes are not scored.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.effects import Effect
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.cluster.volumes.reserved import Release
 from scheduler.config.field_faults import invalid
 from scheduler.config.types import Int32, Int64
@@ -43,15 +45,11 @@ from scheduler.framework.plugin import (
     Verdicts,
 )
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable
+from scheduler.objects.storage import PersistentVolumeClaim
 from scheduler.plugins.volume_binding.claims import sort_claims
 from scheduler.plugins.volume_binding.delayed import IS_BINDABLE, NOT_FOUND, TOO_SMALL, DelayedClaims, UnusableClaim
 from scheduler.plugins.volume_binding.hints import EVENTS
 from scheduler.plugins.volume_binding.writes import progress, reservation_of, writes_of
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
-    from scheduler.objects.storage import PersistentVolumeClaim
 
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"

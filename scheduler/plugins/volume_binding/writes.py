@@ -6,25 +6,28 @@ Source: docs/kube-scheduler/volumes.md §2.7, §2.8.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.cluster.volumes.migration import in_tree_plugin, migrated
 from scheduler.cluster.volumes.pools import reaches
 from scheduler.cluster.volumes.reserved import Provision, Reservation, StaticBinding
 from scheduler.messages.commands import UpdateObject
 from scheduler.messages.status import Refusal, failure
 from scheduler.objects.kinds import Kind
-from scheduler.objects.storage import BOUND_BY_CONTROLLER_ANNOTATION, SELECTED_NODE_ANNOTATION, ObjectReference
-
-if TYPE_CHECKING:
-    from scheduler.cluster.pod_info import PodInfo
-    from scheduler.cluster.view import View
-    from scheduler.objects.node import Node
-    from scheduler.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim
-    from scheduler.plugins.volume_binding.delayed import Sources
-
+from scheduler.objects.node import Node
+from scheduler.objects.storage import (
+    BOUND_BY_CONTROLLER_ANNOTATION,
+    SELECTED_NODE_ANNOTATION,
+    CSINode,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+)
+from scheduler.plugins.volume_binding.delayed import Sources
 
 # --- what is set aside ------------------------------------------------------------------------------------------------
 

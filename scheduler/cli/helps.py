@@ -1,0 +1,47 @@
+"""``tandem why POD --what-helps``: the changes with which a waiting pod would fit."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+
+from scheduler.cli.tables import names, table
+
+HELPS_PAGE: Final = "/debug/what-helps"
+
+
+def question_about(key: str) -> bytes:
+    """The question about a pod, ``namespace/name``, as JSON."""
+    return msgspec.json.encode({"pod": key})
+
+
+def print_helps(page: dict[str, Any], console: Console) -> None:
+    """Print why a pod waits, each change that helps with the node that it leads to, and what nodes have."""
+    console.print(f"[bold]{escape(page['pod'])}[/bold]")
+    if page.get("fitsNow"):
+        console.print(f"It fits now, on [green]{escape(page['fitsNow'])}[/green].")
+        return
+    console.print(f"  {escape(page.get('message', ''))}")
+    if page.get("helps"):
+        rows = table("Would help", "Then it goes to", "Pushes out")
+        for one in page["helps"]:
+            more = f", one of {one['allowedCount']}" if one.get("allowedCount", 1) > 1 else ""
+            victims = names(one.get("victims", []))
+            if one.get("hiddenVictims"):
+                victims += f" and {one['hiddenVictims']} more" if victims else f"{one['hiddenVictims']} pods"
+            rows.add_row(escape(one["text"]), escape(one["node"]) + more, victims)
+        console.print(rows)
+    else:
+        console.print("\nNo single change that was tried would help.")
+    for values in page.get("values", ()):
+        found = ", ".join(f"{escape(value) or '(none)'}: {count}" for value, count in values["found"].items())
+        console.print(f"It wants {escape(values['wanted'])}; nodes have {found}")
+    if page.get("hidden"):
+        console.print(
+            f"{page['hidden']} changes concern pods in namespaces whose pods the asking account may not list."
+        )
+    if page.get("bound"):
+        console.print(f"[yellow]The search stopped after {page['trials']} trials: there may be more.[/yellow]")

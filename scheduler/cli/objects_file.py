@@ -1,0 +1,127 @@
+"""Questions about objects in a file, without a scheduler: an engine is made of them in this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from scheduler.compose import build_engine
+from scheduler.config.loading import load
+from scheduler.engine.engine import Engine
+from scheduler.engine.questions.edits import WrongQuestion
+from scheduler.engine.questions.what_if import Question, what_if
+from scheduler.errors import ConfigurationError, Fault, InvalidObject
+from scheduler.messages.now import Now
+from scheduler.messages.stimuli import ObjectObserved, Synced
+from scheduler.objects.kinds import READ_KINDS, Kind, decode, kind_of
+from scheduler.objects.meta import ApiObject
+from scheduler.objects.pod import Pod
+from scheduler.objects.salvage import DECODER_ERRORS
+
+MAX_FILE_BYTES: Final = 2**30
+MAX_PROFILES: Final = 20
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_KINDS: Final = {(kind.entry.api_version, kind.entry.name): kind for kind in READ_KINDS}
+
+
+class _Item(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+
+
+class _List(msgspec.Struct):
+    kind: str = ""
+    items: list[msgspec.Raw] | None = None
+
+
+def read_objects(path: str) -> list[ApiObject]:
+    """The objects of a file that decisions read, in the order of first lists; others are left out.
+
+    The file is what ``kubectl get -o json`` or ``-o yaml`` writes: Lists, or objects one by one. Raises
+    ConfigurationError.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            text = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise _fault(f"open {path}: {error.strerror or error}") from error
+    if len(text) > MAX_FILE_BYTES:
+        raise _fault(f"{path} has more than {MAX_FILE_BYTES} bytes")
+    found: dict[Kind, list[ApiObject]] = {kind: [] for kind in READ_KINDS}
+    try:
+        for raw in _raw_objects(text):
+            item = _ITEM.decode(raw)
+            kind = _KINDS.get((item.api_version, item.kind))
+            if kind is not None:
+                found[kind].append(decode(kind, raw))
+    except InvalidObject as error:
+        raise _fault(f"{path}: {error}") from error
+    except (yaml.YAMLError, *DECODER_ERRORS) as error:
+        raise _fault(f"{path}: {ascii(str(error))[1:-1][:300]}") from error
+    return [obj for objects in found.values() for obj in objects]
+
+
+def _raw_objects(text: bytes) -> Iterator[bytes | msgspec.Raw]:
+    if text.lstrip().startswith(b"{"):
+        documents: Iterable[bytes] = (text,)
+    else:
+        documents = (msgspec.json.encode(one) for one in yaml.load_all(text, Loader=_LOADER) if one is not None)
+    for document in documents:
+        read = _LIST.decode(document)
+        if read.kind.endswith("List") and read.items is not None:
+            yield from read.items
+        else:
+            yield document
+
+
+def engine_of(objects: Iterable[ApiObject], configuration: bytes = b"") -> tuple[Engine, Now]:
+    """An engine that has seen the objects, and its time. Raises ConfigurationError.
+
+    Without a configuration each scheduler that a waiting pod names decides as kube-scheduler does by default.
+    """
+    seen = list(objects)
+    now = Now(time.monotonic(), time.time_ns())
+    engine = build_engine(load(configuration or _default_configuration(seen)), started=now)
+    for obj in seen:
+        engine.handle(ObjectObserved(kind_of(obj), obj), now)
+    engine.handle(Synced(), now)
+    return engine, now
+
+
+def answer_offline(objects: list[ApiObject], body: bytes) -> bytes:
+    """The answer to a question (JSON) about the objects, as JSON. Raises ConfigurationError."""
+    question = msgspec.json.decode(body, type=Question)
+    engine, now = engine_of(objects, question.configuration.encode())
+    steps = what_if(engine, msgspec.structs.replace(question, configuration=""), now)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return msgspec.json.encode(end.value)
+        except WrongQuestion as error:
+            raise ConfigurationError([Fault("", str(error))]) from error
+
+
+def _default_configuration(objects: Iterable[ApiObject]) -> bytes:
+    waiting = (one.scheduler_name for one in objects if isinstance(one, Pod) and not one.node_name)
+    names = [name for name in dict.fromkeys(waiting) if name][:MAX_PROFILES] or ["tandem-scheduler"]
+    return msgspec.json.encode(
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [{"schedulerName": name} for name in names],
+        }
+    )
+
+
+def _fault(text: str) -> ConfigurationError:
+    return ConfigurationError([Fault("--snapshot", text)])
+
+
+_ITEM: Final = msgspec.json.Decoder(_Item)
+_LIST: Final = msgspec.json.Decoder(_List)

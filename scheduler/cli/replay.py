@@ -1,0 +1,225 @@
+"""``tandem replay``: decides a recording again, and proves that every decision is the same, or shows the first that
+is not."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from scheduler.cli import anonymise as anonymous
+from scheduler.cli.asking import AsJson
+from scheduler.cli.compare import compare
+from scheduler.cli.prepare import read_configuration
+from scheduler.cli.queue import print_queue
+from scheduler.cli.recorded import Maker, Stretch, Until, engine_at, stretches, why_not_provable
+from scheduler.cli.why import print_why
+from scheduler.config.loading import load
+from scheduler.engine import explain
+from scheduler.engine.recording.replay import Replay
+from scheduler.errors import ConfigurationError, Fault
+from scheduler.messages.now import Now
+from scheduler.user_plugins.loading import PluginClasses
+from scheduler.user_plugins.sources import PluginSources, plugin_folder
+
+SAME, DIFFERENT, NOT_PROVABLE = 0, 1, 2
+"""Exit codes. NOT_PROVABLE: the decisions agree, with other code or only as far as the recording is whole."""
+
+Place = Annotated[
+    Path, typer.Argument(metavar="DIR", help="A recording's folder, one of its files, or a snapshot.", exists=False)
+]
+UntilOption = Annotated[
+    str,
+    typer.Option(
+        "--until",
+        metavar="TIME|POD",
+        help="Stop at this time (RFC 3339), or after the first attempt at this pod (NAMESPACE/NAME).",
+        show_default=False,
+    ),
+]
+PluginFolder = Annotated[
+    str,
+    typer.Option(
+        "--plugin-folder", metavar="FOLDER", help="As for [bold]run[/bold]: the code of plugins.", show_default=False
+    ),
+]
+
+
+def replay(
+    place: Place,
+    until: UntilOption = "",
+    why: Annotated[
+        str,
+        typer.Option("--why", metavar="POD", help="Stop there, and say why this pod waits.", show_default=False),
+    ] = "",
+    queue: Annotated[bool, typer.Option("--queue", help="Stop there, and show every pending pod.")] = False,
+    config: Annotated[
+        str,
+        typer.Option("--config", metavar="FILE", help="Decide by this configuration, and compare.", show_default=False),
+    ] = "",
+    anonymise: Annotated[
+        Path | None,
+        typer.Option("--anonymise", metavar="FILE", help="Write it under other names, for others.", show_default=False),
+    ] = None,
+    plugin_folder: PluginFolder = "",
+    as_json: AsJson = False,
+) -> int:
+    """Decide a recording again: proves that every decision is the same, or shows the first that is not.
+
+    Exit code 0: all are the same. 1: one differs, or nothing can be replayed. 2: they agree, and prove nothing, since
+    the code is not the one that was recorded, or the recording is damaged.
+    """
+    classes = classes_of(plugin_folder)
+    stop = until_of(until)
+    if why or queue:
+        pod = f"default/{why}" if why and "/" not in why else why
+        return _answer(engine_at(place, stop, classes), pod, as_json)
+    if anonymise is not None:
+        return _write_anonymous(place, anonymise, classes)
+    if config:
+        return compare(place, load(read_configuration(config)), stop, classes, as_json)
+    code = SAME
+    reports = []
+    for stretch in stretches(place, Maker(classes), stop):
+        report = _report(stretch)
+        reports.append(report)
+        if not as_json:
+            _print(report)
+        code = max(code, _code_of(report), key=_weight)
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(reports), indent=2).decode())
+    return code
+
+
+def _write_anonymous(place: Path, target: Path, classes: PluginClasses) -> int:
+    try:
+        inputs = anonymous.anonymise(place, target, classes)
+    except OSError as error:
+        print(f"Error: {target}: {error.strerror or error}", file=sys.stderr)
+        return 1
+    print(f"{target}: {inputs} inputs under other names, decided the same")
+    return 0
+
+
+def until_of(text: str) -> Until | None:
+    """Raises ConfigurationError for what is neither a time nor a pod."""
+    if not text:
+        return None
+    if "/" in text:
+        return Until(pod=text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        stated = f'"{text}" is neither a time such as 2026-01-31T12:00:00Z nor NAMESPACE/NAME of a pod'
+        raise ConfigurationError([Fault("--until", stated)]) from None
+    moment = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return Until(wall=round(moment.timestamp() * 1e6) * 1000)
+
+
+def classes_of(folder: str) -> PluginClasses:
+    """Raises ConfigurationError for a folder that is none."""
+    return PluginClasses(PluginSources(plugin_folder(folder, "")))
+
+
+def _weight(code: int) -> int:
+    return (SAME, NOT_PROVABLE, DIFFERENT).index(code)
+
+
+def _code_of(report: dict[str, Any]) -> int:
+    if "difference" in report or not report["wasReplayed"]:
+        return DIFFERENT
+    return NOT_PROVABLE if report["problem"] or report["notProvable"] else SAME
+
+
+def _report(stretch: Stretch) -> dict[str, Any]:
+    replay = stretch.replay
+    report: dict[str, Any] = {
+        "files": [str(path) for path in stretch.paths],
+        "wasReplayed": replay.last is not None,
+        "inputs": replay.applied,
+        "decisions": replay.decisions,
+        "until": time_text(replay.last) if replay.last is not None else "",
+        "problem": stretch.problem,
+        "notes": stretch.notes,
+        "notProvable": why_not_provable(stretch.about, [one.profiles for one in replay.made]) if replay.made else [],
+    }
+    found = stretch.difference
+    if found is not None:
+        report["difference"] = {
+            "number": found.number,
+            "at": time_text(found.now),
+            "input": found.input,
+            "pod": found.pod,
+            "expected": found.expected,
+            "got": found.got,
+        }
+    return report
+
+
+def _print(report: dict[str, Any]) -> None:
+    console = Console(soft_wrap=True, highlight=False)
+    files = report["files"]
+    console.print(f"[bold]{escape(files[0])}[/bold]" + (f" and {len(files) - 1} more" if len(files) > 1 else ""))
+    for note in report["notes"]:
+        console.print(f"  {escape(note)}")
+    if report["problem"]:
+        print(f"Error: {report['problem']}", file=sys.stderr)
+    if not report["wasReplayed"]:
+        return
+    counts = f"{report['decisions']} decisions, {report['inputs']} inputs, until {report['until']}"
+    difference = report.get("difference")
+    if difference is not None:
+        _print_difference(difference, console)
+        console.print(f"  Before it: {counts}")
+    else:
+        console.print(f"  {counts}: [green]each is the same[/green]")
+    for reason in report["notProvable"]:
+        console.print(f"  [yellow]Not provable[/yellow]: {escape(reason)}")
+
+
+def _print_difference(difference: dict[str, Any], console: Console) -> None:
+    of = f"pod [bold]{escape(difference['pod'])}[/bold]" if difference["pod"] else difference["input"]
+    console.print(f"  [red]Decided otherwise[/red]: {of}, input {difference['number']} at {difference['at']}")
+    expected, got = _lines(difference["expected"]), _lines(difference["got"])
+    for line in [line for line in expected if line not in got] or expected:
+        console.print(f"    expected  {escape(line)}")
+    for line in [line for line in got if line not in expected] or got:
+        console.print(f"    got       {escape(line)}")
+
+
+def _lines(outcome: Any) -> list[str]:
+    said = outcome if isinstance(outcome, list) else [outcome]
+    return [msgspec.json.encode(each).decode() for each in said] or ["nothing"]
+
+
+def _answer(replay: Replay, pod: str, as_json: bool) -> int:
+    """A question about the state where the replay stopped."""
+    assert replay.last is not None
+    page: dict[str, Any] | None
+    if pod:
+        page = explain.pod_page(replay.engine, pod, replay.last)
+        if page is None:
+            print(f"Error: pod {pod} is not known there, at {time_text(replay.last)}", file=sys.stderr)
+            return 1
+    else:
+        page = explain.queue_page(replay.engine)
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(page), indent=2).decode())
+        return 0
+    console = Console()
+    console.print(f"At {time_text(replay.last)}")
+    (print_why if pod else print_queue)(page, console)
+    return 0
+
+
+def time_text(now: Now) -> str:
+    """RFC 3339 with microseconds."""
+    seconds, nanoseconds = divmod(now.wall, 10**9)
+    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanoseconds // 1000)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,191 @@
+"""``tandem snapshot``: the state of a running scheduler, or of a cluster without one, in a file for questions."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated, BinaryIO, Final
+
+import msgspec
+import typer
+
+from scheduler.cli.asking import (
+    LEASE,
+    Context,
+    Kubeconfig,
+    SchedulerLease,
+    Server,
+    ServerAuthority,
+    ServerFingerprint,
+    access_of,
+)
+from scheduler.cli.connection import Access, Unanswered, fetch
+from scheduler.cli.leader import fetch_from_leader
+from scheduler.cli.prepare import read_configuration
+from scheduler.cli.recorded import Maker, about_of, stated_of
+from scheduler.cli.shell_settings import kinds_read
+from scheduler.compose import build_engine
+from scheduler.config.loading import Configuration, load
+from scheduler.controller.loop import read_clock
+from scheduler.controller.record.recorder import FRAME_BYTES
+from scheduler.controller.record.segments import About, SegmentWriter, new_file
+from scheduler.controller.record.snapshot_page import PATH
+from scheduler.controller.watch.reflector import LIST_TIMEOUT_SECONDS, MAX_PAGES, PAGE_SIZE
+from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
+from scheduler.controller.write.credentials import CredentialSource
+from scheduler.engine.recording.door import Beginning, Entry, History, RecordedEngine
+from scheduler.engine.recording.entries import encode_entry
+from scheduler.errors import ApiError
+from scheduler.messages.stimuli import ObjectObserved, Synced
+from scheduler.objects.kinds import Kind
+from scheduler.objects.wire import ListPage, decode_list
+from scheduler.user_plugins.loading import PluginClasses
+
+MAX_OBJECTS: Final = 2_000_000
+"""Objects of all kinds: a cluster of the largest size that Kubernetes supports has a quarter of them."""
+MAX_SECONDS: Final = 600.0
+
+
+def snapshot(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file, for its owner alone.", show_default=False)],
+    api: Annotated[
+        bool, typer.Option("--api", help="Read the objects from the API server: no Tandem needs to run there.")
+    ] = False,
+    config: Annotated[
+        str, typer.Option("--config", metavar="FILE", help="With --api: decide as configured here.", show_default=False)
+    ] = "",
+    as_scheduler: Annotated[
+        str,
+        typer.Option("--as", metavar="NAME", help="With --api: pods of this scheduler are the ones that wait."),
+    ] = "default-scheduler",
+    kubeconfig: Kubeconfig = "",
+    context: Context = "",
+    scheduler: SchedulerLease = LEASE,
+    server: Server = "",
+    server_ca: ServerAuthority = "",
+    server_fingerprint: ServerFingerprint = "",
+) -> int:
+    """Write the state of a running scheduler, or with --api of any cluster, into a file.
+
+    [bold]tandem replay FILE --queue[/bold] and [bold]--why POD[/bold] ask it. A snapshot holds what scheduling reads
+    of each object: names, labels, annotations, requests, but no commands and no environment.
+    """
+    access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
+    try:
+        if api:
+            _from_api(file, access, _configuration(config, as_scheduler))
+        else:
+            body = fetch(PATH, access) if access.server else fetch_from_leader(PATH, access, os.environ)
+            with new_file(file) as target:
+                target.write(body)
+    except (Unanswered, ApiError, TimeoutError) as error:
+        print(f"Error: {error or f'the API server took more than {MAX_SECONDS:g} s'}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"Error: {file}: {error.strerror or error}", file=sys.stderr)
+        return 1
+    print(f"{file}: {file.stat().st_size} bytes")
+    return 0
+
+
+def _configuration(file: str, name: str) -> Configuration:
+    """Raises ConfigurationError."""
+    text = read_configuration(file)
+    if text is not None:
+        return load(text)
+    configuration = load()
+    profiles = tuple(msgspec.structs.replace(one, scheduler_name=name) for one in configuration.kube.profiles)
+    return msgspec.structs.replace(configuration, kube=msgspec.structs.replace(configuration.kube, profiles=profiles))
+
+
+def _from_api(file: Path, access: Access, configuration: Configuration) -> None:
+    """Raises ApiError, TimeoutError, ConfigurationError and OSError."""
+    made = Maker(PluginClasses()).made_of(configuration)
+    engine = build_engine(configuration, started=read_clock(), profiles=made.profiles)
+    with new_file(file) as target:
+        tape = _FileTape(target, about_of(made.profiles))
+        door = RecordedEngine(engine, History(engine, stated_of(configuration)), tape)
+        asyncio.run(_list_into(door, access, kinds_read(configuration.gates)))
+        door.handle(Synced(), read_clock())
+        tape.end()
+
+
+async def _list_into(door: RecordedEngine, access: Access, kinds: tuple[Kind, ...]) -> None:
+    """Lists every kind that decisions read, page by page; each page is applied and let go of."""
+    settings = ConnectionSettings(kubeconfig=access.kubeconfig, context=access.context)
+    client = ApiClient(CredentialSource(settings, os.environ), timeout_seconds=LIST_TIMEOUT_SECONDS)
+    count = 0
+    try:
+        async with asyncio.timeout(MAX_SECONDS):
+            await client.connect()
+            for kind in kinds:
+                async for page in _pages(client, kind):
+                    count += len(page.objects)
+                    if count > MAX_OBJECTS:
+                        raise ApiError(0, "TooLarge", f"the cluster has more than {MAX_OBJECTS} objects")
+                    for fault in page.faults:
+                        print(f"Warning: left out: {fault}", file=sys.stderr)
+                    for obj in page.objects:
+                        door.handle(ObjectObserved(kind, obj), read_clock())
+    finally:
+        await client.close()
+
+
+async def _pages(client: ApiClient, kind: Kind) -> AsyncIterator[ListPage]:
+    """A kind that the API server does not have has no objects."""
+    token = ""
+    for _ in range(MAX_PAGES):
+        query = {"limit": str(PAGE_SIZE)} | ({"continue": token} if token else {})
+        try:
+            answer = await client.request("GET", kind.entry.collection_path(), query=query)
+        except ApiError as error:
+            if error.status == 404 and kind.entry.is_optional:
+                return
+            raise
+        page = decode_list(kind, answer.body)
+        yield page
+        token = page.continue_token
+        if not token:
+            return
+    raise ApiError(0, "EndlessList", f"the list has more than {MAX_PAGES} pages")
+
+
+class _FileTape:
+    """One segment, written as it comes."""
+
+    def __init__(self, file: BinaryIO, about: About) -> None:
+        self._file = file
+        self._about = about
+        self._entries: list[bytes] = []
+        self._size = 0
+        self._segment: SegmentWriter
+
+    @property
+    def wants_checkpoint(self) -> bool:
+        return False
+
+    def begin(self, beginning: Beginning) -> None:
+        self._segment = SegmentWriter(self._file, self._about, beginning)
+
+    def put(self, entry: Entry) -> None:
+        data = encode_entry(entry)
+        self._entries.append(data)
+        self._size += len(data)
+        if self._size >= FRAME_BYTES:
+            self._flush()
+
+    def failed(self, problem: str) -> None:
+        raise AssertionError(problem)
+
+    def end(self) -> None:
+        self._flush()
+        self._segment.end()
+
+    def _flush(self) -> None:
+        if self._entries:
+            self._segment.write(self._entries)
+            self._entries, self._size = [], 0

@@ -1,0 +1,207 @@
+"""``tandem ui``: the page of a running scheduler in the user's browser, on the loopback, under an address that only the
+user knows.
+
+A browser can neither show a token nor verify a scheduler by its certificate's fingerprint. This command does both, as
+``tandem queue`` does, for each request of the browser: the token never reaches the browser. Other users of the machine
+can reach the port, but do not know the random path; other sites neither know it nor pass the checks of host and origin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import os
+import secrets
+import ssl
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Annotated, Final
+
+import aiohttp
+import typer
+from aiohttp import web
+from yarl import URL
+
+from scheduler.cli.asking import (
+    LEASE,
+    Context,
+    Kubeconfig,
+    SchedulerLease,
+    Server,
+    ServerAuthority,
+    ServerFingerprint,
+    access_of,
+)
+from scheduler.cli.connection import Access, Unanswered, way_to
+from scheduler.cli.leader import LeaderWay
+from scheduler.controller.serve.authorization import refusal
+from scheduler.controller.serve.page_files import HEADERS
+from scheduler.errors import ConfigurationError, Fault
+
+MAX_AT_ONCE: Final = 32
+MAX_BODY_BYTES: Final = 2**20
+MAX_ANSWER_BYTES: Final = 64 * 2**20
+ANSWER_SECONDS: Final = 60.0
+CHUNK_BYTES: Final = 64 * 1024
+SECRET_BYTES: Final = 24
+PARTS: Final = ("ui", "debug")
+"""What is shown: the page, and what it reads."""
+_ASKED_HEADERS: Final = ("Accept", "Content-Type", "If-None-Match", "Last-Event-ID")
+_ANSWERED_HEADERS: Final = (*HEADERS, "Content-Type", "ETag", "Location", "Retry-After")
+
+
+def ui(
+    kubeconfig: Kubeconfig = "",
+    context: Context = "",
+    scheduler: SchedulerLease = LEASE,
+    server: Server = "",
+    server_ca: ServerAuthority = "",
+    server_fingerprint: ServerFingerprint = "",
+    port: Annotated[int, typer.Option("--port", help="The port on the loopback; 0 is any free one.", min=0)] = 0,
+) -> int:
+    """Serve the scheduler's page to a browser on this machine, until Ctrl-C.
+
+    Prints the address. Who has it sees what you may see: do not pass it on."""
+    access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
+    try:
+        asyncio.run(_serve(access, port))
+    except KeyboardInterrupt:
+        return 0
+    except Unanswered as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def _serve(access: Access, port: int) -> None:
+    async with window(access, os.environ, port) as address:
+        print(f"The page: {address}\nWho has this address sees what you may see. Ctrl-C ends it.", flush=True)
+        await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def window(access: Access, environment: Mapping[str, str], port: int = 0) -> AsyncIterator[str]:
+    """The page's address, served for the block. Raises Unanswered if the scheduler can't be reached, and
+    ConfigurationError for a wrong option."""
+    async with AsyncExitStack() as stack:
+        way: Way
+        if access.server:
+            way = ServerWay(*await way_to(access, environment))
+        else:
+            way = await stack.enter_async_context(LeaderWay(access, environment))
+        served = Window(way)
+        runner = web.AppRunner(served.application(), access_log=None, handle_signals=False, shutdown_timeout=1.0)
+        await runner.setup()
+        stack.push_async_callback(runner.cleanup)
+        try:
+            site = web.TCPSite(runner, "127.0.0.1", port)
+            await site.start()
+        except OSError as error:
+            raise ConfigurationError([Fault("--port", f"{port} can't be used: {error.strerror}")]) from error
+        served.port = runner.addresses[0][1]
+        yield f"http://127.0.0.1:{served.port}/{served.secret}/ui/"
+
+
+class ServerWay:
+    """To a scheduler by its address."""
+
+    def __init__(self, server: URL, verified_by: ssl.SSLContext | aiohttp.Fingerprint | bool, token: str) -> None:
+        self._way = server, verified_by, token
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[tuple[URL, ssl.SSLContext | aiohttp.Fingerprint | bool, str]]:
+        yield self._way
+
+
+Way = ServerWay | LeaderWay
+
+
+class Window:
+    """Passes a browser's requests on. ``port`` is set once it listens."""
+
+    def __init__(self, way: Way) -> None:
+        self.secret = secrets.token_hex(SECRET_BYTES)
+        self.port = 0
+        self._way = way
+        self._open = 0
+
+    def application(self) -> web.Application:
+        application = web.Application(client_max_size=MAX_BODY_BYTES)
+        application.router.add_route("*", "/{secret}/{part}{rest:.*}", self.pass_on)
+        return application
+
+    async def pass_on(self, request: web.Request) -> web.StreamResponse:
+        why = self._why_refused(request)
+        if why:
+            return refusal(403, "Forbidden", why)
+        is_known = hmac.compare_digest(request.match_info["secret"].encode(), self.secret.encode())
+        if not is_known or request.match_info["part"] not in PARTS or ".." in request.match_info["rest"].split("/"):
+            raise web.HTTPNotFound
+        if request.method not in ("GET", "POST"):
+            raise web.HTTPMethodNotAllowed(request.method, ("GET", "POST"))
+        if self._open >= MAX_AT_ONCE:
+            return refusal(429, "TooManyRequests", f"{MAX_AT_ONCE} requests are under way")
+        self._open += 1
+        try:
+            return await self._ask(request)
+        except Unanswered as error:
+            return refusal(502, "BadGateway", str(error))
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            return refusal(502, "BadGateway", f"the scheduler can't be asked: {error or type(error).__name__}")
+        finally:
+            self._open -= 1
+
+    def _why_refused(self, request: web.Request) -> str:
+        hosts = (f"127.0.0.1:{self.port}", f"localhost:{self.port}")
+        if request.host not in hosts:
+            return "the Host header does not name this address"
+        if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
+            return "requests from other sites are not answered"
+        if request.headers.get("Origin", f"http://{request.host}") != f"http://{request.host}":
+            return "requests from other origins are not answered"
+        return ""
+
+    async def _ask(self, request: web.Request) -> web.StreamResponse:
+        headers = {name: request.headers[name] for name in _ASKED_HEADERS if name in request.headers}
+        path = request.raw_path.removeprefix(f"/{request.match_info['secret']}")
+        body = await request.read() if request.method == "POST" else None
+        limit = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+        async with (
+            self._way.open() as (server, verified_by, token),
+            aiohttp.ClientSession(trust_env=False, timeout=limit, auto_decompress=False) as session,
+        ):
+            if token:
+                headers["Authorization"] = token
+            async with session.request(
+                request.method,
+                URL(f"{str(server).rstrip('/')}{path}", encoded=True),
+                headers=headers,
+                data=body,
+                ssl=verified_by,
+                allow_redirects=False,
+            ) as answer:
+                return await self._answer(request, answer)
+
+    async def _answer(self, request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+        passed = web.StreamResponse(
+            status=answer.status,
+            headers={name: answer.headers[name] for name in _ANSWERED_HEADERS if name in answer.headers},
+        )
+        passed.headers.setdefault("Cache-Control", "no-store")
+        passed.headers["Referrer-Policy"] = "no-referrer"
+        await passed.prepare(request)
+        size = 0
+        # The head is sent: an answer that breaks off can only be cut.
+        try:
+            async for part in answer.content.iter_any():
+                size += len(part)
+                if size > MAX_ANSWER_BYTES:
+                    raise ConnectionError
+                await passed.write(part)
+            await passed.write_eof()
+        except (TimeoutError, aiohttp.ClientError, OSError):
+            if request.transport is not None:
+                with suppress(OSError):
+                    request.transport.abort()
+        return passed

@@ -1,0 +1,40 @@
+"""The API ``scheduling.x-k8s.io/v1alpha1`` of scheduler-plugins: PodGroup, and a label of its pods.
+
+``minResources`` is not needed: there it spares a look at pods that cannot start, here all members are tried at once.
+Source: docs/kube-scheduler/podgroups.md §12.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from scheduler.cluster.groups.group import Group, GroupApi, GroupReference
+from scheduler.objects.coscheduling import PodGroup
+from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
+from scheduler.objects.pod import Pod
+
+LABEL: Final = "scheduling.x-k8s.io/pod-group"
+PERMIT_SECONDS: Final = 60.0
+"""``permitWaitingTimeSeconds`` of the plugin Coscheduling, its default."""
+
+
+def coscheduling() -> GroupApi:
+    return GroupApi(Kind.COSCHEDULING_POD_GROUP, name_in_coscheduling, _read)
+
+
+def name_in_coscheduling(pod: Pod) -> str:
+    """The name of the pod's PodGroup, "" without one."""
+    return pod.metadata.labels.get(LABEL, "")
+
+
+def _read(obj: ApiObject) -> Group:
+    assert isinstance(obj, PodGroup)
+    spec, meta = obj.spec, obj.metadata
+    seconds = spec.schedule_timeout_seconds or 0
+    return Group(
+        GroupReference(Kind.COSCHEDULING_POD_GROUP, meta.namespace, meta.name, meta.uid),
+        min_count=max(1, spec.min_member),
+        permit_seconds=float(seconds) if seconds > 0 else PERMIT_SECONDS,
+        reports_condition=False,
+    )

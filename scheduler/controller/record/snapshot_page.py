@@ -1,0 +1,39 @@
+"""The page ``/debug/snapshot``: the scheduler's state as a segment without inputs, for ``tandem snapshot``."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Callable
+
+from aiohttp import web
+
+from scheduler.controller.record.segments import About, SegmentWriter
+from scheduler.engine.engine import Engine
+from scheduler.engine.recording.checkpoint import CheckpointError
+from scheduler.engine.recording.door import Beginning, History
+from scheduler.messages.now import Now
+
+PATH = "/debug/snapshot"
+
+
+def snapshot_route(engine: Engine, history: History, about: About, clock: Callable[[], Now]) -> web.RouteDef:
+    """Served on the engine's event loop: the state is copied there in one step, and compressed in a thread."""
+    one_at_a_time = asyncio.Semaphore()
+
+    async def snapshot(_request: web.Request) -> web.Response:
+        async with one_at_a_time:
+            try:
+                beginning = history.snapshot(engine, clock())
+            except CheckpointError as error:
+                return web.json_response({"error": f"{error}; ask again"}, status=503)
+            body = await asyncio.to_thread(_segment, about, beginning)
+        return web.Response(body=body, content_type="application/octet-stream")
+
+    return web.get(PATH, snapshot)
+
+
+def _segment(about: About, beginning: Beginning) -> bytes:
+    file = io.BytesIO()
+    SegmentWriter(file, about, beginning).end()
+    return file.getvalue()

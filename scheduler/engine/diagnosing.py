@@ -1,0 +1,43 @@
+"""The diagnosis of an attempt: which refusal, of the class or of the pod, each node has."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scheduler.engine.cycle_context import Run
+from scheduler.engine.feasible import Feasible
+from scheduler.framework.classes.first_refusals import FITS
+from scheduler.framework.diagnosis import NOT_LOOKED_AT, Diagnosis, outside_node_set
+from scheduler.messages.status import Code, Refusal
+
+
+def diagnose(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | None = None) -> Diagnosis:
+    """Why no row is left: the refusals of the class, under those of the pod. ``tried_first``: of the nominated node."""
+    filters = run.filters
+    codes = np.maximum(filters.codes, FITS).astype(np.int32)
+    refusals = list(filters.refusals[1:])
+    own = feasible.refusals if tried_first is None else dict([tried_first]) | feasible.refusals
+    if own:
+        numbers = {refusal: n for n, refusal in enumerate(dict.fromkeys(own.values()), len(refusals) + 1)}
+        refusals += numbers
+        codes[np.fromiter(own, np.int64, len(own))] = [numbers[refusal] for refusal in own.values()]
+    if run.context.placement is not None:
+        outside = np.ones(len(codes), np.bool_)
+        outside[run.context.placement] = False
+        codes[outside] = 0
+    used = np.bincount(codes, minlength=len(refusals) + 1)
+    rejectors = {refusal.plugin for refusal, count in zip(refusals, used[1:].tolist(), strict=True) if count}
+    pending = {
+        refusal.plugin
+        for refusal, count in zip(refusals, used[1:].tolist(), strict=True)
+        if count and refusal.code is Code.PENDING
+    }
+    narrowed = frozenset(filters.subset_plugins)
+    unsatisfied = narrowed | {tried_first[1].plugin} if tried_first is not None else narrowed
+    return Diagnosis(
+        codes=codes,
+        refusals=tuple(refusals),
+        absent=outside_node_set(unsatisfied) if narrowed else NOT_LOOKED_AT,
+        unschedulable_plugins=frozenset(rejectors) | narrowed | feasible.rejectors,
+        pending_plugins=frozenset(pending),
+    )

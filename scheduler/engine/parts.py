@@ -1,0 +1,121 @@
+"""The parts of an engine and how they are connected; ``engine.py`` is the door to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+
+from scheduler.cluster.cache import ClusterCache
+from scheduler.engine.attempt import Attempt
+from scheduler.engine.attempt_memory import AttemptMemory
+from scheduler.engine.binding_cycle import BindingCycles
+from scheduler.engine.cycle_context import CycleContext
+from scheduler.engine.cycles import Cycles
+from scheduler.engine.deadlines import Deadlines
+from scheduler.engine.engine_settings import EngineSettings
+from scheduler.engine.failure import FailureReports
+from scheduler.engine.gate_facts import gates_of, hints_of
+from scheduler.engine.group_cycles import GroupCycles
+from scheduler.engine.group_reports import GroupReports
+from scheduler.engine.making_room.room import MakingRoom, RoomReads
+from scheduler.engine.tickets import Tickets
+from scheduler.engine.watching import Watching
+from scheduler.extenders.documents import Documents
+from scheduler.extenders.extender import Extender
+from scheduler.framework.classes.cache import ClassCache
+from scheduler.framework.post_filter import Kept
+from scheduler.framework.profile import Profile
+from scheduler.messages.now import Now
+from scheduler.queue.handlers import EventHandlers, OurPods
+from scheduler.queue.known_pods import KnownPods
+from scheduler.queue.metrics import QueueMetrics
+from scheduler.queue.scheduling_queue import SchedulingQueue
+
+
+class EngineParts:
+    """Everything that an engine consists of. What each machine reads and writes is in ``machine.py``."""
+
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        *,
+        started: Now,
+        rng: Random,
+        stopwatch: Callable[[], float],
+        extenders: tuple[Extender, ...] = (),
+        settings: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
+    ) -> None:
+        self.profiles = profiles
+        self.settings = settings
+        self.extenders = extenders
+        self.started = started
+        self.rng = rng
+        self.stopwatch = stopwatch
+        self.is_synced = False
+        self.is_stopping = False
+        self.last_attempt: Attempt | None = None
+        """The attempt begun last, for reports."""
+        self.facts = QueueMetrics()
+        self.documents = Documents()
+        self.deadlines = Deadlines()
+        self.tickets = Tickets()
+        self.known_pods = KnownPods()
+        self.cache = ClusterCache(settings.cached_selectors, self.known_pods.get, settings.group_apis)
+        self.nominator = self.cache.nominator
+        binders = tuple(extender for extender in extenders if extender.has_bind)
+        self.bindings = BindingCycles(self.cache, self.tickets, self.deadlines, binders)
+        self.room = MakingRoom(
+            RoomReads(self.cache, self.known_pods, self.nominator, self.bindings),
+            self.tickets,
+            self.deadlines,
+            settings.preemption,
+            profiles.keys(),
+            settings.running_preemptions,
+        )
+        self.queue = SchedulingQueue(
+            queue_sort=next(iter(profiles.values())).queue_sort,
+            hints=hints_of(profiles, self.facts, stopwatch, bool(extenders)),
+            facts=self.facts,
+            nominator=self.nominator,
+            pre_enqueue=gates_of(profiles, self.cache, self.room, self.facts),
+            started=started,
+            settings=settings.queue,
+            group_of=self.cache.groups.key_of,
+        )
+        ours = OurPods(frozenset(profiles), settings.counts_foreign_nominations)
+        self.handlers = EventHandlers(
+            self.cache, self.queue, self.known_pods, self.bindings, self.room, ours, stopwatch
+        )
+        self.reports = FailureReports()
+        self.group_reports = GroupReports(settings.attempts_kept)
+        self.watching = Watching(
+            self.documents,
+            self.known_pods,
+            self.handlers,
+            self.bindings,
+            self.room,
+            self.reports,
+            self.group_reports,
+        )
+        self.classes = ClassCache(settings.class_cache_bytes, settings.cached_classes)
+        self._context = CycleContext(
+            cache=self.cache,
+            nominator=self.nominator,
+            classes=self.classes,
+            extenders=extenders,
+            rng=rng,
+            stopwatch=stopwatch,
+            assumptions=self.handlers,
+            policies=self.room,
+            tickets=self.tickets,
+            report=self.facts.problem,
+            documents=self.documents,
+            kept=Kept(),
+            percentage_of_nodes_to_score=settings.percentage_of_nodes_to_score,
+        )
+        self.cycles = Cycles(self._context, self.deadlines)
+        self.group_cycles = GroupCycles(self._context, self.known_pods, self.deadlines)
+        self.attempts = AttemptMemory(settings.attempts_kept, self._node_names)
+
+    def _node_names(self) -> Sequence[str]:
+        return self.cache.table.names

@@ -1,0 +1,334 @@
+"""What if: pods are asked about, objects change, and the cycle says on a fork where everything would go.
+
+The question is a generator: each step tries one pod or makes one change, so that scheduling goes on in between. Pods
+are tried in the order of the queue: those that wait already (if something changes), the evicted, the asked ones.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.engine.attempt_memory import refused_nodes
+from scheduler.engine.engine import Engine
+from scheduler.engine.gate_facts import gates_of
+from scheduler.engine.questions.answers import (
+    ADDED,
+    ASKED,
+    EVICTED,
+    MAX_LISTED,
+    MAX_NODES_NAMED,
+    PUSHED_OUT,
+    SECONDS,
+    STEPS,
+    WAITING,
+    Answer,
+    BudgetPage,
+    Moved,
+    Placement,
+    Refused,
+    Room,
+)
+from scheduler.engine.questions.edits import Consequences, Edit, WrongQuestion, apply_edits
+from scheduler.engine.questions.evictions import Evictions
+from scheduler.engine.questions.names import WrongName
+from scheduler.engine.questions.trial import DEFAULT_SEED, Basis, Trial, Tried
+from scheduler.engine.questions.workloads import Workload, WrongManifest, workload_of
+from scheduler.messages.now import Now
+from scheduler.messages.status import Refusal
+from scheduler.queue.clock import SECOND
+from scheduler.queue.metrics import QueueMetrics
+from scheduler.queue.queued_pod import QueuedPod
+
+MAX_WORKLOADS: Final = 100
+MAX_EDITS: Final = 1_000
+MAX_STEPS: Final = 20_000
+"""Pods tried for one question."""
+MAX_WAITING: Final = 5_000
+_SEARCHED: Final = 500
+MAX_REASONS: Final = 20
+
+
+class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A manifest as in a file for ``kubectl apply``; ``replicas`` None: its own number."""
+
+    manifest: dict[str, Any]
+    replicas: int | None = None
+
+
+class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    workloads: tuple[Asked, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    finds_max: bool = False
+    """How many more pods of each workload fit, without anybody being pushed out."""
+    with_waiting: bool | None = None
+    """Whether the pods that wait now are tried, too. None: if there are edits."""
+    configuration: str = ""
+    """Configuration files in place of the scheduler's: profiles and weights; "": its own."""
+    seed: int = DEFAULT_SEED
+    chosen: dict[str, str] = msgspec.field(default_factory=dict)
+    """namespace/name → the node to take where it is among equally good ones."""
+
+
+IsOver = Callable[[], bool]
+"""Whether the time for a question is up."""
+
+
+def never() -> bool:
+    return False
+
+
+def check_question(question: Question) -> None:
+    """Raises WrongQuestion for a question beyond the limits, or one that asks nothing."""
+    if len(question.workloads) > MAX_WORKLOADS:
+        raise WrongQuestion(f"{len(question.workloads)} workloads: at most {MAX_WORKLOADS} are answered")
+    if len(question.edits) > MAX_EDITS:
+        raise WrongQuestion(f"{len(question.edits)} edits: at most {MAX_EDITS} are answered")
+    if not (question.workloads or question.edits or question.with_waiting or question.configuration):
+        raise WrongQuestion("the question has neither pods nor edits")
+    if question.finds_max and not question.workloads:
+        raise WrongQuestion("the largest number of what? The question has no pods")
+
+
+def what_if(
+    engine: Engine, question: Question, now: Now, basis: Basis | None = None, is_over: IsOver = never
+) -> Generator[None, None, Answer]:
+    """The answer; yields after each step. Raises WrongQuestion, also between two steps.
+
+    ``basis``: the profiles of ``question.configuration``, made by the caller.
+    """
+    check_question(question)
+    try:
+        return (yield from _Prediction(engine, question, now, basis, is_over).run())
+    except (WrongManifest, WrongName) as error:
+        raise WrongQuestion(str(error)) from error
+
+
+class _Prediction:
+    """The state of one question."""
+
+    def __init__(self, engine: Engine, question: Question, now: Now, basis: Basis | None, is_over: IsOver) -> None:
+        self._engine = engine
+        self._question = question
+        self._is_over = is_over
+        self._trial = Trial(engine, now, seed=question.seed, basis=basis, chosen=question.chosen)
+        self._start = engine.queue.clock.read(now)
+        self._gates = gates_of(self._trial.profiles, self._trial.cache, engine.room, QueueMetrics())
+        self._sort = next(iter(self._trial.profiles.values())).queue_sort
+        self._heap: list[tuple[tuple[Any, ...], int, PodInfo, str, str, tuple[Workload, int] | None]] = []
+        self._serial = 0
+        self._consequences = Consequences()
+        self._placements: list[Placement] = []
+        self._placed = self._pending = self._steps = 0
+        self._chance = False
+        self._bound = ""
+
+    def run(self) -> Generator[None, None, Answer]:
+        question, changes = self._question, self._consequences
+        yield
+        workloads = self._workloads()
+        yield from apply_edits(self._trial, question.edits, changes)
+        yield from self._queue_up(workloads)
+        yield from self._place_all()
+        rooms: list[Room] = []
+        if question.finds_max:
+            for workload in workloads:
+                rooms.append((yield from self._room_for(workload)))
+        return self._answer(rooms)
+
+    # --- who is tried -------------------------------------------------------------------------------------------------
+
+    def _workloads(self) -> list[Workload]:
+        if not self._question.workloads:
+            return []
+        # Of pods that run or wait: the classes themselves are not watched.
+        priorities = _Priorities(self._engine)
+        ours = next(iter(self._trial.profiles))
+        found = []
+        for serial, asked in enumerate(self._question.workloads):
+            workload = workload_of(asked.manifest, asked.replicas, priorities.of(asked.manifest), ours, serial)
+            if workload.owner is not None:
+                self._trial.cache.observe_object(*workload.owner)
+            found.append(workload)
+        return found
+
+    def _queue_up(self, workloads: list[Workload]) -> Generator[None, None, None]:
+        question = self._question
+        if question.with_waiting or (question.with_waiting is None and question.edits):
+            searching = self._engine.queue.first_waiting(MAX_WAITING, _SEARCHED)
+            while True:
+                try:
+                    next(searching)
+                except StopIteration as done:
+                    waiting: tuple[QueuedPod, ...] = done.value
+                    break
+                yield
+            for number, record in enumerate(waiting):
+                self._push(record.info, WAITING, "", record.timestamp)
+                if number % _SEARCHED == _SEARCHED - 1:
+                    yield
+        for info, node in self._consequences.evicted:
+            self._push(info, EVICTED, node)
+        for info in self._consequences.added:
+            self._push(info, ADDED, "")
+        for workload in workloads:
+            if workload.count:
+                self._push(workload.pod(0), ASKED, "", source=(workload, 0))
+
+    def _push(
+        self,
+        info: PodInfo,
+        origin: str,
+        node: str,
+        timestamp: int | None = None,
+        source: tuple[Workload, int] | None = None,
+    ) -> None:
+        """``timestamp``: queue time; None: it comes now, after those that came before. ``source``: of a workload's pod,
+        whose successor is made when this one is tried."""
+        self._serial += 1
+        time = self._start + self._serial if timestamp is None else timestamp
+        key = self._sort.sort_key(info, time / SECOND)
+        heapq.heappush(self._heap, (key, self._serial, info, origin, node, source))
+
+    # --- trying -------------------------------------------------------------------------------------------------------
+
+    def _place_all(self) -> Generator[None, None, None]:
+        while self._heap:
+            if self._is_bounded():
+                return
+            _, _, info, origin, node, source = heapq.heappop(self._heap)
+            if source is not None and source[1] + 1 < source[0].count:
+                number = source[1] + 1
+                self._push(source[0].pod(number), ASKED, "", source=(source[0], number))
+            self._steps += 1
+            self._place(info, origin, node)
+            yield
+
+    def _is_bounded(self) -> bool:
+        if not self._bound:
+            if self._steps >= MAX_STEPS:
+                self._bound = STEPS
+            elif self._is_over():
+                self._bound = SECONDS
+        return bool(self._bound)
+
+    def _place(self, info: PodInfo, origin: str, left_node: str) -> None:
+        gate = self._gates(QueuedPod(info, self._start))
+        if gate is not None:
+            message = f"held back by {gate.plugin}: {gate.message}"
+            self._note(Placement(info.key, origin, left_node=left_node, message=message))
+            return
+        tried = self._trial.place(info)
+        self._note(self._described(tried, origin, left_node))
+        is_other = len(tried.allowed) > 1 and self._question.chosen.get(info.key) != tried.node
+        # When victims are gone is a matter of time: here they are at once.
+        self._chance = self._chance or is_other or bool(tried.victims)
+        evictions = self._consequences.evictions or Evictions(self._trial)
+        self._consequences.evictions = evictions
+        for victim in tried.victims:
+            again = evictions.again(victim)
+            if again is not None:
+                self._push(again, PUSHED_OUT, victim.node_name)
+
+    def _note(self, placement: Placement) -> None:
+        if placement.node:
+            self._placed += 1
+        else:
+            self._pending += 1
+        if len(self._placements) < MAX_LISTED:
+            self._placements.append(placement)
+
+    def _described(self, tried: Tried, origin: str, left_node: str) -> Placement:
+        profile = "" if self._trial.is_ours(tried.pod) else self._trial.profile_of(tried.pod).scheduler_name
+        return Placement(
+            pod=tried.pod.key,
+            origin=origin,
+            node=tried.node,
+            left_node=left_node,
+            allowed_count=len(tried.allowed),
+            allowed=tried.allowed[:MAX_NODES_NAMED],
+            is_sampled=tried.is_sampled,
+            after_chance=self._chance,
+            victims=tuple([victim.key for victim in tried.victims]),
+            violated_budgets=tried.violated_budgets,
+            message=tried.message,
+            refused=() if tried.node else refusals_of(self._trial, tried),
+            waits=tried.waits,
+            by_profile=profile,
+        )
+
+    # --- how many more ------------------------------------------------------------------------------------------------
+
+    def _room_for(self, workload: Workload) -> Generator[None, None, Room]:
+        by_node: dict[str, int] = {}
+        number = workload.count
+        while not self._is_bounded():
+            tried = self._trial.place(workload.pod(number), may_preempt=False)
+            self._steps += 1
+            if not tried.node:
+                refused = refusals_of(self._trial, tried)
+                return Room(workload.name, number - workload.count, False, by_node, refused, tried.message)
+            by_node[tried.node] = by_node.get(tried.node, 0) + 1
+            number += 1
+            yield
+        return Room(workload.name, number - workload.count, True, by_node)
+
+    def _answer(self, rooms: list[Room]) -> Answer:
+        changes, engine = self._consequences, self._engine
+        budgets = changes.evictions.in_the_way if changes.evictions is not None else ()
+        notes = []
+        if engine.extenders:
+            notes.append("extenders were not asked")
+        not_tried = sum(source[0].count - source[1] if source is not None else 1 for *_, source in self._heap)
+        return Answer(
+            nodes=self._trial.cache.view.total_nodes,
+            placed=self._placed,
+            pending=self._pending,
+            seed=self._question.seed,
+            placements=tuple(self._placements),
+            left=tuple([Moved(one.pod.key, one.node, one.stays, one.why, one.budgets) for one in changes.left])[
+                :MAX_LISTED
+            ],
+            left_count=len(changes.left),
+            budgets=tuple([BudgetPage(one.key, one.wanted, one.allowed, one.blocked) for one in budgets]),
+            nodes_added=tuple(changes.nodes_added),
+            room=tuple(rooms),
+            steps=self._steps,
+            bound=self._bound,
+            not_tried=not_tried,
+            notes=tuple(notes),
+        )
+
+
+class _Priorities:
+    """The values of priority classes, from the pods that are known."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def of(self, manifest: Mapping[str, Any]) -> dict[str, int]:
+        """The value of each class, if the manifest needs one: else nothing is searched."""
+        if b"priorityClassName" not in msgspec.json.encode(manifest):
+            return {}
+        return {
+            info.pod.spec.priority_class_name: info.priority
+            for info in self._engine.known_pods
+            if info.pod.spec.priority_class_name
+        }
+
+
+def refusals_of(trial: Trial, tried: Tried) -> tuple[Refused, ...]:
+    """Why nodes refused a pod, the most frequent reason first."""
+    attempt = tried.attempt
+    if attempt is None or attempt.diagnosis is None:
+        return ()
+    if attempt.diagnosis.pre_filter is not None:
+        refusal: Refusal = attempt.diagnosis.pre_filter
+        return (Refused(refusal.plugin, refusal.reasons, attempt.total_nodes),)
+    found = refused_nodes(attempt.diagnosis, trial.cache.table.names, attempt.total_nodes)
+    entries = [Refused(one.refusal.plugin, tuple(one.refusal.reasons), one.count) for one in found]
+    return tuple(sorted(entries, key=lambda one: -one.count)[:MAX_REASONS])

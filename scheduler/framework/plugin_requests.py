@@ -1,0 +1,31 @@
+"""What a plugin asks about other pods, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class AllowWaiting:
+    """The pod of this UID, which waits for the plugin in Permit, may go on. Nothing happens to any other pod."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class RejectWaiting:
+    """The pod of this UID, which waits for the plugin in Permit, is rejected. Nothing happens to any other pod."""
+
+    uid: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ActivatePods:
+    """These pods (``namespace/name``) are tried at once, whatever their back-off; gates still apply."""
+
+    keys: tuple[str, ...]
+
+
+PluginRequest = AllowWaiting | RejectWaiting | ActivatePods
+"""What a plugin asks about other pods. The engine does it after the step in which it is asked."""

@@ -1,0 +1,115 @@
+"""``tandem what-if`` on a file of objects: what the flags ask, and how faults are told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler.cli.main import main
+from tests import builders
+
+MANIFEST = """
+kind: Pod
+metadata: {name: asked}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "2"}}}]}
+"""
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> str:
+    items: list[dict[str, Any]] = [
+        {"apiVersion": "v1", "kind": "Node", **builders.node_json(name, cpu=cpu)}
+        for name, cpu in (("n0", "2"), ("n1", "4"))
+    ]
+    owner = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}]}
+    web = builders.pod_json("web", cpu="1", node="n0", scheduler="default-scheduler", metadata=owner)
+    waiting = builders.pod_json("waits", cpu="4", scheduler="default-scheduler")
+    items += [{"apiVersion": "v1", "kind": "Pod", **pod} for pod in (web, waiting)]
+    items.append({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "not-read"}})
+    file = tmp_path / "cluster.json"
+    file.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items}))
+    (tmp_path / "pod.yaml").write_text(MANIFEST)
+    return str(file)
+
+
+def answer(capfd: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert main(["what-if", *words, "--json"]) == 0, capfd.readouterr().err
+    found: dict[str, Any] = json.loads(capfd.readouterr().out)
+    return found
+
+
+def nodes(found: dict[str, Any]) -> dict[str, str]:
+    return {one["pod"]: one.get("node", "") for one in found.get("placements", [])}
+
+
+def test_a_waiting_pod_of_another_scheduler_is_tried_as_by_that_scheduler(
+    snapshot: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    found = answer(capfd, "--snapshot", snapshot, "--waiting")
+    assert nodes(found) == {"default/waits": "n1"}
+    assert "byProfile" not in found["placements"][0]
+
+
+def test_flags_are_edits_of_one_change(snapshot: str, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    node = json.dumps({"kind": "Node", **builders.node_json("n2")})
+    (tmp_path / "edit.yaml").write_text(f"edit: uncordon\nnode: n1\n---\n{node}")
+    words = ["--drain", "n0", "--cordon", "n1", "--taint", "n1:k=v:NoSchedule", "--label", "n1:disk=ssd"]
+    words += ["--add-nodes", "1", "--like", "n0", "--edit", str(tmp_path / "edit.yaml"), "--no-waiting"]
+    found = answer(capfd, "--snapshot", snapshot, *words)
+    assert found["nodesAdded"] == ["n0-new-1", "n2"]
+    assert nodes(found)["default/web"] in ("n0-new-1", "n2")
+
+
+def test_a_manifest_is_of_the_stated_namespace_and_number(
+    snapshot: str, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ("-f", str(tmp_path / "pod.yaml"), "--replicas", "3", "-n", "shop", "--max")
+    found = answer(capfd, "--snapshot", snapshot, *words)
+    assert set(nodes(found)) == {"shop/asked-1", "shop/asked-2", "shop/asked-3"}
+    assert (found["placed"], found["pending"], found["room"][0]["count"]) == (2, 1, 0)
+
+
+def test_tables_are_printed(snapshot: str, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["what-if", "--snapshot", snapshot, "-f", str(tmp_path / "pod.yaml"), "--max", "--drain", "n0"]) == 0
+    printed = capfd.readouterr().out
+    assert "would wait" in printed and "Insufficient cpu" in printed and "of asked fit" in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ((), "neither pods nor edits"),
+        (("--drain", "none"), "node 'none' is not known"),
+        (("--taint", "n0"), "must be NODE:KEY[=VALUE]:EFFECT"),
+        (("--label", "n0"), "must be NODE:KEY=VALUE"),
+        (("--add-nodes", "2"), "belong together"),
+        (("--like", "n0"), "belong together"),
+        (("-f", "/no/such/file"), "open /no/such/file"),
+        (("--edit", "BROKEN"), "BROKEN"),
+        (("--config", "BROKEN", "--drain", "n0"), "BROKEN"),
+    ],
+)
+def test_a_fault_is_one_line_and_exit_code_1(
+    snapshot: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], words: tuple[str, ...], text: str
+) -> None:
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("a: [1,\x00")
+    stated = [str(broken) if word == "BROKEN" else word for word in words]
+    assert main(["what-if", "--snapshot", snapshot, *stated]) == 1
+    error = capfd.readouterr().err
+    assert error.startswith("Error: ")
+    assert text == "BROKEN" or text in error
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{", '{"kind": "List", "items": 7}', "a: b", "\x00"])
+def test_a_snapshot_that_is_none_is_refused_or_empty(
+    text: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "snapshot"
+    file.write_text(text)
+    assert main(["what-if", "--snapshot", str(file), "--drain", "n0"]) == 1
+    assert capfd.readouterr().err.startswith("Error: ")

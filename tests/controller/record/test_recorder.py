@@ -1,0 +1,161 @@
+"""Recordings on disk: written by a running recorder, bounded, private, and whole as far as they are."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from scheduler.cli.recorded import Maker, Stretch, about_of, stated_of, stretches
+from scheduler.config.loading import load
+from scheduler.controller.record.recorder import RETRY_SECONDS, Recorder, RecordSettings
+from scheduler.controller.record.segments import About, Damaged, Segment, segments_in
+from scheduler.engine.engine import Engine
+from scheduler.engine.recording.door import History, RecordedEngine
+from scheduler.errors import ConfigurationError
+from scheduler.simulate.changes import carry_out
+from scheduler.simulate.workload import RandomWorkload
+from scheduler.simulate.world import World
+from scheduler.simulate.world_trouble import ROUGH
+from scheduler.user_plugins.loading import PluginClasses
+from tests.simulation.runs import engines
+
+SMALL = 192 * 1024
+"""Bytes: some eight segments of a simulated cluster."""
+
+
+class RecordedWorld:
+    """A simulated cluster whose scheduler is recorded into a folder, each life as a run of its own."""
+
+    def __init__(self, folder: Path, limit_bytes: int = 2**28, seed: int = 1) -> None:
+        self.seconds = 0.0
+        self.folder = folder
+        self.limit_bytes = limit_bytes
+        self.recorders: list[Recorder] = []
+        self.world = World(seed, engines(), ROUGH, door_of=self._door_of)
+        self.workload = RandomWorkload(self.world)
+        for change in self.workload.begin():
+            carry_out(change, self.world)
+
+    def _door_of(self, engine: Engine) -> RecordedEngine:
+        for recorder in self.recorders[-1:]:
+            recorder.close()
+        about = about_of(engine.profiles)
+        self.recorders.append(Recorder(RecordSettings(self.folder, self.limit_bytes), about, lambda: self.seconds))
+        return RecordedEngine(engine, History(engine, stated_of(load())), self.recorders[-1])
+
+    def run(self, steps: int) -> None:
+        for _ in range(steps):
+            for change in self.workload.step():
+                carry_out(change, self.world)
+            self.world.run_for(self.world.random.uniform(0.0, 1.5))
+            self.recorders[-1].flush()
+
+    def close(self) -> None:
+        self.recorders[-1].close()
+
+
+def replayed(folder: Path) -> list[Stretch]:
+    return list(stretches(folder, Maker(PluginClasses())))
+
+
+def test_a_folder_replays_identically_over_restarts_of_the_scheduler(tmp_path: Path) -> None:
+    recorded = RecordedWorld(tmp_path)
+    recorded.run(60)
+    recorded.world.restart()
+    recorded.run(30)
+    recorded.close()
+    found = replayed(tmp_path)
+    assert len(found) >= 2
+    assert all(stretch.difference is None and not stretch.problem for stretch in found)
+    assert sum(stretch.replay.decisions for stretch in found) == len(recorded.world.journal) > 30
+    assert sum(one.counts.lost for one in recorded.recorders) == 0
+
+
+def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+    recorded = RecordedWorld(tmp_path / "new")
+    recorded.close()
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+    assert [stat.S_IMODE(path.stat().st_mode) for path in segments_in(tmp_path / "new")] == [0o600]
+
+
+def test_a_folder_that_can_not_be_made_is_a_fault_of_the_flag(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match="--record"):
+        Recorder(RecordSettings(tmp_path / "file"), About("", "", ""))
+
+
+def number_of(path: Path) -> int:
+    """How many inputs came before a segment."""
+    with Segment(path) as segment:
+        return segment.beginning.number
+
+
+def test_a_folder_is_bounded_in_bytes_and_what_is_left_replays_from_its_checkpoint(tmp_path: Path) -> None:
+    recorded = RecordedWorld(tmp_path, SMALL)
+    sizes = []
+    while number_of(segments_in(tmp_path)[0]) == 0:
+        recorded.run(20)
+        sizes.append(sum(path.stat().st_size for path in segments_in(tmp_path)))
+    recorded.close()
+    assert max(sizes) <= SMALL
+    found = replayed(tmp_path)
+    assert found[0].replay.number > found[0].replay.applied, "the oldest part is gone"
+    assert all(stretch.difference is None and not stretch.problem for stretch in found)
+
+
+def cut(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) * 2 // 3])
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) * 2 // 3] ^= 0xFF
+    path.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("damage", [cut, flip], ids=["truncated", "corrupt"])
+def test_a_damaged_file_is_named_and_what_is_whole_before_and_after_it_replays(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    recorded = RecordedWorld(tmp_path, 8 * SMALL)
+    while len(segments_in(tmp_path)) < 4:
+        recorded.run(20)
+    recorded.close()
+    victim = segments_in(tmp_path)[1]
+    damage(victim)
+    found = replayed(tmp_path)
+    (broken,) = [stretch for stretch in found if stretch.problem]
+    assert str(victim) in broken.problem
+    assert all(stretch.difference is None for stretch in found)
+    assert found[-1] is not broken
+    assert found[-1].replay.decisions > 0
+
+
+@pytest.mark.parametrize("text", [b"", b"anything", b"tandem-recording 99\n"])
+def test_what_is_no_recording_is_named(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "x.tandem").write_bytes(text)
+    with pytest.raises(Damaged, match=r"x\.tandem: "):
+        Segment(tmp_path / "x.tandem")
+
+
+def test_a_disk_that_fails_loses_a_stretch_of_time_and_neither_decisions_nor_what_comes_later(tmp_path: Path) -> None:
+    folder = tmp_path / "recording"
+    recorded = RecordedWorld(folder)
+    shutil.rmtree(folder)
+    while not sum(one.counts.lost for one in recorded.recorders):
+        recorded.run(20)
+    decided = len(recorded.world.journal)
+    recorded.run(20)
+    assert len(recorded.world.journal) > decided
+    folder.mkdir()
+    recorded.seconds += RETRY_SECONDS + 1
+    recorded.run(40)
+    recorded.close()
+    found = replayed(folder)
+    assert sum(stretch.replay.decisions for stretch in found) > 10
+    assert all(stretch.difference is None and not stretch.problem for stretch in found)

@@ -1,0 +1,351 @@
+"""Questions over HTTP: answers, rights, what others may not see, and hostile questions."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+from aiohttp import web
+
+from scheduler.compose import build_profiles
+from scheduler.config.loading import load
+from scheduler.controller.loop import read_clock
+from scheduler.controller.report.metrics import SchedulerMetrics
+from scheduler.controller.serve.authentication import Authenticator
+from scheduler.controller.serve.authorization import Authorizer, OpenPaths, guard
+from scheduler.controller.serve.questions import MAX_BODY_BYTES, Questions
+from scheduler.controller.serve.server import HealthServer
+from scheduler.controller.settings import AccessSettings, ConnectionSettings, ServingSettings
+from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.credentials import CredentialSource
+from scheduler.engine.questions.trial import Basis
+from tests import builders
+from tests.controller.conftest import until
+from tests.controller.serve.test_access import KUBECONFIG
+from tests.engine.driver import Cluster
+from tests.engine.questions.test_what_if import OWNER, deployment, pod_manifest
+
+PATH = "/debug/what-if"
+
+
+class Rights:
+    """An API server: the token is the user's name; ``allowed`` says what each may do."""
+
+    def __init__(self) -> None:
+        self.allowed: set[tuple[str, str, str]] = set()
+        """(user, verb, path or namespace)"""
+        self.asked: list[dict[str, Any]] = []
+        self.questions: Questions
+
+    async def tokens(self, request: web.Request) -> web.Response:
+        name = (await request.json())["spec"]["token"]
+        return web.json_response({"status": {"authenticated": True, "user": {"username": name}}}, status=201)
+
+    async def rights(self, request: web.Request) -> web.Response:
+        spec = (await request.json())["spec"]
+        self.asked.append(spec)
+        if "nonResourceAttributes" in spec:
+            asked = spec["nonResourceAttributes"]
+            key = (spec["user"], asked["verb"], asked["path"])
+        else:
+            asked = spec["resourceAttributes"]
+            assert asked["resource"] == "pods"
+            key = (spec["user"], asked["verb"], asked["namespace"])
+        return web.json_response({"status": {"allowed": key in self.allowed}}, status=201)
+
+
+def basis(text: bytes) -> Basis:
+    return Basis(build_profiles(load(text)))
+
+
+@asynccontextmanager
+async def asking(cluster: Cluster, folder: Path | None = None) -> AsyncIterator[tuple[str, Rights]]:
+    """The URL of a server with the questions' pages; ``folder``: access is restricted."""
+    rights, runner, client = Rights(), None, None
+    guards: tuple[Any, ...] = ()
+    if folder is not None:
+        application = web.Application()
+        application.router.add_post("/apis/authentication.k8s.io/v1/tokenreviews", rights.tokens)
+        application.router.add_post("/apis/authorization.k8s.io/v1/subjectaccessreviews", rights.rights)
+        runner = web.AppRunner(application)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        (folder / "kubeconfig").write_text(KUBECONFIG.format(port=runner.addresses[0][1]))
+        client = ApiClient(CredentialSource(ConnectionSettings(kubeconfig=str(folder / "kubeconfig")), {}))
+        access = AccessSettings()
+        guards = (guard(Authenticator(client), Authorizer(client, access), OpenPaths(access.open_paths)),)
+    rights.questions = Questions(cluster.engine, read_clock, basis, "scheduler.example.com")
+    server = HealthServer(
+        ServingSettings("127.0.0.1", 1),
+        SchedulerMetrics().registry,
+        ready_checks={},
+        alive_checks={},
+        component_config={},
+        routes=rights.questions.routes(),
+        guards=guards,
+    )
+    await server.start_on(0)
+    try:
+        yield f"http://127.0.0.1:{server.port}", rights
+    finally:
+        await server.close()
+        if client is not None:
+            await client.close()
+        if runner is not None:
+            await runner.cleanup()
+
+
+async def post(
+    url: str, question: Any, path: str = PATH, token: str = "", **headers: str
+) -> tuple[int, dict[str, Any]]:
+    body = question if isinstance(question, bytes) else msgspec.json.encode(question)
+    sent = {"Content-Type": "application/json", **headers}
+    if token:
+        sent["Authorization"] = f"Bearer {token}"
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(url + path, data=io.BytesIO(body), headers=sent) as answer,
+    ):
+        text = await answer.text()
+        return answer.status, json.loads(text) if text.startswith("{") else {"text": text}
+
+
+def small() -> Cluster:
+    cluster = Cluster()
+    cluster.nodes_like(2, cpu="4")
+    cluster.pod("web", cpu="1", node="n0", metadata=OWNER)
+    return cluster
+
+
+async def test_a_question_is_answered_and_nothing_changes() -> None:
+    cluster = small()
+    async with asking(cluster) as (url, _):
+        status, answer = await post(url, {"workloads": [{"manifest": deployment(3)}], "edits": []})
+        assert (status, answer["placed"], len(answer["placements"])) == (200, 3, 3)
+        status, answer = await post(url, {"edits": [{"edit": "drain", "node": "n0"}]})
+        assert [(one["pod"], one["node"], one["leftNode"]) for one in answer["placements"]] == [
+            ("default/web", "n1", "n0")
+        ]
+    assert cluster.node_of("web") == "n0"
+    cluster.engine.check()
+
+
+async def test_another_configuration_is_read_as_a_file_of_the_command_line() -> None:
+    async with asking(small()) as (url, _):
+        text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        question = {"workloads": [{"manifest": pod_manifest("p")}], "configuration": text}
+        assert (await post(url, question))[0] == 200
+        status, answer = await post(url, {**question, "configuration": text + "profiles: [{pluginConfig: 7}]\n"})
+        assert status == 400 and "pluginConfig" in answer["message"]
+
+
+async def test_it_takes_a_right_of_its_own(tmp_path: Path) -> None:
+    async with asking(small(), tmp_path) as (url, rights):
+        rights.allowed = {("reader", "get", PATH), ("asker", "create", PATH)}
+        question = {"workloads": [{"manifest": pod_manifest("p")}]}
+        assert (await post(url, question))[0] == 403
+        assert (await post(url, question, token="reader"))[0] == 403
+        status, answer = await post(url, question, token="asker")
+        assert status == 200 and answer["placed"] == 1
+
+
+async def test_pods_of_namespaces_that_the_asker_may_not_list_are_counted_and_not_named(tmp_path: Path) -> None:
+    cluster = Cluster()
+    cluster.nodes_like(2, cpu="4")
+    for namespace in ("open", "secret"):
+        metadata = {**OWNER, "namespace": namespace}
+        cluster.show(builders.pod(f"{namespace}-web", cpu="1", node="n0", labels={"app": "x"}, metadata=metadata))
+    cluster.show(builders.pod("secret-bare", cpu="1", node="n0", metadata={"namespace": "secret"}))
+    cluster.show(builders.budget("secret-budget", {"app": "x"}, namespace="secret", allowed=0))
+    question = {"edits": [{"edit": "drain", "node": "n0"}]}
+    async with asking(cluster, tmp_path) as (url, rights):
+        rights.allowed = {("asker", "create", PATH), ("asker", "list", "open")}
+        status, answer = await post(url, question, token="asker")
+        assert status == 200
+        assert [one["pod"] for one in answer["placements"]] == ["open/open-web"]
+        assert answer["hidden"] == {"placed": 0, "pending": 0, "left": 2, "budgets": 1}
+        assert "secret" not in json.dumps(answer)
+        rights.allowed = {("all", "create", PATH), ("all", "list", "")}
+        assert "secret/secret-bare" in json.dumps((await post(url, question, token="all"))[1])
+
+
+async def test_victims_of_hidden_namespaces_are_counted(tmp_path: Path) -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="1")
+    cluster.show(builders.pod("victim", cpu="1", node="n0", metadata={"namespace": "secret"}))
+    async with asking(cluster, tmp_path) as (url, rights):
+        rights.allowed = {("asker", "create", PATH)}
+        question = {"workloads": [{"manifest": pod_manifest("p", cpu="1", priority=5)}]}
+        _, answer = await post(url, question, token="asker")
+        assert answer["placements"][0]["hiddenVictims"] == 1
+        assert "victim" not in json.dumps(answer["placements"][0]["victims"] if "victims" in answer else [])
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Host": "evil.example"}, 403),
+        ({"Host": "tandem.svc.evil.example"}, 403),
+        ({"Host": "localhost:1"}, 200),
+        ({"Host": "[::1]:1"}, 200),
+        ({"Host": "scheduler.example.com"}, 200),
+        ({"Host": "tandem-scheduler.tandem-system.svc"}, 200),
+    ],
+)
+async def test_other_sites_cannot_ask(headers: dict[str, str], status: int) -> None:
+    async with asking(small()) as (url, _):
+        assert (await post(url, {"workloads": [{"manifest": pod_manifest("p")}]}, **headers))[0] == status
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"", "can't be read"),
+        (b"{", "can't be read"),
+        (b"[1]", "can't be read"),
+        (b"\xff\xfe", "can't be read"),
+        (b"[" * 100_000, "can't be read"),
+        (b'{"workloads": [{"manifest": ' + b"[" * 5_000, "can't be read"),
+        (b'{"unknown": 1}', "unknown"),
+        (b'{"edits": [{"edit": "explode", "node": "n0"}]}', "explode"),
+        (b'{"edits": [{"edit": "drain", "node": "n0", "force": true}]}', "force"),
+        (b'{"workloads": [{"manifest": {}}]}', "must consist of"),
+        (b'{"workloads": [{"manifest": {"kind": "Pod", "metadata": {"name": "a\\u001b[31m"}}}]}', "must consist of"),
+        (b"{}", "neither pods nor edits"),
+        (b'{"configuration": "' + b"x" * 70_000 + b'"}', "characters"),
+        (b'{"configuration": "' + b"x" * (MAX_BODY_BYTES + 1) + b'"}', "bytes"),
+    ],
+)
+async def test_a_hostile_question_gets_a_plain_error(body: bytes, text: str) -> None:
+    async with asking(small()) as (url, _):
+        status, answer = await post(url, body)
+        assert status == 400 and text in answer["message"], answer
+        assert "\x1b" not in answer["message"]
+        assert (await post(url, {"workloads": [{"manifest": pod_manifest("p")}]}))[0] == 200
+
+
+async def test_a_body_in_pieces_beyond_the_limit_is_cut_off() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(40):
+            yield b"x" * 2**16
+
+    async with asking(small()) as (url, _), aiohttp.ClientSession() as session:
+        headers = {"Content-Type": "application/json"}
+        async with session.post(url + PATH, data=pieces(), headers=headers) as answer:
+            assert answer.status == 400
+            assert "bytes" in await answer.text()
+
+
+async def test_a_body_of_a_permitted_size_may_arrive_with_its_head() -> None:
+    """The limit of 32 KiB is for heads: bytes of a body that arrive in the same segment are not counted."""
+    async with asking(small()) as (url, _):
+        port = int(url.rpartition(":")[2])
+        manifest = pod_manifest("p", annotations={"a": "x" * 60_000})
+        body = msgspec.json.encode({"workloads": [{"manifest": manifest}]})
+        head = f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        head += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        writer.write(head.encode() + body)
+        answer = await reader.read()
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 200"), answer[:200]
+
+
+async def test_a_user_asks_one_question_at_a_time_and_others_go_on(tmp_path: Path) -> None:
+    short = {"workloads": [{"manifest": pod_manifest("p")}]}
+    goes_on = asyncio.Event()
+
+    async def slowly() -> AsyncIterator[bytes]:
+        body = msgspec.json.encode(short)
+        yield body[:10]
+        await goes_on.wait()
+        yield body[10:]
+
+    async with asking(small(), tmp_path) as (url, rights), aiohttp.ClientSession() as session:
+        rights.allowed = {(user, "create", PATH) for user in ("one", "two")}
+        headers = {"Content-Type": "application/json", "Authorization": "Bearer one"}
+        first = asyncio.create_task(session.post(url + PATH, data=slowly(), headers=headers))
+        await until(lambda: rights.questions.under_way == 1)
+        assert (await post(url, short, token="one"))[0] == 429
+        assert (await post(url, short, token="two"))[0] == 200
+        goes_on.set()
+        assert (await first).status == 200
+        assert (await post(url, short, token="one"))[0] == 200
+
+
+async def test_nothing_is_answered_before_the_first_lists_are_complete() -> None:
+    cluster = small()
+    cluster.engine.is_synced = False
+    async with asking(cluster) as (url, _):
+        assert (await post(url, {"workloads": [{"manifest": pod_manifest("p")}]}))[0] == 503
+
+
+async def test_scheduling_goes_on_while_a_question_is_answered() -> None:
+    """Between two slices the engine takes stimuli and decides; the answer is that of the moment when it was asked."""
+    cluster = Cluster()
+    cluster.nodes_like(20, cpu="1000", pods=100_000)
+    async with asking(cluster) as (url, _):
+        question = {"workloads": [{"manifest": deployment(300, "1m")}]}
+        task = asyncio.create_task(post(url, question))
+        scheduled = 0
+        while not task.done():
+            cluster.pod(f"p{scheduled}", cpu="1m")
+            assert cluster.schedule() is not None
+            scheduled += 1
+            await asyncio.sleep(0)
+        status, answer = await task
+    assert scheduled > 3
+    assert (status, answer["placed"]) == (200, 300)
+    cluster.engine.check()
+
+
+async def test_what_would_help_a_pod_is_asked_by_the_same_rules(tmp_path: Path) -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="2")
+    cluster.show(builders.pod("secret", cpu="2", node="n0", metadata={"namespace": "hidden"}))
+    cluster.pod("p", cpu="2")
+    path = "/debug/what-helps"
+    async with asking(cluster, tmp_path) as (url, rights):
+        rights.allowed = {("asker", "create", path), ("asker", "list", "default")}
+        assert (await post(url, {"pod": "default/p"}, path))[0] == 403
+        status, answer = await post(url, {"pod": "default/p"}, path, token="asker")
+        assert status == 200 and answer["hidden"] == 1
+        assert "secret" not in json.dumps(answer)
+        assert [one["hiddenVictims"] for one in answer["helps"] if one["change"] == "priority"] == [1]
+        for key in ("hidden/secret", "hidden/absent", "default/absent", "\x1b", ""):
+            status, refused = await post(url, {"pod": key}, path, token="asker")
+            assert status == 400 and "is not known here" in refused["message"]
+
+
+async def test_capacity_is_shown_to_those_who_may_get_it_without_names_that_they_may_not_see(tmp_path: Path) -> None:
+    cluster = small()
+    cluster.show(builders.pod("quiet", cpu="1", node="n0", metadata={"namespace": "hidden"}))
+    path = "/debug/capacity"
+    async with asking(cluster, tmp_path) as (url, rights), aiohttp.ClientSession() as session:
+        rights.allowed = {("asker", "get", path), ("asker", "list", "default")}
+        async with session.get(url + path) as answer:
+            assert answer.status == 403
+        headers = {"Authorization": "Bearer asker"}
+        async with session.get(url + path + "?pool=a,b", headers=headers) as answer:
+            page = await answer.json()
+    assert page["poolLabels"] == ["a", "b"]
+    assert [shape["name"] for shape in page["shapes"]] == ["default/web", "(hidden 2)"]
+    assert page["pools"][0]["fits"][0]["count"] == 6
+    assert "quiet" not in json.dumps(page)

@@ -1,0 +1,378 @@
+"""What if: a cluster, a question, the expected answer; and nothing of the cluster changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler.compose import build_profiles
+from scheduler.config.loading import load
+from scheduler.engine.questions.answers import ASKED, EVICTED, PUSHED_OUT, SECONDS, WAITING, Answer
+from scheduler.engine.questions.edits import (
+    AddNodes,
+    AddTaint,
+    Cordon,
+    DeleteObject,
+    Drain,
+    Edit,
+    PutObject,
+    RemoveNode,
+    RemovePod,
+    SetLabel,
+    Uncordon,
+    WrongQuestion,
+)
+from scheduler.engine.questions.trial import Basis
+from scheduler.engine.questions.what_if import Asked, Question, what_if
+from tests import builders
+from tests.engine.driver import Cluster
+
+OWNER = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web", "uid": "rs-web", "controller": True}]}
+DAEMON = {"ownerReferences": [{"kind": "DaemonSet", "name": "agent", "uid": "ds", "controller": True}]}
+
+
+def deployment(replicas: int, cpu: str = "1", name: str = "web", **spec: Any) -> dict[str, Any]:
+    template = {
+        "metadata": {"labels": {"app": name}},
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}], **spec},
+    }
+    selector = {"matchLabels": {"app": name}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"replicas": replicas, "selector": selector, "template": template},
+    }
+
+
+def ask(cluster: Cluster, *edits: Edit, basis: Basis | None = None, **fields: Any) -> Answer:
+    """The answer, after which the cluster must be what it was."""
+    with unchanged(cluster):
+        steps = what_if(cluster.engine, Question(edits=edits, **fields), cluster.now, basis)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                answer: Answer = end.value
+                return answer
+
+
+@contextmanager
+def unchanged(cluster: Cluster) -> Iterator[None]:
+    def state() -> object:
+        engine = cluster.engine
+        view = engine.cache.view
+        placed = {uid: info.node_name for uid, info in engine.cache.pods.items()}
+        nominated = {uid: engine.nominator.nominated_node(uid) for uid in engine.known_pods.uids}
+        waiting = [(record.key, record.attempts) for record in engine.queue.active_pods() + engine.queue.pool_pods()]
+        return placed, nominated, waiting, view.epoch, engine.cache.journal.position, engine.cache.node_names()
+
+    before = state()
+    yield
+    assert state() == before
+    cluster.engine.check()
+
+
+def nodes_of(answer: Answer) -> dict[str, str]:
+    return {one.pod.partition("/")[2]: one.node for one in answer.placements}
+
+
+def asked(*manifests: dict[str, Any], replicas: int | None = None) -> tuple[Asked, ...]:
+    return tuple(Asked(one, replicas) for one in manifests)
+
+
+def pod_manifest(name: str, **fields: Any) -> dict[str, Any]:
+    document: dict[str, Any] = {"kind": "Pod", **builders.pod_json(name, **fields)}
+    return document
+
+
+def test_a_pod_goes_where_the_engine_would_place_it_and_the_rest_of_the_equals_are_named() -> None:
+    cluster = Cluster()
+    for name, cpu in (("small", "1"), ("a", "4"), ("b", "4")):
+        cluster.node(name, cpu=cpu)
+    (placement,) = ask(cluster, workloads=asked(pod_manifest("p", cpu="2"))).placements
+    assert placement.origin == ASKED
+    assert placement.node in ("a", "b")
+    assert (placement.allowed_count, set(placement.allowed)) == (2, {"a", "b"})
+
+
+def test_another_seed_may_take_another_of_the_equals_and_a_choice_is_followed() -> None:
+    cluster = Cluster()
+    cluster.nodes_like(8, cpu="4")
+    manifest = pod_manifest("p", cpu="1")
+    taken = {ask(cluster, workloads=asked(manifest), seed=seed).placements[0].node for seed in range(20)}
+    assert len(taken) > 1
+    assert ask(cluster, workloads=asked(manifest), chosen={"default/p": "n5"}).placements[0].node == "n5"
+
+
+def test_replicas_that_do_not_fit_say_why() -> None:
+    cluster = Cluster()
+    cluster.nodes_like(2, cpu="2")
+    answer = ask(cluster, workloads=asked(deployment(1), replicas=6))
+    assert (answer.placed, answer.pending, answer.nodes) == (4, 2, 2)
+    last = answer.placements[-1]
+    assert "Insufficient cpu" in last.message
+    assert [(one.plugin, one.count) for one in last.refused] == [("NodeResourcesFit", 2)]
+    assert answer.placements[1].after_chance, "the first one had two nodes to go to"
+
+
+def test_a_deployment_spreads_like_pods_of_a_replica_set() -> None:
+    """The default spread constraints read the selectors of ReplicaSets: without one the pods would not spread."""
+    cluster = Cluster()
+    for zone in "ab":
+        cluster.node(f"n-{zone}", cpu="10", labels={"topology.kubernetes.io/zone": zone})
+    answer = ask(cluster, workloads=asked(deployment(4, cpu="1m")))
+    assert sorted(nodes_of(answer).values()) == ["n-a", "n-a", "n-b", "n-b"]
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
+def test_other_workloads_name_their_pods_as_their_controllers_do(kind: str) -> None:
+    cluster = Cluster()
+    cluster.nodes_like(1, cpu="4")
+    answer = ask(cluster, workloads=asked({**deployment(2), "kind": kind}))
+    assert list(nodes_of(answer)) == (["web-0", "web-1"] if kind == "StatefulSet" else ["web-1", "web-2"])
+
+
+def test_a_job_starts_as_many_pods_as_its_parallelism() -> None:
+    cluster = Cluster()
+    cluster.nodes_like(1, cpu="4")
+    template = deployment(1)["spec"]["template"]
+    job = {"kind": "Job", "metadata": {"name": "j"}, "spec": {"parallelism": 3, "template": template}}
+    assert ask(cluster, workloads=asked(job)).placed == 3
+
+
+def test_the_most_that_fit_by_node_and_what_runs_out() -> None:
+    cluster = Cluster()
+    cluster.node("big", cpu="5")
+    cluster.node("small", cpu="2")
+    (room,) = ask(cluster, workloads=asked(deployment(0, "2")), finds_max=True).room
+    assert (room.count, room.by_node, room.is_at_least) == (3, {"big": 2, "small": 1}, False)
+    assert [(one.plugin, one.reasons) for one in room.runs_out] == [("NodeResourcesFit", ("Insufficient cpu",))]
+
+
+def test_a_pod_pushes_out_less_important_ones_which_are_placed_again() -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="2")
+    cluster.node("n1", cpu="1")
+    cluster.pod("low", cpu="2", node="n0", metadata=OWNER)
+    answer = ask(cluster, workloads=asked(pod_manifest("high", cpu="2", priority=10)))
+    high, low = answer.placements
+    assert (high.node, high.victims) == ("n0", ("default/low",))
+    assert (low.pod, low.origin, low.left_node, low.node) == ("default/low", PUSHED_OUT, "n0", "")
+    assert "Insufficient cpu" in low.message
+
+
+def test_a_drained_node_s_pods_move_except_those_of_daemon_sets_and_bare_ones() -> None:
+    cluster = Cluster()
+    cluster.nodes_like(2, cpu="4")
+    cluster.pod("web", cpu="1", node="n0", metadata=OWNER)
+    cluster.pod("agent", cpu="1", node="n0", metadata=DAEMON)
+    cluster.pod("bare", cpu="1", node="n0")
+    answer = ask(cluster, Drain("n0"))
+    (placement,) = answer.placements
+    assert (placement.pod, placement.origin, placement.left_node, placement.node) == (
+        "default/web",
+        EVICTED,
+        "n0",
+        "n1",
+    )
+    assert {(one.pod, one.stays) for one in answer.left} == {("default/agent", True), ("default/bare", False)}
+
+
+def test_two_drained_nodes_do_not_take_each_other_s_pods() -> None:
+    cluster = Cluster()
+    cluster.nodes_like(3, cpu="4")
+    for number in range(2):
+        cluster.pod(f"web{number}", cpu="1", node=f"n{number}", metadata=OWNER)
+    assert set(nodes_of(ask(cluster, Drain("n0"), Drain("n1"))).values()) == {"n2"}
+
+
+def test_budgets_stand_in_the_way_of_a_drain() -> None:
+    cluster = Cluster()
+    cluster.nodes_like(2, cpu="8")
+    for number in range(3):
+        cluster.pod(f"web{number}", cpu="1", node="n0", labels={"app": "web"}, metadata=OWNER)
+    cluster.pod("db", cpu="1", node="n0", labels={"app": "db"}, metadata=OWNER)
+    cluster.show(builders.budget("web", {"app": "web"}, allowed=1))
+    cluster.show(builders.budget("db", {"app": "db"}, allowed=0))
+    answer = ask(cluster, Drain("n0"))
+    assert set(nodes_of(answer)) == {"web0", "web1", "web2"}, "in turns"
+    pages = {one.budget: (one.wanted, one.allowed, one.blocked) for one in answer.budgets}
+    assert pages == {"default/web": (3, 1, 0), "default/db": (1, 0, 1)}
+    (left,) = answer.left
+    assert (left.pod, left.stays, left.budgets) == ("default/db", True, ("default/db",))
+
+
+def test_a_waiting_pod_goes_to_a_node_that_is_added() -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="1", labels={"kubernetes.io/hostname": "n0"})
+    cluster.pod("waits", cpu="1", labels={"app": "w"})
+    cluster.pod("fills", cpu="1", node="n0")
+    cluster.schedule()
+    answer = ask(cluster, AddNodes("n0", 2))
+    (placement,) = answer.placements
+    assert answer.nodes_added == ("n0-new-1", "n0-new-2")
+    assert (placement.origin, placement.allowed_count) == (WAITING, 2)
+    assert placement.node in answer.nodes_added
+
+
+def test_evicted_pods_are_placed_in_the_order_of_the_queue() -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="4")
+    cluster.node("n1", cpu="1")
+    cluster.pod("less", cpu="1", priority=1, node="n0", metadata=OWNER)
+    cluster.pod("more", cpu="1", priority=5, node="n0", metadata=OWNER)
+    answer = ask(cluster, Drain("n0"))
+    assert [(one.pod, one.node) for one in answer.placements] == [("default/more", "n1"), ("default/less", "")]
+
+
+def test_a_node_that_goes_takes_its_pods_with_it_whatever_the_budgets_say() -> None:
+    cluster = Cluster()
+    cluster.nodes_like(2, cpu="4")
+    cluster.pod("web", cpu="1", node="n0", labels={"app": "web"}, metadata=OWNER)
+    cluster.show(builders.budget("web", {"app": "web"}, allowed=0))
+    answer = ask(cluster, RemoveNode("n0"))
+    assert (answer.nodes, nodes_of(answer)) == (1, {"web": "n1"})
+
+
+def test_a_taint_with_no_execute_evicts_those_that_do_not_tolerate_it() -> None:
+    cluster = Cluster()
+    cluster.nodes_like(2, cpu="4")
+    cluster.pod("web", cpu="1", node="n0", metadata=OWNER)
+    cluster.pod("stays", cpu="1", node="n0", metadata=OWNER, tolerations=[{"operator": "Exists"}])
+    assert nodes_of(ask(cluster, AddTaint("n0", "k", "NoExecute"))) == {"web": "n1"}
+
+
+def test_labels_cordons_and_taints_decide_where_the_next_pod_goes() -> None:
+    cluster = Cluster()
+    cluster.nodes_like(3, cpu="4")
+    picky = asked(pod_manifest("p", cpu="1", spec={"nodeSelector": {"disk": "ssd"}}))
+    assert ask(cluster, workloads=picky).pending == 1
+    assert nodes_of(ask(cluster, SetLabel("n1", "disk", "ssd"), workloads=picky)) == {"p": "n1"}
+    plain = asked(pod_manifest("p", cpu="1"))
+    closed = (Cordon("n0"), AddTaint("n1", "k", "NoSchedule", "v"))
+    assert nodes_of(ask(cluster, *closed, workloads=plain)) == {"p": "n2"}
+    assert ask(cluster, *closed, Uncordon("n0"), workloads=plain).placements[0].allowed_count == 2
+
+
+def test_objects_come_and_go() -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="1")
+    cluster.pod("there", cpu="1", node="n0")
+    plain = asked(pod_manifest("p", cpu="1"))
+    assert nodes_of(ask(cluster, RemovePod("default/there"), workloads=plain)) == {"p": "n0"}
+    new = {"kind": "Node", **builders.node_json("n9", cpu="2")}
+    assert nodes_of(ask(cluster, PutObject(new), workloads=plain)) == {"p": "n9"}
+    cluster.show(builders.budget("b", {"app": "x"}, allowed=0))
+    assert ask(cluster, DeleteObject("PodDisruptionBudget", "b", "default"), workloads=plain).pending == 1
+
+
+def test_another_configuration_decides_otherwise() -> None:
+    cluster = Cluster()
+    cluster.node("full", cpu="4")
+    cluster.node("empty", cpu="4")
+    cluster.pod("there", cpu="2", node="full")
+    plain = asked(pod_manifest("p", cpu="1"))
+    assert nodes_of(ask(cluster, workloads=plain)) == {"p": "empty"}
+    packing = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {
+                "schedulerName": "tandem-scheduler",
+                "plugins": {"score": {"disabled": [{"name": "NodeResourcesBalancedAllocation"}]}},
+                "pluginConfig": [
+                    {
+                        "name": "NodeResourcesFit",
+                        "args": {"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "cpu"}]}},
+                    }
+                ],
+            }
+        ],
+    }
+    basis = Basis(build_profiles(load(msgspec.json.encode(packing))))
+    assert nodes_of(ask(cluster, workloads=plain, configuration="x", basis=basis)) == {"p": "full"}
+
+
+def test_a_foreign_scheduler_s_pod_is_placed_by_a_profile_of_ours_and_says_so() -> None:
+    cluster = Cluster()
+    cluster.nodes_like(2, cpu="4")
+    cluster.pod("web", cpu="1", node="n0", metadata=OWNER, scheduler="default-scheduler")
+    (placement,) = ask(cluster, Drain("n0")).placements
+    assert (placement.node, placement.by_profile) == ("n1", "tandem-scheduler")
+
+
+def test_a_gated_pod_stays_gated() -> None:
+    cluster = Cluster()
+    cluster.nodes_like(1, cpu="4")
+    answer = ask(cluster, workloads=asked(pod_manifest("p", spec={"schedulingGates": [{"name": "wait"}]})))
+    assert answer.placements[0].message.startswith("held back by SchedulingGates")
+
+
+def test_time_that_is_up_is_said_and_what_was_found_stays() -> None:
+    cluster = Cluster()
+    cluster.nodes_like(1, cpu="4")
+    looks = iter([False, False, True])
+    steps = what_if(
+        cluster.engine, Question(asked(deployment(9, "1m"))), cluster.now, is_over=lambda: next(looks, True)
+    )
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            answer = end.value
+            break
+    assert (answer.placed, answer.bound, answer.not_tried) == (2, SECONDS, 7)
+
+
+@pytest.mark.parametrize(
+    ("edits", "fields", "text"),
+    [
+        ((), {}, "neither pods nor edits"),
+        ((Drain("no\x1b[2Jsuch"),), {}, r"node 'no\x1b[2Jsuch' is not known"),
+        ((AddTaint("n0", "k", "Never"),), {}, "must be one of"),
+        ((AddNodes("n0", 10**9),), {}, "1 to 1000"),
+        ((RemovePod("default/none"),), {}, "is on no node"),
+        ((PutObject({"kind": "Secret"}),), {}, "decisions read no such objects"),
+        ((PutObject({"kind": "Node", "metadata": {"name": "A B"}}),), {}, "must consist of"),
+        ((PutObject({"kind": "Node", "metadata": 7}),), {}, "Node"),
+        ((DeleteObject("Service", "none"),), {}, "is not known"),
+        ((), {"workloads": asked({"kind": "Pod", "metadata": {"name": "\x07"}})}, "must consist of"),
+        ((), {"workloads": asked({"kind": "Pod", "metadata": {"name": "x" * 300}})}, "must consist of"),
+        ((), {"workloads": asked(deployment(1), replicas=10**6)}, "from 0 to 5000"),
+        ((), {"workloads": asked(deployment(-1))}, "from 0 to 5000"),
+        ((), {"workloads": asked(deployment(1, cpu="lots"))}, "is not a quantity"),
+        ((), {"workloads": asked(deployment(1, priorityClassName="none"))}, "state spec.priority"),
+        ((), {"workloads": asked({"kind": "Pod", "metadata": []})}, "metadata must be a mapping"),
+        ((), {"workloads": asked({"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": 3}})}, "read"),
+        ((), {"workloads": asked(*[pod_manifest("p")] * 101)}, "at most 100"),
+    ],
+)
+def test_a_wrong_question_is_refused_with_its_reason(edits: Any, fields: dict[str, Any], text: str) -> None:
+    cluster = Cluster()
+    cluster.nodes_like(1, cpu="4")
+    with pytest.raises(WrongQuestion) as error:
+        ask(cluster, *edits, **fields)
+    assert text in str(error.value)
+    assert "\x1b" not in str(error.value) and "\x07" not in str(error.value)
+
+
+def test_a_priority_class_is_known_from_pods_that_have_it() -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="1")
+    cluster.pod("gold", priority=50, node="n0", spec={"priorityClassName": "gold"})
+    cluster.pod("there", cpu="1", priority=7, node="n0")
+    answer = ask(cluster, workloads=asked(deployment(1, priorityClassName="gold")))
+    assert answer.placements[0].victims == ("default/there",)
+
+
+def test_limits_stand_in_for_requests_as_the_api_server_fills_them_in() -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="1")
+    manifest = deployment(1)
+    manifest["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "2"}}
+    assert "Insufficient cpu" in ask(cluster, workloads=asked(manifest)).placements[0].message

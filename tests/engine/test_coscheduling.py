@@ -1,0 +1,141 @@
+"""Groups of pods by the PodGroup of scheduler-plugins (docs/kube-scheduler/podgroups.md §12)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler.cluster.groups.coscheduling import LABEL, PERMIT_SECONDS
+from scheduler.engine.group_attempt import GroupResult
+from scheduler.messages.commands import PatchGroupStatus
+from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved
+from scheduler.objects.coscheduling import PodGroup
+from scheduler.objects.kinds import Kind
+from tests import builders
+from tests.engine.test_groups import GANGS, Gangs, group
+
+ENABLED = {"groups": {"coscheduling": {"enabled": True}}}
+RAY = {"schedulerName": "scheduler-plugins-scheduler"}
+
+
+def pod_group(name: str = "g", version: str = "1", **spec: Any) -> PodGroup:
+    metadata = {"name": name, "namespace": "default", "uid": f"crd-{name}", "resourceVersion": version}
+    return builders.build(PodGroup, {"metadata": metadata, "spec": spec})
+
+
+class Coscheduling(Gangs):
+    def __init__(self, gates: str = "", **settings: Any) -> None:
+        super().__init__(gates, **({"tandem": ENABLED} | settings))
+
+    def crd(self, name: str = "g", version: str = "1", **spec: Any) -> None:
+        self.feed(ObjectObserved(Kind.COSCHEDULING_POD_GROUP, pod_group(name, version, **spec)))
+
+    def labelled(self, *names: str, of: str = "g", **fields: Any) -> None:
+        for name in names:
+            self.pod(name, labels={LABEL: of}, **fields)
+
+
+def test_pods_with_the_label_start_together_once_there_are_enough() -> None:
+    cluster = Coscheduling()
+    cluster.node("n", cpu="4")
+    cluster.labelled("head", cpu="1")
+    assert cluster.place("head") == "gated"
+    cluster.crd(minMember=3, minResources={"cpu": "3"})
+    cluster.labelled("worker0", cpu="1")
+    cluster.schedule_all()
+    assert cluster.bound() == {}
+    cluster.labelled("worker1", cpu="1")
+    cluster.schedule_all()
+    assert sorted(cluster.bound()) == ["head", "worker0", "worker1"]
+
+
+def test_a_group_that_does_not_fit_holds_no_room_and_is_tried_with_a_back_off() -> None:
+    cluster = Coscheduling()
+    cluster.node("n", cpu="2")
+    cluster.crd(minMember=3)
+    cluster.labelled("a", "b", "c", cpu="1")
+    for _ in range(60):
+        cluster.schedule_all()
+        cluster.advance(1)
+    remembered = cluster.engine.group_reports.of("default/g")
+    assert remembered is not None
+    assert remembered.attempt.result is GroupResult.UNSCHEDULABLE
+    assert 5 <= remembered.attempts <= 12
+    assert cluster.engine.cache.assumed_count == 0
+    cluster.node("m", cpu="1")
+    cluster.schedule_all()
+    assert len(cluster.bound()) == 3
+
+
+def test_a_smaller_quorum_lets_pods_go_that_wait_for_more() -> None:
+    cluster = Coscheduling()
+    cluster.node("n", cpu="4")
+    cluster.crd(minMember=3)
+    cluster.labelled("a", "b", cpu="1")
+    cluster.schedule_all()
+    assert cluster.bound() == {}
+    cluster.crd(version="2", minMember=2)
+    cluster.schedule_all()
+    assert sorted(cluster.bound()) == ["a", "b"]
+
+
+def test_the_status_is_left_to_the_controller_of_scheduler_plugins() -> None:
+    cluster = Coscheduling()
+    cluster.node("n", cpu="4")
+    cluster.crd(minMember=1)
+    cluster.labelled("a", cpu="1")
+    cluster.schedule_all()
+    assert list(cluster.bound()) == ["a"]
+    assert not [one for one in cluster.sent if isinstance(one, PatchGroupStatus)]
+
+
+def test_without_the_setting_the_label_means_nothing() -> None:
+    cluster = Coscheduling(tandem={})
+    cluster.node("n", cpu="4")
+    cluster.labelled("a", cpu="1")
+    cluster.schedule_all()
+    assert list(cluster.bound()) == ["a"]
+
+
+def test_a_profile_may_have_the_name_that_kuberay_writes() -> None:
+    cluster = Coscheduling(profile=RAY)
+    cluster.node("n", cpu="4")
+    cluster.crd(minMember=2)
+    cluster.labelled("a", "b", cpu="1", scheduler="scheduler-plugins-scheduler")
+    cluster.schedule_all()
+    assert sorted(cluster.bound()) == ["a", "b"]
+
+
+def test_groups_of_both_apis_with_one_name_are_read_side_by_side() -> None:
+    cluster = Coscheduling(GANGS)
+    cluster.node("n", cpu="4")
+    cluster.group("g", min_count=5)
+    cluster.crd("g", minMember=1)
+    groups = cluster.engine.cache.groups
+    found = groups.get("default/g")
+    assert found is not None and found.min_count == 5
+    cluster.feed(ObjectDeleted(Kind.POD_GROUP, group("g")))
+    found = groups.get("default/g")
+    assert found is not None and found.min_count == 1
+
+
+def test_how_long_a_member_waits_for_the_others_is_stated_or_a_minute() -> None:
+    cluster = Coscheduling()
+    cluster.crd("stated", minMember=1, scheduleTimeoutSeconds=10)
+    cluster.crd("zero", minMember=1, scheduleTimeoutSeconds=0)
+    cluster.crd("silent")
+    groups = cluster.engine.cache.groups
+    found = [groups.get(f"default/{name}") for name in ("stated", "zero", "silent")]
+    assert [group and group.permit_seconds for group in found] == [10.0, PERMIT_SECONDS, PERMIT_SECONDS]
+
+
+def test_a_group_that_is_deleted_leaves_nothing_behind() -> None:
+    cluster = Coscheduling()
+    cluster.node("n", cpu="1")
+    cluster.crd(minMember=2)
+    cluster.labelled("a", "b", cpu="1")
+    cluster.schedule_all()
+    for name in ("a", "b"):
+        cluster.delete(name)
+    cluster.feed(ObjectDeleted(Kind.COSCHEDULING_POD_GROUP, pod_group()))
+    assert list(cluster.engine.cache.groups.keys) == []
+    assert cluster.engine.group_reports.of("default/g") is None
