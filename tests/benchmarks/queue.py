@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler.controller import garbage
 from scheduler.engine.engine import Engine
 from scheduler.messages.stimuli import ObjectObserved, Stimulus, WakingContinued
 from scheduler.objects.kinds import Kind, decode
@@ -43,6 +44,7 @@ def _wake_of_all() -> dict[str, float]:
         show(engine, Kind.POD, pending(f"large-{number:05}", cpu=f"{40_000 + number}m"))
     while engine.schedule_one(now()):
         pass
+    garbage.keep_what_is_there()
     steps = [_seconds_of(engine, _observed(Kind.NODE, node_json("large", cpu="900")))]
     while engine.is_waking:
         steps.append(_seconds_of(engine, WakingContinued()))
