@@ -23,6 +23,7 @@ KINDS: dict[str, tuple[str, str, bool]] = {
     "Job": ("apis/batch/v1", "jobs", True),
     "PodDisruptionBudget": ("apis/policy/v1", "poddisruptionbudgets", True),
     "PodGroup": ("apis/scheduling.k8s.io/v1alpha2", "podgroups", True),
+    "CoschedulingPodGroup": ("apis/scheduling.x-k8s.io/v1alpha1", "podgroups", True),
     "PriorityClass": ("apis/scheduling.k8s.io/v1", "priorityclasses", False),
     "StorageClass": ("apis/storage.k8s.io/v1", "storageclasses", False),
     "CSINode": ("apis/storage.k8s.io/v1", "csinodes", False),

@@ -20,14 +20,7 @@ def print_group(page: dict[str, Any], console: Console) -> None:
         console.print(escape(page["missing"]))
     elif page["topologyKey"]:
         console.print(f"All its nodes must have one value of the label {escape(page['topologyKey'])}.")
-    attempt = page.get("attempt")
-    if attempt is not None:
-        text = f"\nAttempt {attempt['attempts']} at {attempt['at']}: [bold]{attempt['result']}[/bold]"
-        console.print(f"{text} since {attempt['since']}, {attempt['found']} of {attempt['tried']} pods found a node")
-        if attempt["message"]:
-            console.print(f"  {escape(attempt['message'])}")
-        if "placement" in attempt:
-            console.print(f"  placed in {escape(attempt['placement'])}, one of {attempt['placements']} sets of nodes")
+    _print_attempt(page, "Attempt", console)
     if not page["members"]:
         return
     rows = table("Pod", "Where", "Since", "Tries", "Why")
@@ -42,6 +35,26 @@ def print_group(page: dict[str, Any], console: Console) -> None:
     console.print(rows)
     if page["pods"] > MAX_ROWS:
         console.print(f"  … and {page['pods'] - MAX_ROWS} more pods")
+
+
+def print_group_of_pod(group: dict[str, Any], console: Console) -> None:
+    """Print, on a pod's page, what decides about its group."""
+    console.print(f"It belongs to the group {escape(group['group'])}: {standing(group)}.")
+    if "missing" in group:
+        console.print(escape(group["missing"]))
+    _print_attempt(group, "Attempt of the group", console)
+
+
+def _print_attempt(page: dict[str, Any], name: str, console: Console) -> None:
+    attempt = page.get("attempt")
+    if attempt is None:
+        return
+    text = f"\n{name} {attempt['attempts']} at {attempt['at']}: [bold]{attempt['result']}[/bold]"
+    console.print(f"{text} since {attempt['since']}, {attempt['found']} of {attempt['tried']} pods found a node")
+    if attempt["message"]:
+        console.print(f"  {escape(attempt['message'])}")
+    if "placement" in attempt:
+        console.print(f"  placed in {escape(attempt['placement'])}, one of {attempt['placements']} sets of nodes")
 
 
 def print_waiting_groups(groups: list[dict[str, Any]], console: Console) -> None:

@@ -109,7 +109,7 @@ def _from_api(file: Path, access: Access, configuration: Configuration) -> None:
     with new_file(file) as target:
         tape = _FileTape(target, about_of(made.profiles))
         door = RecordedEngine(engine, History(engine, stated_of(configuration)), tape)
-        asyncio.run(_list_into(door, access, kinds_read(configuration.gates)))
+        asyncio.run(_list_into(door, access, kinds_read(configuration.gates, configuration.tandem)))
         door.handle(Synced(), read_clock())
         tape.end()
 

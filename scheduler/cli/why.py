@@ -21,7 +21,7 @@ from scheduler.cli.asking import (
     access_of,
     show_page,
 )
-from scheduler.cli.groups import print_group, standing
+from scheduler.cli.groups import print_group, print_group_of_pod
 from scheduler.cli.helps import HELPS_PAGE, print_helps, question_about
 from scheduler.cli.tables import merged, names, reasons, table
 from scheduler.errors import ConfigurationError, Fault
@@ -116,7 +116,7 @@ def print_why(page: dict[str, Any], console: Console) -> None:
     if page.get("isOurs") is False:
         console.print(f"It asks for scheduler {escape(page['schedulerName'])}, which is not one of ours.")
     if "group" in page:
-        console.print(f"It belongs to the group {escape(page['group']['group'])}: {standing(page['group'])}.")
+        print_group_of_pod(page["group"], console)
     if attempt is not None:
         _print_attempt(attempt, console, with_refusals=preview is None)
     if "decidedEarlier" in page:
@@ -284,12 +284,14 @@ def _print_finding(finding: dict[str, Any], console: Console) -> None:
 
 
 def _print_preview(preview: dict[str, Any], weights: dict[str, int], console: Console) -> None:
+    # A member starts with its group: that it fits by itself says nothing about when.
+    when = "Now, by itself" if preview.get("isOfGroup") else "Now"
     refusals = preview.get("refusals", ())
     if preview["fits"]:
-        console.print("\nNow: it would fit")
+        console.print(f"\n{when}: it would fit")
     else:
         console.print(
-            f"\nNow: no node of {preview['nodes']} fits" + (". Every plugin that refuses:" if refusals else "")
+            f"\n{when}: no node of {preview['nodes']} fits" + (". Every plugin that refuses:" if refusals else "")
         )
     if refusals:
         _print_refusals(list(refusals), console)

@@ -26,8 +26,11 @@ class ForkableDict(dict[K, V], Generic[K, V]):
     def __init__(self) -> None:
         super().__init__()
         self._forks: list[ref[_Fork[K, V]]] = []
+        """Those that have died are dropped at the next write. Not by a callback: the garbage collector would call it in
+        the middle of any other step."""
         self._private: set[K] | None = None
-        """The keys whose values no other side holds; None: all of them, since nothing was forked or no fork lives."""
+        """The keys whose values no other side holds; None: all of them, since nothing was forked, or no fork
+        lived at the last write."""
 
     def fork(self) -> ForkableDict[K, V]:
         """The same keys and values. What either side puts or drops, the other does not see.
@@ -35,7 +38,7 @@ class ForkableDict(dict[K, V], Generic[K, V]):
         Values are shared: take one by ``writable`` before changing it in place.
         """
         other = _Fork(self)
-        self._forks.append(ref(other, self._forget_fork))
+        self._forks = [*self._living(), ref(other)]
         self._private = set()
         return other
 
@@ -59,20 +62,20 @@ class ForkableDict(dict[K, V], Generic[K, V]):
 
     def __setitem__(self, key: K, value: V) -> None:
         if self._private is not None:
-            self._hand_down(key)
             self._private.add(key)
+            self._hand_down(key)
         dict.__setitem__(self, key, value)
 
     def __delitem__(self, key: K) -> None:
         if self._private is not None:
-            self._hand_down(key)
             self._private.discard(key)
+            self._hand_down(key)
         dict.__delitem__(self, key)
 
     def pop(self, key: K, default: Any = _NONE) -> Any:
         if self._private is not None:
-            self._hand_down(key)
             self._private.discard(key)
+            self._hand_down(key)
         return dict.pop(self, key) if default is _NONE else dict.pop(self, key, default)
 
     def setdefault(self, key: K, default: V = None) -> V:  # type: ignore[assignment]
@@ -87,19 +90,23 @@ class ForkableDict(dict[K, V], Generic[K, V]):
     def popitem(self) -> tuple[K, V]:
         raise NotImplementedError
 
-    def _forget_fork(self, gone: ref[_Fork[K, V]]) -> None:
-        self._forks.remove(gone)
-        if not self._forks and type(self) is ForkableDict:
-            self._private = None
+    def _living(self) -> list[ref[_Fork[K, V]]]:
+        return [each for each in self._forks if each() is not None]
 
     def _hand_down(self, key: K) -> None:
         """Before the key changes: forks keep what they see."""
-        if self._forks:
-            before = self.get(key, _NONE)
-            for each in self._forks:
-                fork = each()
-                if fork is not None:
-                    fork._keep(key, before)
+        before = self.get(key, _NONE) if self._forks else _NONE
+        has_dead = False
+        for each in self._forks:
+            fork = each()
+            if fork is None:
+                has_dead = True
+            else:
+                fork._keep(key, before)
+        if has_dead:
+            self._forks = self._living()
+        if not self._forks and type(self) is ForkableDict:
+            self._private = None
 
 
 class _Fork(ForkableDict[K, V]):

@@ -199,9 +199,9 @@ class NodeTable(NodeColumns):
 
     def _own_row(self, row: int) -> None:
         """The pods and ports of a row are about to change, and perhaps a fork or a parent has the same."""
-        assert self._private_rows is not None
-        if row not in self._private_rows:
-            self._private_rows.add(row)
+        private = self._private_rows  # The last fork may die in the middle of this, whenever garbage is collected.
+        if private is not None and row not in private:
+            private.add(row)
             self.pods[row] = dict(self.pods[row])
             used = self.ports[row]
             self.ports[row] = None if used is None else dict(used)

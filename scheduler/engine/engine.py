@@ -34,6 +34,7 @@ from scheduler.engine.internal import (
     PodBound,
     PodsReady,
     RejectWaiting,
+    RoomTakenBack,
     Step,
     VictimSettled,
 )
@@ -42,7 +43,7 @@ from scheduler.engine.making_room.room import Left, MakingRoom
 from scheduler.engine.outcome import CycleOutcome, Placed
 from scheduler.engine.parts import EngineParts
 from scheduler.engine.reconciling import Reconciliation
-from scheduler.engine.reservation import take_back, unreserve
+from scheduler.engine.reservation import Reserved, take_back, unreserve
 from scheduler.engine.tickets import BindingTicket, CycleTicket, GroupTicket, VictimTicket
 from scheduler.extenders.extender import Extender
 from scheduler.framework.plugin_ports import WaitingPod
@@ -66,6 +67,7 @@ from scheduler.messages.stimuli import (
     WriteFinished,
 )
 from scheduler.objects.pod import Pod
+from scheduler.queue.cluster_events import ASSIGNED_POD_DELETE
 from scheduler.queue.handlers import OurPods
 from scheduler.queue.queued_pod import QueuedPod
 
@@ -124,6 +126,7 @@ class Engine(EngineParts):
             CycleEnded: self._cycle_ended,
             DeadlinesDue: self._deadlines_due,
             GroupCycleEnded: self._group_cycle_ended,
+            RoomTakenBack: self._room_taken_back,
             ObjectLearned: self.watching.learned,
             AllocationSent: self.watching.allocation_sent,
             AttemptSettled: self._attempt_settled,
@@ -195,7 +198,7 @@ class Engine(EngineParts):
             return None
         self.cache.devices.now_nanoseconds = now.wall
         is_group_ready = self.group_cycles.is_under_way and not self.group_cycles.is_waiting
-        if is_group_ready and self._is_groups_turn:
+        if is_group_ready and (self._is_groups_turn or self.group_cycles.is_alone):
             return self._step_of_group(now)
         queued = self.queue.pop(now, only_plain=self.group_cycles.is_under_way)
         if queued is None:
@@ -305,6 +308,11 @@ class Engine(EngineParts):
     def _group_cycle_ended(self, ended: GroupCycleEnded, now: Now) -> Sequence[Step]:
         return self.group_reports.attempt_ended(ended.attempt, self.cache.groups.get(ended.attempt.group), now)
 
+    def _room_taken_back(self, step: RoomTakenBack, now: Now) -> Sequence[Step]:
+        """Pods that were tried while the room was held may use it; the group's own are being tried."""
+        self.queue.move_all(ASSIGNED_POD_DELETE, step.pod, None, now)
+        return ()
+
     def _cycle_ended(self, ended: CycleEnded, now: Now) -> Sequence[Step]:
         """Room is made before the pod goes back to the queue, so that its gate knows; what is written about the pod
         comes before what is written about its victims."""
@@ -399,13 +407,15 @@ class Engine(EngineParts):
         paused = self.cycles.abandon()
         if paused is not None:
             self.queue.done(paused.uid)
-        for queued in self.group_cycles.abandon():
+        of_group, held = self.group_cycles.abandon()
+        for queued in of_group:
             self.queue.done(queued.uid)
-        for binding in self.bindings.abandon_unsent():
-            unreserve(self._context, binding)
-            if self.cache.is_assumed(binding.pod.uid):
-                self.handlers.release(binding.pod.uid)
-            self.queue.done(binding.pod.uid)
+        given_up: list[Reserved] = [*held, *self.bindings.abandon_unsent()]
+        for each in given_up:
+            unreserve(self._context, each)
+            if self.cache.is_assumed(each.pod.uid):
+                self.handlers.release(each.pod.uid)
+            self.queue.done(each.pod.uid)
         return ()
 
     # --- questions ----------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import MAX_CANDIDATES
 from scheduler.engine.attempt_pages import attempt_page, preemption_page, preview_page
 from scheduler.engine.engine import Engine
-from scheduler.engine.explain_groups import counts_of, waiting_groups
+from scheduler.engine.explain_groups import group_summary, waiting_groups
 from scheduler.engine.workloads import last_message, workload_of
 from scheduler.framework.events import Action
 from scheduler.messages.now import Now
@@ -83,7 +83,7 @@ def pod_page(
             "isOurs": info.pod.spec.scheduler_name in engine.profiles,
         }
     if info is not None and (group := engine.cache.groups.key_of(info)):
-        page["group"] = {"group": group, **counts_of(engine, group)}
+        page["group"] = group_summary(engine, group)
     if info is not None and (findings := _findings(engine, info)):
         page["findings"] = findings
     if attempt is not None:
@@ -98,7 +98,7 @@ def pod_page(
     for record, place in _waiting_as(engine, key):
         page["queue"] = waiting_page(engine, record, place, {})
         if engine.bindings.get(record.uid) is None:
-            page["preview"] = preview_page(engine, record.info, now, node)
+            page["preview"] = preview_page(engine, record.info, now, node) | {"isOfGroup": bool(record.group)}
     if info is not None and page["isOurs"]:
         page["weights"] = {
             plugin.name: weight for plugin, weight in engine.profiles[page["schedulerName"]].score_plugins

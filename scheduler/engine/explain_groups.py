@@ -24,10 +24,8 @@ def group_page(engine: Engine, key: str) -> dict[str, Any] | None:
     group, members = groups.get(key), groups.members(key)
     if group is None and not members.count:
         return None
-    page: dict[str, Any] = {"group": key, **counts_of(engine, key)}
-    if group is None:
-        page["missing"] = "no object describes the group: its pods wait until one does"
-    else:
+    page = group_summary(engine, key)
+    if group is not None:
         page |= {
             "kind": group.reference.kind.entry.name,
             "apiVersion": group.reference.kind.entry.api_version,
@@ -36,6 +34,19 @@ def group_page(engine: Engine, key: str) -> dict[str, Any] | None:
             "disruptionMode": group.disruption.value,
             "isScheduled": group.scheduled is not None and group.scheduled.status == "True",
         }
+    waiting = [_member_page(engine, info) for info in islice(members.unscheduled, MAX_MEMBERS_LISTED)]
+    placed = [
+        {"pod": info.key, "node": info.node_name, "isBound": not engine.cache.is_assumed(info.uid)}
+        for info in islice(members.placed.values(), MAX_MEMBERS_LISTED - len(waiting))
+    ]
+    return {**page, "members": waiting + placed}
+
+
+def group_summary(engine: Engine, key: str) -> dict[str, Any]:
+    """What decides whether the group's pods start: how many are there, and the last attempt at all of them."""
+    page: dict[str, Any] = {"group": key, **counts_of(engine, key)}
+    if engine.cache.groups.get(key) is None:
+        page["missing"] = "no object describes the group: its pods wait until one does"
     remembered = engine.group_reports.of(key)
     if remembered is not None:
         page["attempt"] = {
@@ -43,12 +54,7 @@ def group_page(engine: Engine, key: str) -> dict[str, Any] | None:
             "attempts": remembered.attempts,
             "since": format_seconds(remembered.since_wall),
         }
-    waiting = [_member_page(engine, info) for info in islice(members.unscheduled, MAX_MEMBERS_LISTED)]
-    placed = [
-        {"pod": info.key, "node": info.node_name, "isBound": not engine.cache.is_assumed(info.uid)}
-        for info in islice(members.placed.values(), MAX_MEMBERS_LISTED - len(waiting))
-    ]
-    return {**page, "members": waiting + placed}
+    return page
 
 
 def counts_of(engine: Engine, key: str) -> dict[str, Any]:

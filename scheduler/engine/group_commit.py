@@ -1,12 +1,13 @@
-"""Carries out what the search found for a group: in one step, on the cluster as it is now, all of it or nothing.
+"""Carries out what the search found for a group: on the cluster as it is now, all of it or nothing.
 
-The cluster may have changed since the search began, so each pod must still fit the node that was found for it. Where
-the group is not feasible any more, everything is taken back in the reverse order, within the step.
+The cluster may have changed since the search began, so each pod must still fit the node that was found for it. The pods
+are placed one a step, so that others are tried in between; none of them is bound before all are placed, and where the
+group is not feasible any more, everything is taken back in the reverse order, one a step too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -16,6 +17,7 @@ from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import CycleContext
 from scheduler.engine.group_attempt import UNSCHEDULABLE_GROUP, GroupResult
 from scheduler.engine.group_cycle import GroupUnit, Member, Trial
+from scheduler.engine.internal import RoomTakenBack, Step
 from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
 from scheduler.engine.reservation import States, unreserve
 from scheduler.engine.scheduling_cycle import place_on
@@ -30,7 +32,7 @@ GANG_PLUGIN = "GangScheduling"
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class Held:
     """What is to be taken back of a pod."""
 
     pod: PodInfo
@@ -39,63 +41,95 @@ class _Held:
     states: States
 
 
-Latest = Mapping[str, PodInfo]
-"""UID → the pod as the watch has shown it last, of those that still wait."""
+Latest = Callable[[str], PodInfo | None]
+"""By UID: the pod as the watch has shown it last; None unless it still waits for a node."""
 
 
-def commit(
-    context: CycleContext, unit: GroupUnit, trial: Trial, latest: Latest, now: Now
-) -> dict[str, CycleOutcome] | None:
-    """The members' outcomes after a search that scheduled the group; None, and nothing has happened, if the group no
-    longer fits."""
-    outcomes: dict[str, CycleOutcome] = {}
-    is_feasible = False
-    for member in unit.members:
-        outcome = trial.outcomes[member.uid]
+class Commit:
+    """One group's. ``place`` each member, then ask ``is_whole``; then ``hand_over`` each outcome, or ``take_back`` each
+    that is held."""
+
+    def __init__(self, context: CycleContext, unit: GroupUnit, trial: Trial, latest: Latest) -> None:
+        self._context = context
+        self._unit = unit
+        self._trial = trial
+        self._latest = latest
+        self._outcomes: dict[str, CycleOutcome] = {}
+        self._is_feasible = False
+        self.held: dict[str, Held] = {}
+        """By UID: the pods that count on their nodes, and have not been handed over."""
+
+    def place(self, member: Member, now: Now) -> None:
+        """The member counts on the node that was found for it, or is left out."""
+        outcome = self._trial.outcomes[member.uid]
         if isinstance(outcome, Placed):
-            info = latest.get(member.uid)
+            info = self._latest(member.uid)
             if info is None:
-                text = f"skip schedule deleting pod: {member.queued.key}"
-                outcome = NotPlaced(text, is_error=True, nomination=KEEP_NOMINATION)
+                outcome = _gone(member)
             else:
-                node = outcome.pod.node_name
-                outcome = place_on(context, unit.profile, info, member.attempt, now, node, is_checked=True)
-            is_feasible = is_feasible or (isinstance(outcome, Placed) and not outcome.waits)
-        outcomes[member.uid] = outcome
-    if is_feasible:
-        return _without_settled_waits(outcomes)
-    _take_back(context, unit, outcomes)
-    return None
-
-
-def _without_settled_waits(outcomes: Mapping[str, CycleOutcome]) -> dict[str, CycleOutcome]:
-    """The outcomes without the waits in Permit that a later member's has ended already.
-
-    kube-scheduler 1.36 begins each of these waits, and writes the node into the pod's status, which shows it while the
-    pod waits: a write a pod for a wait of no time.
-    """
-    decided = {
-        (request.uid, request.plugin)
-        for outcome in outcomes.values()
-        if isinstance(outcome, Placed)
-        for request in outcome.requests
-        if isinstance(request, PermitDecided) and request.is_allowed
-    }
-    settled: dict[str, CycleOutcome] = {}
-    for uid, outcome in outcomes.items():
-        if isinstance(outcome, Placed) and outcome.waits:
-            waits = {plugin: seconds for plugin, seconds in outcome.waits.items() if (uid, plugin) not in decided}
-            outcome = msgspec.structs.replace(outcome, waits=waits)
-        settled[uid] = outcome
-    return settled
-
-
-def _take_back(context: CycleContext, unit: GroupUnit, outcomes: Mapping[str, CycleOutcome]) -> None:
-    for member in reversed(unit.members):
-        outcome = outcomes[member.uid]
+                node, profile = outcome.pod.node_name, self._unit.profile
+                outcome = place_on(self._context, profile, info, member.attempt, now, node, is_checked=True)
         if isinstance(outcome, Placed):
-            unreserve(context, _Held(outcome.pod, unit.profile, member.attempt, outcome.states))
-            context.assumptions.release(outcome.pod.uid)
+            self.held[member.uid] = Held(outcome.pod, self._unit.profile, member.attempt, outcome.states)
+            self._is_feasible = self._is_feasible or not outcome.waits
+        self._outcomes[member.uid] = outcome
+
+    def is_whole(self) -> bool:
+        """Whether the group is feasible, and all that was placed for it is still there."""
+        return self._is_feasible and all(self._is_there(held) for held in self.held.values())
+
+    def _is_there(self, held: Held) -> bool:
+        cache = self._context.cache
+        return cache.is_assumed(held.pod.uid) and cache.table.existing_row(held.pod.node_name) is not None
+
+    def outcomes(self) -> dict[str, CycleOutcome]:
+        """The members' outcomes without the waits in Permit that a later member's has ended already.
+
+        kube-scheduler 1.36 begins each of these waits, and writes the node into the pod's status, which shows it while
+        the pod waits: a write a pod for a wait of no time.
+        """
+        decided = {
+            (request.uid, request.plugin)
+            for outcome in self._outcomes.values()
+            if isinstance(outcome, Placed)
+            for request in outcome.requests
+            if isinstance(request, PermitDecided) and request.is_allowed
+        }
+        settled: dict[str, CycleOutcome] = {}
+        for uid, outcome in self._outcomes.items():
+            if isinstance(outcome, Placed) and outcome.waits:
+                waits = {plugin: seconds for plugin, seconds in outcome.waits.items() if (uid, plugin) not in decided}
+                outcome = msgspec.structs.replace(outcome, waits=waits)
+            settled[uid] = outcome
+        return settled
+
+    def hand_over(self, member: Member, outcome: CycleOutcome) -> tuple[CycleOutcome, list[Step]]:
+        """The outcome that goes to the binding cycle, which holds the pod's room from now on. A pod that was deleted,
+        or bound by somebody else, since it was placed is not bound."""
+        held = self.held.pop(member.uid, None)
+        if self._latest(member.uid) is not None:
+            return outcome, []
+        if held is not None:
+            return _gone(member), self._released(held)
+        if isinstance(outcome, NotPlaced) and outcome.room is not None:
+            # No victim dies for a pod that is gone.
+            return msgspec.structs.replace(outcome, room=None), []
+        return outcome, []
+
+    def take_back(self) -> list[Step]:
+        """Of the pod that was placed last."""
+        return self._released(self.held.popitem()[1])
+
+    def _released(self, held: Held) -> list[Step]:
+        steps: list[Step] = [*unreserve(self._context, held)]
+        if self._context.cache.is_assumed(held.pod.uid):
+            self._context.assumptions.release(held.pod.uid)
+            steps.append(RoomTakenBack(held.pod))
+        return steps
+
+
+def _gone(member: Member) -> NotPlaced:
+    return NotPlaced(f"skip schedule deleting pod: {member.queued.key}", is_error=True, nomination=KEEP_NOMINATION)
 
 
 def without_nodes(unit: GroupUnit, trial: Trial) -> dict[str, CycleOutcome]:

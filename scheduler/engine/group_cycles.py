@@ -1,11 +1,12 @@
 """Runs the cycles of groups, one group at a time, a member a step, so that pods without a group are tried in between.
 
-While a member waits for extenders, only its group waits: it works on a fork of its own.
+Each member is tried in a step of its own, placed in another, and handed to its binding cycle in a third. While a member
+waits for extenders, only its group waits: it works on a fork of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.cluster.pod_info import PodInfo
@@ -13,7 +14,7 @@ from scheduler.engine.cycle_context import CycleContext
 from scheduler.engine.deadlines import ANSWER_GRACE_SECONDS, Deadlines, ExtenderDeadline
 from scheduler.engine.extender_round import Answers
 from scheduler.engine.group_attempt import GroupAttempt, GroupResult
-from scheduler.engine.group_commit import Latest, commit, without_nodes
+from scheduler.engine.group_commit import Commit, Held, without_nodes
 from scheduler.engine.group_cycle import GroupUnit, Search, Trial, forked, search
 from scheduler.engine.group_preemption import search_with_preemption, still_helps
 from scheduler.engine.internal import CycleEnded, GroupCycleEnded, Step
@@ -26,20 +27,29 @@ from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ExtenderAnswered
 from scheduler.queue.queued_pod import QueuedPod
 
+Ending = Generator[Sequence[Step], Now, None]
+"""What follows the search, a step at a time; it is sent the time of each step."""
+
 
 @dataclass(slots=True, eq=False)
 class _UnderWay:
     unit: GroupUnit
     record: GroupAttempt
     context: CycleContext
-    """Of the fork."""
+    """Of the fork; after the search, which the fork does not outlive, that of the cluster."""
     search: Search
     began: float
     """By the stopwatch."""
+    is_alone: bool = False
+    """Whether no other pod is tried in between."""
     is_begun: bool = False
-    is_sliced: bool = True
     calls: tuple[CallExtender, ...] = ()
     answers: dict[int, ExtenderAnswered] = field(default_factory=dict)
+    ending: Ending | None = None
+    """After the search."""
+    commit: Commit | None = None
+    handed_over: int = 0
+    """The number of members whose cycle has ended."""
 
 
 class GroupCycles:
@@ -66,23 +76,30 @@ class GroupCycles:
         """Whether the group under way waits for extenders."""
         return self._under_way is not None and bool(self._under_way.calls)
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether the group under way is tried without other pods in between, since they have taken its room once."""
+        return self._under_way is not None and self._under_way.is_alone
+
     def begin(self, unit: GroupUnit, now: Now) -> Sequence[Step]:
         """Begin with a group, and take its first step."""
         record = GroupAttempt(unit.key, unit.profile.scheduler_name, now.wall, tried=len(unit.members))
-        return self._start(unit, record, now, is_sliced=True)
+        return self._start(unit, record, now, is_alone=False)
 
-    def _start(self, unit: GroupUnit, record: GroupAttempt, now: Now, *, is_sliced: bool) -> Sequence[Step]:
+    def _start(self, unit: GroupUnit, record: GroupAttempt, now: Now, *, is_alone: bool) -> Sequence[Step]:
         context = forked(self._context)
         began = self._context.stopwatch()
         group = context.cache.groups.get(unit.key)
         starts = search_with_preemption if group is not None and group.preempts_as_one else search
-        self._under_way = _UnderWay(unit, record, context, starts(context, unit, now), began, is_sliced=is_sliced)
+        self._under_way = _UnderWay(unit, record, context, starts(context, unit, now), began, is_alone)
         return self.step(now)
 
     def step(self, now: Now) -> Sequence[Step]:
-        """Try one more member of the group under way; its extenders must have answered."""
+        """Go on with one member of the group under way; its extenders must have answered."""
         under_way = self._under_way
         assert under_way is not None
+        if under_way.ending is not None:
+            return self._step_of_ending(under_way, under_way.ending, now)
         answers = tuple([under_way.answers[call.ticket] for call in under_way.calls])
         under_way.calls, under_way.answers = (), {}
         return self._go_on(under_way, answers, now)
@@ -94,72 +111,99 @@ class GroupCycles:
         under_way.answers[answer.ticket] = answer
         return () if len(under_way.answers) < len(under_way.calls) else self.step(now)
 
-    def abandon(self) -> Sequence[QueuedPod]:
-        """Give up the group under way, and return its pods."""
+    def abandon(self) -> tuple[Sequence[QueuedPod], Sequence[Held]]:
+        """Give up the group under way. Its pods whose cycle has not ended, and those of them that count on a node."""
         under_way, self._under_way = self._under_way, None
         if under_way is None:
-            return ()
+            return (), ()
         under_way.search.close()
+        if under_way.ending is not None:
+            under_way.ending.close()
         for call in under_way.calls:
             self._deadlines.drop(ExtenderDeadline(call.ticket))
             self._context.tickets.drop(call.ticket)
-        return [member.queued for member in under_way.unit.members]
+        held = () if under_way.commit is None else tuple(reversed(under_way.commit.held.values()))
+        return [member.queued for member in under_way.unit.members[under_way.handed_over :]], held
 
     def _go_on(self, under_way: _UnderWay, answers: Answers, now: Now) -> Sequence[Step]:
+        trial: Trial | None = None
+        calls: tuple[CallExtender, ...] = ()
         try:
-            while True:
-                calls = under_way.search.send(answers) if under_way.is_begun else next(under_way.search)
-                under_way.is_begun = True
-                answers = ()
-                if calls or under_way.is_sliced:
-                    break
+            calls = under_way.search.send(answers) if under_way.is_begun else next(under_way.search)
+            under_way.is_begun = True
         except StopIteration as done:
-            self._under_way = None
-            return self._end(under_way, done.value, now)
+            trial = done.value
+        if trial is not None:
+            self._context.next_start = under_way.context.next_start
+            under_way.context = self._context
+            under_way.ending = self._ending(under_way, trial)
+            next(under_way.ending)
+            return self._step_of_ending(under_way, under_way.ending, now)
         under_way.calls = calls
         for call in calls:
             due = now.monotonic + call.timeout_seconds + ANSWER_GRACE_SECONDS
             self._deadlines.set(ExtenderDeadline(call.ticket), due)
         return calls
 
-    def _end(self, under_way: _UnderWay, trial: Trial, now: Now) -> Sequence[Step]:
+    # --- after the search ---------------------------------------------------------------------------------------------
+
+    def _step_of_ending(self, under_way: _UnderWay, ending: Ending, now: Now) -> Sequence[Step]:
+        try:
+            return ending.send(now)
+        except StopIteration:
+            pass
+        # The cluster has changed meanwhile: the group is tried again.
+        under_way.record.repeats += 1
+        return self._start(under_way.unit, under_way.record, now, is_alone=True)
+
+    def _ending(self, under_way: _UnderWay, trial: Trial) -> Ending:
+        """Commit the trial, and end the members' cycles. It returns where the group must be tried again."""
         unit, record = under_way.unit, under_way.record
-        self._context.next_start = under_way.context.next_start
         record.algorithm_seconds += self._context.stopwatch() - under_way.began
         for member in unit.members:
             member.attempt = trial.attempts.get(member.uid, member.attempt)
+        now = yield ()
+        commit = under_way.commit = Commit(self._context, unit, trial, self._waiting)
         outcomes: dict[str, CycleOutcome] | None = None
         if trial.result is GroupResult.SCHEDULED:
-            outcomes = commit(self._context, unit, trial, self._latest(unit), now)
-            if outcomes is None and under_way.is_sliced:
-                # Something else has taken the room meanwhile. In one step nothing can come in between.
-                record.repeats += 1
-                return self._start(unit, record, now, is_sliced=False)
-            if outcomes is None:
+            for member in unit.members:
+                commit.place(member, now)
+                now = yield ()
+            if commit.is_whole():
+                outcomes = commit.outcomes()
+            else:
+                is_repeat, under_way.is_alone = under_way.is_alone, True
+                while commit.held:
+                    now = yield commit.take_back()
+                if not is_repeat:
+                    return
                 trial.result, trial.message = GroupResult.ERROR, CHANGED_MEANWHILE
-        if not still_helps(self._context, unit, trial, self._latest(unit), now):
+        if not still_helps(self._context, unit, trial, self._waiting, now):
             trial.result, trial.message, trial.room = GroupResult.ERROR, CHANGED_SINCE, None
         if outcomes is None:
             outcomes = without_nodes(unit, trial)
-        record.duration_seconds += self._context.stopwatch() - under_way.began
-        _fill(record, unit, trial, outcomes)
-        ended: list[Step] = [
-            CycleEnded(member.queued, unit.profile, member.attempt, outcomes[member.uid]) for member in unit.members
-        ]
-        return [*ended, GroupCycleEnded(record)]
-
-    def _latest(self, unit: GroupUnit) -> Latest:
-        """The members as they are now, of those that still wait for a node."""
-        found: dict[str, PodInfo] = {}
+        # What makes room for all comes with the last of them: until then others would see their nominations only.
+        under_way.is_alone = under_way.is_alone or trial.room is not None
         for member in unit.members:
-            info = self._known_pods.by_uid(member.uid)
-            if info is not None and not info.node_name and not info.is_terminating:
-                found[member.uid] = info
-        return found
+            outcome, steps = commit.hand_over(member, outcomes[member.uid])
+            outcomes[member.uid] = outcome
+            steps.append(CycleEnded(member.queued, unit.profile, member.attempt, outcome))
+            under_way.handed_over += 1
+            if under_way.handed_over == len(unit.members):
+                record.duration_seconds += self._context.stopwatch() - under_way.began
+                _fill(record, unit, trial, outcomes)
+                steps.append(GroupCycleEnded(record))
+                self._under_way = under_way.ending = None
+            now = yield steps
+
+    def _waiting(self, uid: str) -> PodInfo | None:
+        """The pod as it is now, if it still waits for a node."""
+        info = self._known_pods.by_uid(uid)
+        return info if info is not None and not info.node_name and not info.is_terminating else None
 
 
 CHANGED_SINCE = "the cluster changed while victims were sought for the pod group"
-CHANGED_MEANWHILE = "the cluster changed while extenders were asked about the pod group"
+CHANGED_MEANWHILE = "the cluster changed while the pod group was tried"
 
 
 def _fill(record: GroupAttempt, unit: GroupUnit, trial: Trial, outcomes: dict[str, CycleOutcome]) -> None:

@@ -247,4 +247,5 @@ def still_helps(context: CycleContext, unit: GroupUnit, trial: Trial, latest: La
         fork.cache.remove_pod(victim.uid)
     for member in unit.members:
         fork.nominator.delete(member.uid)
-    return holds(fork, unit, trial.nodes, now, latest)
+    waiting = {member.uid: info for member in unit.members if (info := latest(member.uid)) is not None}
+    return holds(fork, unit, trial.nodes, now, waiting)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.binding import Binding
 from scheduler.engine.commands import Command
@@ -41,6 +42,12 @@ class GroupCycleEnded(msgspec.Struct, frozen=True):
     """A group has been tried, and all its members' cycles have ended."""
 
     attempt: GroupAttempt
+
+
+class RoomTakenBack(msgspec.Struct, frozen=True):
+    """A pod that counted on its node for its group does not any more: others may use the room."""
+
+    pod: PodInfo
 
 
 class ObjectLearned(msgspec.Struct, frozen=True):
@@ -113,6 +120,7 @@ Internal = (
     CycleEnded
     | DeadlinesDue
     | GroupCycleEnded
+    | RoomTakenBack
     | ObjectLearned
     | AllocationSent
     | AttemptSettled

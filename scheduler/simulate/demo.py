@@ -27,6 +27,7 @@ from scheduler.simulate.kubelet import KubeletSettings
 READY_SECONDS: Final = 20.0
 STOP_SECONDS: Final = 15.0
 LOOK_SECONDS: Final = 0.1
+GATES: Final = "--feature-gates=GenericWorkload=true,GangScheduling=true"
 DRAINED: Final = "node-big"
 """The node that the question at the end is about."""
 
@@ -51,7 +52,7 @@ async def run_demo(console: Console, *, serve: bool, pause_seconds: float | None
             play = scenes()
             # The first scene is the setup: the Lease's namespace must exist before the scheduler starts.
             play[0].act(cluster.registry)
-            async with ShippedScheduler(kubeconfig, folder / "scheduler.log") as shipped:
+            async with ShippedScheduler(kubeconfig, folder / "scheduler.log", GATES) as shipped:
                 view: DemoView = (LiveView if is_live else PlainView)(console, cluster.store, len(play))
                 try:
                     with view:
@@ -188,7 +189,7 @@ class ShippedScheduler:
         return await self._page("/debug/queue")
 
     async def why(self, pod: str) -> dict[str, Any]:
-        """A pod's page, {} for an unknown pod."""
+        """The page of a pod or a group, {} for an unknown one."""
         return await self._page(f"/debug/why/{pod}")
 
     async def what_if(self, question: dict[str, Any]) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class PlainView(DemoView):
 
     def end(self, page: Object) -> None:
         if page:
-            self._print(f"[{self.clock}]     why {page['pod']}: {short_story(page)}")
+            self._print(f"[{self.clock}]     why {_subject(page)}: {short_story(page)}")
 
     def _print(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -128,7 +128,7 @@ class LiveView(DemoView):
 
     def end(self, page: Object) -> None:
         if page:
-            self._story = f"[bold]{escape(page['pod'])}[/bold]: {escape(short_story(page))}"
+            self._story = f"[bold]{escape(_subject(page))}[/bold]: {escape(short_story(page))}"
 
     def refresh(self, queue: Object) -> None:
         super().refresh(queue)
@@ -160,11 +160,25 @@ class LiveView(DemoView):
         return table
 
 
+def _subject(page: Object) -> str:
+    """The namespace/name of a page's pod or group."""
+    subject: str = page.get("pod") or page["group"]
+    return subject
+
+
 def short_story(page: Object) -> str:
-    """A summary of a pod's page in one sentence: why it is where it is, or why it waits."""
+    """A summary of a page in one sentence: why the pod, or the group, is where it is, or why it waits."""
     attempt = page.get("attempt") or {}
     if not attempt:
         return "not tried yet"
+    if "pod" not in page:
+        wanted = [
+            member["message"]
+            for member in page["members"]
+            if "waiting for minCount pods" not in member.get("message", "")
+        ]
+        found = f"{attempt['found']} of {attempt['tried']} pods found a node"
+        return f"{attempt['result']}, {found}; {'; '.join(filter(None, wanted))}"
     if "madeRoom" in page:
         made_room = page["madeRoom"]
         victims = ", ".join(victim["pod"] for victim in made_room["victims"])

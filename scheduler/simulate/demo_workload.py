@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from scheduler.simulate.apiserver import Registry
-from scheduler.simulate.apiserver.kinds import BUDGETS, DEPLOYMENTS, JOBS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES
+from scheduler.simulate.apiserver.kinds import (
+    BUDGETS,
+    DEPLOYMENTS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+)
 from scheduler.simulate.demo_devices import add_devices, claiming
 
 Object = dict[str, Any]
@@ -18,12 +27,13 @@ ZONE: Final = "topology.kubernetes.io/zone"
 HOST: Final = "kubernetes.io/hostname"
 _OVER: Final = ("Succeeded", "Failed")
 _GPU_TAINT: Final = {"key": "example.com/gpu", "value": "present", "effect": "NoSchedule"}
+_RING_TAINT: Final = {"key": "example.com/ring", "value": "present", "effect": "NoSchedule"}
 _TOLERATES_GPUS: Final = {"key": "example.com/gpu", "operator": "Exists"}
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A scene. ``explains``: the pod whose explanation is shown at its end."""
+    """A scene. ``explains``: the pod, or group of pods, whose explanation is shown at its end."""
 
     title: str
     act: Callable[[Registry], None]
@@ -62,6 +72,22 @@ def scenes() -> tuple[Scene, ...]:
             "A node with 8 CPUs joins: huge is woken at once",
             lambda registry: _node(registry, "node-big", "8", "b"),
             lambda registry: _running(registry, "huge") == 1,
+        ),
+        Scene(
+            "Gang ring: four pods that start together or not at all; the cluster has room for three",
+            _ring,
+            lambda registry: _is_group_refused(registry, "ring") and _running(registry, "ring") == 0,
+            explains=lambda _: f"{NAMESPACE}/ring",
+        ),
+        Scene(
+            "A node for the fourth joins: the gang starts at once",
+            lambda registry: _node(registry, "node-ring", "4", "b", taints=[_RING_TAINT]),
+            lambda registry: _count(registry, "ring", lambda pod: bool(pod["spec"].get("nodeName"))) == 4,
+        ),
+        Scene(
+            "The gang is deleted: its PodGroup stays until the last of its pods is gone",
+            _delete_ring,
+            lambda registry: not _pods(registry, "ring") and registry.store.get(POD_GROUPS, NAMESPACE, "ring") is None,
         ),
         Scene(
             "Deployment web is rolled out again, with a budget that keeps 5 pods",
@@ -194,6 +220,23 @@ def _job(registry: Registry) -> None:
     registry.create(JOBS, NAMESPACE, document)
 
 
+def _ring(registry: Registry) -> None:
+    """Three members find room beside the web; the fourth needs a node that is not there yet."""
+    policy = {"schedulingPolicy": {"gang": {"minCount": 4}}}
+    registry.create(POD_GROUPS, NAMESPACE, {"metadata": {"name": "ring"}, "spec": policy})
+    for number in range(4):
+        document = _template("ring", "3", "ring:v1", schedulingGroup={"podGroupName": "ring"})
+        document["metadata"]["name"] = f"ring-{number}"
+        document["spec"]["tolerations"] = [{"key": "example.com/ring", "operator": "Exists"}]
+        registry.create(PODS, NAMESPACE, document)
+
+
+def _delete_ring(registry: Registry) -> None:
+    registry.delete(POD_GROUPS, NAMESPACE, "ring")
+    for pod in _pods(registry, "ring"):
+        registry.delete(PODS, NAMESPACE, pod["metadata"]["name"])
+
+
 def _roll_out(registry: Registry) -> None:
     budget = {"minAvailable": 5, "selector": {"matchLabels": {"app": "web"}}}
     registry.create(BUDGETS, NAMESPACE, {"metadata": {"name": "web"}, "spec": budget})
@@ -236,6 +279,12 @@ def _alive(registry: Registry, app: str) -> int:
 def _is_refused(registry: Registry, name: str) -> bool:
     pod = registry.store.get(PODS, NAMESPACE, name)
     return pod is not None and _has_refusal(pod)
+
+
+def _is_group_refused(registry: Registry, name: str) -> bool:
+    group = registry.store.get(POD_GROUPS, NAMESPACE, name)
+    conditions = (group or {}).get("status", {}).get("conditions") or ()
+    return any(one["type"] == "PodGroupScheduled" and one["status"] == "False" for one in conditions)
 
 
 def _has_refusal(pod: Object) -> bool:

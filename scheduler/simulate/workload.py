@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.changes import BreakWatch, Change, Create, Delete, Merge, Reload, Restart
+from scheduler.simulate.workload_gangs import GangActions, group_of
 from scheduler.simulate.world import World
 from scheduler.simulate.world_facts import Document, is_over
 from scheduler.simulate.world_volumes import HOST, NO_PROVISIONER, volume_document
@@ -46,13 +47,17 @@ def pod_document(name: str, *, cpu: str = "500m", memory: str = "256Mi", priorit
     }
 
 
+_CONSTRAINTS: Final = ("topologySpreadConstraints", "affinity", "schedulingGates", "volumes", "schedulingGroup")
+
 OPEN_GATES: Final[Document] = {"spec": {"schedulingGates": None}}
 
 
 class RandomWorkload:
     """``step`` draws one random change that fits the present state of the world and does not carry it out."""
 
-    def __init__(self, world: World, *, nodes: int = 5, volumes: bool = False, configurations: int = 1) -> None:
+    def __init__(
+        self, world: World, *, nodes: int = 5, volumes: bool = False, gangs: bool = False, configurations: int = 1
+    ) -> None:
         self._world = world
         self._nodes = nodes
         self._configurations = configurations
@@ -74,6 +79,9 @@ class RandomWorkload:
         }
         if volumes:
             self._actions |= {self._add_pod_with_claim: 20, self._add_volume: 8, self._delete_claim: 5}
+        self._gangs = gangs
+        if gangs:
+            self._actions |= GangActions(self._random, lambda: world.facts, PRIORITIES, pod_document).weights()
         if configurations > 1:
             self._actions[self._reload] = 3
 
@@ -220,6 +228,8 @@ class RandomWorkload:
         kinds = [Kind.POD, Kind.NODE, Kind.POD_DISRUPTION_BUDGET]
         if self._volumes:
             kinds += [Kind.PERSISTENT_VOLUME, Kind.PERSISTENT_VOLUME_CLAIM]
+        if self._gangs:
+            kinds.append(Kind.POD_GROUP)
         yield BreakWatch(self._random.choice(kinds))
 
     def _restart(self) -> Iterator[Change]:
@@ -238,13 +248,13 @@ def plain_pods_that_fit(world: World) -> list[str]:
     """Pending pods for which some node has room, computed from the facts alone, as a check on the engine.
 
     Only pods without constraints on other pods are checked: requests, node selector, tolerations, and whether a pod
-    on the node has anti-affinity to them."""
+    on the node has anti-affinity to them. Those of a gang are left to ``gangs_that_fit``."""
     free = {name: _free(world, name, node) for name, node in world.facts.of(Kind.NODE)}
     found = []
     for key in world.pending():
         pod = world.facts.get(Kind.POD, key) or {}
         spec = pod["spec"]
-        if any(spec.get(field) for field in ("topologySpreadConstraints", "affinity", "schedulingGates", "volumes")):
+        if any(spec.get(field) for field in _CONSTRAINTS):
             continue
         container = spec["containers"][0]
         if container.get("ports") or "deletionTimestamp" in pod["metadata"]:
@@ -256,6 +266,30 @@ def plain_pods_that_fit(world: World) -> list[str]:
                 found.append(key)
                 break
     return found
+
+
+def gangs_that_fit(world: World) -> list[str]:
+    """Gangs with pending members of which enough would fit, computed from the facts alone: members are alike."""
+    found = []
+    for key, group in world.facts.of(Kind.POD_GROUP):
+        members = [pod for _, pod in world.facts.of(Kind.POD) if group_of(pod) == key and not is_over(pod)]
+        pending = [pod for pod in members if not pod["spec"].get("nodeName")]
+        if not pending:
+            continue
+        fitting = min(len(pending), sum(_how_many(world, pending[0], *node) for node in world.facts.of(Kind.NODE)))
+        quorum = group["spec"]["schedulingPolicy"]["gang"]["minCount"]
+        if fitting and len(members) - len(pending) + fitting >= quorum and len(members) >= quorum:
+            found.append(key)
+    return found
+
+
+def _how_many(world: World, pod: Document, name: str, node: Document) -> int:
+    """How many pods like this one fit on the node."""
+    if not _lets_in(node, pod["spec"]) or _is_shunned(world, name, pod):
+        return 0
+    cpu, memory = _amounts(pod["spec"]["containers"][0])
+    free_cpu, free_memory, pods = _free(world, name, node)
+    return max(min(free_cpu // cpu, free_memory // memory, pods), 0)
 
 
 def _free(world: World, name: str, node: Document) -> tuple[int, int, int]:

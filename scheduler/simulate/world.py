@@ -25,6 +25,7 @@ from scheduler.messages.commands import (
     CallExtender,
     DeletePod,
     EvictPod,
+    PatchGroupStatus,
     PatchPodStatus,
     ReportProblem,
     RunPlugin,
@@ -47,6 +48,7 @@ from scheduler.objects.timestamps import format_seconds
 from scheduler.simulate.world_devices import ClaimWrites, check_devices, free_claims
 from scheduler.simulate.world_extender import Extender, extender_answer, no_extender
 from scheduler.simulate.world_facts import Document, Facts, Refused, is_over
+from scheduler.simulate.world_gangs import GangWatch
 from scheduler.simulate.world_invariants import check_engine, check_nodes
 from scheduler.simulate.world_trouble import CALM, NO_ANSWER, REFUSALS, Range, Trouble, WriteFate, outcome_of
 from scheduler.simulate.world_volumes import bind_volumes, check_volumes
@@ -122,6 +124,7 @@ class World:
         self._claims = ClaimWrites(self.facts)
         self._confirmed: dict[str, str] = {}
         """Bindings that the engine knows to be done: UID → node."""
+        self._gangs = GangWatch()
         self._feed(Synced())
 
     @property
@@ -171,6 +174,7 @@ class World:
         """The scheduler is killed and starts again: it knows nothing but the objects; writes under way are lost."""
         self._life += 1
         self._confirmed.clear()
+        self._gangs.restart()
         self._seen.clear()
         self.engine = self._factory(self.now, self.seed + self._life, self._configuration)
         self.door = self._door_of(self.engine)
@@ -245,6 +249,7 @@ class World:
     # --- to the engine ------------------------------------------------------------------------------------------------
 
     def _feed(self, stimulus: Stimulus) -> None:
+        self._gangs.fed(stimulus, self.engine, self.monotonic)
         self._carry_out(self.door.handle(stimulus, self.now))
 
     def _changed(self, kind: Kind, document: Document, is_deleted: bool) -> None:
@@ -334,6 +339,8 @@ class World:
         """A write: it arrives, is done or not, and is answered or not."""
         if isinstance(command, BindPod) and command.pod.uid in self._confirmed:
             raise InvariantViolation(f"pod {command.pod.key} is bound again, to {command.node}")
+        if isinstance(command, BindPod):
+            self._gangs.sends(command, self.engine, self.monotonic)
         subject = f"{type(command).__name__} {_subject_of(command)}"
         chance = self._chance(subject)
         fate = self._fate_of(command, chance)
@@ -413,6 +420,8 @@ class World:
                 case PatchPodStatus(pod=pod, condition=condition, nominated_node_name=nominated):
                     stated = _stated(condition) if condition is not None else None
                     self.facts.patch_status(pod.key, pod.uid, stated, nominated)
+                case PatchGroupStatus(group=group, condition=condition):
+                    self.facts.patch_group_status(group.kind, group.key, group.uid, _stated(condition))
                 case DeletePod(pod=pod):
                     if self.facts.delete_pod(pod.key, pod.uid, self.time):
                         self._stop_later(pod.key, pod.uid)
@@ -492,4 +501,6 @@ def _subject_of(command: Command) -> str:
     """What a write is about: a pod, a claim or another object."""
     if isinstance(command, BindPod | PatchPodStatus | DeletePod | EvictPod):
         return command.pod.key
+    if isinstance(command, PatchGroupStatus):
+        return command.group.key
     return command.key if isinstance(command, UpdateObject) else ""

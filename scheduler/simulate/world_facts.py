@@ -132,6 +132,15 @@ class Facts:
 
         self.change(Kind.POD, key, edit)
 
+    def patch_group_status(self, kind: Kind, key: str, uid: str, condition: Document) -> None:
+        """Raises Refused (404, or 422 for another group of that name)."""
+        found = self.get(kind, key)
+        if found is None:
+            raise Refused(404, "NotFound", f'podgroups "{key}" not found')
+        if found["metadata"]["uid"] != uid:
+            raise Refused(422, "Invalid", f'PodGroup "{key}" is invalid: metadata.uid: field is immutable')
+        self.change(kind, key, lambda document: _set_condition(document, condition))
+
     def delete_pod(self, key: str, uid: str, time: str) -> bool:
         """Without a node a pod goes at once; else it terminates, and True says that its kubelet has to end it.
 
@@ -176,7 +185,7 @@ def _key(metadata: Document) -> str:
 
 
 def _set_condition(pod: Document, condition: Document) -> None:
-    conditions = pod["status"].setdefault("conditions", [])
+    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
     conditions[:] = [one for one in conditions if one["type"] != condition["type"]] + [condition]
 
 

@@ -342,6 +342,24 @@ def test_a_fork_that_nobody_holds_is_gone_at_once() -> None:
         gc.enable()
 
 
+class CollectingRow(int):
+    """The garbage collector runs whenever it likes: here whenever the row is looked up."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        gc.collect()
+        return int.__hash__(self)
+
+
+def test_a_fork_may_be_collected_in_the_middle_of_a_change_of_the_table() -> None:
+    table = small().table
+    cycle: list[object] = [table.fork()]
+    cycle.append(cycle)
+    del cycle
+    assert table.remove_pod(CollectingRow(0), "pod-p").name == "p"
+
+
 def test_no_id_is_used_again_while_a_fork_lives() -> None:
     cache = small()
     fork = cache.fork()

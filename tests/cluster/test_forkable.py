@@ -82,6 +82,35 @@ def test_a_fork_that_is_dropped_costs_its_parent_nothing_more() -> None:
         gc.enable()
 
 
+class CollectingKey(str):
+    """The garbage collector runs whenever it likes: here whenever the key is looked up."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        gc.collect()
+        return str.__hash__(self)
+
+    __eq__ = str.__eq__
+
+
+def test_a_fork_may_be_collected_in_the_middle_of_a_change() -> None:
+    parent: ForkableDict[str, list[object]] = ForkableDict()
+    parent["a"] = []
+    lost, kept = parent.fork(), parent.fork()
+    lost["cycle"] = [lost]
+    del lost
+    parent[CollectingKey("b")] = [1]
+    assert "b" not in kept
+    lonely: ForkableDict[str, list[object]] = ForkableDict()
+    lost = lonely.fork()
+    lost["cycle"] = [lost]
+    del lost
+    lonely[CollectingKey("b")] = [1]
+    lonely.pop(CollectingKey("b"))
+    assert list(lonely) == []
+
+
 def test_the_order_of_a_fork_is_that_of_its_parent() -> None:
     parent: ForkableDict[str, int] = ForkableDict()
     for number, key in enumerate("dbca"):

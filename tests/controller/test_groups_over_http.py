@@ -102,6 +102,27 @@ async def test_a_gang_waits_for_its_last_pod_and_then_starts(
     assert sorted(line["pod"] for line in lines if "pod" in line) == ["default/a", "default/b", "default/c"]
 
 
+async def test_autoscalers_see_every_member_of_a_gang_that_does_not_fit_as_unschedulable(
+    connection: ConnectionSettings, client: ApiClient, tmp_path: Path
+) -> None:
+    """Those that found a place too: a node for the others alone would not do."""
+    await create(client, "/api/v1/nodes", node_document("n1"))
+    names = [f"p{number}" for number in range(6)]
+    async with scheduling(connection, tmp_path / "journal") as (engine, _):
+        await create(client, GROUPS, gang(6))
+        containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]
+        for name in names:
+            member = pod_document(name, schedulingGroup={"podGroupName": "g"}, containers=containers)
+            await create(client, PODS, member)
+
+        async def reasons() -> list[str]:
+            found = [(await read(client, f"{PODS}/{name}"))["status"].get("conditions") or [] for name in names]
+            return [one["reason"] for each in found for one in each if one["type"] == "PodScheduled"]
+
+        await until(lambda: sum(bool(info.pod.status.conditions) for info in engine.known_pods) == 6)
+        assert await reasons() == ["Unschedulable"] * 6
+
+
 async def test_the_pages_say_how_many_of_how_many_are_there(
     connection: ConnectionSettings, client: ApiClient, tmp_path: Path
 ) -> None:

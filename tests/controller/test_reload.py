@@ -237,6 +237,12 @@ async def test_what_only_a_start_can_change_is_named_and_what_can_not_wait_is_re
     with pytest.raises(ConfigurationError) as caught:
         running.reload("profiles: [{schedulerName: one}]\nextenders: [{urlPrefix: 'http://e', filterVerb: f}]")
     assert str(caught.value) == "extenders: can't change while running: start again"
+    groups = (
+        "apiVersion: tandem.scheduling/v1alpha1\nkind: TandemConfiguration\ngroups: {coscheduling: {enabled: true}}"
+    )
+    with pytest.raises(ConfigurationError) as caught:
+        running.reload(f"profiles: [{{schedulerName: one}}]\n---\n{groups}")
+    assert str(caught.value) == "groups: can't change while running: start again"
     with pytest.raises(ConfigurationError):
         running.reload("profiles: [{schedulerName: one, plugins: {filter: {enabled: [{name: Missing}]}}}]")
     assert running.engine.profiles is before

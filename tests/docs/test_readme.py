@@ -163,8 +163,13 @@ def test_the_scenes_of_the_demo_that_are_shown_are_in_the_demo() -> None:
 
 def test_the_configuration_that_is_shown_loads() -> None:
     shown = [block for block in _blocks(_page("configuration"), "yaml") if "kind: TandemConfiguration" in block]
-    assert len(shown) == 1
-    assert load(shown[0]).tandem.preemption.pdb_policy is tandem.PDBPolicy.STRICT
+    strict, with_groups = [load(text) for text in shown]
+    assert strict.tandem.preemption.pdb_policy is tandem.PDBPolicy.STRICT
+    assert with_groups.tandem.groups.coscheduling.enabled
+    assert [one.scheduler_name for one in with_groups.kube.profiles] == [
+        "tandem-scheduler",
+        "scheduler-plugins-scheduler",
+    ]
 
 
 def test_the_table_of_settings_is_that_of_the_code() -> None:
@@ -182,7 +187,7 @@ def test_every_setting_is_read_by_somebody() -> None:
         setting for setting, *_ in _settings(TandemConfiguration, configuration_document(TandemConfiguration()))
     ):
         name = re.sub(r"([A-Z]+)", r"_\1", path.strip("`").rpartition(".")[2]).lower()
-        if not re.search(rf"\b(tandem|preemption|limits|breaker|_?settings)\.{name}\b", source):
+        if not re.search(rf"\b(tandem|preemption|limits|breaker|coscheduling|_?settings)\.{name}\b", source):
             unread.add(path.strip("`"))
     assert not unread
 

@@ -156,13 +156,14 @@ class Cluster:
         return self._take(self.engine.handle(stimulus, self.now))
 
     def schedule(self) -> Attempt | None:
-        """Try the next pod. Its attempt; None if there was no pod to take, or the engine waits for an extender."""
+        """Try the next pod, or take a step with a group. The pod's attempt; None if none was taken, or the engine waits
+        for an extender."""
         before = self.engine.queue.cycle
         commands = self.engine.schedule_one(self.now)
+        self._take(commands or ())
         if commands is None or self.engine.queue.cycle == before:
             return None
         in_flight = [command.attempt for command in commands if isinstance(command, RecordAttempt)]
-        self._take(commands)
         if in_flight:
             return in_flight[0]
         newest = list(self.engine.bindings.under_way)[-1:]

@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler.cluster.devices.allocated import Holdings
 from scheduler.framework.plugin import Wait
-from scheduler.messages.commands import BindPod, CallExtender, RunPlugin
+from scheduler.messages.commands import BindPod, CallExtender, RunPlugin, UpdateObject
 from scheduler.messages.status import unschedulable
 from scheduler.messages.stimuli import Tick
 from scheduler.objects.devices import DeviceClass, ResourceSlice
@@ -204,6 +204,54 @@ def test_a_gang_with_fewer_devices_than_members_takes_none() -> None:
     cluster.engine.check()
 
 
+def test_a_gang_that_loses_its_room_while_it_is_placed_gives_its_devices_back() -> None:
+    cluster = Gangs()
+    cluster.nodes_like(2, cpu="8")
+    devices(cluster, 3)
+    cluster.group(min_count=3)
+    claimants(cluster, 3)
+    while cluster.engine.cache.assumed_count < 2:
+        cluster.schedule()
+    assert cluster.engine.cache.devices.in_flight != Holdings()
+    cluster.remove_node("n0")
+    cluster.schedule_all()
+    assert cluster.engine.cache.assumed_count == 0
+    assert cluster.engine.cache.devices.in_flight == Holdings()
+    cluster.engine.check()
+
+
+def local_volumes(cluster: Gangs, count: int) -> None:
+    cluster.show(builders.storage_class("local", "kubernetes.io/no-provisioner"))
+    for number in range(count):
+        term = builders.node_term(f"kubernetes.io/hostname In n{number}")
+        cluster.show(builders.volume(f"v{number}", storage_class="local", node_affinity=[term]))
+    for number in range(3):
+        cluster.show(builders.claim(f"c{number}", storage_class="local"))
+        cluster.member(f"g{number}", cpu="1", claims=[f"c{number}"])
+
+
+def test_members_get_different_volumes_and_go_where_these_are() -> None:
+    cluster = Gangs()
+    for number in range(5):
+        cluster.node(f"n{number}", cpu="4", labels={"kubernetes.io/hostname": f"n{number}"})
+    cluster.group(min_count=3)
+    local_volumes(cluster, 3)
+    cluster.schedule_all()
+    assert {cluster.node_of(f"g{number}") for number in range(3)} == {"n0", "n1", "n2"}
+
+
+def test_a_gang_with_fewer_volumes_than_members_takes_none() -> None:
+    cluster = Gangs()
+    for number in range(5):
+        cluster.node(f"n{number}", cpu="4", labels={"kubernetes.io/hostname": f"n{number}"})
+    cluster.group(min_count=3)
+    local_volumes(cluster, 2)
+    cluster.schedule_all()
+    assert cluster.engine.cache.assumed_count == 0
+    assert cluster.unanswered == [one for one in cluster.unanswered if not isinstance(one, BindPod | UpdateObject)]
+    cluster.engine.check()
+
+
 # --- nominated nodes --------------------------------------------------------------------------------------------------
 
 
@@ -257,3 +305,19 @@ def test_a_group_object_that_cannot_be_read_as_one_changes_nothing_else() -> Non
     cluster.members(1, cpu="1")
     cluster.schedule_all()
     assert cluster.bound() == {"g0": "n"}
+
+
+def test_members_that_share_a_claim_without_devices_do_not_start_as_with_kube_scheduler() -> None:
+    """The claim is in flight for the first of them, and refused to the others."""
+    cluster = Gangs()
+    cluster.nodes_like(2, cpu="8")
+    devices(cluster, 1)
+    cluster.show(builders.build(ResourceClaim, device_documents.claim("shared", "gpu")))
+    cluster.group(min_count=2)
+    spec = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]}
+    for number in range(2):
+        cluster.member(f"g{number}", cpu="1", spec=spec)
+    cluster.schedule_all()
+    assert cluster.engine.cache.assumed_count == 0
+    texts = [cluster.reason_of(name)[1] for name in ("g0", "g1")]
+    assert any("resource claim default/shared is in the process of being allocated" in text for text in texts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -195,6 +196,33 @@ def test_strict_budgets_are_not_broken_for_a_gang() -> None:
     assert cluster.conditions()[-1][2].endswith("Preemption would violate a PodDisruptionBudget")
 
 
+def test_pods_of_other_schedulers_stay_where_only_our_own_may_go() -> None:
+    cluster = full_cluster(nodes=1, pods=0, tandem={"preemption": {"victimScope": "own"}})
+    cluster.node("n1", cpu="2")
+    cluster.pod("foreign", cpu="1", node="n1", priority=1, scheduler="default-scheduler")
+    cluster.pod("own", cpu="1", node="n1", priority=2)
+    cluster.group(min_count=1, priority=10)
+    cluster.members(1, cpu="1")
+    run_on(cluster)
+    assert victims(cluster) == {"own"}
+
+
+def test_a_node_whose_room_others_take_again_and_again_is_left_out_for_the_group() -> None:
+    breaker = {"rounds": 2, "window": "10m"}
+    cluster = full_cluster(nodes=1, pods=1, tandem={"preemption": {"breaker": breaker}})
+    cluster.group(min_count=1, priority=10)
+    cluster.members(1, cpu="1")
+    taken = ["v00", "thief0", "thief1", "thief2"]
+    for name, successor in itertools.pairwise(taken):
+        cluster.lingering.add(name)
+        run_on(cluster, 5)
+        cluster.delete(name)
+        cluster.pod(successor, cpu="1", node="n0", priority=1)
+    run_on(cluster, 5)
+    assert victims(cluster) == {"v00", "thief0"}
+    assert placed(cluster, "g0") == {"g0": ""}
+
+
 def test_room_that_is_taken_while_victims_are_sought_costs_no_victim() -> None:
     cluster = full_cluster(nodes=1, pods=2)
     cluster.group(min_count=2, priority=10)
@@ -333,5 +361,5 @@ def test_members_that_differ_cost_no_more_than_with_the_naive_algorithm(seed: in
         )
         assert order[0].name in theirs
     infos = {member.uid: member.queued.info for member in world.unit().members}
-    assert still_helps(world.cluster.engine._context, world.unit(), found, infos, world.cluster.now)
+    assert still_helps(world.cluster.engine._context, world.unit(), found, infos.get, world.cluster.now)
     assert len(found.nodes) >= world.quorum

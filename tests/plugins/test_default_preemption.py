@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
+from scheduler.cluster.groups.facts import Groups
 from scheduler.config.args import decode_args
 from scheduler.framework.events import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.post_filter import PostFilterAnswer, nominate
@@ -19,6 +20,7 @@ from tests.preemption.situations import Situation
 @dataclass
 class Removing:
     uids: frozenset[str]
+    groups: Groups = field(default_factory=Groups)
 
     def is_removing_victims_for(self, uid: str) -> bool:
         return uid in self.uids

@@ -70,6 +70,7 @@ class Removals:
         self._known_pods = known_pods
         self.groups = groups
         self.last_victims: dict[str, str] = {}
+        self.groups = Groups()
 
     def is_removing_victims_for(self, uid: str) -> bool:
         if uid not in self.last_victims:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from scheduler.compose import build_engine, build_profiles, engine_settings
+from scheduler.config.feature_gates import parse_feature_gates
 from scheduler.config.loading import Configuration, load
 from scheduler.engine.engine import Engine
 from scheduler.errors import InvariantViolation
@@ -17,10 +18,11 @@ from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.changes import Change, Step, carry_out
-from scheduler.simulate.workload import RandomWorkload, plain_pods_that_fit
+from scheduler.simulate.workload import RandomWorkload, gangs_that_fit, plain_pods_that_fit
 from scheduler.simulate.world import EngineFactory, World
 from scheduler.simulate.world_extender import Extender, no_extender
 from scheduler.simulate.world_facts import is_over
+from scheduler.simulate.world_gangs import check_at_rest
 from scheduler.simulate.world_trouble import CALM, ROUGH, Trouble
 
 SETTLE_SECONDS = 700.0
@@ -59,10 +61,13 @@ class Case:
 
     configurations: tuple[str, ...] = ("",)
     has_volumes: bool = False
+    has_gangs: bool = False
+    gates: str = ""
     extender: Extender = no_extender
 
     def world(self, seed: int, trouble: Trouble) -> World:
-        made = Configurations([load(text) if text else load() for text in self.configurations])
+        gates = parse_feature_gates(self.gates)
+        made = Configurations([load(text or None, gates=gates) for text in self.configurations])
         return World(seed, made.engine, trouble, reload=made.reload, extender=self.extender)
 
 
@@ -92,6 +97,7 @@ CASES = {
     "volumes": Case(has_volumes=True),
     "extender": Case((EXTENDER,), extender=keeps_batch_from_odd_nodes),
     "reloads": Case(("", KUBE + "percentageOfNodesToScore: 50\n", KUBE + "podMaxBackoffSeconds: 1\n")),
+    "gangs": Case(has_gangs=True, gates="GenericWorkload=true,GangScheduling=true"),
     "all of them": Case(
         (EXTENDER, EXTENDER + "percentageOfNodesToScore: 50\n"),
         has_volumes=True,
@@ -113,7 +119,10 @@ class Run:
         """Go through ``steps`` random actions, then calm. Raises whatever breaks; ``script`` holds what led to it."""
         random = Random(f"{self.seed} pauses")
         workload = RandomWorkload(
-            self.world, volumes=self.case.has_volumes, configurations=len(self.case.configurations)
+            self.world,
+            volumes=self.case.has_volumes,
+            gangs=self.case.has_gangs,
+            configurations=len(self.case.configurations),
         )
         self._apply(workload.begin())
         for number in range(steps):
@@ -148,6 +157,10 @@ class Run:
         made.check()
         if "" in self.case.configurations and not self.case.has_volumes and (late := plain_pods_that_fit(made)):
             raise InvariantViolation(f"pods that fit wait in the end: {late}")
+        if self.case.has_gangs:
+            check_at_rest(made.engine)
+            if late := gangs_that_fit(made):
+                raise InvariantViolation(f"gangs that fit wait in the end: {late}")
         if self.case.extender is keeps_batch_from_odd_nodes:
             _check_extender(made)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from scheduler.simulate.apiserver import kinds
+from scheduler.simulate.apiserver import kinds, pod_groups
 from scheduler.simulate.apiserver.kinds import Kind
 
 Object = dict[str, Any]
@@ -243,6 +243,7 @@ def _resource_claim(obj: Object) -> Object:
 
 
 _FILLERS: Final[dict[str, Callable[[Object], Object]]] = {
+    kinds.POD_GROUPS.resource: pod_groups.fill,
     kinds.PODS.resource: _pod,
     kinds.NODES.resource: _node,
     kinds.NAMESPACES.resource: _namespace,

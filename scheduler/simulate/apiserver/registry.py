@@ -13,7 +13,17 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.simulate.apiserver import admission, defaults, deletion, events, failures, kinds, patches, validation
+from scheduler.simulate.apiserver import (
+    admission,
+    defaults,
+    deletion,
+    events,
+    failures,
+    kinds,
+    patches,
+    pod_groups,
+    validation,
+)
 from scheduler.simulate.apiserver.deletion import DeleteOptions
 from scheduler.simulate.apiserver.kinds import Kind
 from scheduler.simulate.apiserver.selectors import Matcher
@@ -100,6 +110,8 @@ class Registry:
         obj = defaults.status_at_birth(kind, defaults.fill(kind, obj))
         if kind is kinds.PODS:
             obj = admission.admit_pod(self.store, obj, self.timestamp())
+        elif kind is kinds.POD_GROUPS:
+            obj = pod_groups.admit(self.store, obj)
         elif kind is kinds.SERVICES:
             obj = self._with_cluster_ip(obj)
         return obj

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from scheduler.simulate.apiserver import kinds
+from scheduler.simulate.apiserver import kinds, pod_groups
 from scheduler.simulate.apiserver.failures import (
     Cause,
     forbidden_value,
@@ -64,6 +64,8 @@ def check_update(kind: Kind, old: Object, new: Object) -> None:
     elif kind in (kinds.DEPLOYMENTS, kinds.REPLICA_SETS, kinds.STATEFUL_SETS, kinds.DAEMON_SETS, kinds.JOBS):
         if old["spec"].get("selector") != new["spec"].get("selector"):
             causes.append(invalid_value("spec.selector", new["spec"].get("selector"), "field is immutable"))
+    elif kind is kinds.POD_GROUPS:
+        causes += pod_groups.check_update(old["spec"], new["spec"])
     elif kind is kinds.PRIORITY_CLASSES and old.get("value") != new.get("value"):
         causes.append(forbidden_value("value", "may not be changed in an update."))
     causes += _content(kind, new)
@@ -105,7 +107,10 @@ def _label_values(metadata: Object) -> list[Cause]:
 
 def _content(kind: Kind, obj: Object) -> list[Cause]:
     if kind is kinds.PODS:
-        return _pod_spec("spec", obj.get("spec") or {})
+        spec = obj.get("spec") or {}
+        return [*_pod_spec("spec", spec), *pod_groups.check_name_in(spec)]
+    if kind is kinds.POD_GROUPS:
+        return pod_groups.check(obj.get("spec") or {})
     if kind is kinds.EVENTS and not obj.get("eventTime"):
         return [required("eventTime")]
     if kind in (kinds.DEPLOYMENTS, kinds.REPLICA_SETS, kinds.STATEFUL_SETS, kinds.DAEMON_SETS):

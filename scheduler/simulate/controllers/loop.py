@@ -9,7 +9,7 @@ from typing import Any, Final
 from scheduler.simulate.apiserver import Change, Failure, Follower, Registry
 from scheduler.simulate.apiserver import kinds as k
 from scheduler.simulate.apiserver.selectors import object_selector_matches
-from scheduler.simulate.controllers import budgets, claims, cleaning, storage, workloads
+from scheduler.simulate.controllers import budgets, claims, cleaning, pod_groups, storage, workloads
 from scheduler.simulate.controllers.index import Dependents, Key, controller_of
 
 Object = dict[str, Any]
@@ -26,6 +26,7 @@ _RECONCILERS: Final[dict[str, Reconcile]] = {
     k.PERSISTENT_VOLUME_CLAIMS.resource: storage.claim,
     k.PODS.resource: claims.pod,
     k.RESOURCE_CLAIMS.resource: claims.claim,
+    k.POD_GROUPS.resource: pod_groups.pod_group,
     k.NAMESPACES.resource: cleaning.namespace,
 }
 _BY_KIND: Final = {(kind.api_version, kind.kind): kind for kind in k.KINDS if kind.stored}
@@ -69,6 +70,8 @@ class Controllers:
                 self._mark((owning, current.namespace if owning.namespaced else "", owner["name"]))
         if kind is k.PODS:
             self._mark_budgets(change)
+            if group := pod_groups.group_of(change.current.object):
+                self._mark((k.POD_GROUPS, change.current.namespace, group))
             for name in claims.claims_of(current.object):
                 self._mark((k.RESOURCE_CLAIMS, current.namespace, name))
         if kind is k.RESOURCE_CLAIM_TEMPLATES:

@@ -1,0 +1,112 @@
+"""Gangs in a random workload: of random sizes, whose members arrive in bits, before their PodGroup or after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Final
+
+import msgspec
+
+from scheduler.objects.kinds import Kind
+from scheduler.simulate.changes import Change, Create, Delete
+from scheduler.simulate.world_facts import Document, Facts
+
+MEMBER_CPUS: Final = (250, 500, 1000, 2000)
+MAX_QUORUM: Final = 6
+MAX_SPARE: Final = 2
+"""More members than the quorum."""
+
+
+def group_document(name: str, min_count: int) -> Document:
+    return {"metadata": {"name": name}, "spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}}}
+
+
+def in_group(pod: Document, group: str) -> Document:
+    """The pod as a member of the group of this name."""
+    return pod | {"spec": pod["spec"] | {"schedulingGroup": {"podGroupName": group}}}
+
+
+def group_of(pod: Document) -> str:
+    """``namespace/name`` of the pod's group, "" without one."""
+    name = pod["spec"].get("schedulingGroup", {}).get("podGroupName", "")
+    return f"{pod['metadata'].get('namespace', 'default')}/{name}" if name else ""
+
+
+class _Wanted(msgspec.Struct):
+    """A gang as its user wants it: all members are alike."""
+
+    name: str
+    quorum: int
+    size: int
+    cpu: int
+    priority: int
+    made: int = 0
+
+
+class GangActions:
+    """Random changes to gangs. ``pod`` makes a pod of a name, milli-CPUs and a priority."""
+
+    def __init__(
+        self, random: Random, facts: Callable[[], Facts], priorities: tuple[int, ...], pod: Callable[..., Document]
+    ) -> None:
+        self._random = random
+        self._facts = facts
+        self._priorities = priorities
+        self._pod = pod
+        self._gangs: list[_Wanted] = []
+
+    def weights(self) -> dict[Callable[[], Iterator[Change]], int]:
+        return {self.add: 6, self.grow: 30, self.delete: 3, self.replace_object: 1}
+
+    def add(self) -> Iterator[Change]:
+        """A gang, and some of its members: its object may come first, or last."""
+        random = self._random
+        quorum = random.randint(1, MAX_QUORUM)
+        gang = _Wanted(
+            f"gang-{len(self._gangs)}",
+            quorum,
+            quorum + random.randint(0, MAX_SPARE),
+            random.choice(MEMBER_CPUS),
+            random.choice(self._priorities),
+        )
+        self._gangs.append(gang)
+        changes: list[Change] = [Create(Kind.POD_GROUP, group_document(gang.name, gang.quorum))]
+        changes += [self._member(gang) for _ in range(random.randint(0, gang.size))]
+        if random.random() < 0.5:
+            changes.reverse()
+        yield from changes
+
+    def grow(self) -> Iterator[Change]:
+        """As the controller of a job does: some of the members that a gang lacks."""
+        lacking = [(gang, missing) for gang in self._gangs if (missing := gang.size - self._count(gang)) > 0]
+        if lacking:
+            gang, missing = self._random.choice(lacking)
+            for _ in range(self._random.randint(1, missing)):
+                yield self._member(gang)
+
+    def delete(self) -> Iterator[Change]:
+        """A gang with all its members."""
+        if not self._gangs:
+            return
+        gang = self._gangs.pop(self._random.randrange(len(self._gangs)))
+        for key, pod in self._facts().of(Kind.POD):
+            if group_of(pod) == f"default/{gang.name}":
+                yield Delete(Kind.POD, key)
+        yield Delete(Kind.POD_GROUP, f"default/{gang.name}")
+
+    def replace_object(self) -> Iterator[Change]:
+        """A PodGroup is deleted, and made again with another quorum: its members stay."""
+        if self._gangs:
+            gang = self._random.choice(self._gangs)
+            gang.quorum = self._random.randint(1, gang.size)
+            yield Delete(Kind.POD_GROUP, f"default/{gang.name}")
+            yield Create(Kind.POD_GROUP, group_document(gang.name, gang.quorum))
+
+    def _count(self, gang: _Wanted) -> int:
+        return sum(group_of(pod) == f"default/{gang.name}" for _, pod in self._facts().of(Kind.POD))
+
+    def _member(self, gang: _Wanted) -> Change:
+        gang.made += 1
+        pod = self._pod(f"{gang.name}-{gang.made}", cpu=f"{gang.cpu}m", priority=gang.priority)
+        return Create(Kind.POD, in_group(pod, gang.name))
