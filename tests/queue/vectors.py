@@ -66,9 +66,8 @@ def scenarios() -> Iterator[Json]:
 class Removals:
     """The running preemptions of a script, for the gate of DefaultPreemption."""
 
-    def __init__(self, known_pods: KnownPods, groups: Groups) -> None:
+    def __init__(self, known_pods: KnownPods) -> None:
         self._known_pods = known_pods
-        self.groups = groups
         self.last_victims: dict[str, str] = {}
         self.groups = Groups()
 
@@ -131,7 +130,7 @@ class ScriptedCluster:
         self.pods: Json = scenario["pods"]
         self.cache = ClusterCache()
         self.known_pods = KnownPods()
-        self.removals = Removals(self.known_pods, self.cache.groups)
+        self.removals = Removals(self.known_pods)
         facts = QueueMetrics()
         config = scenario["config"] or {}
         self.queue = ListeningQueue(
