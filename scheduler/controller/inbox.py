@@ -1,8 +1,8 @@
 """The input queue of the scheduling loop: outside events are put here as stimuli and applied in that order.
 
-It is made before every other part, so that a part needs to know neither the loop nor the engine. It needs no limit of
-its own: the loop empties it whenever the event loop comes round, and each part that puts much (a page of a list, what
-a watch has sent at once) waits for the network before it puts more.
+It is made before every other part, so that a part needs to know neither the loop nor the engine. The loop empties it
+in slices of time. What puts much (a page of a list, what a watch has sent at once) awaits ``room`` before it reads more
+from the network; everything else puts one stimulus for each answer that it waits for.
 """
 
 from __future__ import annotations
@@ -10,8 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable
+from typing import Final
 
 from scheduler.messages.stimuli import Stimulus
+
+MAX_WAITING: Final = 1000
+"""Stimuli, two pages of a list: reading from the network goes on while fewer wait, so that there is always work."""
 
 
 class Inbox:
@@ -22,6 +26,8 @@ class Inbox:
         self._news = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -36,6 +42,8 @@ class Inbox:
         self._waiting.extend(stimuli)
         if self._waiting:
             self._empty.clear()
+            if len(self._waiting) >= MAX_WAITING:
+                self._has_room.clear()
         self._news.set()
 
     def wake(self) -> None:
@@ -46,11 +54,17 @@ class Inbox:
         """Wait until everything that was put here has been applied."""
         await self._empty.wait()
 
+    async def room(self) -> None:
+        """Wait until fewer than ``MAX_WAITING`` stimuli wait here."""
+        await self._has_room.wait()
+
     # --- for the loop -------------------------------------------------------------------------------------------------
 
     def take(self) -> Stimulus | None:
         """Remove and return the oldest stimulus; None if there is none. Applying one may put another."""
         if self._waiting:
+            if len(self._waiting) <= MAX_WAITING and not self._has_room.is_set():
+                self._has_room.set()
             return self._waiting.popleft()
         self._empty.set()
         return None

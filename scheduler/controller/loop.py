@@ -19,12 +19,15 @@ from scheduler.controller.step_watch import StepWatch
 from scheduler.engine.commands import Command
 from scheduler.framework.plugin_ports import WaitingPod
 from scheduler.messages.now import Now
-from scheduler.messages.stimuli import ShutdownRequested, Stimulus, Tick
+from scheduler.messages.stimuli import ShutdownRequested, Stimulus, Tick, WakingContinued
 
 SLICE_SECONDS = 0.002
 TURNS_BEFORE_A_SLICE = 3
 """Turns of the event loop from bytes in a socket to stimuli: one reads the socket, one runs its reader, and one more
 covers what was behind others in the first. They cost some 10 µs a slice."""
+MAX_ROUND_SECONDS = 0.1
+"""Seconds for which stimuli come first. Normally no pod is taken before the inbox is empty; in a flood of events that
+lasts longer than this, pods are taken for a slice now and then."""
 MAX_SLEEP_SECONDS = 1.0
 """Seconds after which an idle loop runs anyway: gauges, flushing, liveness."""
 
@@ -38,6 +41,11 @@ class EnginePort(Protocol):
 
     def schedule_one(self, now: Now) -> Sequence[Command] | None:
         """Pop one pod and try it. None: no pod is ready."""
+        ...
+
+    @property
+    def is_waking(self) -> bool:
+        """Whether the last stimulus is not fully applied: ``WakingContinued`` comes next."""
         ...
 
     def waiting_pods(self, plugin: str) -> Sequence[WaitingPod]:
@@ -93,6 +101,8 @@ class SchedulingLoop:
         self._after_slice = after_slice
         self._clock = clock
         self._is_popping = True
+        self._round_end: float | None = None
+        """When stimuli stop coming first; None: the inbox was empty."""
         self._culprit = culprit
 
     def stop_popping(self) -> None:
@@ -128,26 +138,50 @@ class SchedulingLoop:
         counts.slices += 1
         now = self._clock()
         counts.beat = now.monotonic
-        now = self._apply_all(now)
+        end = now.monotonic + SLICE_SECONDS
+        now = self._apply_until(end, now)
+        if not self._may_turn_to_pods(now):
+            return True
         end = now.monotonic + SLICE_SECONDS
         deadline = self._deadline()
         if deadline is not None and deadline <= now.monotonic:
             self._apply(Tick(), now)
             now = self._after(now, "Tick")
+            if self._engine.is_waking:
+                return True
         while self._is_popping and self._may_pop():
             if not self._step(now):
-                return False
-            now = self._after(now, "decision", self._culprit)
+                return len(self._inbox) > 0
+            now = self._after(now, "decision")
             if now.monotonic >= end:
                 return True
-        return False
+        return len(self._inbox) > 0
 
-    def _apply_all(self, now: Now) -> Now:
-        """Apply all stimuli in the inbox; returns the time afterwards."""
-        while (stimulus := self._inbox.take()) is not None:
+    def _apply_until(self, end: float, now: Now) -> Now:
+        """Apply the stimuli in the inbox, at most until then (monotonic seconds); returns the time afterwards."""
+        while (stimulus := self._next_stimulus()) is not None:
             self._apply(stimulus, now)
             now = self._after(now, type(stimulus).__name__)
+            if now.monotonic >= end and (len(self._inbox) > 0 or self._engine.is_waking):
+                break
         return now
+
+    def _next_stimulus(self) -> Stimulus | None:
+        return WakingContinued() if self._engine.is_waking else self._inbox.take()
+
+    def _may_turn_to_pods(self, now: Now) -> bool:
+        """Whether all stimuli have been applied, or have come first for long enough."""
+        if self._engine.is_waking:
+            return False
+        if len(self._inbox) == 0:
+            self._round_end = None
+            return True
+        if self._round_end is None:
+            self._round_end = now.monotonic + MAX_ROUND_SECONDS
+        if now.monotonic < self._round_end:
+            return False
+        self._round_end = None
+        return True
 
     def _step(self, now: Now) -> bool:
         """Decide one pod; returns False if no pod was ready."""

@@ -27,6 +27,7 @@ from scheduler.engine.internal import (
     BindingFailed,
     CancelBinding,
     CycleEnded,
+    DeadlinesDue,
     GroupCycleEnded,
     NominationChanged,
     ObjectLearned,
@@ -62,6 +63,7 @@ from scheduler.messages.stimuli import (
     Stimulus,
     Synced,
     Tick,
+    WakingContinued,
     WriteFinished,
 )
 from scheduler.objects.pod import Pod
@@ -89,6 +91,8 @@ class Engine(EngineParts):
             profiles, started=started, rng=rng, stopwatch=stopwatch, extenders=extenders, settings=settings
         )
         self._is_groups_turn = False
+        self._interrupted: tuple[Sequence[Step], Now] | None = None
+        """What is left of the last stimulus, after the wake that it caused."""
         self._stimuli: dict[type, Handler] = {
             ObjectObserved: self.watching.observed,
             ObjectDeleted: self.watching.deleted,
@@ -120,6 +124,7 @@ class Engine(EngineParts):
         }
         self._internal: dict[type, Handler] = {
             CycleEnded: self._cycle_ended,
+            DeadlinesDue: self._deadlines_due,
             GroupCycleEnded: self._group_cycle_ended,
             RoomTakenBack: self._room_taken_back,
             ObjectLearned: self.watching.learned,
@@ -139,9 +144,43 @@ class Engine(EngineParts):
     # --- the door -----------------------------------------------------------------------------------------------------
 
     def handle(self, stimulus: Stimulus, now: Now) -> list[Command]:
-        """Apply one stimulus; what is to be done about it comes back."""
+        """Apply one stimulus; what is to be done about it comes back.
+
+        While ``is_waking`` after it, the rest comes back from ``WakingContinued``, as many of them as it takes, or from
+        whatever is handled next. The outcome is the same as of one step: see ``queue/interrupted.py``.
+        """
+        if type(stimulus) is WakingContinued:
+            return self._continue_waking()
+        finished = self._finish_waking() if self._interrupted is not None else []
         self.cache.devices.now_nanoseconds = now.wall
-        commands = self._drain(self._stimuli[type(stimulus)](stimulus, now), now)
+        steps = self._stimuli[type(stimulus)](stimulus, now)
+        if self.queue.is_waking:
+            self._interrupted = steps, now
+            return finished
+        return [*finished, *self._concluded(steps, now)] if finished else self._concluded(steps, now)
+
+    @property
+    def is_waking(self) -> bool:
+        """Whether the last stimulus is not fully applied: handle ``WakingContinued`` next."""
+        return self._interrupted is not None
+
+    def _continue_waking(self) -> list[Command]:
+        if self._interrupted is None:
+            return []
+        self.queue.continue_waking()
+        return [] if self.queue.is_waking else self._finish_waking()
+
+    def _finish_waking(self) -> list[Command]:
+        """The rest of the stimulus that was interrupted."""
+        if self._interrupted is None:
+            return []
+        steps, now = self._interrupted
+        self._interrupted = None
+        self.queue.finish_waking()
+        return self._concluded(steps, now)
+
+    def _concluded(self, steps: Sequence[Step], now: Now) -> list[Command]:
+        commands = self._drain(steps, now)
         if self.queue.holds_in_error:
             for queued in self.queue.take_held():
                 commands += self.reports.held_back(queued, now)
@@ -150,6 +189,11 @@ class Engine(EngineParts):
     def schedule_one(self, now: Now) -> list[Command] | None:
         """Try the next pod, or the next member of the group that is being tried: these two take turns. None: there is
         none, or the engine is not ready, stopping, or waits for an extender or for a synchronous preemption."""
+        finished = self._finish_waking()
+        commands = self._schedule_one(now)
+        return [*finished, *(commands or ())] if finished else commands
+
+    def _schedule_one(self, now: Now) -> list[Command] | None:
         if not self.is_synced or self.is_stopping or self.cycles.is_waiting or self.room.holds_up_scheduling:
             return None
         self.cache.devices.now_nanoseconds = now.wall
@@ -168,9 +212,9 @@ class Engine(EngineParts):
         return self._with_problems(self._drain(self.group_cycles.step(now), now))
 
     @property
-    def is_in_mid_cycle(self) -> bool:
-        """Whether a cycle waits for an extender, or the members of a group are being tried."""
-        return self.cycles.is_waiting or self.group_cycles.is_under_way
+    def is_paused(self) -> bool:
+        """Whether a cycle waits for an extender, the members of a group are being tried, or a wake is interrupted."""
+        return self.cycles.is_waiting or self.group_cycles.is_under_way or self._interrupted is not None
 
     def next_deadline(self) -> float | None:
         """The monotonic second at which a Tick is wanted; None while nothing waits."""
@@ -180,10 +224,10 @@ class Engine(EngineParts):
     def replace_profiles(self, profiles: Mapping[str, Profile], settings: EngineSettings, now: Now) -> bool:
         """Go on with other profiles and settings, from the next cycle on; bindings under way end by their own profile.
 
-        False, and nothing has changed, while a cycle waits for an extender or a group is being tried: ask again. The
-        order of the queue, the extenders and the memory of attempts and classes stay as they were at the start.
+        False, and nothing has changed, while ``is_paused``: ask again. The order of the queue, the extenders and the
+        memory of attempts and classes stay as they were at the start.
         """
-        if self.is_in_mid_cycle:
+        if self.is_paused:
             return False
         self.profiles = profiles
         self.settings = settings
@@ -203,7 +247,9 @@ class Engine(EngineParts):
             if handler is None:
                 commands.append(step)  # type: ignore[arg-type]  # each internal stimulus has a handler
             else:
-                commands += self._drain(handler(step, now), now)
+                more = handler(step, now)
+                self.queue.finish_waking()
+                commands += self._drain(more, now)
         return commands
 
     def _with_problems(self, commands: list[Command]) -> list[Command]:
@@ -351,6 +397,9 @@ class Engine(EngineParts):
 
     def _tick(self, _stimulus: Tick, now: Now) -> Sequence[Step]:
         self.queue.tick(now)
+        return (DeadlinesDue(),)
+
+    def _deadlines_due(self, _step: DeadlinesDue, now: Now) -> Sequence[Step]:
         commands: list[Command] = []
         for deadline in self.deadlines.pop_due(now.monotonic):
             commands += self._drain(self._due[type(deadline)](deadline, now), now)

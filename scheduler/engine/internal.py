@@ -34,6 +34,10 @@ class CycleEnded(msgspec.Struct, frozen=True):
     outcome: CycleOutcome
 
 
+class DeadlinesDue(msgspec.Struct, frozen=True):
+    """A Tick has moved the pods whose time has come; the other deadlines follow."""
+
+
 class GroupCycleEnded(msgspec.Struct, frozen=True):
     """A group has been tried, and all its members' cycles have ended."""
 
@@ -114,6 +118,7 @@ class NominationChanged(msgspec.Struct, frozen=True):
 
 Internal = (
     CycleEnded
+    | DeadlinesDue
     | GroupCycleEnded
     | RoomTakenBack
     | ObjectLearned

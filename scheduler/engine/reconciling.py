@@ -73,12 +73,14 @@ class Reconciliation:
                 # Another pod of that name can only be one whose deletion was missed.
                 self._mend_gone(self._known_pods.get(pod.key), repairs, now)
                 self._handlers.on_observed(Kind.POD, pod, now)
+                self._queue.finish_waking()
                 repairs.append((Kind.POD, f"pod {pod.key} was unknown"))
         return repairs
 
     def _mend_gone(self, info: PodInfo | None, repairs: list[Repair], now: Now) -> None:
         if info is not None:
             self._handlers.on_deleted(Kind.POD, info.pod, True, now)
+            self._queue.finish_waking()
             repairs.append((Kind.POD, f"pod {info.key} no longer exists"))
 
     def _mend_queue(self, pods: Mapping[str, Pod], now: Now) -> list[Repair]:

@@ -115,6 +115,11 @@ class Reconciled(msgspec.Struct, frozen=True):
     absent_pods: Sequence[str] = ()
 
 
+class WakingContinued(msgspec.Struct, frozen=True):
+    """The last stimulus woke more waiting pods than one step may move: go on. Handled while ``Engine.is_waking``; any
+    other stimulus, or a decision, finishes the wake first."""
+
+
 class ShutdownRequested(msgspec.Struct, frozen=True):
     """No further pod is taken; what waits in Permit or PreBind is cancelled, binds under way are settled."""
 
@@ -131,5 +136,6 @@ Stimulus = (
     | PodsActivated
     | ReconciliationStarted
     | Reconciled
+    | WakingContinued
     | ShutdownRequested
 )

@@ -7,7 +7,7 @@ import msgspec
 from scheduler.objects.meta import ApiObject, ApiStruct, Condition
 from scheduler.objects.quantity import Quantities
 from scheduler.objects.selector_fields import LabelSelector, NodeSelectorFields, PreferredSchedulingTerm
-from scheduler.objects.volume_sources import DiskSources, PlainVolume
+from scheduler.objects.volume_sources import DiskSources
 
 # --- spec -------------------------------------------------------------------------------------------------------------
 
@@ -127,8 +127,6 @@ class Volume(DiskSources, frozen=True):
     persistent_volume_claim: ClaimVolume | None = None
     ephemeral: EphemeralVolume | None = None
     image: ImageVolume | None = None
-    config_map: PlainVolume | None = None
-    secret: PlainVolume | None = None
 
 
 class SchedulingGate(ApiStruct, frozen=True):

@@ -7,13 +7,14 @@ Four callers read a pod's request in four ways, see the functions below.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from operator import is_
+from typing import Final, NamedTuple
 
 import msgspec
 
 from scheduler.objects.memo import MAX_PARTS, has_many_parts, is_long_text, memo
 from scheduler.objects.node import Node
-from scheduler.objects.pod import Container, ContainerStatus, Pod, ResourceRequirements
+from scheduler.objects.pod import Container, ContainerStatus, Pod, PodSpec, ResourceRequirements
 from scheduler.objects.qualified_names import qualified_name_faults
 from scheduler.objects.quantity import Quantities, milli_value, parse, value
 
@@ -95,8 +96,15 @@ def score_requests_of(pod: Pod) -> ResourceVector:
 def node_info_requests_of(pod: Pod) -> tuple[ResourceVector, NonZeroRequest]:
     """The request that a placed pod takes from its node, a resize in place counting with the largest of wanted, granted
     and actual; and its request as scores count it, with defaults."""
-    shape = _shape_with_status(pod)
-    return _vector(shape, False), _non_zero(shape)
+    key = id(pod.spec.containers), id(pod.status.container_statuses)
+    known = _CHARGES.get(key)
+    if known is not None and known.is_of(pod):
+        return known.charge
+    shape, is_as_written = _shape_with_status(pod)
+    charge = _vector(shape, False), _non_zero(shape)
+    if is_as_written:
+        _remember_charge(key, pod, charge)
+    return charge
 
 
 def pod_requests(
@@ -110,7 +118,7 @@ def pod_requests(
 
     Raises `InvalidQuantity`.
     """
-    shape = _shape_with_status(pod) if use_status else _shape_of(pod)
+    shape = _shape_with_status(pod)[0] if use_status else _shape_of(pod)
     return _total(shape, skip_pod_level, tuple(defaults.items()) if defaults else ())
 
 
@@ -185,11 +193,12 @@ def _shape_of(pod: Pod) -> _Shape:
     )
 
 
-def _shape_with_status(pod: Pod) -> _Shape:
-    """The shape with the kubelet's reported resources in place of the spec's, where the two may differ."""
+def _shape_with_status(pod: Pod) -> tuple[_Shape, bool]:
+    """The shape with the kubelet's reported resources in place of the spec's, where the two may differ; and whether
+    nothing differs, whatever the pod's conditions."""
     shape = _shape_of(pod)
     if not reports_resources(pod):
-        return shape
+        return shape, True
     status = pod.status
     infeasible = _resize_is_infeasible(pod)
     statuses = {known.name: known for known in (*status.container_statuses, *status.init_container_statuses)}
@@ -205,20 +214,25 @@ def _shape_with_status(pod: Pod) -> _Shape:
 
     spec = pod.spec
     pod_level = shape.pod_level
+    is_as_written = True
     if pod_level and status.resources is not None:
+        is_as_written = False
         effective = dict(_effective(dict(pod_level), status.resources, status.allocated_resources, infeasible))
         pod_level = tuple([(name, effective.get(name, 0)) for name, _ in pod_level])
-    return _Shape(
-        tuple([reported(c, written) for c, written in zip(spec.containers, shape.containers, strict=True)]),
-        tuple(
-            [
-                (is_sidecar, reported(container, written) if is_sidecar else written)
-                for container, (is_sidecar, written) in zip(spec.init_containers, shape.init_containers, strict=True)
-            ]
-        ),
-        pod_level,
-        shape.overhead,
+    containers = tuple([reported(c, written) for c, written in zip(spec.containers, shape.containers, strict=True)])
+    init_containers = tuple(
+        [
+            (is_sidecar, reported(container, written) if is_sidecar else written)
+            for container, (is_sidecar, written) in zip(spec.init_containers, shape.init_containers, strict=True)
+        ]
     )
+    # By identity: an amount that was worked out may equal the written one for this pod's conditions only.
+    is_as_written = (
+        is_as_written
+        and all(map(is_, containers, shape.containers))
+        and all(one[1] is other[1] for one, other in zip(init_containers, shape.init_containers, strict=True))
+    )
+    return _Shape(containers, init_containers, pod_level, shape.overhead), is_as_written
 
 
 def _resize_is_infeasible(pod: Pod) -> bool:
@@ -235,6 +249,54 @@ def _effective(wanted: Quantities, actual: ResourceRequirements, allocated: Quan
             if known is None or parse(written) > parse(known):
                 largest[name] = written
     return tuple(largest.items())
+
+
+class _Charge(NamedTuple):
+    """What pods with these very parts take; held, so that no other part gets one of their identities."""
+
+    spec: PodSpec
+    statuses: tuple[ContainerStatus, ...]
+    init_statuses: tuple[ContainerStatus, ...]
+    charge: tuple[ResourceVector, NonZeroRequest]
+
+    def is_of(self, pod: Pod) -> bool:
+        own, other, status = self.spec, pod.spec, pod.status
+        return (
+            own.containers is other.containers
+            and own.init_containers is other.init_containers
+            and own.overhead is other.overhead
+            and own.resources is other.resources
+            and self.statuses is status.container_statuses
+            and self.init_statuses is status.init_container_statuses
+            and (own.resources is None or status.resources is None)
+        )
+
+
+_CHARGES: dict[tuple[int, int], _Charge] = {}
+"""By the identities of containers and their statuses, which pods of one template share (`sharing.py`)."""
+MAX_CHARGES: Final = 4096
+MAX_CHARGE_BYTES: Final = 4096
+"""The longest parts, as JSON, of which a charge is remembered."""
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def _remember_charge(key: tuple[int, int], pod: Pod, charge: tuple[ResourceVector, NonZeroRequest]) -> None:
+    spec, status = pod.spec, pod.status
+    parts = (
+        spec.containers, spec.init_containers, spec.overhead, spec.resources, status.container_statuses,
+        status.init_container_statuses,
+    )  # fmt: skip
+    if len(_ENCODER.encode(parts)) > MAX_CHARGE_BYTES:
+        return
+    if len(_CHARGES) >= MAX_CHARGES:
+        _CHARGES.clear()
+    held = PodSpec(
+        containers=spec.containers,
+        init_containers=spec.init_containers,
+        overhead=spec.overhead,
+        resources=spec.resources,
+    )
+    _CHARGES[key] = _Charge(held, status.container_statuses, status.init_container_statuses, charge)
 
 
 @memo(8192, _is_long)

@@ -7,8 +7,8 @@ parser (`salvage.py`). Any error that a decoder raises for one object is that ob
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Any, Generic, TypeVar, cast
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
@@ -24,6 +24,8 @@ MODIFIED = "MODIFIED"
 DELETED = "DELETED"
 BOOKMARK = "BOOKMARK"
 ERROR = "ERROR"
+
+PART_SIZE: Final = 100
 
 _CHANGES = frozenset((ADDED, MODIFIED, DELETED))
 
@@ -152,12 +154,30 @@ def _check_page(kind: Kind, page: _Page[Payload]) -> None:
 
 
 def _decode_list_one_by_one(kind: Kind, data: bytes, *, with_documents: bool = False) -> ListPage:
+    parts = list(decode_list_in_parts(kind, data, with_documents=with_documents))
+    return ListPage(
+        parts[0].resource_version,
+        parts[0].continue_token,
+        tuple([read for part in parts for read in part.objects]),
+        tuple([fault for part in parts for fault in part.faults]),
+        tuple([document for part in parts for document in part.documents]),
+    )
+
+
+def decode_list_in_parts(kind: Kind, data: bytes, *, with_documents: bool = False) -> Iterator[ListPage]:
+    """Decodes a page of a list object by object: at least one part, each of at most `PART_SIZE` objects, which takes
+    some 2 ms for pods. Raises `InvalidObject` only before the first."""
     try:
         page = _RAW_PAGE.decode(data)
-        items: Iterable[bytes | msgspec.Raw] = page.items or ()
+        items: Sequence[bytes | msgspec.Raw] = page.items or ()
     except DECODER_ERRORS:
         page, items = _salvaged_page(kind, data)
     _check_page(kind, page)
+    for start in range(0, max(len(items), 1), PART_SIZE):
+        yield _decode_part(kind, page.metadata, items[start : start + PART_SIZE], with_documents)
+
+
+def _decode_part(kind: Kind, place: ListMeta, items: Sequence[bytes | msgspec.Raw], with_documents: bool) -> ListPage:
     objects: list[ApiObject] = []
     documents: list[bytes] = []
     faults: list[InvalidObject] = []
@@ -170,7 +190,6 @@ def _decode_list_one_by_one(kind: Kind, data: bytes, *, with_documents: bool = F
                 documents.append(bytes(item))
         except InvalidObject as fault:
             faults.append(fault)
-    place = page.metadata
     return ListPage(place.resource_version, place.continue_token, tuple(objects), tuple(faults), tuple(documents))
 
 

@@ -89,14 +89,12 @@ class BackoffQueues:
         had an error."""
         return self._rejected.take()
 
-    def take_complete(self, time: int) -> list[QueuedPod]:
-        """Removes and returns all pods whose wait is over."""
-        complete: list[QueuedPod] = []
+    def take_complete(self, time: int) -> Iterator[QueuedPod]:
+        """Removes and returns the pods whose wait is over, one by one."""
         for heap in (self._rejected, self._errors):
             while (record := heap.head()) is not None and not self.is_backing_off(record, time):
                 heap.take()
-                complete.append(record)
-        return complete
+                yield record
 
     def next_release(self) -> int | None:
         """The whole second at which the next pods leave, or None."""

@@ -88,6 +88,7 @@ class EventHandlers:
                 self._nominator.forget_foreign(info.uid)
             if is_ours and not was_ours:
                 self._enter_queue(info, now)
+                self._queue.finish_waking()
             elif not is_ours and counts_foreign_nominations and (was_ours or not counted_before):
                 self._nominator.observe_foreign(info)
 
@@ -118,6 +119,7 @@ class EventHandlers:
             return self._pod_deleted(PodInfo(obj), is_stale, now)
         if isinstance(obj, Node):
             self._queue.move_all(NODE_DELETE, obj, None, now)
+            self._queue.finish_waking()
             self._cache.remove_node(obj.metadata.name)
             self._handled(NODE_DELETE)
             return NOTHING
@@ -143,6 +145,7 @@ class EventHandlers:
         if old is not None and old.metadata.uid != node.metadata.uid:
             # Deleted and created again between two lists.
             self._queue.move_all(NODE_DELETE, old, None, now)
+            self._queue.finish_waking()
             old = None
         self._cache.observe_node(node)
         for event in (NODE_ADD,) if old is None else node_events(old, node):
@@ -156,6 +159,7 @@ class EventHandlers:
         old = self._known_pods.get(info.key)
         if old is not None and old.uid != info.uid:
             self._pod_deleted(old, True, now)
+            self._queue.finish_waking()
             old = None
         if pod.is_finished:
             return self._pod_deleted(info, False, now) if old is not None else NOTHING
@@ -297,6 +301,7 @@ class EventHandlers:
 
     def write_answered(self, ticket: int) -> None:
         """Of a write of any kind: what it wrote has been observed by now."""
+        self._queue.finish_waking()
         self._cache.devices.write_finished(ticket)
 
     # --- failed attempts ----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ event with the same facets calls the hint only for the groups added since.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Generator, Hashable
 
 from scheduler.queue.pool_group import PoolGroup
 
@@ -51,17 +51,24 @@ class RejectorIndex:
     def groups(self) -> dict[Hashable, PoolGroup]:
         return self._groups
 
-    def woken_by(self, key: Hashable, would_wake: Callable[[PoolGroup], bool]) -> list[PoolGroup]:
-        """The groups that events with this key wake, in order of arrival. Calls ``would_wake`` for uncached groups."""
+    def woken_by(
+        self, key: Hashable, would_wake: Callable[[PoolGroup], bool]
+    ) -> Generator[None, None, list[PoolGroup]]:
+        """The groups that events with this key wake, in order of arrival. Calls ``would_wake`` for uncached groups, and
+        yields after each; no group may come or go before the end."""
         answer = self._answers.get(key)
         if answer is None:
             if len(self._answers) >= MAX_ANSWERS:
                 self._answers.clear()
             answer = self._answers[key] = _Answer()
         if answer.seen < len(self._arrivals):
-            newcomers = self._arrivals[answer.seen :]
+            woken = []
+            for group in self._arrivals[answer.seen :]:
+                if group.members and would_wake(group):
+                    woken.append(group)
+                yield
             answer.seen = len(self._arrivals)
-            answer.groups += [group for group in newcomers if group.members and would_wake(group)]
+            answer.groups += woken
         if answer.groups:
             answer.groups = [group for group in answer.groups if group.members]
         return answer.groups

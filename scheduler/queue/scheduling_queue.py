@@ -38,6 +38,7 @@ from scheduler.queue.cluster_events import PENDING_POD_ADD, PENDING_POD_UPDATE, 
 from scheduler.queue.group_retries import GroupRetries
 from scheduler.queue.hints import HintMap, Strategy
 from scheduler.queue.in_flight import EVENT_LIMIT, InFlight
+from scheduler.queue.interrupted import Waking
 from scheduler.queue.invariants import check_places
 from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.pool import ClassKey, UnschedulablePool
@@ -77,6 +78,8 @@ class QueueSettings:
     maximum_backoff: float = 10.0
     maximum_in_pool: float = 300.0
     pops_from_backoff: bool = True
+    steps_a_slice: int = 0
+    """Asked groups and moved pods after which a long wake is interrupted; 0: it never is."""
     event_limit: int = EVENT_LIMIT
 
 
@@ -118,6 +121,7 @@ class SchedulingQueue:
         self._group_of = group_of
         self._group_retries = GroupRetries()
         self._held: list[QueuedPod] = []
+        self._waking = Waking(settings.steps_a_slice)
         self._flushed_until = self.clock.start
         """Queue time up to which all flushes of the pool have been done."""
 
@@ -125,6 +129,8 @@ class SchedulingQueue:
         """Replaces plugins and durations. All pods of the pool are activated, since what held them back may be gone.
         Taking pods early from the back-off and the sort order stay as they were.
         """
+        self.finish_waking()
+        self._waking = Waking(settings.steps_a_slice)
         self._hints = hints
         self._pre_enqueue = pre_enqueue
         self._settings = replace(settings, pops_from_backoff=self._settings.pops_from_backoff)
@@ -136,12 +142,14 @@ class SchedulingQueue:
 
     def add(self, info: PodInfo, now: Now) -> Place:
         """Adds a pending pod of one of our profiles."""
+        self.finish_waking()
         # Needed in each attempt, and quicker to compute while the object is in the processor's cache.
         template_key(info)
         return self._enter(info, PENDING_POD_ADD.label, self.clock.read(now))
 
     def update(self, old: PodInfo, new: PodInfo, now: Now) -> Place:
         """Updates a pending pod (same UID, new resourceVersion)."""
+        self.finish_waking()
         if new.uid in self._in_flight:
             # The failure handling looks the pod up again, so only the events of the change are kept.
             for event in pod_events(old.pod, new.pod):
@@ -163,6 +171,7 @@ class SchedulingQueue:
 
     def delete(self, info: PodInfo) -> None:
         """Removes a pod that was deleted or bound by any scheduler. One in flight stays: its attempt ends by itself."""
+        self.finish_waking()
         self.nominator.delete(info.uid)
         record = self._lookup(info.key)
         if record is not None and record.uid == info.uid:
@@ -187,6 +196,7 @@ class SchedulingQueue:
         With no active pod, the rejected pod whose back-off ends first is taken early. ``only_plain``: an active pod
         that belongs to no group.
         """
+        self.finish_waking()
         while self._has_next(only_plain=only_plain):
             record = self._active.take(only_plain=only_plain)
             if record is None:
@@ -201,6 +211,7 @@ class SchedulingQueue:
     def pop_siblings(self, group: str, keys: Iterable[str], now: Now) -> list[QueuedPod]:
         """Removes and returns those of these pods (``namespace/name``) that may be tried, wherever they wait and
         whatever their back-off; gates still apply. As ``pop``, of each."""
+        self.finish_waking()
         self._group_retries.drop(group)
         found: list[QueuedPod] = []
         for key in keys:
@@ -236,6 +247,7 @@ class SchedulingQueue:
         Events since the pod was popped count as if they came now. A pod that is already queued (a bug elsewhere) stays
         where it is.
         """
+        self.finish_waking()
         try:
             present = self._lookup(record.key)
             if present is not None:
@@ -262,6 +274,7 @@ class SchedulingQueue:
 
     def done(self, uid: str) -> None:
         """Ends the attempt, so that its events need not be kept. Unknown pods are ignored."""
+        self.finish_waking()
         self._in_flight.done(uid)
 
     def is_in_flight(self, uid: str) -> bool:
@@ -277,23 +290,45 @@ class SchedulingQueue:
         now: Now,
         only: Only | None = None,
     ) -> int:
-        """Moves the pods of the pool that a cluster event may help. Returns the number of pods moved.
+        """Moves the pods of the pool that a cluster event may help. Returns the number of pods moved, 0 where the wake
+        is only begun (``is_waking``).
 
         ``old`` and ``new``: the object before and after, pods as PodInfo, None where absent. ``only`` restricts the
         pods of the pool; the event is kept for all pods in flight.
         """
         if not self._hints.is_of_interest(event):
             return 0
-        moving = []
-        if len(self._pool):
-            moving = worth_moving(self._pool, self._hints, event, old, new, only, self._pre_enqueue.held_back)
-        if moving:
-            time = self.clock.read(now)
-            for record, strategy in moving:
-                self._pool.remove(record.key)
-                self._put(record, strategy, event.label, time, is_new_to_pool=False)
+        if not len(self._pool) and not self._waking.is_under_way:
+            self._in_flight.append(event, old, new)
+            return 0
+        return self._waking.begin(self._moving(event, old, new, self.clock.read(now), only), len(self._pool))
+
+    def _moving(
+        self, event: ClusterEvent, old: Any, new: Any, time: int, only: Only | None
+    ) -> Generator[None, None, int]:
+        held_back = self._pre_enqueue.held_back
+        moving = yield from worth_moving(self._pool, self._hints, event, old, new, only, held_back)
+        for record, strategy in moving:
+            self._pool.remove(record.key)
+            self._put(record, strategy, event.label, time, is_new_to_pool=False)
+            yield
         self._in_flight.append(event, old, new)
         return len(moving)
+
+    @property
+    def is_waking(self) -> bool:
+        """Whether a wake has been interrupted. Until it is finished nothing may change that hints and gates read; every
+        other operation finishes it first."""
+        return self._waking.is_under_way
+
+    def continue_waking(self) -> None:
+        """Goes on for a slice."""
+        self._waking.go_on()
+
+    def finish_waking(self) -> None:
+        """Finishes what has been interrupted."""
+        if self._waking.is_under_way:
+            self._waking.finish()
 
     def activate(self, pods: Iterable[PodInfo | str], now: Now) -> int:
         """Moves these pods to the active queue regardless of back-off; gates still apply. Returns how many it moved.
@@ -301,6 +336,7 @@ class SchedulingQueue:
         A pod is given as PodInfo, or by ``namespace/name``. One in flight is tried again at once if its attempt fails.
         Pods that are active already, or unknown, are ignored.
         """
+        self.finish_waking()
         time = self.clock.read(now)
         moved = 0
         for pod in pods:
@@ -324,6 +360,7 @@ class SchedulingQueue:
         """The room that these pods (``namespace/name``) wait for may be free. Where the queue takes pods early from
         the back-off they are tried at once; else as soon as their back-off is over, as by kube-scheduler's event of
         the victim's deletion. Returns how many moved."""
+        self.finish_waking()
         if self._settings.pops_from_backoff:
             return self.activate(keys, now)
         time = self.clock.read(now)
@@ -363,15 +400,21 @@ class SchedulingQueue:
 
     def tick(self, now: Now) -> int:
         """Moves the pods whose back-off is over and, every 30 s, those too long in the pool. Returns the number of
-        pods moved. Does nothing before it is due."""
-        time = self.clock.read(now)
-        complete = self._backoff.take_complete(time)
-        for record in complete:
+        pods moved, 0 where that is only begun (``is_waking``). Does nothing before it is due."""
+        self.finish_waking()
+        waiting = len(self._pool) + len(self._backoff)
+        return self._waking.begin(self._ticking(self.clock.read(now)), waiting)
+
+    def _ticking(self, time: int) -> Generator[None, None, int]:
+        moved = 0
+        for record in self._backoff.take_complete(time):
             self._make_active(record, BACKOFF_COMPLETE, time)
-        moved = len(complete) + sum(self._retry_group(pods, time) for pods in self._group_retries.take_due(time))
+            moved += 1
+            yield
+        moved += sum(self._retry_group(pods, time) for pods in self._group_retries.take_due(time))
         if time - self._flushed_until >= POOL_FLUSH_PERIOD:
             self._flushed_until = time - (time - self.clock.start) % POOL_FLUSH_PERIOD
-            moved += self._flush_pool(time)
+            moved += yield from self._flush_pool(time)
         return moved
 
     def _retry_group(self, pods: Iterable[str], time: int) -> bool:
@@ -386,6 +429,7 @@ class SchedulingQueue:
 
     def close(self) -> None:
         """Stops popping; attempts under way are dropped."""
+        self.finish_waking()
         self.is_closed = True
         for uid in self._in_flight.uids:
             self._in_flight.done(uid)
@@ -473,7 +517,7 @@ class SchedulingQueue:
             return Place.ERROR_BACKOFF
         return Place.GATED if record.is_gated else Place.UNSCHEDULABLE
 
-    def _flush_pool(self, time: int) -> int:
+    def _flush_pool(self, time: int) -> Generator[None, None, int]:
         """Retries the pods that no event has woken for longer than the limit.
 
         Includes gated pods, which kube-scheduler 1.36 leaves out: their gate is checked again, in case its opening was
@@ -486,6 +530,7 @@ class SchedulingQueue:
             self._pool.remove(record.key)
             place = self._put(record, Strategy.AFTER_BACKOFF, UNSCHEDULABLE_TIMEOUT.label, time, is_new_to_pool=False)
             moved += place not in (Place.UNSCHEDULABLE, Place.GATED)
+            yield
         if overdue:
             self._in_flight.append(UNSCHEDULABLE_TIMEOUT, None, None)
         return moved

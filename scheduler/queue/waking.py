@@ -5,7 +5,7 @@ Only this module calls hints for pods of the pool: once for each group of equiva
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator
 from typing import Any
 
 from scheduler.cluster.pod_info import PodInfo
@@ -31,8 +31,9 @@ def worth_moving(
     new: Any,
     only: Only | None,
     held_back: HeldBack,
-) -> list[tuple[QueuedPod, Strategy]]:
-    """The pods of the pool that the event may help, never with SKIP. Does not change the pool.
+) -> Generator[None, None, list[tuple[QueuedPod, Strategy]]]:
+    """The pods of the pool that the event may help, never with SKIP. Does not change the pool, which may not change
+    before the end either. Yields after each group.
 
     Gated pods see only the events registered by the plugin that holds them back, and only while it may release them.
     """
@@ -40,7 +41,9 @@ def worth_moving(
     interest = hints.interest(event)
     own = _own_records(pool, old, new)
     held_by: dict[tuple[str, str], Collection[str]] = {}
-    for group in _groups(pool, hints, event, old, new, own):
+    groups = yield from _groups(pool, hints, event, old, new, own)
+    for group in groups:
+        yield
         gate = group.gating_plugin
         if gate and gate not in interest.get(group.profile, ()):
             continue
@@ -68,7 +71,7 @@ def _own_records(pool: UnschedulablePool, old: Any, new: Any) -> dict[str, Queue
 
 def _groups(
     pool: UnschedulablePool, hints: HintMap, event: ClusterEvent, old: Any, new: Any, own: dict[str, QueuedPod]
-) -> Iterable[PoolGroup]:
+) -> Generator[None, None, Iterable[PoolGroup]]:
     """The groups to call hints for: a rejector has registered the event, and no cached answer says they stay."""
     if event.is_wildcard:
         return pool.groups
@@ -86,8 +89,8 @@ def _groups(
             def would_wake(group: PoolGroup, plugin: str = plugin, listener: Listener = listener) -> bool:
                 return hints.would_wake(plugin, listener, group.representative.info, event, old, new)
 
-            for group in index.woken_by((event.resource, event.action, look), would_wake):
-                found[group.key] = group
+            woken = yield from index.woken_by((event.resource, event.action, look), would_wake)
+            found.update((group.key, group) for group in woken)
     if not hints.knows_all(pool.profiles):
         found.update((group.key, group) for group in pool.groups if not hints.knows(group.profile))
     return found.values()

@@ -24,7 +24,7 @@ from tests.benchmarks import (
 
 BENCHMARKS = {
     "start, CPU time to that of importing numpy and aiohttp": (start.starts, "x"),
-    "sync, 5,000 nodes, 50,000 pods": (sync.sync, ""),
+    "sync, 5,000 nodes, 150,000 pods": (sync.sync, ""),
     "queue, 10,000 waiting pods of 100 classes": (queue.waiting, ""),
     "cycle, plain pods, 5,000 nodes": (cycle.plain, "µs"),
     "cycle, spread and affinity, 5,000 nodes, 10,000 pods": (cycle.spread_and_affinity, "µs"),

@@ -54,6 +54,10 @@ class RoundRobinEngine:
             return self._take_outcome(stimulus)
         return ()
 
+    @property
+    def is_waking(self) -> bool:
+        return False
+
     def waiting_pods(self, plugin: str) -> Sequence[WaitingPod]:
         return ()
 

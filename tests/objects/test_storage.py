@@ -81,10 +81,8 @@ def test_the_sources_of_volumes_have_the_names_of_the_api() -> None:
         {"name": "h", "csi": {"driver": "8"}},
         {"name": "i", "ephemeral": {"volumeClaimTemplate": {}}},
         {"name": "j", "image": {"reference": "9"}},
-        {"name": "k", "configMap": {"name": "x"}},
-        {"name": "l", "secret": {"secretName": "x"}},
     ]
-    a, b, c, d, e, f, g, h, i, j, k, last = pod(volumes=sources).spec.volumes
+    a, b, c, d, e, f, g, h, i, j = pod(volumes=sources).spec.volumes
     assert a.aws_elastic_block_store is not None and a.aws_elastic_block_store.volume_id == "1"
     assert a.aws_elastic_block_store.read_only
     assert b.gce_persistent_disk is not None and b.gce_persistent_disk.pd_name == "2"
@@ -96,4 +94,3 @@ def test_the_sources_of_volumes_have_the_names_of_the_api() -> None:
     assert h.csi is not None and h.csi.driver == "8"
     assert i.ephemeral is not None
     assert j.image is not None and j.image.reference == "9"
-    assert k.config_map is not None and last.secret is not None

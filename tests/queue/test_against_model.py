@@ -13,6 +13,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Action, ClusterEvent, Hint, Resource, only_itself
 from scheduler.queue.in_flight import KeptEvent
 from scheduler.queue.queued_pod import QueuedPod
+from scheduler.queue.scheduling_queue import QueueSettings
 from tests.builders import node, pod
 from tests.queue.fakes import GATES_GONE, NODE_ADD, POD_DELETE, Bench, on, own_pod
 from tests.queue.model import Model, ModelEvent, ModelPod
@@ -41,9 +42,11 @@ REGISTRATIONS = {
 class QueueAndModel(RuleBasedStateMachine):
     """Pods are called p0, p1, ... and each name is used once; time moves by at least 1 ms a step, so nothing ties."""
 
+    steps_a_slice = 0
+
     def __init__(self) -> None:
         super().__init__()
-        self.bench = Bench(REGISTRATIONS)
+        self.bench = Bench(REGISTRATIONS, QueueSettings(steps_a_slice=self.steps_a_slice))
         self.model = Model()
         self.infos: dict[str, PodInfo] = {}
 
@@ -144,6 +147,7 @@ class QueueAndModel(RuleBasedStateMachine):
     @rule(data=st.data(), is_noticed=st.booleans())
     def open_gate(self, data: st.DataObject, is_noticed: bool) -> None:
         self.pass_time()
+        self.bench.queue.finish_waking()  # as the engine does before anything changes that gates read
         name = data.draw(st.sampled_from(sorted(name for name in self.model.shut if name in self.model.pods)))
         self.bench.gated.discard(name)
         if not is_noticed:
@@ -158,6 +162,7 @@ class QueueAndModel(RuleBasedStateMachine):
     @rule(data=st.data())
     def shut_gate(self, data: st.DataObject) -> None:
         """As when victims of a pod begin to be removed: the gate is checked when the pod is queued again."""
+        self.bench.queue.finish_waking()
         name = data.draw(st.sampled_from(self.names("active", "backoff", "errors", "pool", "in flight")))
         self.model.shut.add(name)
         self.bench.gated.add(name)
@@ -176,6 +181,7 @@ class QueueAndModel(RuleBasedStateMachine):
 
     # --- what must hold -----------------------------------------------------------------------------------------------
 
+    @precondition(lambda self: not self.bench.queue.is_waking)
     @invariant()
     def every_pod_is_where_the_model_has_it(self) -> None:
         found = self.bench.names()
@@ -186,6 +192,7 @@ class QueueAndModel(RuleBasedStateMachine):
         assert sorted(found.get("pool", [])) == sorted(pod_.name for pod_ in pool if not pod_.gated)
         assert sorted(found.get("gated", [])) == sorted(pod_.name for pod_ in pool if pod_.gated)
 
+    @precondition(lambda self: not self.bench.queue.is_waking)
     @invariant()
     def the_list_of_what_is_in_flight_is_the_models(self) -> None:
         found = [
@@ -195,6 +202,7 @@ class QueueAndModel(RuleBasedStateMachine):
         wanted = [entry.name if isinstance(entry, ModelPod) else KeptEvent for entry in self.model.log]
         assert found == wanted
 
+    @precondition(lambda self: not self.bench.queue.is_waking)
     @invariant()
     def every_record_has_counted_as_the_model_has(self) -> None:
         queue = self.bench.queue
@@ -216,3 +224,20 @@ class QueueAndModel(RuleBasedStateMachine):
 
 QueueAndModel.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
 TestQueueAgainstModel = QueueAndModel.TestCase
+
+
+class SlicedQueueAndModel(QueueAndModel):
+    """Each wake of more than one waiting pod is interrupted after every step, and goes on, or is finished by whatever
+    comes next. The model knows nothing of that: the outcome is that of one step."""
+
+    steps_a_slice = 1
+
+    @precondition(lambda self: self.bench.queue.is_waking)
+    @rule(slices=st.integers(1, 6))
+    def go_on(self, slices: int) -> None:
+        for _ in range(slices):
+            self.bench.queue.continue_waking()
+
+
+SlicedQueueAndModel.TestCase.settings = QueueAndModel.TestCase.settings
+TestSlicedQueueAgainstModel = SlicedQueueAndModel.TestCase

@@ -131,7 +131,7 @@ class ListeningQueue(SchedulingQueue):
 class ScriptedCluster:
     """A queue with everything around it, driven by the steps of one scenario."""
 
-    def __init__(self, scenario: Mapping[str, Any], plugins: tuple[Plugin, ...]) -> None:
+    def __init__(self, scenario: Mapping[str, Any], plugins: tuple[Plugin, ...], steps_a_slice: int = 0) -> None:
         self.pods: Json = scenario["pods"]
         self.cache = ClusterCache()
         self.known_pods = KnownPods()
@@ -151,6 +151,7 @@ class ScriptedCluster:
                 initial_backoff=config.get("podInitialBackoffSeconds", 1),
                 maximum_backoff=config.get("podMaxBackoffSeconds", 10),
                 maximum_in_pool=config.get("maxInUnschedulablePodsSeconds", 300),
+                steps_a_slice=steps_a_slice,
             ),
         )
         outside = Outside()
@@ -238,6 +239,8 @@ class ScriptedCluster:
     def state(self) -> Json:
         """In the form of ``expect``, without ``pop`` and ``events``; what is a set there is sorted here."""
         queue = self.queue
+        while queue.is_waking:
+            queue.continue_waking()
         pool = queue.pool_pods()
         entries = queue.in_flight.entries
         waiting = (*queue.active_pods(), *queue.backoff_pods(), *queue.error_backoff_pods(), *pool)

@@ -43,7 +43,7 @@ def snapshot_route(
 async def _between_cycles(engine: Engine) -> None:
     """Return when no cycle is paused, or after a second: then the snapshot is refused."""
     for _ in range(MAX_TRIES):
-        if not engine.is_in_mid_cycle:
+        if not engine.is_paused:
             return
         await asyncio.sleep(PAUSE_SECONDS)
 

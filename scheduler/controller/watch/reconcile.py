@@ -28,7 +28,7 @@ from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
-from scheduler.objects.wire import decode_list
+from scheduler.objects.wire import decode_list_in_parts
 
 CATCH_UP_SECONDS: Final = 90.0
 """Time for a watch to pass a list's version: bookmarks arrive every minute."""
@@ -131,16 +131,21 @@ class Reconciler:
             answer = await self._client.request(
                 "GET", reflector.path, query=query, timeout_seconds=LIST_TIMEOUT_SECONDS
             )
-            page = decode_list(reflector.kind, answer.body, with_documents=reflector.with_documents)
-            version = page.resource_version or version
-            # Unreadable objects exist: their last readable version stays.
-            keys.update(fault.name for fault in page.faults)
-            for one, document in zip(page.objects, page.documents or repeat(b""), strict=False):
-                keys.add(one.key)
-                known = reflector.known.get(one.key)
-                if known is None or known.metadata.resource_version != one.metadata.resource_version:
-                    suspects[one.key] = one, document
-            token = page.continue_token
+            parts = decode_list_in_parts(reflector.kind, answer.body, with_documents=reflector.with_documents)
+            while True:
+                with self._step(f"reconciliation's list of {reflector.kind.value}"):
+                    part = next(parts, None)
+                    if part is None:
+                        break
+                    version, token = part.resource_version or version, part.continue_token
+                    # Unreadable objects exist: their last readable version stays.
+                    keys.update(fault.name for fault in part.faults)
+                    for one, document in zip(part.objects, part.documents or repeat(b""), strict=False):
+                        keys.add(one.key)
+                        known = reflector.known.get(one.key)
+                        if known is None or known.metadata.resource_version != one.metadata.resource_version:
+                            suspects[one.key] = one, document
+                await asyncio.sleep(0)
             if not token:
                 return (int(version) if version.isdecimal() else 0), suspects, keys
 

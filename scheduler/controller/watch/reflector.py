@@ -18,7 +18,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
@@ -31,12 +31,21 @@ from scheduler.controller.watch.health import Health
 from scheduler.controller.watch.lines import Lines
 from scheduler.controller.watch.outage import Outage
 from scheduler.controller.watch.versions import Endings, version_of
-from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.client import Answer, ApiClient
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
-from scheduler.objects.wire import DELETED, ERROR, ListPage, WatchEvent, decode_list, decode_watch_line
+from scheduler.objects.sharing import Sharing
+from scheduler.objects.wire import (
+    DELETED,
+    ERROR,
+    ListPage,
+    WatchEvent,
+    decode_list,
+    decode_list_in_parts,
+    decode_watch_line,
+)
 
 PAGE_SIZE = 500
 LIST_TIMEOUT_SECONDS = 60.0
@@ -56,9 +65,13 @@ POD_FIELD_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
 """Excludes pods that have ended, which hold no resources: they arrive as deletions."""
 
 Sink = Callable[[Sequence[Stimulus]], None]
-"""Applies stimuli synchronously."""
+"""Takes stimuli synchronously."""
 
 log = structlog.get_logger()
+
+
+async def unlimited() -> None:
+    """The room of a sink that takes everything at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +92,8 @@ class WatchPlaceLost(Exception):
 class Reflector:
     """Runs until cancelled. ``synced`` is set once all objects of the first list have been passed to the sink.
 
-    ``with_documents``: objects are passed on with their JSON, for extenders.
+    ``with_documents``: objects are passed on with their JSON, for extenders. ``room`` is awaited before more is read
+    from the network.
     """
 
     def __init__(
@@ -95,6 +109,7 @@ class Reflector:
         rng: random.Random | None = None,
         step: Step = unwatched,
         outage: Outage | None = None,
+        room: Callable[[], Awaitable[None]] = unlimited,
     ) -> None:
         self.kind = kind
         self.synced = asyncio.Event()
@@ -112,6 +127,8 @@ class Reflector:
         self.with_documents = with_documents
         self._times = times
         self._step = step
+        self._room = room
+        self._sharing = Sharing()
         self._outage = outage or Outage()
         self._backoff = backoff or Backoff()
         self._rng = rng or random.Random()
@@ -167,7 +184,7 @@ class Reflector:
         while True:
             try:
                 if not self.resource_version:
-                    await self._list()
+                    await self.list_once()
                 wait = await self._watch()
             except WatchPlaceLost as reason:
                 self._forget_place(str(reason))
@@ -186,33 +203,14 @@ class Reflector:
 
     # --- list --------------------------------------------------------------------------------------------------------
 
-    async def _list(self) -> None:
+    async def list_once(self) -> None:
         """Passes on new and changed objects page by page, then the deletions of objects missing from the list."""
         if self.synced.is_set():
             self.relists += 1
         self.health = Health.LISTING
         self._seen = seen = set[str]()
         self.unreadable = set()
-        token, version = "", ""
-        for _ in range(MAX_PAGES):
-            query = {"limit": str(self._page_size), **self.selector}
-            if token:
-                query["continue"] = token
-            try:
-                answer = await self._client.request("GET", self.path, query=query, timeout_seconds=LIST_TIMEOUT_SECONDS)
-            except ApiError as error:
-                if token and error.is_gone:
-                    raise WatchPlaceLost("the list went stale between two pages") from error
-                raise
-            with self._step(f"list of {self.kind.value}"):
-                page = decode_list(self.kind, answer.body, with_documents=self.with_documents)
-                self._hear()
-                self._hand_over_page(page)
-            version, token = page.resource_version, page.continue_token
-            if not token:
-                break
-        else:
-            raise ApiError(0, "EndlessList", f"the list has more than {MAX_PAGES} pages")
+        version = await self._take_pages()
         stale = [key for key in self._known if key not in seen]
         if stale:
             self._sink([ObjectDeleted(self.kind, self._known.pop(key), is_stale=True) for key in stale])
@@ -224,6 +222,53 @@ class Reflector:
         self._reported = {text for text in self._reported if text.startswith("object ")}
         self._seen = set()
         self.synced.set()
+
+    async def _take_pages(self) -> str:
+        """Passes on all pages; returns the list's resource version. While one is applied, the next is under way."""
+        request = asyncio.ensure_future(self._request_page(""))
+        version = token = ""
+        try:
+            for _ in range(MAX_PAGES):
+                parts = self._parts_of((await request).body)
+                is_first = True
+                while (part := self._take_part(parts)) is not None:
+                    if is_first and part.continue_token:
+                        request = asyncio.ensure_future(self._request_page(part.continue_token))
+                    version, token, is_first = part.resource_version, part.continue_token, False
+                    await asyncio.sleep(0)
+                    await self._room()
+                if not token:
+                    return version
+            raise ApiError(0, "EndlessList", f"the list has more than {MAX_PAGES} pages")
+        finally:
+            request.cancel()
+            await asyncio.gather(request, return_exceptions=True)
+
+    async def _request_page(self, token: str) -> Answer:
+        query = {"limit": str(self._page_size), **self.selector}
+        if token:
+            query["continue"] = token
+        try:
+            return await self._client.request("GET", self.path, query=query, timeout_seconds=LIST_TIMEOUT_SECONDS)
+        except ApiError as error:
+            if token and error.is_gone:
+                raise WatchPlaceLost("the list went stale between two pages") from error
+            raise
+
+    def _parts_of(self, body: bytes) -> Iterator[ListPage]:
+        """At least one part. Before the first list is complete nothing is scheduled, and the whole page at once is
+        decoded quicker; later, parts of a page let others have their turn."""
+        if self.synced.is_set():
+            return decode_list_in_parts(self.kind, body, with_documents=self.with_documents)
+        return iter((decode_list(self.kind, body, with_documents=self.with_documents),))
+
+    def _take_part(self, parts: Iterator[ListPage]) -> ListPage | None:
+        with self._step(f"list of {self.kind.value}"):
+            part = next(parts, None)
+            if part is not None:
+                self._hear()
+                self._hand_over_page(part)
+            return part
 
     def _hand_over_page(self, page: ListPage) -> None:
         stimuli: list[Stimulus] = []
@@ -262,6 +307,7 @@ class Reflector:
                             self.take(whole)
                         had_news = True
                         self._resumes = 0
+                        await self._room()
             finally:
                 lasted = time.monotonic() - opened
                 if lasted >= STEADY_WATCH_SECONDS:
@@ -325,6 +371,7 @@ class Reflector:
     ) -> None:
         if known is not None and known.metadata.uid != read.metadata.uid:
             stimuli.append(ObjectDeleted(self.kind, known, is_stale=True))
+        self._sharing.share(read)
         self._known[key] = read
         self.unreadable.discard(key)
         stimuli.append(ObjectObserved(self.kind, read, document))

@@ -127,12 +127,12 @@ class Generation:
 
 
 def pack(engine: Engine, generations: Sequence[Generation]) -> bytes:
-    """The engine's state. Take it between two steps, when no cycle is paused (``engine.is_in_mid_cycle``).
+    """The engine's state. Take it between two steps, when neither a cycle nor a wake is paused (``engine.is_paused``).
 
     Raises CheckpointError for what can't be written, such as a user plugin's state with an open file.
     """
-    if engine.is_in_mid_cycle:
-        raise CheckpointError("a cycle is paused, which can't be written")
+    if engine.is_paused:
+        raise CheckpointError("a cycle or a wake is paused, which can't be written")
     file = io.BytesIO()
     pickler = _ThoroughPickler if isinstance(engine.stopwatch, FunctionType) else _Pickler
     try:

@@ -163,11 +163,15 @@ class RecordedEngine:
     def next_deadline(self) -> float | None:
         return self.engine.next_deadline()
 
+    @property
+    def is_waking(self) -> bool:
+        return self.engine.is_waking
+
     def waiting_pods(self, plugin: str) -> Sequence[WaitingPod]:
         return self.engine.waiting_pods(plugin)
 
     def _begin_part(self, now: Now) -> None:
-        if self.engine.is_in_mid_cycle:
+        if self.engine.is_paused:
             return
         try:
             self._tape.begin(self._history.snapshot(self.engine, now, self._number))

@@ -1,0 +1,56 @@
+"""Wakes that are interrupted, so that thousands of waiting pods are not one long step of the event loop.
+
+An interrupted wake changes no outcome: until it is finished, no other operation of the queue runs and nothing changes
+that hints and gates read (``Engine`` sees to that), and it goes on with the time at which it began. So the queue is
+then in the same state as after one step.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+
+Work = Generator[None, None, int]
+"""Yields after each step of some 10 us; returns the number of pods moved."""
+
+_DONE = object()
+
+
+class Waking:
+    """Runs pieces of work one after the other, each in slices of ``steps_a_slice`` steps; 0: whole."""
+
+    def __init__(self, steps_a_slice: int) -> None:
+        self._steps_a_slice = steps_a_slice
+        self._work: deque[Work] = deque()
+
+    @property
+    def is_under_way(self) -> bool:
+        return bool(self._work)
+
+    def begin(self, work: Work, waiting: int) -> int:
+        """Do the work at once if at most a slice of pods is ``waiting`` and nothing else is under way, and return its
+        result; else only note it, and return 0."""
+        if self._work or 0 < self._steps_a_slice < waiting:
+            self._work.append(work)
+            return 0
+        return _result_of(work)
+
+    def go_on(self) -> None:
+        for _ in range(self._steps_a_slice):
+            if not self._work:
+                return
+            if next(self._work[0], _DONE) is _DONE:
+                self._work.popleft()
+
+    def finish(self) -> None:
+        while self._work:
+            _result_of(self._work[0])
+            self._work.popleft()
+
+
+def _result_of(work: Work) -> int:
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return int(end.value)
