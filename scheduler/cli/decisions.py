@@ -19,6 +19,7 @@ from scheduler.cli.asking import (
     ServerFingerprint,
     access_of,
     show_page,
+    source_of,
 )
 from scheduler.cli.tables import short, table
 
@@ -35,7 +36,8 @@ def decisions(
 ) -> int:
     """Show the newest decisions: which pod went where, or why it did not, and whom it pushes out."""
     access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
-    return show_page(f"/debug/decisions?limit={limit}", access, as_json, print_decisions)
+    source = source_of(access, "", "", "")
+    return show_page(f"/debug/decisions?limit={limit}", source, as_json, print_decisions)
 
 
 def print_decisions(page: dict[str, Any], console: Console) -> None:

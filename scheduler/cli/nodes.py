@@ -20,6 +20,7 @@ from scheduler.cli.asking import (
     ServerFingerprint,
     access_of,
     show_page,
+    source_of,
 )
 from scheduler.cli.tables import names, table
 from scheduler.objects.shown_amounts import shown_amount
@@ -43,9 +44,10 @@ def nodes(
 ) -> int:
     """Show what is taken of every node, or who is on one and who is nominated to it."""
     access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
+    source = source_of(access, "", "", "")
     if node:
-        return show_page(f"{PAGE}/{quote(node, safe='')}", access, as_json, print_node)
-    return show_page(f"{PAGE}?pool={quote(pool)}" if pool else PAGE, access, as_json, print_nodes)
+        return show_page(f"{PAGE}/{quote(node, safe='')}", source, as_json, print_node)
+    return show_page(f"{PAGE}?pool={quote(pool)}" if pool else PAGE, source, as_json, print_nodes)
 
 
 def print_nodes(page: dict[str, Any], console: Console) -> None:
