@@ -15,6 +15,7 @@ from e2e.controlplane import build
 from scheduler.simulate.apiserver import Follower
 from scheduler.simulate.apiserver.kinds import NODES, PODS
 from scheduler.simulate.cluster import EmbeddedCluster
+from scheduler.simulate.kubelet import KubeletSettings
 
 pytestmark = pytest.mark.tandem_only
 
@@ -34,7 +35,7 @@ Kubectl = Callable[..., Awaitable[Printed]]
 
 @pytest.fixture
 async def embedded() -> AsyncIterator[EmbeddedCluster]:
-    async with EmbeddedCluster(heartbeats=True) as running:
+    async with EmbeddedCluster(kubelet=KubeletSettings(renews_leases=True)) as running:
         amounts = {"cpu": "4", "memory": "8Gi", "pods": "10"}
         for name in ("n", "m"):
             body = {"metadata": {"name": name}, "status": {"capacity": amounts, "allocatable": amounts}}

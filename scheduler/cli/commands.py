@@ -80,7 +80,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     ),
     Command(
         "decisions",
-        "Show the newest decisions: which pod went where, or why it did not, and whom it pushes out.",
+        "Show the newest decisions: which pod went where, or why it did not, and its victims.",
         "scheduler.cli.decisions",
     ),
     Command(

@@ -34,7 +34,7 @@ def decisions(
     server_fingerprint: ServerFingerprint = "",
     as_json: AsJson = False,
 ) -> int:
-    """Show the newest decisions: which pod went where, or why it did not, and whom it pushes out."""
+    """Show the newest decisions: which pod went where, or why it did not, and its victims."""
     access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
     source = source_of(access, "", "", "")
     return show_page(f"/debug/decisions?limit={limit}", source, as_json, print_decisions)

@@ -22,21 +22,18 @@ class EmbeddedCluster:
     """`async with EmbeddedCluster() as cluster:` serves at `cluster.url` until the block ends.
 
     `port` 0 takes a free one. `token` None lets everybody in. `kubelet` None means nodes without kubelets: pods stay
-    pending after they are bound, and have to be removed by hand. `heartbeats`: nodes renew Leases, which
-    ``kubectl describe node`` shows. An exception in a player ends the block with it.
+    pending after they are bound, and have to be removed by hand. An exception in a player ends the block with it.
     """
 
     def __init__(
         self, *, port: int = 0, token: str | None = None, kubelet: KubeletSettings | None = KubeletSettings(),  # noqa: B008
-        controllers: bool = True, heartbeats: bool = False, faults: Faults | None = None,
-        bookmark_seconds: float = 60.0, history: int = 50_000,
+        controllers: bool = True, faults: Faults | None = None, bookmark_seconds: float = 60.0, history: int = 50_000,
     ) -> None:  # fmt: skip
         self.server = ApiServer(token=token, faults=faults, bookmark_seconds=bookmark_seconds, history=history)
         self._port = port
         self._token = token
         self._kubelet = kubelet
         self._controllers = controllers
-        self._heartbeats = heartbeats
         self._players: list[asyncio.Task[None]] = []
 
     @property
@@ -78,7 +75,7 @@ class EmbeddedCluster:
         if self._controllers:
             self._play(Controllers(self.registry).run())
             self._play(TaintEviction(self.registry).run())
-        if self._heartbeats:
+        if self._kubelet is not None and self._kubelet.renews_leases:
             self._play(Heartbeats(self.registry).run())
         return self
 

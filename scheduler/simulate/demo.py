@@ -46,8 +46,8 @@ async def run_demo(console: Console, *, serve: bool, pause_seconds: float | None
     pause = pause_seconds if pause_seconds is not None else (2.0 if is_live else 0.1)
     with tempfile.TemporaryDirectory(prefix="tandem-demo-") as name:
         folder = Path(name)
-        settings = KubeletSettings(start_seconds=0.3, stop_seconds=0.3, job_seconds=1.5)
-        async with EmbeddedCluster(kubelet=settings, heartbeats=True) as cluster:
+        settings = KubeletSettings(start_seconds=0.3, stop_seconds=0.3, job_seconds=1.5, renews_leases=True)
+        async with EmbeddedCluster(kubelet=settings) as cluster:
             kubeconfig = cluster.kubeconfig(folder / "kubeconfig")
             play = scenes()
             # The first scene is the setup: the Lease's namespace must exist before the scheduler starts.

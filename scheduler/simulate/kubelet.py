@@ -36,6 +36,8 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     rejects: bool = True
     """Whether a pod that does not fit on its node fails with OutOfcpu and the like, as on a real kubelet."""
     run_seconds: Callable[[Object], float | None] | None = None
+    renews_leases: bool = False
+    """Whether nodes renew Leases, which `kubectl describe node` shows."""
 
     def duration(self, pod: Object) -> float | None:
         if self.run_seconds is not None:

@@ -10,6 +10,7 @@ import pytest
 
 from scheduler.simulate.apiserver.kinds import LEASES, NODES, PODS
 from scheduler.simulate.cluster import EmbeddedCluster
+from scheduler.simulate.kubelet import KubeletSettings
 from tests.simulate.playing import add_node, add_pod, until
 
 PATH = "/api/v1/namespaces/default/pods"
@@ -18,7 +19,7 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[EmbeddedCluster]:
-    async with EmbeddedCluster(heartbeats=True) as running:
+    async with EmbeddedCluster(kubelet=KubeletSettings(renews_leases=True)) as running:
         add_node(running.registry, "n")
         add_pod(running.registry, "waiting")
         add_pod(running.registry, "running", node="n")
