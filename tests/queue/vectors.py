@@ -69,7 +69,6 @@ class Removals:
     def __init__(self, known_pods: KnownPods) -> None:
         self._known_pods = known_pods
         self.last_victims: dict[str, str] = {}
-        self.groups = Groups()
 
     def is_removing_victims_for(self, uid: str) -> bool:
         if uid not in self.last_victims:
