@@ -40,6 +40,7 @@ from scheduler.messages.stimuli import (
     Stimulus,
     Synced,
     Tick,
+    WakingContinued,
     WriteFinished,
 )
 from scheduler.objects.kinds import READ_KINDS, Kind, decode
@@ -251,6 +252,8 @@ class World:
     def _feed(self, stimulus: Stimulus) -> None:
         self._gangs.fed(stimulus, self.engine, self.monotonic)
         self._carry_out(self.door.handle(stimulus, self.now))
+        while self.engine.is_waking:
+            self._carry_out(self.door.handle(WakingContinued(), self.now))
 
     def _changed(self, kind: Kind, document: Document, is_deleted: bool) -> None:
         """The watch: later, but for each kind in order. It brings bytes, so that the decoder takes part."""
