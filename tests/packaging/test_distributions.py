@@ -79,4 +79,4 @@ def test_the_demo_runs_from_what_is_installed(installed: Path, tmp_path: Path) -
     command = [str(installed / "tandem"), "demo"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "10/10" in done.stdout
+    assert "15/15" in done.stdout
