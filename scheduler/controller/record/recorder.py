@@ -18,7 +18,15 @@ from typing import Final
 
 import structlog
 
-from scheduler.controller.record.segments import FOLDER_MODE, SUFFIX, About, SegmentWriter, new_file, segments_in
+from scheduler.controller.record.segments import (
+    FOLDER_MODE,
+    SUFFIX,
+    UNFINISHED,
+    About,
+    SegmentWriter,
+    appears_whole,
+    segments_in,
+)
 from scheduler.engine.recording.door import Beginning, Checkpoint, Entry
 from scheduler.engine.recording.entries import encode_entry
 from scheduler.errors import ConfigurationError, Fault
@@ -207,7 +215,8 @@ class _Disk:
         # A checkpoint may take more than a segment should: its compressed size is known only once it is written.
         base = beginning.base
         self._make_room(len(base.state) // 2 if isinstance(base, Checkpoint) else 0)
-        self._segment = SegmentWriter(new_file(path), self._about, beginning)
+        with appears_whole(path) as file:
+            self._segment = SegmentWriter(file, self._about, beginning)
         self._counts.segments += 1
         self._opened_size = self._segment.size
         self._counts.bytes += self._segment.size
@@ -258,10 +267,12 @@ class _Disk:
 
 
 def _make_folder(folder: Path) -> None:
-    """Raises ConfigurationError."""
+    """Makes the folder, or clears it of what an earlier run left unfinished. Raises ConfigurationError."""
     try:
         folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK) or not folder.is_dir():
             raise PermissionError(f"{folder} can't be written to")
+        for begun in folder.glob(f"*{SUFFIX}{UNFINISHED}"):
+            begun.unlink(missing_ok=True)
     except OSError as error:
         raise ConfigurationError([Fault("--record", f"{folder}: {error.strerror or error}")]) from error

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from struct import Struct
 from typing import BinaryIO, Final
@@ -27,6 +28,8 @@ from scheduler.engine.recording.replay import RecordedInput
 from scheduler.errors import SchedulerError
 
 SUFFIX: Final = ".tandem"
+UNFINISHED: Final = ".begun"
+"""Added to a segment's name until its head is written."""
 VERSION: Final = 1
 MAGIC: Final = b"tandem-recording "
 HEAD, ABOUT, STATE, DATA, LAST = b"HEAD", b"ABOU", b"STAT", b"DATA", b"LAST"
@@ -60,6 +63,24 @@ def new_file(path: Path) -> BinaryIO:
     """A file that did not exist, readable by its owner alone. Raises OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
     return os.fdopen(descriptor, "wb", buffering=0)
+
+
+@contextmanager
+def appears_whole(path: Path) -> Iterator[BinaryIO]:
+    """A new file that gets its name when the block ends: who reads the folder finds no segment without its head.
+
+    Where the block fails, nothing is left of it. Raises OSError.
+    """
+    unfinished = path.with_name(f"{path.name}{UNFINISHED}")
+    unfinished.unlink(missing_ok=True)
+    file = new_file(unfinished)
+    try:
+        yield file
+        unfinished.rename(path)
+    except BaseException:
+        file.close()
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
 class SegmentWriter:

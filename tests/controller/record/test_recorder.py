@@ -12,7 +12,15 @@ import pytest
 from scheduler.cli.recorded import Maker, Stretch, about_of, stated_of, stretches
 from scheduler.config.loading import load
 from scheduler.controller.record.recorder import RETRY_SECONDS, Recorder, RecordSettings
-from scheduler.controller.record.segments import About, Damaged, Segment, segments_in
+from scheduler.controller.record.segments import (
+    SUFFIX,
+    UNFINISHED,
+    About,
+    Damaged,
+    Segment,
+    appears_whole,
+    segments_in,
+)
 from scheduler.engine.engine import Engine
 from scheduler.engine.recording.door import History, RecordedEngine
 from scheduler.errors import ConfigurationError
@@ -88,18 +96,44 @@ def test_a_folder_that_can_not_be_made_is_a_fault_of_the_flag(tmp_path: Path) ->
         Recorder(RecordSettings(tmp_path / "file"), About("", "", ""))
 
 
-def number_of(path: Path) -> int:
-    """How many inputs came before a segment."""
-    with Segment(path) as segment:
-        return segment.beginning.number
+def size_of(path: Path) -> int:
+    """0 for a segment that the recorder's thread has just deleted."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def test_a_segment_has_its_name_once_its_head_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "x.tandem"
+    with appears_whole(path) as file:
+        file.write(b"half a head")
+        assert segments_in(tmp_path) == []
+    file.close()
+    assert segments_in(tmp_path) == [path]
+
+
+def test_a_head_that_fails_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="full"), appears_whole(tmp_path / "x.tandem"):
+        raise OSError("full")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_process_left_unfinished_is_cleared_away(tmp_path: Path) -> None:
+    (tmp_path / f"0-0-0{SUFFIX}{UNFINISHED}").write_bytes(b"half a head")
+    recorded = RecordedWorld(tmp_path)
+    recorded.close()
+    assert [path.suffix for path in tmp_path.iterdir()] == [SUFFIX]
 
 
 def test_a_folder_is_bounded_in_bytes_and_what_is_left_replays_from_its_checkpoint(tmp_path: Path) -> None:
     recorded = RecordedWorld(tmp_path, SMALL)
     sizes = []
-    while number_of(segments_in(tmp_path)[0]) == 0:
+    first = segments_in(tmp_path)
+    while not first or first[0].exists():
         recorded.run(20)
-        sizes.append(sum(path.stat().st_size for path in segments_in(tmp_path)))
+        first = first or segments_in(tmp_path)[:1]
+        sizes.append(sum(map(size_of, segments_in(tmp_path))))
     recorded.close()
     assert max(sizes) <= SMALL
     found = replayed(tmp_path)
