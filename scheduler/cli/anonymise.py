@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.cli.recorded import Maker, code_files, stretches
-from scheduler.controller.record.segments import SegmentWriter, new_file
+from scheduler.controller.record.segments import SegmentWriter, new_file, segment_head
 from scheduler.engine.recording.door import Beginning, Checkpoint, Input, NewConfiguration, NextPod
 from scheduler.engine.recording.entries import encode_recorded
 from scheduler.engine.recording.replay import RecordedInput, Replay
@@ -141,7 +141,7 @@ def anonymise(place: Path, target: Path, classes: PluginClasses) -> int:
     replay = Replay(maker)
     replay.begin(beginning)
     with new_file(target) as file:
-        writer = SegmentWriter(file, msgspec.structs.replace(about, is_anonymous=True), beginning)
+        writer = SegmentWriter(file, segment_head(msgspec.structs.replace(about, is_anonymous=True), beginning))
         lines: list[bytes] = []
         for recorded in inputs:
             renamed = msgspec.structs.replace(recorded, input=_renamed(recorded.input, names))

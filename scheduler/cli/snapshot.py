@@ -31,7 +31,7 @@ from scheduler.compose import build_engine
 from scheduler.config.loading import Configuration, load
 from scheduler.controller.loop import read_clock
 from scheduler.controller.record.recorder import FRAME_BYTES
-from scheduler.controller.record.segments import About, SegmentWriter, new_file
+from scheduler.controller.record.segments import About, SegmentWriter, new_file, segment_head
 from scheduler.controller.record.snapshot_page import PATH
 from scheduler.controller.watch.reflector import LIST_TIMEOUT_SECONDS, MAX_PAGES, PAGE_SIZE
 from scheduler.controller.write.client import ApiClient
@@ -169,7 +169,7 @@ class _FileTape:
         return False
 
     def begin(self, beginning: Beginning) -> None:
-        self._segment = SegmentWriter(self._file, self._about, beginning)
+        self._segment = SegmentWriter(self._file, segment_head(self._about, beginning))
 
     def put(self, entry: Entry) -> None:
         data = encode_entry(entry)

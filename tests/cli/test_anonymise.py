@@ -12,7 +12,7 @@ from scheduler.cli.anonymise import Names
 from scheduler.cli.main import main
 from scheduler.cli.recorded import about_of, stated_of
 from scheduler.config.loading import load
-from scheduler.controller.record.segments import Segment, SegmentWriter, new_file
+from scheduler.controller.record.segments import Segment, SegmentWriter, new_file, segment_head
 from scheduler.engine.recording.door import History
 from scheduler.engine.recording.entries import encode_recorded
 from scheduler.objects.kinds import Kind
@@ -67,7 +67,7 @@ def test_a_checkpoint_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[s
     made = world()
     history = History(made.engine, stated_of(load()))
     with new_file(tmp_path / "snapshot") as file:
-        SegmentWriter(file, about_of(made.engine.profiles), history.snapshot(made.engine, made.now)).end()
+        SegmentWriter(file, segment_head(about_of(made.engine.profiles), history.snapshot(made.engine, made.now))).end()
     assert main(["replay", str(tmp_path / "snapshot"), "--anonymise", str(tmp_path / "target")]) == 1
     assert "a checkpoint can't be given other names" in capsys.readouterr().err
     assert not (tmp_path / "target").exists()

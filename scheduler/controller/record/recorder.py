@@ -25,9 +25,10 @@ from scheduler.controller.record.segments import (
     About,
     SegmentWriter,
     appears_whole,
+    segment_head,
     segments_in,
 )
-from scheduler.engine.recording.door import Beginning, Checkpoint, Entry
+from scheduler.engine.recording.door import Beginning, Entry
 from scheduler.engine.recording.entries import encode_entry
 from scheduler.errors import ConfigurationError, Fault
 
@@ -167,6 +168,8 @@ class _Disk:
         self._segment_bytes = segment_bytes
         self._counts = counts
         self._segment: SegmentWriter | None = None
+        self._path = settings.folder
+        """Of the segment that is written."""
         self._opened_size = 0
         self._others: list[tuple[Path, int]] = []
         self._entries: list[bytes] = []
@@ -212,17 +215,17 @@ class _Disk:
         path = self._settings.folder / name
         others = segments_in(self._settings.folder)
         self._others = [(one, one.stat().st_size) for one in others]
-        # A checkpoint may take more than a segment should: its compressed size is known only once it is written.
-        base = beginning.base
-        self._make_room(len(base.state) // 2 if isinstance(base, Checkpoint) else 0)
+        head = segment_head(self._about, beginning)
+        self._make_room(len(head))
         with appears_whole(path) as file:
-            self._segment = SegmentWriter(file, self._about, beginning)
+            segment = SegmentWriter(file, head)
+        self._segment = segment
+        self._path = path
         self._counts.segments += 1
         self._opened_size = self._segment.size
         self._counts.bytes += self._segment.size
         self.is_full = False
         self._flushed_at = time.monotonic()
-        self._make_room(0)
 
     def _write(self) -> None:
         segment = self._segment
@@ -232,6 +235,9 @@ class _Disk:
             return
         before = segment.size
         self._make_room(sum(map(len, entries)) // 2)
+        if not self._path.exists():
+            # Writing into a deleted file succeeds, and what was written is lost.
+            raise FileNotFoundError(f"{self._path} was deleted")
         segment.write(entries)
         self._counts.entries += len(entries)
         self._counts.bytes += segment.size - before

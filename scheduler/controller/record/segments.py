@@ -83,25 +83,30 @@ def appears_whole(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
+def segment_head(about: About, beginning: Beginning) -> bytes:
+    """What a segment begins with, as it stands in the file. Raises OSError for a frame that the format can't hold."""
+    head, state = encode_beginning(beginning)
+    parts = [MAGIC + str(VERSION).encode() + b"\n", _frame(ABOUT, msgspec.json.encode(about)), _frame(HEAD, head)]
+    if state:
+        parts.append(_frame(STATE, state))
+    return b"".join(parts)
+
+
 class SegmentWriter:
     """Writes one segment into a new file. ``size`` is its bytes. Every method may raise OSError."""
 
-    def __init__(self, file: BinaryIO, about: About, beginning: Beginning) -> None:
-        head, state = encode_beginning(beginning)
+    def __init__(self, file: BinaryIO, head: bytes) -> None:
+        """``head``: see ``segment_head``."""
         self.size = 0
         self._file = file
-        self._put(MAGIC + str(VERSION).encode() + b"\n")
-        self._frame(ABOUT, msgspec.json.encode(about))
-        self._frame(HEAD, head)
-        if state:
-            self._frame(STATE, state)
+        self._put(head)
 
     def write(self, entries: list[bytes]) -> None:
-        self._frame(DATA, msgspec.msgpack.encode(entries))
+        self._put(_frame(DATA, msgspec.msgpack.encode(entries)))
 
     def end(self) -> None:
         """Marks the segment as complete."""
-        self._frame(LAST, b"")
+        self._put(_frame(LAST, b""))
 
     def close(self) -> None:
         with self._file:
@@ -111,16 +116,19 @@ class SegmentWriter:
         """Closes the file as it is."""
         self._file.close()
 
-    def _frame(self, kind: bytes, body: bytes) -> None:
-        packed = zlib.compress(body, LEVEL)
-        self._put(_FRAME.pack(kind, len(packed), zlib.crc32(packed)) + packed)
-
     def _put(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
             written = self._file.write(view)
             view = view[written:]
         self.size += len(data)
+
+
+def _frame(kind: bytes, body: bytes) -> bytes:
+    packed = zlib.compress(body, LEVEL)
+    if len(packed) > MAX_FRAME_BYTES:
+        raise OSError(f"a part of {len(packed)} bytes, of {MAX_FRAME_BYTES} at most")
+    return _FRAME.pack(kind, len(packed), zlib.crc32(packed)) + packed
 
 
 class Segment:

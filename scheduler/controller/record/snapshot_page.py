@@ -9,7 +9,7 @@ from typing import Final
 
 from aiohttp import web
 
-from scheduler.controller.record.segments import About, SegmentWriter
+from scheduler.controller.record.segments import About, SegmentWriter, segment_head
 from scheduler.engine.engine import Engine
 from scheduler.engine.recording.checkpoint import CheckpointError
 from scheduler.engine.recording.door import Beginning, History
@@ -50,5 +50,5 @@ async def _between_cycles(engine: Engine) -> None:
 
 def _segment(about: Callable[[], About], beginning: Beginning) -> bytes:
     file = io.BytesIO()
-    SegmentWriter(file, about(), beginning).end()
+    SegmentWriter(file, segment_head(about(), beginning)).end()
     return file.getvalue()
