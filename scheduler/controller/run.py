@@ -61,7 +61,7 @@ from scheduler.controller.watch.health import silent_kinds
 from scheduler.controller.watch.known import KnownObjects
 from scheduler.controller.watch.outage import Outage
 from scheduler.controller.watch.reconcile import Reconciler
-from scheduler.controller.watch.reflector import Reflector
+from scheduler.controller.watch.reflector import Reading, Reflector
 from scheduler.controller.write.client import client_of
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.controller.write.events import EventRecorder
@@ -171,8 +171,8 @@ class Shell:
             Reflector(
                 kind,
                 self.client,
-                feed.sink_of(kind),
-                with_documents=kind in parts.kinds_sent_whole,
+                feed.intake_of(kind),
+                Reading(with_documents=kind in parts.kinds_sent_whole),
                 step=self.loop.steps.step,
                 outage=outage,
             )

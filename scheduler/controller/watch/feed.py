@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
 from scheduler.controller.beside.shadow import ShadowWriter
 from scheduler.controller.inbox import Inbox
-from scheduler.controller.watch.reflector import Sink
+from scheduler.controller.watch.reflector import Intake
 from scheduler.messages.stimuli import Stimulus
 from scheduler.objects.kinds import Kind
+
+Change = Callable[[Sequence[Stimulus]], Sequence[Stimulus]]
 
 
 class WatchFeed:
@@ -20,18 +22,37 @@ class WatchFeed:
         self._refusals = refusals
         self._shadow = shadow
 
-    def sink_of(self, kind: Kind) -> Sink:
-        """The sink for the reflector of this kind."""
+    def intake_of(self, kind: Kind) -> Intake:
+        """Where the reflector of this kind puts its stimuli."""
         if kind is Kind.NODE:
-            return self._nodes
-        return self._pods if kind is Kind.POD else self._inbox.put_all
-
-    def _nodes(self, stimuli: Sequence[Stimulus]) -> None:
-        self._inbox.put_all(self._refusals.dress(stimuli))
-
-    def _pods(self, stimuli: Sequence[Stimulus]) -> None:
+            return _Changing(self._inbox, self._refusals.dress)
+        if kind is not Kind.POD:
+            return self._inbox
         if self._shadow is None:
-            self._inbox.put_all(self._refusals.dress_pods(stimuli))
-            return
+            return _Changing(self._inbox, self._refusals.dress_pods)
+        return _Shadowed(self._inbox, self._shadow)
+
+
+class _Changing:
+    def __init__(self, inbox: Inbox, change: Change) -> None:
+        self._inbox = inbox
+        self._change = change
+
+    def put_all(self, stimuli: Sequence[Stimulus], /) -> None:
+        self._inbox.put_all(self._change(stimuli))
+
+    async def room(self) -> None:
+        await self._inbox.room()
+
+
+class _Shadowed:
+    def __init__(self, inbox: Inbox, shadow: ShadowWriter) -> None:
+        self._inbox = inbox
+        self._shadow = shadow
+
+    def put_all(self, stimuli: Sequence[Stimulus], /) -> None:
         self._inbox.put_all(stimuli)
         self._shadow.see(stimuli)
+
+    async def room(self) -> None:
+        await self._inbox.room()
