@@ -20,7 +20,6 @@ from scheduler.controller.calls.plugin_calls import PluginCalls
 from scheduler.controller.carrying_out import CommandCarrier, CommandSink
 from scheduler.controller.dispatch import Dispatcher
 from scheduler.controller.inbox import Inbox
-from scheduler.controller.lead.leadership import AlwaysHeld, LeaseToken
 from scheduler.controller.loop import SchedulingLoop, read_clock
 from scheduler.controller.parts import Parts
 from scheduler.controller.reload import ConfigurationReloader, NewConfiguration, Prepare
@@ -29,7 +28,6 @@ from scheduler.controller.report.groups import GroupLog, GroupMetrics
 from scheduler.controller.report.journal import Journal
 from scheduler.controller.report.metrics import SchedulerMetrics
 from scheduler.controller.report.recorders import GroupRecorder, Recorder, attempt_log
-from scheduler.controller.report.shell_metrics import watch_serving, watch_shell
 from scheduler.controller.report.tracing import start_tracing
 from scheduler.controller.serve.authorization import guards
 from scheduler.controller.serve.names import refusing_unasked
@@ -38,6 +36,7 @@ from scheduler.controller.serve.reviews import review_client
 from scheduler.controller.serve.same_origin import of_same_site
 from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.settings import ShellSettings
+from scheduler.controller.shell_metrics import watch_serving, watch_shell
 from scheduler.controller.tasks import Tasks
 from scheduler.controller.watch.feed import WatchFeed
 from scheduler.controller.watch.health import silent_kinds
@@ -48,6 +47,7 @@ from scheduler.controller.watch.reflector import Reading, Reflector
 from scheduler.controller.write.client import client_of
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.controller.write.events import EventRecorder
+from scheduler.controller.write.leadership import AlwaysHeld, LeaseToken
 from scheduler.controller.write.outbox import Outbox
 from scheduler.controller.write.requests import WriteRequests
 from scheduler.controller.write.writer import Writer

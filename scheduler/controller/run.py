@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -23,7 +24,9 @@ import structlog
 
 from scheduler.controller import garbage
 from scheduler.controller.assembly import Assembly
+from scheduler.controller.lead.announcement import announced
 from scheduler.controller.lead.election import Election
+from scheduler.controller.lead.lease import Claimant
 from scheduler.controller.operator import KopfOperator, Proofs
 from scheduler.controller.parts import EngineFactory, Parts
 from scheduler.controller.report.logs import configure_logs
@@ -158,13 +161,19 @@ class Shell(Assembly):
     def _start_election(self) -> None:
         if self.token is not None:
             self._election = Election(
-                self._settings,
-                self._environment,
+                CredentialSource(self._settings.connection, self._environment),
+                self._settings.leader_election,
+                Claimant(f"{self._settings.hostname}_{uuid.uuid4()}", self._lease_annotations),
                 self.token,
                 on_won=self._on_won,
                 on_end=lambda: self._end("" if self._is_stopping else "Leaderelection lost"),
             )
             self._election.start()
+
+    def _lease_annotations(self) -> dict[str, str]:
+        serving = self._settings.serving
+        fingerprint = "" if serving.certificate is None else serving.certificate.fingerprint
+        return announced(self._settings.own_pod, serving.port, fingerprint)
 
     def _on_won(self) -> None:
         if self._settings.delay_cache_until_active:
