@@ -125,7 +125,7 @@ class Assembly:
                 kind,
                 self.client,
                 feed.intake_of(kind),
-                Reading(with_documents=kind in parts.kinds_sent_whole),
+                Reading(with_documents=kind in parts.kinds_sent_whole, change=feed.change_of(kind)),
                 step=self.loop.steps.step,
                 outage=outage,
             )

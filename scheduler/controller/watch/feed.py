@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
 from scheduler.controller.beside.shadow import ShadowWriter
 from scheduler.controller.inbox import Inbox
-from scheduler.controller.watch.reflector import Intake
+from scheduler.controller.watch.reflector import Change, Intake, unchanged
 from scheduler.messages.stimuli import Stimulus
 from scheduler.objects.kinds import Kind
-
-Change = Callable[[Sequence[Stimulus]], Sequence[Stimulus]]
 
 
 class WatchFeed:
@@ -22,27 +20,17 @@ class WatchFeed:
         self._refusals = refusals
         self._shadow = shadow
 
+    def change_of(self, kind: Kind) -> Change:
+        """The change that the reflector of this kind makes to stimuli before it puts them."""
+        if kind is Kind.NODE:
+            return self._refusals.dress
+        return self._refusals.dress_pods if kind is Kind.POD and self._shadow is None else unchanged
+
     def intake_of(self, kind: Kind) -> Intake:
         """Where the reflector of this kind puts its stimuli."""
-        if kind is Kind.NODE:
-            return _Changing(self._inbox, self._refusals.dress)
-        if kind is not Kind.POD:
-            return self._inbox
-        if self._shadow is None:
-            return _Changing(self._inbox, self._refusals.dress_pods)
-        return _Shadowed(self._inbox, self._shadow)
-
-
-class _Changing:
-    def __init__(self, inbox: Inbox, change: Change) -> None:
-        self._inbox = inbox
-        self._change = change
-
-    def put_all(self, stimuli: Sequence[Stimulus], /) -> None:
-        self._inbox.put_all(self._change(stimuli))
-
-    async def room(self) -> None:
-        await self._inbox.room()
+        if kind is Kind.POD and self._shadow is not None:
+            return _Shadowed(self._inbox, self._shadow)
+        return self._inbox
 
 
 class _Shadowed:

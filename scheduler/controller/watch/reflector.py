@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -59,6 +59,13 @@ POD_FIELD_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
 log = structlog.get_logger()
 
 
+Change = Callable[[Sequence[Stimulus]], Sequence[Stimulus]]
+
+
+def unchanged(stimuli: Sequence[Stimulus]) -> Sequence[Stimulus]:
+    return stimuli
+
+
 class Intake(Protocol):
     """Takes stimuli synchronously; ``room`` is awaited before more is read from the network."""
 
@@ -80,12 +87,13 @@ class WatchTimes:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a kind is read. ``page_size`` in objects; ``with_documents``: objects are passed on with their JSON, for
-    extenders."""
+    """How a kind is read and passed on. ``page_size`` in objects; ``with_documents``: objects are passed on with their
+    JSON, for extenders; ``change`` is applied to stimuli on their way."""
 
     page_size: int = PAGE_SIZE
     with_documents: bool = False
     times: WatchTimes = WatchTimes()
+    change: Change = unchanged
 
 
 class WatchPlaceLost(Exception):
@@ -237,7 +245,7 @@ class Reflector:
 
     def _pass_on(self, stimuli: Sequence[Stimulus]) -> None:
         if stimuli:
-            self._intake.put_all(stimuli)
+            self._intake.put_all(self.reading.change(stimuli))
 
     # --- watch -------------------------------------------------------------------------------------------------------
 
