@@ -9,6 +9,7 @@ import numpy as np
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.devices.reserved import SetAside
+from scheduler.cluster.groups.facts import Groups
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.args import decode_args
 from scheduler.config.durations import MILLISECOND, Duration
@@ -39,6 +40,11 @@ class Facts:
 
     def __init__(self, *claims: ResourceClaim) -> None:
         self._claims = {one.key: one for one in claims}
+        self._groups = Groups()
+
+    @property
+    def groups(self) -> Groups:
+        return self._groups
 
     def is_removing_victims_for(self, uid: str) -> bool:
         return False
