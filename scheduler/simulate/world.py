@@ -8,11 +8,11 @@ heap's, or the engine's own deadline.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -46,7 +46,7 @@ from scheduler.messages.stimuli import (
 from scheduler.objects.kinds import READ_KINDS, Kind, decode
 from scheduler.objects.meta import Condition
 from scheduler.objects.timestamps import format_seconds
-from scheduler.simulate.world_devices import ClaimWrites, check_devices, free_claims
+from scheduler.simulate.world_devices import ClaimWrites, check_devices, free_claims, make_claims
 from scheduler.simulate.world_extender import Extender, extender_answer, no_extender
 from scheduler.simulate.world_facts import Document, Facts, Refused, is_over
 from scheduler.simulate.world_gangs import GangWatch
@@ -67,6 +67,11 @@ Reloader = Callable[[Engine, int, Now], bool]
 """``reload(engine, configuration, now)`` is False while the engine can't take up another configuration."""
 
 RELOAD_AGAIN_SECONDS = 0.05
+
+MAX_NOTED = 10_000
+"""Subjects of chance, and bindings: many times what is alive in any run."""
+
+Value = TypeVar("Value")
 
 
 class Door(Protocol):
@@ -98,7 +103,8 @@ class World:
         self.trouble = trouble
         self.random = Random(seed)
         """For users of the world: the world itself draws nothing from it."""
-        self._drawn: Counter[str] = Counter()
+        self._drawn: OrderedDict[str, int] = OrderedDict()
+        """Subject → how often chance was asked for it."""
         self.facts = Facts(self._changed)
         self.journal: list[str] = []
         self.events: list[WriteEvent] = []
@@ -123,7 +129,7 @@ class World:
         self._frees_claims = False
         self._binds_volumes = False
         self._claims = ClaimWrites(self.facts)
-        self._confirmed: dict[str, str] = {}
+        self._confirmed: OrderedDict[str, str] = OrderedDict()
         """Bindings that the engine knows to be done: UID → node."""
         self._gangs = GangWatch()
         self._feed(Synced())
@@ -237,8 +243,9 @@ class World:
     def _chance(self, subject: str) -> Random:
         """Chance of its own for each subject and each time that it is asked for: what is drawn for one write does not
         depend on how many others there were, so that a script from which steps are left out stays much the same."""
-        self._drawn[subject] += 1
-        return Random(f"{self.seed} {subject} {self._drawn[subject]}")
+        number = self._drawn.get(subject, 0) + 1
+        _note(self._drawn, subject, number)
+        return Random(f"{self.seed} {subject} {number}")
 
     def _later(self, bounds: Range, subject: str, what: Callable[[], None]) -> None:
         self._at(self.monotonic + self._chance(subject).uniform(*bounds), what)
@@ -283,13 +290,14 @@ class World:
         self._at(date, deliver)
 
     def _free_claims_later(self) -> None:
-        """Run the claim controller on what pods have left behind."""
-        if self._frees_claims or not any(True for _ in self.facts.of(Kind.RESOURCE_CLAIM)):
+        """Run the claim controller: what pods need made for them, and what they have left behind."""
+        if self._frees_claims or not any(True for _ in self.facts.of(Kind.DEVICE_CLASS)):
             return
         self._frees_claims = True
 
         def look() -> None:
             self._frees_claims = False
+            make_claims(self.facts, self.time)
             free_claims(self.facts)
 
         self._later(self.trouble.stop_seconds, "claims", look)
@@ -388,7 +396,7 @@ class World:
             if refused is not None and refused.status == 409 and self._is_bound_as(command):
                 refused = None
             if refused is None and self._life == life:
-                self._confirmed[command.pod.uid] = command.node
+                _note(self._confirmed, command.pod.uid, command.node)
             self._answer(self.bind_outcome(command, refused), life)
         elif isinstance(command, ClaimCommand) and command.ticket:
             self._answer(self._claims.outcome_of(command, refused), life)
@@ -493,6 +501,14 @@ class World:
 def _stated(condition: Condition) -> Document:
     found: Document = msgspec.to_builtins(condition)
     return found
+
+
+def _note(kept: OrderedDict[str, Value], key: str, value: Value) -> None:
+    """Keep those that were noted last: worlds through which many pods go measure memory, and need none for these."""
+    kept[key] = value
+    kept.move_to_end(key)
+    if len(kept) > MAX_NOTED:
+        kept.popitem(last=False)
 
 
 def _key_of(document: Document) -> str:
