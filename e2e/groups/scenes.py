@@ -51,9 +51,9 @@ class _Group:
     members: list[Object]
 
 
-def scene_of(seed: int, kind: str) -> Scene:
-    """Equal for equal arguments."""
-    return _Author(random.Random(f"{kind}-{seed}"), kind, f"scene-{kind}-{seed}").scene()
+def scene_of(seed: int, kind: str, repeat: int = 0) -> Scene:
+    """Equal for equal arguments; with another ``repeat`` only its place has another name."""
+    return _Author(random.Random(f"{kind}-{seed}"), kind, f"scene-{kind}-{seed}-{repeat}").scene()
 
 
 class _Author:
@@ -62,13 +62,15 @@ class _Author:
         self._kind = kind
         self._place = place
         self._nodes: list[Object] = []
+        # Pod by pod, kube-scheduler removes victims for groups that do not fit even then; Tandem does not.
+        self._classes = tuple(PRIORITIES) if "WorkloadAwarePreemption" in GATES[kind] else ()
 
     def scene(self) -> Scene:
         chance = self._chance
         self._nodes = [self._node(number) for number in range(chance.randint(1, 4))]
         running = self._running() if chance.random() < 0.6 else []
         groups = [self._group(f"g{number}") for number in range(chance.choice([1, 1, 1, 2, 2, 3]))]
-        first, second, third = Phase(running), Phase(), Phase()
+        first, second, third, last = Phase(running), Phase(), Phase(), Phase()
         for group in groups:
             late = group.members[-1:] if len(group.members) > 1 and chance.random() < 0.3 else []
             early = group.members[: len(group.members) - len(late)]
@@ -83,13 +85,16 @@ class _Author:
                 second.create += [group.document, *early]
             third.create += late
         if chance.random() < 0.3:
-            third.create.append(self._plain())
+            # By itself: whether it or a group is created before the other is tried would be a matter of speed.
+            last.create.append(self._plain())
         if chance.random() < 0.4:
             third.create.insert(0, self._node(len(self._nodes)))
         if chance.random() < 0.4:
             everybody = [one["metadata"]["name"] for phase in (first, second) for one in phase.create if _is_pod(one)]
             third.delete += chance.sample(everybody, min(len(everybody), chance.randint(1, 2)))
-        return Scene(self._kind, self._place, self._nodes, [one for one in (first, second, third) if _is_any(one)])
+        return Scene(
+            self._kind, self._place, self._nodes, [one for one in (first, second, third, last) if _is_any(one)]
+        )
 
     def _node(self, number: int) -> Object:
         chance = self._chance
@@ -102,7 +107,7 @@ class _Author:
         for node in self._nodes:
             for number in range(chance.randint(0, int(node["status"]["allocatable"]["cpu"]))):
                 name = node["metadata"]["name"]
-                pod = self._pod(f"run-{name.rpartition('-')[2]}-{number}", "1", chance.choice(["", "scene-low"]))
+                pod = self._pod(f"run-{name.rpartition('-')[2]}-{number}", "1", self._class("", "scene-low"))
                 pod["spec"]["nodeName"] = name
                 found.append(pod)
         return found
@@ -112,7 +117,7 @@ class _Author:
         minimum = chance.randint(1, 4)
         policy: Object = {"basic": {}} if chance.random() < 0.2 else {"gang": {"minCount": minimum}}
         spec: Object = {"schedulingPolicy": policy}
-        priority = chance.choice(["", "scene-low", "scene-mid", "scene-high"])
+        priority = self._class("", *PRIORITIES)
         if priority:
             spec["priorityClassName"] = priority
         if chance.random() < 0.4:
@@ -125,7 +130,7 @@ class _Author:
             "metadata": {"name": name, "namespace": self._place},
             "spec": spec,
         }
-        of_pods = priority if chance.random() < 0.85 else chance.choice(["", "scene-low", "scene-mid"])
+        of_pods = priority if chance.random() < 0.85 else self._class("", "scene-low", "scene-mid")
         cpu = chance.choice(["1", "1", "1", "2"])
         never = {"preemptionPolicy": "Never"} if chance.random() < 0.05 else {}
         members = []
@@ -136,8 +141,13 @@ class _Author:
             members.append(self._pod(f"{name}-{number}", cpu, of_pods, **more))
         return _Group(name, document, members)
 
+    def _class(self, *names: str) -> str:
+        """One of these priority classes, "" for none; none where nobody may be preempted."""
+        name = self._chance.choice(names)
+        return name if name in self._classes else ""
+
     def _plain(self) -> Object:
-        return self._pod("plain", "1", self._chance.choice(["", "scene-mid"]))
+        return self._pod("plain", "1", self._class("", "scene-mid"))
 
     def _pod(self, name: str, cpu: str, priority: str, **spec: Any) -> Object:
         more = {"priorityClassName": priority} if priority else {}

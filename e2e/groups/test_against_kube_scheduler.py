@@ -101,13 +101,13 @@ def play_scenes(sides: dict[str, Side], folder: Path, kind: str, count: int) -> 
             played = {name: pool.submit(side.play, scene) for name, side in sides.items()}
             ours, theirs = played["tandem"].result(), [played["kube-scheduler"].result()]
             while ours not in theirs and len(theirs) <= REPEATS:
-                theirs.append(sides["kube-scheduler"].play(scene))
+                theirs.append(sides["kube-scheduler"].play(scene_of(seed, kind, len(theirs))))
             if ours not in theirs:
-                missed.append(_told(scene, seed, theirs, ours))
+                missed.append(_shown(scene, seed, theirs, ours))
     assert not missed, "\n\n".join(missed)
 
 
-def _told(scene: Scene, seed: int, theirs: list[list[Look]], ours: list[Look]) -> str:
+def _shown(scene: Scene, seed: int, theirs: list[list[Look]], ours: list[Look]) -> str:
     lines = [f"scene {seed} of {scene.kind!r}, {len({tuple(one) for one in theirs})} different by kube-scheduler:"]
     for number, (their, our) in enumerate(zip(theirs[0], ours, strict=True), start=1):
         if their != our:

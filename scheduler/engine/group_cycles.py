@@ -72,6 +72,13 @@ class GroupCycles:
         return self._under_way is not None
 
     @property
+    def priority(self) -> int | None:
+        """The highest priority of the members of the group under way; None without a group. Pods of lower priority are
+        not tried in between: they would take the room that the group is about to find."""
+        under_way = self._under_way
+        return None if under_way is None else under_way.unit.members[0].queued.info.priority
+
+    @property
     def is_waiting(self) -> bool:
         """Whether the group under way waits for extenders."""
         return self._under_way is not None and bool(self._under_way.calls)

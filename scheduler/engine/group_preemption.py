@@ -95,7 +95,7 @@ def _why_not(unit: GroupUnit, group: Group, pods: Iterable[PodInfo]) -> str:
     """Why the group must not preempt at all; "" if it may."""
     if all(plugin.name != PREEMPTION_PLUGIN for plugin in unit.profile.post_filter_plugins):
         return NOT_REGISTERED
-    if group.has_constraints:
+    if group.demands_topology:
         return NOT_IN_PLACEMENTS
     return NEVER if any(info.pod.spec.preemption_policy == "Never" for info in pods) else ""
 

@@ -11,7 +11,7 @@ from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved
 from scheduler.objects.coscheduling import PodGroup
 from scheduler.objects.kinds import Kind
 from tests import builders
-from tests.engine.test_groups import GANGS, Gangs, group
+from tests.engine.gangs import GANGS, Gangs, group
 
 ENABLED = {"groups": {"coscheduling": {"enabled": True}}}
 RAY = {"schedulerName": "scheduler-plugins-scheduler"}

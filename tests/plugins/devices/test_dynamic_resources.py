@@ -9,6 +9,7 @@ import numpy as np
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.devices.reserved import SetAside
+from scheduler.cluster.groups.facts import Groups
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.args import decode_args
 from scheduler.config.durations import MILLISECOND, Duration
@@ -48,6 +49,10 @@ class Facts:
 
     def lookup(self, kind: Any, key: str) -> Any:
         return self._claims.get(key) if kind is Kind.RESOURCE_CLAIM else None
+
+    @property
+    def groups(self) -> Groups:
+        return Groups()
 
 
 def parsed(document: dict[str, Any]) -> Any:
@@ -203,7 +208,7 @@ def test_each_claim_is_reserved_and_new_devices_are_written() -> None:
     assert isinstance(write, ReserveClaim)
     assert write.claim.key == "default/new"
     assert write.allocation is not None
-    assert write.pod.uid == pod.uid
+    assert write.consumer.uid == pod.uid
     assert DynamicResources().pre_bind_progress(None, pod, cache.view, "n0") is True
 
 
