@@ -150,7 +150,7 @@ class _Author:
         return self._pod("plain", "1", self._class("", "scene-mid"))
 
     def _pod(self, name: str, cpu: str, priority: str, **spec: Any) -> Object:
-        more = {"priorityClassName": priority} if priority else {}
+        more: dict[str, Any] = {"priorityClassName": priority} if priority else {}
         return builders.pod(name, self._place, cpu=cpu, **more, **spec)
 
 

@@ -392,6 +392,16 @@ def test_a_gang_that_fits_no_domain_says_of_how_many() -> None:
     )
 
 
+def test_with_both_gates_a_topology_is_named_as_what_forbids_preemption() -> None:
+    cluster = Gangs(f"{TOPOLOGY},WorkloadAwarePreemption=true")
+    zones(cluster, a="1")
+    cluster.group(min_count=3, **topology())
+    cluster.members(3, cpu="1")
+    cluster.schedule_all()
+    said = sorted(cluster.reason_of(name)[1] for name in ("g0", "g1", "g2"))
+    assert said[0].endswith("preemption: not eligible due to placement-based pod group scheduling limitation")
+
+
 def test_a_gang_without_any_domain_says_so() -> None:
     cluster = Gangs(TOPOLOGY)
     cluster.node("n", cpu="8")

@@ -63,13 +63,16 @@ class Group(msgspec.Struct, frozen=True):
     """Whether it states constraints of placement, even if they demand nothing."""
     demands_topology: bool = False
     """Whether it states a topology, even if that is not honoured: no victims are sought for such a group as a whole."""
-    priority: int = 0
-    """The group's own; its pods' priorities are independent of it."""
+    priority: int | None = 0
+    """The group's own; its pods' priorities are independent of it. None: it has none, and its least important pod
+    decides what may be preempted for it."""
     disruption: DisruptionMode = DisruptionMode.POD
     preempts_as_one: bool = False
     """Whether victims are sought for the group as a whole, of a lower priority than the group's; else for each of its
     pods, of a lower priority than the pod's."""
     permit_seconds: float = PERMIT_SECONDS
+    min_resources: tuple[tuple[str, int], ...] = ()
+    """Resource → what must be free in the whole cluster before the group is tried, in the units of ``NodeColumns``."""
     claims: tuple[GroupClaim, ...] = ()
     """Reserved for the group instead of its pods."""
     scheduled: Condition | None = None
