@@ -142,7 +142,7 @@ class _Author:
         return _Group(name, document, members)
 
     def _class(self, *names: str) -> str:
-        """One of these priority classes, "" for none; none where nobody may be preempted."""
+        """One of these priority classes, "" for none; none where no pod may be preempted."""
         name = self._chance.choice(names)
         return name if name in self._classes else ""
 

@@ -43,7 +43,7 @@ def sharing(room: Room, count: int, **entry: str) -> list[Object]:
 
 
 def consumers(state: State) -> list[list[str]]:
-    """Of each claim of the room, the kinds and names of those for whom it is reserved."""
+    """Of each claim of the room, the kinds and names of its consumers."""
     reserved = [thing.get("status", {}).get("reservedFor", ()) for thing in state.values()]
     return [sorted(f"{one['resource']}/{one['name']}" for one in each) for each in reserved]
 

@@ -1,4 +1,4 @@
-"""Which ResourceClaims a pod uses, and for whom each is reserved (docs/kube-scheduler/dra.md §3, podgroups.md §13).
+"""Which ResourceClaims a pod uses, and their consumers (docs/kube-scheduler/dra.md §3, podgroups.md §13).
 
 With the gate DRAWorkloadResourceClaims a PodGroup may have claims, which its pods name by equal entries. Such a claim
 is reserved for the PodGroup instead of its pods, and one that is made from a template belongs to the PodGroup.
@@ -89,7 +89,7 @@ def is_reserved(claim: ResourceClaim, pod: PodInfo, groups: Groups) -> bool:
 
 
 def consumer_of(used: UsedClaim, pod: PodInfo, group: Group | None) -> ClaimConsumer:
-    """For whom the claim is to be reserved. ``group``: the pod's PodGroup, if it may have claims."""
+    """The consumer that the claim is to be reserved for. ``group``: the pod's PodGroup, if it may have claims."""
     entry = used.entry
     if group is None:
         return pod_consumer(pod)

@@ -39,7 +39,7 @@ class SpecialClaim:
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What is to be written: claims that get devices now, claims that have theirs, and the special one. ``consumers``:
-    claim UID → for whom it is reserved."""
+    claim UID → the consumer that it is reserved for."""
 
     allocated: tuple[tuple[ResourceClaim, Allocation], ...]
     reserved: tuple[ResourceClaim, ...]

@@ -56,7 +56,7 @@ class Situation(State):
 
     claims: tuple[ResourceClaim, ...]
     consumers: Mapping[str, ClaimConsumer]
-    """Claim UID → for whom it is to be reserved."""
+    """Claim UID → the consumer that it is to be reserved for."""
     allocated: tuple[AllocatedClaim, ...]
     unallocated: tuple[ResourceClaim, ...]
     waiting: tuple[ClaimNeeds, ...]
