@@ -89,10 +89,10 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
     def begin(self, context: PostFilterContext) -> PostFilterAnswer | Candidates:
         """The first half: the candidates that extenders may have a say in, or the answer where there are none."""
         group = context.view.groups.of(context.pod)
-        if group is not None and group.preempts_as_one:
-            return LEFT_TO_THE_GROUP
         if group is not None and group.has_constraints:
             return BOUND_TO_PLACEMENTS
+        if group is not None and group.preempts_as_one:
+            return LEFT_TO_THE_GROUP
         return begin(context, self._extent, context.policy, context.kept.of(PodColumns))
 
     def conclude(self, context: PostFilterContext, candidates: Candidates) -> PostFilterAnswer:

@@ -38,7 +38,7 @@ DRIVERS = ("csi.test", "ebs.csi.aws.com", "other")
 EBS_PLUGIN = "kubernetes.io/aws-ebs"
 CLASSES = ("fast", "slow")
 GOLD = parse_selector(LabelSelector(match_labels={"tier": "gold"}))
-GROUP_APIS = (v1alpha2(reads_constraints=True, preempts_as_one=True),)
+GROUP_APIS = (v1alpha2(reads_constraints=True, preempts_as_one=True, has_claims=True),)
 DISK = {"name": "d", "awsElasticBlockStore": {"volumeID": "vol-inline"}}
 
 

@@ -13,7 +13,7 @@ from scheduler.errors import ConfigurationError
 
 PAGE = (Path(__file__).parents[2] / "docs/devices.md").read_text()
 TABLE = PAGE.partition("<!-- device-gates:begin -->")[2].partition("<!-- device-gates:end -->")[0]
-ROWS = re.findall(r"^\| `(\w+)` \| (on|off) \| (locked|refused|no effect) \|", TABLE, re.MULTILINE)
+ROWS = re.findall(r"^\| `(\w+)` \| (on|off) \| (locked|refused|no effect|honoured) \|", TABLE, re.MULTILINE)
 
 
 def test_every_gate_of_devices_is_in_the_table() -> None:
@@ -37,6 +37,9 @@ def test_a_gate_away_from_its_default_does_what_the_table_says(gate: str, defaul
     if effect == "no effect":
         parsed = parse_feature_gates(f"{gate}={str(wanted).lower()}")
         assert any(f"{gate}={str(wanted).lower()} has no effect" in warning for warning in parsed.warnings)
+        return
+    if effect == "honoured":
+        assert parse_feature_gates(setting).enabled(gate) is wanted
         return
     with pytest.raises(ConfigurationError) as caught:
         parse_feature_gates(setting)

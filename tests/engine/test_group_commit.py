@@ -10,8 +10,8 @@ import pytest
 from scheduler.messages.commands import BindPod, DeletePod, PatchPodStatus
 from scheduler.messages.stimuli import ShutdownRequested
 from scheduler.queue.story import Place
+from tests.engine.gangs import Gangs
 from tests.engine.scripted import calls_of, scripted
-from tests.engine.test_groups import Gangs
 
 
 def gang(count: int = 4, nodes: int = 2, cpu: str = "2", min_count: int | None = None) -> Gangs:

@@ -55,6 +55,10 @@ class Facts:
     def lookup(self, kind: Any, key: str) -> Any:
         return self._claims.get(key) if kind is Kind.RESOURCE_CLAIM else None
 
+    @property
+    def groups(self) -> Groups:
+        return Groups()
+
 
 def parsed(document: dict[str, Any]) -> Any:
     return decode(kind_of(document), msgspec.json.encode(document))
@@ -209,7 +213,7 @@ def test_each_claim_is_reserved_and_new_devices_are_written() -> None:
     assert isinstance(write, ReserveClaim)
     assert write.claim.key == "default/new"
     assert write.allocation is not None
-    assert write.pod.uid == pod.uid
+    assert write.consumer.uid == pod.uid
     assert DynamicResources().pre_bind_progress(None, pod, cache.view, "n0") is True
 
 
