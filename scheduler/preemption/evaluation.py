@@ -125,6 +125,7 @@ def begin_in_steps(
     answer = _not_eligible(context, policy)
     if answer is not None:
         return answer
+    yield
     candidates = yield from _dry_runs(context, extent, policy, columns, ROWS_A_STEP)
     for number, candidate in enumerate(candidates.found):
         # A candidate keeps what the choice asks of it.
@@ -187,17 +188,18 @@ def _found(
     """The search ends with ``wanted`` candidates; but while all of them violate a budget, only with the last node."""
     harmless: list[Candidate] = []
     violating: list[Candidate] = []
-    for number, (row, answer) in enumerate(answers):
-        if rows_a_step is not None and number and number % rows_a_step == 0:
-            yield
+    for number, (row, answer) in enumerate(answers, 1):
         if isinstance(answer, Refusal):
             refused[row] = answer
-            continue
-        group = violating if answer.pdb_violations else harmless
-        if len(group) < wanted:
-            group.append(answer)
-        if harmless and len(harmless) + len(violating) >= wanted:
-            break
+        else:
+            group = violating if answer.pdb_violations else harmless
+            if len(group) < wanted:
+                group.append(answer)
+            if harmless and len(harmless) + len(violating) >= wanted:
+                break
+        if rows_a_step is not None and number % rows_a_step == 0:
+            # The next answer begins a wave.
+            yield
     return Candidates((*harmless, *violating), refused)
 
 
