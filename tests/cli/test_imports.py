@@ -63,7 +63,19 @@ def test_asking_loads_neither_the_engine_nor_the_clients_models(command: tuple[s
     path = kubeconfig(tmp_path, "http://127.0.0.1:1", token="secret")
     modules = loaded(*command, "--kubeconfig", path)
     assert "aiohttp" in modules
-    heavy = {"numpy", "kopf", "structlog", "cryptography", "prometheus_client", "aiohttp.web", MODELS, *CEL, *ENGINE}
+    heavy = {
+        "numpy",
+        "kopf",
+        "structlog",
+        "pydantic",
+        "click",
+        "cryptography",
+        "prometheus_client",
+        "aiohttp.web",
+        MODELS,
+        *CEL,
+        *ENGINE,
+    }
     assert not modules & heavy
 
 
