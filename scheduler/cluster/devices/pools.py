@@ -94,12 +94,14 @@ def _pool(index: SliceIndex, key: PoolKey, parts: list[SlicePart], node: str, la
     generation = max(part.generation for part in parts)
     kept = sorted([part for part in parts if part.generation == generation], key=lambda part: part.name)
     wanted = kept[0].slice.spec.pool.resource_slice_count
-    everywhere = index.of_pool(key)
-    same = [part for part in everywhere if part.generation == generation]
+    same = kept
     state = PoolState.COMPLETE
     if len(kept) != wanted:
+        # Only now the slices of other nodes are looked at, as in kube-scheduler 1.36.
+        everywhere = index.of_pool(key)
         if any(part.generation > generation for part in everywhere):
             return None
+        same = [part for part in everywhere if part.generation == generation]
         if len(same) != wanted:
             state = PoolState.INCOMPLETE
     devices = []
@@ -142,4 +144,5 @@ def _fault(kept: list[SlicePart], devices: list[ReachableDevice], consumers: tup
 
 
 def _has_conditions(pool: Pool) -> bool:
-    return any(one.device.fields.binding_conditions for one in pool.devices)
+    """Of pools that can be used: in the order the others come with those that have none, as in kube-scheduler 1.36."""
+    return pool.state is PoolState.COMPLETE and any(one.device.fields.binding_conditions for one in pool.devices)

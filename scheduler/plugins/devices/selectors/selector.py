@@ -105,7 +105,7 @@ def compiled(expression: str) -> Selector | SelectorError:
         return SelectorError(COMPILE, _first_line(str(error)))
 
 
-_FAULT = re.compile(r"ERROR: <input>:\d+:\d+: (.*)")
+_FAULT = re.compile(r"ERROR: <input>:\d+:\d+: (.*)(?:\n \|.*)*")
 _MIXED_NUMBERS = re.compile(
     r"found no matching overload for '_[<>]=?_' applied to '\((int|uint|double), (int|uint|double)\)'"
 )
@@ -116,10 +116,11 @@ def _type_fault(expression: str) -> str:
     try:
         checked = _checker().compile(expression)
     except RuntimeError as error:
-        faults = _FAULT.findall(str(error))
+        faults = list(_FAULT.finditer(str(error).removesuffix(" [INVALID_ARGUMENT]")))
         if not faults:
             return _first_line(str(error))
-        return next((fault for fault in faults if not _MIXED_NUMBERS.match(fault)), "")
+        faults = [fault for fault in faults if not _MIXED_NUMBERS.match(fault[1])]
+        return "compilation failed: " + "\n".join(fault[0] for fault in faults) if faults else ""
     result = checked.return_type()
     if result in (cel.Type.BOOL, cel.Type.DYN):
         return ""
@@ -288,13 +289,30 @@ def _evaluated(expression: str, device: Described) -> bool | SelectorError:
 
 @lru_cache(maxsize=MAX_ANSWERS)
 def _reduced(device: Described, reads: frozenset[Read]) -> Described:
-    """Only what is read."""
+    """Only what is read, and what is an error whether it is read or not."""
     return Described(
         device.driver,
-        tuple([entry for entry in device.attributes if Read("attributes", entry[0], entry[1]) in reads]),
+        tuple(
+            [
+                entry
+                for entry in device.attributes
+                if Read("attributes", *entry[:2]) in reads or not _is_value(*entry[2:])
+            ]
+        ),
         tuple([entry for entry in device.capacity if Read("capacity", entry[0], entry[1]) in reads]),
         device.allows_multiple,
     )
+
+
+def _is_value(kind: str, value: str | int | bool) -> bool:
+    """Whether CEL can be given the value. The rest is a list, or a version that is none."""
+    if kind != "version":
+        return kind in _AS_VALUE
+    try:
+        semver(str(value))
+    except ValueError:
+        return False
+    return True
 
 
 _AS_VALUE: dict[str, Callable[[Any], Any]] = {"string": str, "int": int, "bool": bool, "version": semver}
@@ -307,7 +325,10 @@ def _data(device: Described) -> dict[str, Any]:
         convert = _AS_VALUE.get(kind)
         if convert is None:
             raise ValueError(f"attribute {name}: unsupported attribute value")
-        attributes.setdefault(domain, {})[name] = convert(value)
+        try:
+            attributes.setdefault(domain, {})[name] = convert(value)
+        except ValueError as error:
+            raise ValueError(f"attribute {name}: parse semantic version: {error}") from error
     capacity: dict[str, dict[str, Any]] = {}
     for domain, name, amount in device.capacity:
         capacity.setdefault(domain, {})[name] = quantity(amount)
