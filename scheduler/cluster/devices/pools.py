@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -58,6 +58,16 @@ def pools_of(
             pools.append(pool)
     pools += [pool for key, pool in foreign.items() if key not in relevant]
     return tuple(sorted(pools, key=lambda pool: (_has_conditions(pool), pool.key[0].encode(), pool.key[1].encode())))
+
+
+def reachable_devices(index: SliceIndex, node: str, labels: Mapping[str, str]) -> Iterator[SliceDevice]:
+    """The devices of all slices that a node can reach, of whatever generation and whether their pools are complete."""
+    for part in (*index.of_node(node), *index.of_many()):
+        spec = part.slice.spec
+        if spec.per_device_node_selection:
+            yield from (device for device in part.devices if _reaches(device, node, labels))
+        elif spec.node_name or spec.all_nodes or part.selector is None or part.selector.matches(labels, node):
+            yield from part.devices
 
 
 def foreign_pool(index: SliceIndex, key: PoolKey) -> Pool | None:

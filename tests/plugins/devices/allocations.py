@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from scheduler.cluster.cache import ClusterCache
-from scheduler.objects.kinds import Kind, decode
+from scheduler.objects.kinds import Kind, decode, decode_as
+from scheduler.objects.node import Node
 from scheduler.objects.quantity import parse
 from scheduler.plugins.devices.outcomes import Found, asked_for, find
 from scheduler.plugins.devices.results import allocation_of
@@ -16,7 +17,7 @@ from scheduler.plugins.devices.situation import Situation, situation_of
 from tests.plugins.clusters import info
 
 Document = dict[str, Any]
-KINDS = {"node": Kind.NODE, "classes": Kind.DEVICE_CLASS, "slices": Kind.RESOURCE_SLICE}
+KINDS = {"classes": Kind.DEVICE_CLASS, "slices": Kind.RESOURCE_SLICE}
 
 
 def searched(case: Document) -> tuple[ClusterCache, Found | Fault | str]:
@@ -27,7 +28,7 @@ def searched(case: Document) -> tuple[ClusterCache, Found | Fault | str]:
     def show(kind: Kind, document: Document) -> None:
         cache.observe_object(kind, decode(kind, msgspec.json.encode(document)))
 
-    cache.observe_node(decode(Kind.NODE, msgspec.json.encode(case["node"])))
+    cache.observe_node(decode_as(Node, msgspec.json.encode(case["node"])))
     for kind in ("classes", "slices"):
         for document in case[kind]:
             show(KINDS[kind], document)

@@ -11,6 +11,7 @@ import gzip
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,13 +20,14 @@ from scheduler.plugins.devices.outcomes import Found
 from tests.device_documents import DRIVER, claim, device_class, exactly, gpu, resource_slice
 from tests.plugins.devices.allocations import Document, answer_to, comparable, searched
 
-CASES = [json.loads(line) for line in gzip.open(Path(__file__).parent / "data" / "allocations.jsonl.gz", "rt")]
+with gzip.open(Path(__file__).parent / "data" / "allocations.jsonl.gz", "rt") as lines:
+    CASES = [json.loads(line) for line in lines]
 NODE = {"metadata": {"name": "n0", "uid": "n0", "labels": {}}, "status": {}}
 ALL = {"allocationMode": "All"}
 
 
 def case(
-    *slices: Document, requests: list[Document], allocated: list[Document] | None = None, **devices: object
+    *slices: Document, requests: list[Document], allocated: list[Document] | None = None, **devices: Any
 ) -> Document:
     return {
         "node": NODE,
