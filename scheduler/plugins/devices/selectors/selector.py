@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from cel_expr_python import cel
 
 from scheduler.cluster.devices.descriptions import Described
+from scheduler.plugins.devices.selectors import regexes
 from scheduler.plugins.devices.selectors.functions import (
     BOOL,
     DOUBLE,
@@ -37,6 +38,7 @@ from scheduler.plugins.devices.selectors.functions import (
 from scheduler.plugins.devices.selectors.rewriting import (
     DOMAIN_FUNCTION,
     FIELD_PREFIX,
+    MATCH_FUNCTION,
     RANGE_FUNCTION,
     Read,
     UnsupportedExpression,
@@ -150,7 +152,7 @@ def _evaluator() -> Any:
     message = cel.Type(MESSAGE)
     types: dict[str, Any] = {**_PLAIN_TYPES, **dict.fromkeys(OPAQUE, message)}
     rows_of: dict[tuple[str, bool, tuple[str, ...]], list[Function]] = {}
-    for row in (*FUNCTIONS, *_REGEX, *_DOMAINS):
+    for row in (*FUNCTIONS, *_REGEX, *_OWN):
         stored = tuple([MESSAGE if kind in OPAQUE else kind for kind in row.parameters])
         rows_of.setdefault((row.name, row.is_member, stored), []).append(row)
     overloads: dict[str, list[Any]] = {}
@@ -160,7 +162,7 @@ def _evaluator() -> Any:
         has_opaque = any(kind in OPAQUE for kind in rows[0].parameters)
         call = dispatch(rows) if has_opaque else rows[0].call
         overloads.setdefault(name, []).append(
-            cel.Overload("_".join((name, *stored)), result, parameters, is_member, call)
+            cel.Overload("_".join((name, *stored, *["member"] * is_member)), result, parameters, is_member, call)
         )
     variables = {f"{FIELD_PREFIX}{field}": kind for field, kind in _variables(message).items()}
     return _environment(variables, overloads)
@@ -202,60 +204,22 @@ def _domain(maps: Mapping[str, Any], domain: str) -> Any:
 
 def _range(count: int) -> list[int]:
     if count > MAX_RANGE:
-        raise ValueError("operation cancelled: actual cost limit exceeded")
+        raise ValueError(regexes.OVER_LIMIT)
     return list(range(count))
 
 
-_DOMAINS = (
+_OWN = (
+    Function(MATCH_FUNCTION, True, (STRING, STRING), BOOL, regexes.is_match),
+    Function(MATCH_FUNCTION, False, (STRING, STRING), BOOL, regexes.is_match),
     Function(DOMAIN_FUNCTION, True, (MAP, STRING), MAP, _domain),
     Function(RANGE_FUNCTION, False, (INT,), LIST, _range),
 )
 
 
-# --- regular expressions: RE2 is inside the engine --------------------------------------------------------------------
-
-
-@lru_cache(maxsize=4)
-def _regex_program(expression: str) -> Any:
-    types = cel.Type
-    environment = cel.NewEnv(
-        config=cel.NewEnvConfigFromYaml(_EXTENSIONS), variables={"text": types.STRING, "pattern": types.STRING}
-    )
-    return environment.compile(expression)
-
-
-def _run_regex(expression: str, text: str, pattern: str) -> Any:
-    value = _regex_program(expression).eval(data={"text": text, "pattern": f"({_without_groups(pattern)})"})
-    if value.type() == cel.Type.ERROR:
-        raise ValueError(str(value.value()))
-    return value.plain_value()
-
-
-def _find(text: str, pattern: str) -> str:
-    return str(_run_regex('regex.extract(text, pattern).orValue("")', text, pattern))
-
-
-def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found: list[str] = _run_regex("regex.extractAll(text, pattern)", text, pattern)
-    return found if limit < 0 else found[:limit]
-
-
-_GROUP = re.compile(
-    r"\\Q.*?(?:\\E|$)|\\.|\[(?:\^?\]?(?:\\.|\[:[a-z^]+:\]|[^\]\\])*)\]|\((?:\?P?<[A-Za-z0-9_]+>|(?!\?))|.", re.DOTALL
-)
-
-
-def _without_groups(pattern: str) -> str:
-    """The pattern with groups that capture nothing: the engine extracts by a group."""
-    return _GROUP.sub(
-        lambda match: "(?:" if match.group().startswith("(") and match.group() != "(?" else match.group(), pattern
-    )
-
-
 _REGEX = (
-    Function("find", True, (STRING, STRING), STRING, _find),
-    Function("findAll", True, (STRING, STRING), LIST, _find_all),
-    Function("findAll", True, (STRING, STRING, INT), LIST, _find_all),
+    Function("find", True, (STRING, STRING), STRING, regexes.find),
+    Function("findAll", True, (STRING, STRING), LIST, regexes.find_all),
+    Function("findAll", True, (STRING, STRING, INT), LIST, regexes.find_all),
 )
 
 
@@ -274,6 +238,7 @@ def matches(expression: str, device: Described) -> bool | SelectorError:
 def _evaluated(expression: str, device: Described) -> bool | SelectorError:
     selector = compiled(expression)
     assert isinstance(selector, Selector)
+    regexes.start()
     try:
         value = selector.program.eval(data=_data(device))
         if value.type() == cel.Type.ERROR:
@@ -356,5 +321,5 @@ def _worded(message: str) -> str:
     return {
         "divide by zero": "division by zero",
         "modulus by zero": "modulus by zero",
-        "Iteration budget exceeded": "operation cancelled: actual cost limit exceeded",
+        "Iteration budget exceeded": regexes.OVER_LIMIT,
     }.get(message.removesuffix(" [INTERNAL]"), message)
