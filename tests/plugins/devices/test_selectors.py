@@ -72,12 +72,17 @@ ERRORS = {
         RUN_TIME,
         "operation cancelled: actual cost limit exceeded",
     ),
-    "1 == 1.0": (COMPILE, "found no matching overload for '_==_' applied to '(int, double)'"),
+    "1 == 1.0": (
+        COMPILE,
+        "compilation failed: ERROR: <input>:1:3: found no matching overload for '_==_' applied to '(int, double)'\n"
+        " | 1 == 1.0\n | ..^",
+    ),
     'string(quantity("1")) == ""': (
         COMPILE,
-        "found no matching overload for 'string' applied to '(kubernetes.Quantity)'",
+        "compilation failed: ERROR: <input>:1:7: found no matching overload for 'string' applied to "
+        '\'(kubernetes.Quantity)\'\n | string(quantity("1")) == ""\n | ......^',
     ),
-    "device.driver": (COMPILE, "must evaluate to bool or the unknown type, not STRING"),
+    "device.driver": (COMPILE, "must evaluate to bool or the unknown type, not string"),
 }
 
 UNSUPPORTED = (

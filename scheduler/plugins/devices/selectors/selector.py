@@ -126,7 +126,7 @@ def _type_fault(expression: str) -> str:
     result = checked.return_type()
     if result in (cel.Type.BOOL, cel.Type.DYN):
         return ""
-    return f"must evaluate to bool or the unknown type, not {result}"
+    return f"must evaluate to bool or the unknown type, not {str(result).lower()}"
 
 
 def _first_line(message: str) -> str:
