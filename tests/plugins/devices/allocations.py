@@ -20,9 +20,9 @@ Document = dict[str, Any]
 KINDS = {"classes": Kind.DEVICE_CLASS, "slices": Kind.RESOURCE_SLICE}
 
 
-def searched(case: Document) -> tuple[ClusterCache, Found | Fault | str]:
+def searched(case: Document, max_steps: int = 0) -> tuple[ClusterCache, Found | Fault | str]:
     """The cluster, and what the production's own way from PreFilter to the search finds on the only node. An error is a
-    text."""
+    text. ``max_steps`` 0: no limit."""
     cache = ClusterCache()
 
     def show(kind: Kind, document: Document) -> None:
@@ -41,7 +41,7 @@ def searched(case: Document) -> tuple[ClusterCache, Found | Fault | str]:
     pod, view = info(spec={"resourceClaims": entries}), cache.view
     situation = situation_of(pod, view)
     assert isinstance(situation, Situation)
-    found = find(asked_for(situation, pod, view, ()), view, 0, 0)
+    found = find(asked_for(situation, pod, view, ()), view, 0, max_steps)
     return cache, situation.named(found) if isinstance(found, str) else found
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from scheduler.cluster.devices.descriptions import attribute_of
 from scheduler.plugins.devices.outcomes import Found
+from scheduler.plugins.devices.search import Fault
 from tests.device_documents import DRIVER, claim, device_class, exactly, gpu, resource_slice
 from tests.plugins.devices.allocations import Document, answer_to, comparable, searched
 
@@ -170,6 +171,15 @@ def test_alternatives_of_which_only_the_last_is_too_large_let_an_earlier_request
     only = {"name": "only", "selectors": [{"cel": {"expression": 'device.attributes["gpu.example.com"].first'}}]}
     answer = answer_to(case(pool, requests=[request("r0"), first_available("r1", only, {"name": "many", "count": 32})]))
     assert devices(answer) == ["d01", "d00"]
+
+
+def test_devices_that_are_only_looked_at_use_up_the_time_of_the_search_too() -> None:
+    """Of 600 devices no two have one value: each first one is taken, and then all others are looked at in vain."""
+    pool = resource_slice("n0", *[gpu(f"d{number}", attributes={"serial": number}) for number in range(600)])
+    constraints = [{"matchAttribute": f"{DRIVER}/serial"}]
+    wanted = case(pool, requests=[request("r", count=2)], constraints=constraints)
+    assert searched(wanted)[1] is Fault.NONE_FITS
+    assert searched(wanted, max_steps=5_000)[1] is Fault.OUT_OF_TIME
 
 
 def test_a_value_that_is_a_list_is_an_error_for_selectors_that_do_not_look_at_it() -> None:
