@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import sys
 import tempfile
+import time
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,8 @@ import uvloop
 from e2e.bench import report
 from e2e.bench.contenders import BY_DEFAULT, CONTENDERS
 from e2e.bench.driver import Drive, prepare
-from e2e.bench.measurement import Result, failed, measure, middle
+from e2e.bench.measurement import Result, Spent, failed, measure, middle
+from e2e.bench.metering import Meter
 from e2e.bench.provisioning import Provisioning
 from e2e.bench.scenarios import SCENARIOS, Scenario
 from e2e.client import AsyncClient
@@ -28,7 +30,6 @@ from e2e.connection import from_kubeconfig
 from e2e.controlplane.build import BuildError
 from e2e.controlplane.cluster import ControlPlane
 from e2e.controlplane.processes import ProcessFailure
-from e2e.subject import Scheduler
 
 _VOLUME_CONTROLLERS = ("persistentvolume-binder-controller",)
 _CLAIM_CONTROLLERS = ("resourceclaim-controller",)
@@ -74,7 +75,7 @@ def _run(scenario: Scenario, contender: str, nodes: int, pods: int) -> Result:
             gates = ",".join(f"{name}=true" for name in scenario.features)
             options = [f"--feature-gates={gates}"] if gates else []
             scheduler = CONTENDERS[contender](kubeconfig, Path(folder), controlplane.programs, options)
-            return uvloop.run(_measure(scenario, scheduler, nodes, pods, kubeconfig))
+            return uvloop.run(_measure(scenario, Meter(scheduler, controlplane), nodes, pods, kubeconfig))
     except ProcessFailure as error:
         print(error, file=sys.stderr)
         return failed(scenario.name, contender, nodes, pods, str(error).splitlines()[0])
@@ -84,7 +85,7 @@ def _controllers(scenario: Scenario) -> tuple[str, ...]:
     return (*_VOLUME_CONTROLLERS * scenario.binds_volumes, *_CLAIM_CONTROLLERS * scenario.makes_claims)
 
 
-async def _measure(scenario: Scenario, scheduler: Scheduler, nodes: int, pods: int, kubeconfig: Path) -> Result:
+async def _measure(scenario: Scenario, meter: Meter, nodes: int, pods: int, kubeconfig: Path) -> Result:
     async with AsyncClient(from_kubeconfig(kubeconfig)) as client:
         await prepare(client, scenario, nodes, pods)
         async with (
@@ -92,48 +93,46 @@ async def _measure(scenario: Scenario, scheduler: Scheduler, nodes: int, pods: i
             Drive(client, scenario, nodes, pods) as drive,
         ):
             run = _created_meanwhile if scenario.meanwhile else _all_waiting
-            cpu_seconds, peak_rss = await run(drive, scheduler)
+            spent = await run(drive, meter)
     times = drive.times
     return measure(
         scenario=scenario.name,
-        contender=scheduler.kind,
+        contender=meter.scheduler.kind,
         nodes=nodes,
         names=times.names,
         began=times.began,
         created=times.created,
         bound=times.bound,
         reported=times.reported,
-        cpu_seconds=cpu_seconds,
-        peak_rss=peak_rss,
+        spent=spent,
         victims=len(times.removed),
     )
 
 
-async def _all_waiting(drive: Drive, scheduler: Scheduler) -> tuple[float, int]:
-    """Every pod is there before the scheduler starts. CPU seconds from the first binding on, peak RSS in bytes."""
+async def _all_waiting(drive: Drive, meter: Meter) -> Spent:
+    """Every pod is there before the scheduler starts. What is spent from the first binding on."""
     await drive.create()
     await drive.claims_made()
-    scheduler.start()
+    started = time.monotonic()
+    meter.scheduler.start()
     try:
         await drive.first_binding()
-        before = scheduler.usage()
+        await meter.begin()
         await drive.end()
-        after = scheduler.usage()
+        return replace(await meter.end(), start=drive.times.began - started)
     finally:
-        scheduler.stop()
-    return after.cpu_seconds - before.cpu_seconds, after.peak_rss_bytes
+        meter.scheduler.stop()
 
 
-async def _created_meanwhile(drive: Drive, scheduler: Scheduler) -> tuple[float, int]:
-    """The scheduler is ready before the first pod is there. CPU seconds from then on, peak RSS in bytes."""
-    with scheduler:
+async def _created_meanwhile(drive: Drive, meter: Meter) -> Spent:
+    """The scheduler is ready before the first pod is there. What is spent from then on."""
+    with meter.scheduler:
         # Let it digest what it has listed: start-up is not what is measured.
         await asyncio.sleep(1)
-        before = scheduler.usage()
+        await meter.begin()
         await drive.create()
         await drive.end()
-        after = scheduler.usage()
-    return after.cpu_seconds - before.cpu_seconds, after.peak_rss_bytes
+        return await meter.end()
 
 
 def _options() -> argparse.Namespace:
