@@ -33,9 +33,9 @@ def several(pool: str, lease: str) -> dict[str, Any]:
     }
     options = [
         "--leader-elect=true",
-        "--leader-elect-lease-duration=3s",
-        "--leader-elect-renew-deadline=2s",
-        "--leader-elect-retry-period=500ms",
+        "--leader-elect-lease-duration=12s",
+        "--leader-elect-renew-deadline=9s",
+        "--leader-elect-retry-period=1s",
         "--leader-elect-resource-namespace=kube-system",
         f"--leader-elect-resource-name={lease}-{pool}",
     ]

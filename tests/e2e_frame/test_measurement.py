@@ -10,7 +10,6 @@ from e2e.bench.measurement import Result, Spent, measure, middle, percentile, ra
 from e2e.bench.metering import longest_step
 from e2e.bench.report import COLUMNS, row
 
-
 SPENT = Spent(0.02, 0.03, 0.01, 1 << 20)
 
 
