@@ -12,13 +12,15 @@ import asyncio
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import uvloop
 
-from e2e.bench import report
+from e2e.bench import charts, report
 from e2e.bench.contenders import BY_DEFAULT, CONTENDERS
 from e2e.bench.driver import Drive, prepare
 from e2e.bench.measurement import Result, Spent, failed, measure, middle
@@ -43,21 +45,34 @@ def main() -> int:
         scenario = SCENARIOS[name]
         if options.meanwhile:
             scenario = replace(scenario, meanwhile=True)
-        nodes, pods = options.nodes or scenario.nodes, options.pods or scenario.pods
-        of_scenario: dict[str, list[Result]] = {contender: [] for contender in options.contenders}
-        # Contenders take turns, so that a machine that grows slower or quicker does so for all of them.
-        for _ in range(options.rounds):
-            for contender in options.contenders:
-                result = _run(scenario, contender, nodes, pods)
-                of_scenario[contender].append(result)
-                print(" ".join(report.row(result)), file=sys.stderr, flush=True)
-        rounds += [result for several in of_scenario.values() for result in several]
-        results += [middle(several) for several in of_scenario.values()]
+        for nodes in options.nodes or [scenario.nodes]:
+            made = _rounds(scenario, nodes, options.pods or scenario.pods, options)
+            rounds += [result for several in made for result in several]
+            results += [middle(several) for several in made]
+            # After each, so that a run that is broken off leaves what it has.
+            _write(results, rounds, options)
     report.show(results)
+    return 0 if all(result.counts for result in results) else 1
+
+
+def _rounds(scenario: Scenario, nodes: int, pods: int, options: argparse.Namespace) -> list[list[Result]]:
+    """The rounds of each contender. They take turns, so that a machine that grows slower does so for all of them."""
+    made: dict[str, list[Result]] = {contender: [] for contender in options.contenders}
+    for _ in range(options.rounds):
+        for contender in options.contenders:
+            result = _run(scenario, contender, nodes, pods)
+            made[contender].append(result)
+            print(" ".join(report.row(result)), file=sys.stderr, flush=True)
+    return list(made.values())
+
+
+def _write(results: Sequence[Result], rounds: Sequence[Result], options: argparse.Namespace) -> None:
     for file in options.out:
         text = report.as_json(results, rounds) if file.suffix == ".json" else report.markdown(results)
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    return 0 if all(result.counts for result in results) else 1
+    if options.charts is not None:
+        charts.write(msgspec.json.decode(report.as_json(results, rounds)), options.charts)
 
 
 def _run(scenario: Scenario, contender: str, nodes: int, pods: int) -> Result:
@@ -144,13 +159,16 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--scenario", nargs="+", default=["plain"], choices=[*SCENARIOS, "all"], metavar="NAME")
     parser.add_argument("--contenders", default=",".join(BY_DEFAULT), help="comma-separated (default: %(default)s)")
-    parser.add_argument("--nodes", type=int, help="instead of the scenario's own number")
+    parser.add_argument(
+        "--nodes", type=int, nargs="+", help="instead of the scenario's own number; with several: growth"
+    )
     parser.add_argument("--pods", type=int, help="instead of the scenario's own number")
     parser.add_argument(
         "--meanwhile", action="store_true", help="create the pods while the scheduler works, in every scenario"
     )
     parser.add_argument("--rounds", type=int, default=1, help="the median round is reported (default: 1)")
     parser.add_argument("--out", type=Path, action="append", default=[], help="FILE.json or FILE.md; may be repeated")
+    parser.add_argument("--charts", type=Path, metavar="FOLDER", help="write SVG charts into this folder")
     options = parser.parse_args()
     if "all" in options.scenario:
         options.scenario = list(SCENARIOS)

@@ -1,7 +1,7 @@
 """The bench's results as SVG charts: ``python -m e2e.bench.charts RESULTS.json FOLDER``, or ``--charts`` of the bench.
 
-Throughput and CPU of all contenders by scenario, the start, and the growth with the number of nodes where a scenario was
-run at several. The files hold no script and name no host, and the same results make the same files.
+Throughput and CPU of all contenders by scenario, the start, and the growth with the number of nodes where a scenario
+was run at several. The files hold no script and name no host, and the same results make the same files.
 """
 
 from __future__ import annotations

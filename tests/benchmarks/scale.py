@@ -76,7 +76,7 @@ def scale(nodes: int, pods: int) -> dict[str, float]:
     found = {"first lists, s of CPU": seconds, "memory, MiB": grown / 2**20}
     gc.freeze()
     for name, make in (("plain", lambda index: pending(f"plain-{index}")), ("spread and affinity", _grouped)):
-        for index in range(KNOWN + UNKNOWN + 4 * CHANGES + 10):
+        for index in range(KNOWN + UNKNOWN + 6 * CHANGES):
             show(engine, Kind.POD, make(index))
         found[f"{name}, known class, µs"] = _median(_decisions(engine, KNOWN))
         if name == "plain":
@@ -102,6 +102,7 @@ def _changed_nodes(engine: Engine) -> dict[str, float]:
         ("allocatable", lambda document, turn: document["status"]["allocatable"].update(cpu=str(30 + turn % 2))),
         ("taint", lambda document, turn: document["spec"].update(taints=_TAINTS[turn % 2])),
         ("label", lambda document, turn: document["metadata"]["labels"].update(turn=f"t{turn % 2}")),
+        ("image", lambda document, turn: document["status"]["images"].append(_image(turn))),
     ):
         handled, decided = [], []
         for turn in range(CHANGES):
@@ -118,6 +119,10 @@ def _changed_nodes(engine: Engine) -> dict[str, float]:
 
 
 _TAINTS: Final = ([], [{"key": "odd", "effect": "PreferNoSchedule"}])
+
+
+def _image(turn: int) -> dict[str, Any]:
+    return {"names": [f"registry.test/pulled-{turn % 2}:v1"], "sizeBytes": 10**8}
 
 
 def _observed(document: dict[str, Any]) -> Any:
