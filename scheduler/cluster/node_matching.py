@@ -19,7 +19,6 @@ from scheduler.objects.node import Node
 from scheduler.objects.node_selectors import NODE_NAME_FIELD, NodeSelector, NodeSelectorTerm, RequiredNodeAffinity
 from scheduler.objects.pod import Toleration
 from scheduler.objects.requirements import Operator, Requirement
-from scheduler.objects.selectors import Selector
 
 Mask = npt.NDArray[np.bool_]
 Rows = slice | npt.NDArray[np.int64]
@@ -100,14 +99,6 @@ def matches_term(table: NodeTable, term: NodeSelectorTerm, rows: Rows) -> Mask:
         mask &= matches_requirement(table, requirement, rows)
     for requirement in term.fields:
         mask &= _matches_field(table, requirement, rows)
-    return mask
-
-
-def matches_labels(table: NodeTable, selector: Selector, rows: Rows) -> Mask:
-    """Rows whose labels the selector accepts: bool, one a row asked."""
-    mask = np.full(len(table.exists[rows]), not selector.selects_nothing)
-    for requirement in selector.requirements:
-        mask &= matches_requirement(table, requirement, rows)
     return mask
 
 

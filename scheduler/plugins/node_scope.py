@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from scheduler.cluster.node_matching import matches_labels, matches_requirement
+from scheduler.cluster.node_matching import matches_requirement
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
@@ -44,7 +44,7 @@ class NodeScope(FilterPlugin):
         return ()
 
     def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
-        inside = matches_labels(view.table, self._selector, rows)
+        inside = view.table.selected(self._selector)[rows]
         return None if inside.all() else Verdicts(np.logical_not(inside).astype(np.int16), _REFUSALS)
 
     def filter_row(self, state: State, pod: PodInfo, view: View, row: int) -> Refusal | None:

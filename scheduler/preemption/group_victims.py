@@ -92,8 +92,7 @@ def _importance(unit: Unit, now: int) -> tuple[object, ...]:
 def _is_within_reach(info: PodInfo, policy: PreemptionPolicy, table: NodeTable) -> bool:
     if not policy.node_scope.is_everything:
         row = table.existing_row(info.node_name)
-        node = None if row is None else table.nodes[row]
-        if node is None or not policy.node_scope.matches(node.metadata.labels):
+        if row is None or not table.selected(policy.node_scope)[row]:
             return False
     schedulers = policy.victim_schedulers
     return (schedulers is None or info.pod.spec.scheduler_name in schedulers) and (

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from scheduler.cluster.interning import ABSENT
-from scheduler.cluster.node_matching import Mask, matches_labels, matches_required, tolerated_taint_sets
+from scheduler.cluster.node_matching import Mask, matches_required, tolerated_taint_sets
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.table import NodeTable
@@ -65,7 +65,7 @@ class Eligibility(msgspec.Struct, frozen=True, gc=False):
         if constraint.honors_affinity and not self.required.is_everything:
             mask = matches_required(table, self.required, slice(0, table.size))
         if constraint.honors_affinity and not self.node_scope.is_everything:
-            mask = both(mask, matches_labels(table, self.node_scope, slice(0, table.size)))
+            mask = both(mask, table.selected(self.node_scope))
         if constraint.honors_taints:
             accepts = self._tolerated_sets(table)
             if not accepts.all():
