@@ -77,9 +77,8 @@ def _make_room(context: CycleContext, unit: GroupUnit, group: Group, failed: Tri
     if policy.is_full:
         return _put_off(failed)
     priority = min(info.priority for info in pods) if group.priority is None else group.priority
-    units = candidate_units(
-        context.cache.pods, context.cache.groups, group.reference.key, priority, policy, context.cache.table
-    )
+    cache, own = context.cache, group.reference.key
+    units = candidate_units(cache.pods, cache.groups, own, priority, policy, cache.table)
     if not units:
         return _refused(failed, NO_CANDIDATES)
     budgets = usable_budgets(context.cache.view.all(Kind.POD_DISRUPTION_BUDGET), policy.victims_in_flight)

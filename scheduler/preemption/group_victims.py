@@ -37,8 +37,8 @@ class Unit(msgspec.Struct, frozen=True, dict=True, eq=False):
 def candidate_units(
     pods: Mapping[str, PodInfo], groups: Groups, own: str, below: int, policy: PreemptionPolicy, table: NodeTable
 ) -> list[Unit]:
-    """The units of a priority below ``below`` that ``policy`` lets the group ``own`` remove. ``pods``: all on nodes of
-    ``table``, by UID."""
+    """The units of a priority below ``below`` that ``policy`` lets the group ``own`` remove. ``pods``: all on nodes
+    of ``table``, by UID."""
     found: list[Unit] = []
     whole: dict[str, Group] = {}
     for info in pods.values():
