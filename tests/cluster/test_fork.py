@@ -72,7 +72,7 @@ def answers(cache: ClusterCache) -> dict[str, Any]:
     """What may be asked of a cache, by names instead of rows and ids."""
     table = cache.table
     rows = [(row, name) for row, name in sorted(enumerate(table.names), key=lambda each: each[1]) if name]
-    found: dict[str, Any] = {
+    found: dict[Any, Any] = {
         "nodes": {name: table.nodes[row] for row, name in rows if table.nodes[row] is not None},
         "pods": {name: set(table.pods[row]) for row, name in rows},
         "placed": set(cache.pods),
@@ -122,7 +122,7 @@ def volume_answers(cache: ClusterCache, rows: list[tuple[int, str]]) -> dict[str
     def names_of(some: Any) -> set[str]:
         return {table.names[row] for row in some}
 
-    found: dict[str, Any] = {"accounts": {name: attached.on_row(row) for row, name in rows}}
+    found: dict[Any, Any] = {"accounts": {name: attached.on_row(row) for row, name in rows}}
     for driver in DRIVERS:
         limits = attached.limits(driver)
         said = {} if limits is None else {n: (int(limits[r]), int(attached.counts(driver)[r])) for r, n in rows}

@@ -30,8 +30,9 @@ def test_the_defaults_are_those_of_1_36(gate: str, default: str, _: str) -> None
 def test_a_gate_away_from_its_default_does_what_the_table_says(gate: str, default: str, effect: str) -> None:
     wanted = default == "off"
     # A gate may need others, or be needed by others; these are switched along.
-    along = {other: wanted for other in GATES[gate].requires if wanted and not GATES[other].default}
-    along |= {other: False for other, one in GATES.items() if not wanted and gate in one.requires and one.default}
+    along: dict[str, bool] = {other: wanted for other in GATES[gate].requires if wanted and not GATES[other].default}
+    needed_by = [other for other, one in GATES.items() if gate in one.requires and one.default]
+    along |= dict.fromkeys(() if wanted else needed_by, wanted)
     setting = ",".join(f"{name}={str(value).lower()}" for name, value in {gate: wanted, **along}.items())
     if effect == "no effect":
         parsed = parse_feature_gates(f"{gate}={str(wanted).lower()}")

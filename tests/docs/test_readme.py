@@ -17,6 +17,7 @@ import yaml
 
 from e2e.controlplane.versions import KUBERNETES
 from scheduler.cli import app as cli
+from scheduler.cli import version
 from scheduler.cli.flags import FLAGS, read_flags
 from scheduler.cli.reload import AT_START_ONLY
 from scheduler.config import tandem
@@ -271,7 +272,7 @@ def test_the_numbers_of_vectors_are_those_of_the_data() -> None:
 
 def test_the_version_that_it_is_tested_with_is_the_one_that_is_built() -> None:
     assert f"kube-apiserver {KUBERNETES.removeprefix('v')}" in _page("limits")
-    assert f"kube-scheduler {cli.KUBERNETES}" in README
+    assert f"kube-scheduler {version.KUBERNETES}" in README
 
 
 def test_the_python_version_is_that_of_the_package() -> None:

@@ -195,7 +195,6 @@ def test_no_victim_dies_for_a_member_that_is_deleted_while_its_gang_is_handed_ov
 def victims(cluster: Gangs) -> list[str]:
     return [
         write.pod.name
-        for kind in (DeletePod, PatchPodStatus)
-        for write in cluster.writes(kind)
-        if "low" in write.pod.name
+        for write in cluster.unanswered
+        if isinstance(write, DeletePod | PatchPodStatus) and "low" in write.pod.name
     ]

@@ -40,6 +40,11 @@ class Facts:
 
     def __init__(self, *claims: ResourceClaim) -> None:
         self._claims = {one.key: one for one in claims}
+        self._groups = Groups()
+
+    @property
+    def groups(self) -> Groups:
+        return self._groups
 
     def is_removing_victims_for(self, uid: str) -> bool:
         return False
