@@ -55,10 +55,6 @@ class Facts:
     def lookup(self, kind: Any, key: str) -> Any:
         return self._claims.get(key) if kind is Kind.RESOURCE_CLAIM else None
 
-    @property
-    def groups(self) -> Groups:
-        return Groups()
-
 
 def parsed(document: dict[str, Any]) -> Any:
     return decode(kind_of(document), msgspec.json.encode(document))
