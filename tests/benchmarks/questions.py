@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any
 
+from scheduler.controller import garbage
 from scheduler.engine.questions.capacity import capacity
 from scheduler.engine.questions.edits import AddNodes, Drain
 from scheduler.engine.questions.what_helps import what_helps
@@ -41,6 +42,9 @@ def questions() -> dict[str, float]:
         pod = builders.pod(f"w{number}", cpu="9", labels={"app": "w"})
         engine.handle(ObjectObserved(kind_of(pod), pod), now)
     engine.handle(Synced(), now)
+    # As in production after the first lists: a walk over all of the cluster is no step of a question.
+    garbage.collect_seldom()
+    garbage.keep_what_is_there()
     engine.schedule_one(now)
     manifest: dict[str, Any] = {"kind": "Pod", **builders.pod_json("asked", cpu="1")}
     big: dict[str, Any] = {"kind": "Pod", **builders.pod_json("asked", cpu="8", priority=5)}

@@ -13,7 +13,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from scheduler.cli.asking import access_of
+from scheduler.cli.asking import Reaching
 from scheduler.cli.leader import READER
 from scheduler.cli.main import main
 from scheduler.cli.ui import MAX_BODY_BYTES, window
@@ -26,7 +26,7 @@ from tests.controller.serve.browser import browsing, needs_browser
 @asynccontextmanager
 async def open_window(folder: Path) -> AsyncIterator[str]:
     """The address that the command prints, without ``ui/``."""
-    access = access_of(str(folder / "kubeconfig"), "", "tandem-system/tandem-scheduler", "", "", "")
+    access = Reaching(kubeconfig=str(folder / "kubeconfig")).access()
     async with window(access, os.environ) as address:
         yield address.removesuffix("ui/")
 

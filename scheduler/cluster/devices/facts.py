@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ from scheduler.cluster.devices.allocated import Holdings, takes_the_same
 from scheduler.cluster.devices.answers import KeptAnswers, KeptNeeds
 from scheduler.cluster.devices.extended_resources import ClassesByResource
 from scheduler.cluster.devices.looks import Looks
-from scheduler.cluster.devices.pools import Pool, foreign_pool, pools_of
+from scheduler.cluster.devices.pools import Pool, foreign_pool, pools_of, reachable_devices
 from scheduler.cluster.devices.reserved import ClaimInFlight, SetAside
-from scheduler.cluster.devices.slices import PoolKey, SliceIndex
+from scheduler.cluster.devices.slices import DeviceId, PoolKey, SliceDevice, SliceIndex
+from scheduler.cluster.devices.tallies import KeptTallies
 from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_info import PodInfo
@@ -60,6 +61,7 @@ class Devices:
         """Grows with every change."""
         self.answers = KeptAnswers()
         self.needs = KeptNeeds()
+        self.tallies = KeptTallies()
         self.now_nanoseconds = 0
         """Wall clock of the attempt in hand."""
         self._special: ForkableDict[str, dict[str, ResourceClaim]] = ForkableDict()
@@ -290,10 +292,21 @@ class Devices:
         self._pools_of_row[row] = (stamp, pools)
         return pools
 
+    def reachable(self, row: int) -> Iterator[SliceDevice]:
+        """All devices that the node of a row can reach, whatever the state of their pools."""
+        node = self._table.nodes[row]
+        return iter(()) if node is None else reachable_devices(self._slices, node.metadata.name, node.metadata.labels)
+
+    def is_held(self, device: DeviceId) -> bool:
+        """Whether a claim holds all or a part of it."""
+        driver, pool, name = device
+        key = (driver, pool)
+        return any(name in one.taken_in(key) or name in one.shares_in(key) for one in (self.stored, self.in_flight))
+
     def signatures(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """By row asked, a number: equal for nodes whose devices look alike and are taken alike, whatever the nodes are
         called. Numbers of one ``looks_epoch`` compare."""
-        return self._looks.of_rows(rows, self.row_versions(self._table.size), self.common_version, self._look)
+        return self._looks.of_rows(rows, self.row_versions(), self.common_version, self._look)
 
     def signature(self, row: int) -> int:
         return int(self.signatures(np.array([row], np.int64))[0])
@@ -307,10 +320,10 @@ class Devices:
         name, holdings = self._table.names[row], (self.stored, self.in_flight)
         return tuple([self._looks.look_of(pool, name, holdings) for pool in self.pools(row)])
 
-    def row_versions(self, size: int) -> npt.NDArray[np.int64]:
+    def row_versions(self) -> npt.NDArray[np.int64]:
         """By row, a version: grows with what concerns the row alone."""
-        self._grow(size)
-        return self._row_versions
+        self._grow(self._table.size)
+        return self._row_versions[: self._table.size]
 
     def _stamp(self, row: int) -> tuple[int, int]:
         self._grow(row + 1)

@@ -339,6 +339,15 @@ def test_nodes_that_have_the_resource_themselves_and_nodes_with_devices_are_told
     assert found.keys() == {"n0", "n1", "n2", "n3"}, "a node with the resource is left to NodeResourcesFit"
 
 
+def test_why_names_the_condition_of_a_selector_that_is_false() -> None:
+    place = 'device.attributes["gpu.example.com"].place'
+    asked = exactly("gpus", f'device.driver == "gpu.example.com" && {place} == 1 && {place} < 9', count=2)
+    cache = devices(1, claim("two", requests=[{"name": "r", "exactly": asked}]), gpus=3)
+    (finding,) = DynamicResources().findings(claiming("two"), cache.view)
+    assert f"2 fail the request's {place} == 1" in finding.lines[0]
+    assert f"{place} < 9" not in finding.lines[0]
+
+
 def test_why_names_the_constraint_that_no_choice_keeps_to() -> None:
     together = claim(
         "two",
