@@ -6,9 +6,10 @@ counted by what became of them, and their names do not matter.
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from e2e.builders import Object
 from e2e.client import State, Watch
@@ -43,7 +44,10 @@ def look_at(room: Room, groups: Watch, scene: Scene, created: list[Object]) -> L
         node["metadata"]["name"]: node["metadata"]["labels"].get(ZONE, "no zone")
         for node in [*scene.nodes, *[one for phase in scene.phases for one in phase.create if one["kind"] == "Node"]]
     }
-    said = Counter(f"{_about(pod)}: {_fate(room.pods.state, pod)}" for pod in created)
+    constrained = {
+        group["metadata"]["name"] for group in groups.state.values() if group["spec"].get("schedulingConstraints")
+    }
+    said = Counter(f"{_about(pod)}: {_fate(room.pods.state, pod, constrained)}" for pod in created)
     for group in groups.state.values():
         for one in group.get("status", {}).get("conditions", ()):
             name = group["metadata"]["name"]
@@ -62,14 +66,21 @@ def _about(pod: Object) -> str:
     return f"{kind}{gates} pod of {group}, {asked} cpu, {spec.get('priorityClassName', 'no priority')}"
 
 
-def _fate(state: State, pod: Object) -> str:
+def _fate(state: State, pod: Object, constrained: Collection[str]) -> str:
+    """``constrained``: groups that are tried on several sets of nodes, in random order; what is said is about the
+    first of them, so its numbers do not matter."""
     now = state.get(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
     if now is None:
         return "gone"
     if now["spec"].get("nodeName"):
         return "on a node"
     said = refusal(now)
-    return "waits without a word" if said is None else f"{said['reason']}: {said.get('message', '')}"
+    if said is None:
+        return "waits without a word"
+    message = str(said.get("message", ""))
+    if pod["spec"].get("schedulingGroup", {}).get("podGroupName") in constrained:
+        message = re.sub(r"\d+", "N", message)
+    return f"{said['reason']}: {message}"
 
 
 def _zones(state: State, group: Object, zone_of: dict[str, str]) -> int:
