@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from tests.benchmarks import (
+    answers,
     cycle,
     devices,
     evidence,
@@ -24,6 +25,7 @@ from tests.benchmarks import (
 
 BENCHMARKS = {
     "start, CPU time to that of importing numpy and aiohttp": (start.starts, "x"),
+    "answers of a running scheduler, 5,000 nodes, 5,000 waiting pods, process start included": (answers.answers, "s"),
     "sync, 5,000 nodes, 150,000 pods": (sync.sync, ""),
     "queue, 10,000 waiting pods of 100 classes": (queue.waiting, ""),
     "cycle, plain pods, 5,000 nodes": (cycle.plain, "µs"),

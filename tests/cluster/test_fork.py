@@ -41,7 +41,7 @@ DRIVERS = ("csi.test", "ebs.csi.aws.com", "other")
 EBS_PLUGIN = "kubernetes.io/aws-ebs"
 CLASSES = ("fast", "slow")
 GOLD = parse_selector(LabelSelector(match_labels={"tier": "gold"}))
-GROUP_APIS = (v1alpha2(reads_constraints=True, preempts_as_one=True),)
+GROUP_APIS = (v1alpha2(reads_constraints=True, preempts_as_one=True, has_claims=True),)
 DISK = {"name": "d", "awsElasticBlockStore": {"volumeID": "vol-inline"}}
 
 
@@ -75,7 +75,7 @@ def answers(cache: ClusterCache) -> dict[str, Any]:
     """What may be asked of a cache, by names instead of rows and ids."""
     table = cache.table
     rows = [(row, name) for row, name in sorted(enumerate(table.names), key=lambda each: each[1]) if name]
-    found: dict[str, Any] = {
+    found: dict[Any, Any] = {
         "nodes": {name: table.nodes[row] for row, name in rows if table.nodes[row] is not None},
         "pods": {name: set(table.pods[row]) for row, name in rows},
         "placed": set(cache.pods),
@@ -126,7 +126,7 @@ def volume_answers(cache: ClusterCache, rows: list[tuple[int, str]]) -> dict[str
     def names_of(some: Any) -> set[str]:
         return {table.names[row] for row in some}
 
-    found: dict[str, Any] = {"accounts": {name: attached.on_row(row) for row, name in rows}}
+    found: dict[Any, Any] = {"accounts": {name: attached.on_row(row) for row, name in rows}}
     for driver in DRIVERS:
         limits = attached.limits(driver)
         said = {} if limits is None else {n: (int(limits[r]), int(attached.counts(driver)[r])) for r, n in rows}

@@ -123,8 +123,11 @@ def _pools(trial: Trial, stated: Sequence[str]) -> Generator[None, None, tuple[t
     rows = table.order.rows
     labels = tuple(stated)
     if not labels:
-        first = next((key for key in POOL_LABELS if _is_on_a_node(trial, key)), "")
-        labels = (first,) if first else ()
+        for key in POOL_LABELS:
+            if _is_on_a_node(trial, key):
+                labels = (key,)
+                break
+            yield
     by_name: dict[str, list[int]] = {}
     for row in rows.tolist():
         node = table.nodes[row]

@@ -59,7 +59,7 @@ def findings(pod: PodInfo, view: View, max_steps: int) -> tuple[Finding, ...]:
 
 
 def _devices_of(pod: PodInfo, view: View) -> Iterator[str]:
-    claims = claims_of(pod, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
+    claims = claims_of(pod, view.groups, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
     own = claims if not isinstance(claims, str) else ()
     for claim in (*own, *view.devices.special_claims_of(pod.uid)):
         for result in claim.allocation.devices.results if claim.allocation is not None else ():

@@ -9,6 +9,7 @@ import numpy as np
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.devices.reserved import SetAside
+from scheduler.cluster.groups.facts import Groups
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.args import decode_args
 from scheduler.config.durations import MILLISECOND, Duration
@@ -39,6 +40,11 @@ class Facts:
 
     def __init__(self, *claims: ResourceClaim) -> None:
         self._claims = {one.key: one for one in claims}
+        self._groups = Groups()
+
+    @property
+    def groups(self) -> Groups:
+        return self._groups
 
     def is_removing_victims_for(self, uid: str) -> bool:
         return False
@@ -203,7 +209,7 @@ def test_each_claim_is_reserved_and_new_devices_are_written() -> None:
     assert isinstance(write, ReserveClaim)
     assert write.claim.key == "default/new"
     assert write.allocation is not None
-    assert write.pod.uid == pod.uid
+    assert write.consumer.uid == pod.uid
     assert DynamicResources().pre_bind_progress(None, pod, cache.view, "n0") is True
 
 
