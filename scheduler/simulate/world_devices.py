@@ -59,7 +59,7 @@ def carry_out(facts: Facts, command: ClaimCommand, time: str) -> str:
             return _create(facts, command, time)
         case UnreserveClaim():
             _claim(facts, command.claim)
-            facts.change(Kind.RESOURCE_CLAIM, command.claim.key, lambda claim: _drop(claim, command.pod.uid))
+            facts.change(Kind.RESOURCE_CLAIM, command.claim.key, lambda claim: _drop(claim, command.consumer.uid))
         case DeallocateClaim():
             found = _claim(facts, command.claim)
             if found["metadata"]["resourceVersion"] != command.resource_version:
@@ -82,18 +82,19 @@ def _claim(facts: Facts, reference: ClaimReference) -> Document:
 def _reserve(facts: Facts, command: ReserveClaim, time: str) -> None:
     allocation = _claim(facts, command.claim).get("status", {}).get("allocation")
     if command.allocation is not None:
-        if allocation is not None:
+        decided = msgspec.to_builtins(command.allocation)
+        if allocation is not None and {**allocation, **decided} != allocation:
             raise Refused(409, "Conflict", f"claim {command.claim.key} got allocated elsewhere in the meantime")
-        allocation = msgspec.to_builtins(command.allocation)
+        allocation = allocation or decided
     if allocation is None:
         raise Refused(409, "Conflict", f"claim {command.claim.key} got deallocated elsewhere in the meantime")
     if command.needs_timestamp:
         allocation = {"allocationTimestamp": time, **allocation}
 
     def edit(claim: Document) -> None:
-        _drop(claim, command.pod.uid)
+        _drop(claim, command.consumer.uid)
         claim.setdefault("status", {})["allocation"] = copied(allocation)
-        claim["status"].setdefault("reservedFor", []).append(_consumer(command.pod))
+        claim["status"].setdefault("reservedFor", []).append(msgspec.to_builtins(command.consumer))
 
     facts.change(Kind.RESOURCE_CLAIM, command.claim.key, edit)
 

@@ -136,7 +136,8 @@ MAX_RESIDENT_GROWTH = 0.25
 def main(arguments: list[str]) -> int:
     """``PODS NODES [--check]``: 1 if memory grew by more than is promised."""
     numbers = [argument for argument in arguments if argument != "--check"]
-    found = come_and_go(*map(int, numbers))
+    pods, nodes = map(int, numbers)
+    found = come_and_go(pods, nodes)
     print(f"live bytes {found.live_bytes}: {found.live_growth:+.1%}")
     print(f"resident bytes {found.resident_bytes}: {found.resident_growth:+.1%}")
     is_kept = found.live_growth <= MAX_LIVE_GROWTH and found.resident_growth <= MAX_RESIDENT_GROWTH
