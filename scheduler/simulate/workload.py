@@ -300,6 +300,8 @@ def _wants_one_gpu(world: World, pod: Document) -> bool:
     """Whether all it claims is a GPU, in a claim made for it that has none yet."""
     if [entry.get("resourceClaimTemplateName") for entry in pod["spec"].get("resourceClaims", ())] != ["gpus-1"]:
         return False
+    if world.facts.get(Kind.DEVICE_CLASS, "gpus") is None:
+        return False
     made = pod["status"].get("resourceClaimStatuses", ())
     claims = [world.facts.get(Kind.RESOURCE_CLAIM, f"default/{one['resourceClaimName']}") or {} for one in made]
     return bool(claims) and not any(claim.get("status", {}).get("allocation") for claim in claims)

@@ -86,10 +86,10 @@ class Writes:
         return possible[chance.randrange(3 if isinstance(command, BindPod) else 2)]
 
     def _finish(self, command: Command, refused: Refused | None, life: int) -> None:
-        """Report a write's outcome as the writer does: after a conflict it checks whether the pod has the requested
-        node."""
+        """Report a write's outcome as the writer does: after a conflict or a server error it checks whether the pod has
+        the requested node, by an earlier request."""
         if isinstance(command, BindPod):
-            if refused is not None and refused.status == 409 and self._is_bound_as(command):
+            if refused is not None and refused is not NO_ANSWER and self._is_bound_as(command):
                 refused = None
             if refused is None and self.life == life:
                 note(self._confirmed, command.pod.uid, command.node)
