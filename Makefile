@@ -24,7 +24,7 @@ test: lint
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy scheduler
+	$(BIN)/mypy
 
 ## e2e: the promises of the README on a real control plane (built from Go modules once, then cached)
 e2e: $(VENV)/.installed

@@ -67,7 +67,8 @@ def group_apis(configuration: Configuration) -> tuple[GroupApi, ...]:
     found: list[GroupApi] = []
     if gates.enabled("GenericWorkload"):
         constraints, preemption = gates.enabled(PLACEMENTS_GATE), gates.enabled("WorkloadAwarePreemption")
-        found.append(v1alpha2(reads_constraints=constraints, preempts_as_one=preemption))
+        claims = gates.enabled("DRAWorkloadResourceClaims")
+        found.append(v1alpha2(reads_constraints=constraints, preempts_as_one=preemption, has_claims=claims))
     if configuration.tandem.groups.coscheduling.enabled:
         found.append(coscheduling())
     return tuple(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from random import Random
@@ -46,6 +46,11 @@ class Depth(Enum):
 
 class Assumptions(Protocol):
     """Takes the cycle's decision: the assumed pod."""
+
+    @property
+    def on_trial(self) -> Collection[str]:
+        """UIDs of the pods that are assumed on a fork, and nowhere else."""
+        ...
 
     def assume(self, info: PodInfo) -> None: ...
 

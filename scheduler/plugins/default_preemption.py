@@ -103,10 +103,10 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
     def _answer_of_group(self, context: PostFilterContext) -> PostFilterAnswer | None:
         """The answer for a member of a group that does not preempt for itself."""
         group = context.view.groups.of(context.pod)
-        if group is not None and group.preempts_as_one:
-            return LEFT_TO_THE_GROUP
         if group is not None and group.has_constraints:
             return BOUND_TO_PLACEMENTS
+        if group is not None and group.preempts_as_one:
+            return LEFT_TO_THE_GROUP
         return None
 
     def conclude(self, context: PostFilterContext, candidates: Candidates) -> PostFilterAnswer:

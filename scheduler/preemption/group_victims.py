@@ -34,10 +34,10 @@ class Unit(msgspec.Struct, frozen=True, dict=True, eq=False):
 
 
 def candidate_units(
-    pods: Mapping[str, PodInfo], groups: Groups, preemptor: Group, policy: PreemptionPolicy
+    pods: Mapping[str, PodInfo], groups: Groups, own: str, below: int, policy: PreemptionPolicy
 ) -> list[Unit]:
-    """The units of lower priority than ``preemptor`` that ``policy`` lets it remove. ``pods``: all on nodes, by UID."""
-    own = preemptor.reference.key
+    """The units of a priority below ``below`` that ``policy`` lets the group ``own`` remove. ``pods``: all on nodes, by
+    UID."""
     found: list[Unit] = []
     whole: dict[str, Group] = {}
     for info in pods.values():
@@ -47,12 +47,13 @@ def candidate_units(
             continue
         if group is not None and group.disruption is DisruptionMode.GROUP:
             whole[key] = group
-        elif info.priority < preemptor.priority and _is_within_reach(info, policy):
+        elif info.priority < below and _is_within_reach(info, policy):
             found.append(Unit((info,), info.priority, bool(key)))
     for key, group in whole.items():
         members = tuple(groups.members(key).placed.values())
-        if group.priority < preemptor.priority and all(_is_within_reach(info, policy) for info in members):
-            found.append(Unit(members, group.priority, True))
+        priority = min(info.priority for info in members) if group.priority is None else group.priority
+        if priority < below and all(_is_within_reach(info, policy) for info in members):
+            found.append(Unit(members, priority, True))
     return found
 
 

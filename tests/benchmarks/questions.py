@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from scheduler.controller import garbage
@@ -49,7 +49,7 @@ def questions() -> dict[str, float]:
     manifest: dict[str, Any] = {"kind": "Pod", **builders.pod_json("asked", cpu="1")}
     big: dict[str, Any] = {"kind": "Pod", **builders.pod_json("asked", cpu="8", priority=5)}
     first = Question((Asked(manifest, 100),))
-    asked = {
+    asked: dict[str, Callable[[], Generator[None, None, Any]]] = {
         "100 pods": lambda: what_if(engine, first, now),
         "a pod that preempts": lambda: what_if(engine, Question((Asked(big),)), now),
         "drain of 3 nodes": lambda: what_if(
@@ -70,7 +70,7 @@ def questions() -> dict[str, float]:
 
 def _steps(question: Generator[None, None, Any]) -> list[float]:
     """Seconds of CPU of each step."""
-    steps = []
+    steps: list[float] = []
     while True:
         began = time.process_time()
         try:

@@ -45,7 +45,7 @@ async def test_the_page_and_what_it_reads_come_through_the_leaders_pod(tmp_path:
             assert "<title>Tandem</title>" in await answer.text()
             assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
             tag = answer.headers["ETag"]
-        assert (await fetch(f"{root}ui/", **{"If-None-Match": tag}))[0] == 304
+        assert (await fetch(f"{root}ui/", "GET", None, **{"If-None-Match": tag}))[0] == 304
         status, text = await fetch(f"{root}debug/queue?limit=5")
         assert (status, json.loads(text)["pods"][0]["pod"]) == (200, "default/huge")
         question = json.dumps({"edits": [{"edit": "drain", "node": "n1"}]}).encode()

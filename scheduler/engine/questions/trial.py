@@ -6,7 +6,7 @@ from: the *allowed set*. It is the set of nodes that the engine may choose in th
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final, TypeVar
@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.cache import ClusterCache
-from scheduler.cluster.effects import Effect
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import CycleContext, Depth
 from scheduler.engine.engine import Engine
+from scheduler.engine.group_cycle import ForkAssumptions
 from scheduler.engine.machine import ReadsPods
 from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
 from scheduler.engine.scheduling_cycle import Cycle, scheduling_cycle
@@ -148,7 +148,7 @@ class Trial:
         """The pods that preemption has removed, in order."""
         self._context: CycleContext = replace(
             context,
-            assumptions=_ForkAssumptions(self.cache),
+            assumptions=ForkAssumptions(self.cache),
             policies=_Unhurried(engine, now),
             report=_ignore,
             tie_break=ties.pick,
@@ -285,24 +285,6 @@ class _Ties:
             if row is not None and row in rows:
                 return row
         return int(rows[int(self._rng.random() * len(rows))])
-
-
-class _ForkAssumptions:
-    """Assume, release and apply on a fork's cache."""
-
-    def __init__(self, cache: ClusterCache) -> None:
-        self._cache = cache
-
-    def assume(self, info: PodInfo) -> None:
-        self._cache.assume(info)
-        self._cache.nominator.delete(info.uid)
-
-    def release(self, uid: str) -> None:
-        self._cache.forget(uid)
-
-    def apply(self, effects: Iterable[Effect]) -> None:
-        for effect in effects:
-            self._cache.apply(effect)
 
 
 class _Unhurried:
