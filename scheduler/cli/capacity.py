@@ -72,6 +72,7 @@ def _print_fits(fits: list[dict[str, Any]], shapes: dict[str, dict[str, Any]], c
         shape = shapes[one["shape"]]
         state = "waiting" if shape["isWaiting"] else "running"
         limited = ", ".join(f"{escape(name)}: {count}" for name, count in one["limitedBy"].items())
+        outside = f", {one['outsideOfScope']} outside of nodeScope" if one["outsideOfScope"] else ""
         count = f"≤ {one['count']}" if shape["isUpperBound"] else str(one["count"])
         rows.add_row(
             escape(one["shape"]),
@@ -80,6 +81,6 @@ def _print_fits(fits: list[dict[str, Any]], shapes: dict[str, dict[str, Any]], c
             str(one["nodes"]),
             str(one["lost"]),
             limited,
-            str(one["closed"]),
+            f"{one['closed']}{outside}",
         )
     console.print(rows)

@@ -68,14 +68,18 @@ def search_with_preemption(context: CycleContext, unit: GroupUnit, now: Now) -> 
 
 def _make_room(context: CycleContext, unit: GroupUnit, group: Group, failed: Trial, now: Now) -> Search:
     pods = [member.queued.info for member in unit.members]
-    policy = context.policies.policy_of_group(group.reference.uid, pods, now)
+    policy = replace(
+        context.policies.policy_of_group(group.reference.uid, pods, now), node_scope=unit.profile.node_scope
+    )
     refused = _why_not(unit, group, pods)
     if refused:
         return _refused(failed, refused)
     if policy.is_full:
         return _put_off(failed)
     priority = min(info.priority for info in pods) if group.priority is None else group.priority
-    units = candidate_units(context.cache.pods, context.cache.groups, group.reference.key, priority, policy)
+    units = candidate_units(
+        context.cache.pods, context.cache.groups, group.reference.key, priority, policy, context.cache.table
+    )
     if not units:
         return _refused(failed, NO_CANDIDATES)
     budgets = usable_budgets(context.cache.view.all(Kind.POD_DISRUPTION_BUDGET), policy.victims_in_flight)

@@ -19,6 +19,7 @@ from tests.benchmarks import (
     questions,
     queue,
     recording,
+    scale,
     start,
     sync,
 )
@@ -30,6 +31,7 @@ BENCHMARKS = {
     "queue, 10,000 waiting pods of 100 classes": (queue.waiting, ""),
     "cycle, plain pods, 5,000 nodes": (cycle.plain, "µs"),
     "cycle, spread and affinity, 5,000 nodes, 10,000 pods": (cycle.spread_and_affinity, "µs"),
+    "scale, 10,000 nodes, 100,000 pods; more by python -m tests.benchmarks.scale": (scale.on_10_000_nodes, ""),
     "preemption, 5,000 nodes, 150,000 pods": (preemption.dry_runs, "ms"),
     "preempting gang of 100, 1,000 full nodes": (gangs.preempting_gang, ""),
     "requests unlike all others, 1,000 nodes": (kinds.on_1_000_nodes, "x"),

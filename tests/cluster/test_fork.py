@@ -333,7 +333,7 @@ class ForksAgainstScratch(RuleBasedStateMachine):
     def put_device_claim(self, side: Side, number: int, is_allocated: bool, is_special: bool) -> None:
         """No device is held by two claims: then it matters which of them came first."""
         made = claim(f"devices{number}", "gpus")
-        result = {"request": "r", "driver": DRIVER, "pool": f"pool{number}", "device": "gpu-0"}
+        result: dict[str, Any] = {"request": "r", "driver": DRIVER, "pool": f"pool{number}", "device": "gpu-0"}
         if is_special:
             made["metadata"]["annotations"] = {EXTENDED_RESOURCE_CLAIM_ANNOTATION: "true"}
             owner = {"kind": "Pod", "name": "a-pod", "uid": "uid-of-a-pod", "controller": True}

@@ -6,6 +6,7 @@ import enum
 import gzip
 import re
 import shlex
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from scheduler.config.feature_gates import DECIDING, HONOURED
 from scheduler.config.gate_table import GATES
 from scheduler.config.loading import load
 from scheduler.config.tandem import Limits, TandemConfiguration, configuration_document
+from scheduler.objects.selector_fields import LabelSelector
 from scheduler.simulate.demo_workload import scenes
 from tests.docs.pages import anchor, headings, links
 from tests.queue.vectors import DIFFERENCES
@@ -233,7 +235,8 @@ def _settings(kind: type[Any], defaults: dict[str, Any], path: str = "") -> Iter
         if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
             yield from _settings(field.type, default or {}, f"{name}.")
         else:
-            yield f"`{name}`", _values(kind, field), f"`{_shown(default)}`"
+            is_map = typing.get_origin(field.type) is dict
+            yield f"`{name}`", _values(kind, field), "`{}`" if is_map and default is None else f"`{_shown(default)}`"
 
 
 def _values(kind: type[Any], field: msgspec.structs.FieldInfo) -> str:
@@ -246,6 +249,7 @@ def _values(kind: type[Any], field: msgspec.structs.FieldInfo) -> str:
         "yes or no": (bool,),
         "a number": (tandem.Count,),
         "a list": (tuple[tandem.UserPlugin, ...],),
+        "label selectors by `schedulerName`": (dict[str, LabelSelector],),
     }.items():
         if field.type in types:
             return word

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.config.names import NODE_SCOPE_PLUGIN
 from scheduler.engine.engine import Engine
 from scheduler.engine.questions.evictions import created_again
 from scheduler.engine.questions.trial import Trial
@@ -78,6 +79,8 @@ class Fits(msgspec.Struct, frozen=True, rename="camel"):
     """Resource → nodes on which it runs out first."""
     closed: int
     """Nodes that refuse such a pod for another reason than room."""
+    outside_of_scope: int
+    """Of these, the nodes outside of the ``nodeScope`` of the pods' profile."""
 
 
 class Pool(msgspec.Struct, frozen=True, rename="camel"):
@@ -218,6 +221,7 @@ class _Copies:
         per_row: Rows,
         limits: Rows,
         is_open: npt.NDArray[np.bool_],
+        is_outside: npt.NDArray[np.bool_],
         free: dict[str, Rows],
         requests: dict[str, int],
     ) -> None:
@@ -225,6 +229,7 @@ class _Copies:
         self._per_row = per_row
         self._limits = limits
         self._is_open = is_open
+        self._is_outside = is_outside
         self._free = free
         self._requests = requests
 
@@ -243,6 +248,7 @@ class _Copies:
             max(whole - count, 0),
             dict(limited.most_common()),
             int(len(rows) - len(opened)),
+            int(np.count_nonzero(self._is_outside[rows])),
         )
 
 
@@ -262,4 +268,4 @@ def _copies(trial: Trial, info: PodInfo) -> tuple[str, _Copies]:
         per_row = np.minimum(per_row, 1)
     per_row = np.where(tried.fits, per_row, 0)
     is_open = tried.fits | tried.refused_by(NODE_RESOURCES)
-    return tried.message, _Copies(per_row, limits, is_open, free, requests)
+    return tried.message, _Copies(per_row, limits, is_open, tried.refused_by(NODE_SCOPE_PLUGIN), free, requests)

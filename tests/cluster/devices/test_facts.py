@@ -66,9 +66,9 @@ def test_nodes_with_equal_devices_look_alike_until_one_of_them_is_taken() -> Non
 
 def test_a_change_of_one_nodes_devices_concerns_no_other_node() -> None:
     cache = cluster()
-    before, common = cache.devices.row_versions(2).copy(), cache.devices.common_version
+    before, common = cache.devices.row_versions().copy(), cache.devices.common_version
     show(cache, Kind.RESOURCE_CLAIM, held("c", "n0", "gpu-0"))
-    changed = cache.devices.row_versions(2) != before
+    changed = cache.devices.row_versions() != before
     assert [bool(changed[row(cache, name)]) for name in ("n0", "n1")] == [True, False]
     assert cache.devices.common_version == common
 
@@ -174,9 +174,9 @@ def in_flight(cache: ClusterCache, name: str, device: str) -> PodInfo:
 def test_an_allocation_that_lands_as_it_was_decided_changes_no_answer() -> None:
     cache = cluster()
     in_flight(cache, "c", "gpu-0")
-    look, versions = cache.devices.signature(row(cache, "n0")), cache.devices.row_versions(2).copy()
+    look, versions = cache.devices.signature(row(cache, "n0")), cache.devices.row_versions().copy()
     show(cache, Kind.RESOURCE_CLAIM, held("c", "n0", "gpu-0"))
-    assert (cache.devices.row_versions(2) == versions).all()
+    assert (cache.devices.row_versions() == versions).all()
     cache.devices.node_changed(row(cache, "n0"))
     assert cache.devices.signature(row(cache, "n0")) == look
 
