@@ -47,6 +47,15 @@ def test_it_is_installed_from_the_index_and_the_demo_runs(
 
 
 def _interpreter(version: str) -> str | None:
-    """One on the path, or one that pyenv has installed."""
+    """One that pyenv has installed, or one on the path that starts: pyenv's shims exist for versions, too, that are not
+    chosen, and then only fail."""
     installed = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
-    return shutil.which(f"python{version}") or (str(installed[-1]) if installed else None)
+    candidates = [*map(str, reversed(installed)), shutil.which(f"python{version}")]
+    return next((path for path in candidates if path is not None and _starts(path)), None)
+
+
+def _starts(python: str) -> bool:
+    try:
+        return subprocess.run([python, "--version"], capture_output=True, timeout=30).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False

@@ -164,7 +164,7 @@ def _dry_runs(
     columns: PodColumns | None,
     rows_a_step: int | None = None,
 ) -> Generator[None, None, Candidates]:
-    """``dry_run_all``, yielding after so many nodes; None: never."""
+    """``dry_run_all``, yielding after each `rows_a_step` nodes; None: never."""
     rows, refused = without_excluded(context, policy, potential_rows(context))
     if not len(rows):
         return Candidates((), refused)

@@ -148,7 +148,7 @@ async def test_every_command_of_ours_that_is_shown_does_what_it_says(
             for line in block.lines:
                 words = shlex.split(line.partition(" > ")[0])[1:]
                 if words[0] in ASKING:
-                    # The last one counts: the address that a page shows is nobody's here.
+                    # The last one counts: the address that a page shows is not served here.
                     words += ["--server", shipped.url]
                 code = await asyncio.to_thread(main, words)
                 printed = capfd.readouterr()

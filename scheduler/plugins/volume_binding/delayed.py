@@ -6,7 +6,7 @@ there are any. Both go through the claims in the same order, each taking the sma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +56,7 @@ NO_SPACE = Sources(has_space=False)
 
 
 @dataclass(frozen=True, slots=True)
-class _Claim:
+class DelayedClaim:
     """One delayed claim with all that does not depend on the node."""
 
     claim: PersistentVolumeClaim
@@ -114,14 +114,14 @@ class _Claim:
 class DelayedClaims:
     """The delayed claims of one pod. ``sources`` is asked for a node's labels."""
 
-    __slots__ = ("_to_make", "_to_match", "selected_nodes")
+    __slots__ = ("_to_match", "selected_nodes", "to_make")
 
     def __init__(self, claims: tuple[PersistentVolumeClaim, ...], view: View) -> None:
         """Raises UnusableClaim."""
         prepared = [_prepared(claim, view) for claim in claims]
         self.selected_nodes = frozenset(claim.selected_node for claim in claims if claim.selected_node is not None)
         """Nodes that were chosen before: nowhere else can the claims be bound."""
-        self._to_make = [each for each in prepared if each.claim.selected_node is not None]
+        self.to_make = [each for each in prepared if each.claim.selected_node is not None]
         # kube-scheduler's sort leaves the order of equal sizes open; here it is that of the pod's volumes.
         self._to_match = sorted((each for each in prepared if each.claim.selected_node is None), key=lambda c: c.size)
 
@@ -132,7 +132,7 @@ class DelayedClaims:
         """
         taken: set[str] = set()
         bindings: list[tuple[PersistentVolume, PersistentVolumeClaim]] = []
-        to_make = list(self._to_make)
+        to_make = list(self.to_make)
         for each in self._to_match:
             volume = each.match(labels, taken)
             if volume is None:
@@ -155,15 +155,20 @@ class DelayedClaims:
     def codes(self, volumes: Volumes) -> Codes:
         """What ``sources`` says for every row of the table that volumes are kept for: int16, IS_BINDABLE, NOT_FOUND or
         TOO_SMALL."""
+        codes = np.zeros(volumes.table.size, np.int16)
+        for _, short in self.shortfalls(volumes):
+            codes = np.where(codes == IS_BINDABLE, short, codes)
+        return codes
+
+    def shortfalls(self, volumes: Volumes) -> Iterator[tuple[DelayedClaim, Codes]]:
+        """The same claim by claim, for those that no existing volume serves somewhere: IS_BINDABLE where one does."""
         table = volumes.table
         search = _Search(volumes)
-        to_make = [(each, np.ones(table.size, np.bool_)) for each in self._to_make]
+        to_make = [(each, np.ones(table.size, np.bool_)) for each in self.to_make]
         to_make += [(each, ~search.match(each)) for each in self._to_match]
-        codes = np.zeros(table.size, np.int16)
         for each, is_needed in to_make:
             if is_needed.any():
-                codes = np.where((codes == IS_BINDABLE) & is_needed, each.codes_if_made(table), codes)
-        return codes
+                yield each, np.where(is_needed, each.codes_if_made(table), np.int16(IS_BINDABLE))
 
 
 class _Search:
@@ -177,7 +182,7 @@ class _Search:
         self._given: dict[str, Mask] = {}
         """Volume that is set aside → rows on which its claim got it."""
 
-    def match(self, claim: _Claim) -> Mask:
+    def match(self, claim: DelayedClaim) -> Mask:
         """Rows on which the claim gets a volume: bool, one a row."""
         size = self._table.size
         matched = np.zeros(size, np.bool_)
@@ -198,7 +203,7 @@ class _Search:
         return matched
 
 
-def _prepared(claim: PersistentVolumeClaim, view: View) -> _Claim:
+def _prepared(claim: PersistentVolumeClaim, view: View) -> DelayedClaim:
     class_name = claim.storage_class
     if not class_name:
         raise UnusableClaim(f'no class for claim "{claim.key}"')
@@ -213,7 +218,7 @@ def _prepared(claim: PersistentVolumeClaim, view: View) -> _Claim:
     pool = view.volumes.pool(class_name)
     driver: CSIDriver | None = view.get(Kind.CSI_DRIVER, storage_class.provisioner)
     watches_capacity = size is not None and driver is not None and bool(driver.spec.storage_capacity)
-    return _Claim(
+    return DelayedClaim(
         claim,
         storage_class,
         size or 0,

@@ -31,8 +31,10 @@ from scheduler.cluster.volumes.reserved import Release
 from scheduler.config.field_faults import invalid
 from scheduler.config.types import Int32, Int64
 from scheduler.framework.events import EventRegistration
+from scheduler.framework.findings import RowArray, grouped
 from scheduler.framework.plugin import (
     FilterPlugin,
+    Finding,
     PreBindPlugin,
     PreFilterPlugin,
     PreFlight,
@@ -48,6 +50,7 @@ from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable
 from scheduler.objects.storage import PersistentVolumeClaim
 from scheduler.plugins.volume_binding.claims import sort_claims
 from scheduler.plugins.volume_binding.delayed import IS_BINDABLE, NOT_FOUND, TOO_SMALL, DelayedClaims, UnusableClaim
+from scheduler.plugins.volume_binding.evidence import causes_of_bound, causes_of_delayed
 from scheduler.plugins.volume_binding.hints import EVENTS
 from scheduler.plugins.volume_binding.writes import progress, reservation_of, writes_of
 
@@ -136,6 +139,15 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         if state.delayed is not None:
             codes |= _delayed_codes(state.delayed, view, rows)
         return Verdicts(codes, _REFUSALS) if codes.any() else None
+
+    def why_not(self, state: State, pod: PodInfo, view: View, rows: RowArray) -> tuple[Finding, ...]:
+        assert isinstance(state, Claims)
+        kept_for = _live(view, rows)
+        assert isinstance(kept_for, np.ndarray)
+        causes = list(causes_of_bound(state.bound, view, kept_for))
+        if state.delayed is not None:
+            causes += causes_of_delayed(state.delayed, view, kept_for, [view.table.names[row] for row in rows.tolist()])
+        return grouped(view, rows, causes)
 
     # --- score --------------------------------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ def victim(number: int, **fields: Any) -> Pod:
 
 
 def show(cluster: Cluster, obj: ApiObject) -> None:
-    """Without the check of the engine's invariants, which takes long with so many nodes."""
+    """Without the check of the engine's invariants, which takes long with 1,280 nodes."""
     cluster.engine.handle(ObjectObserved(kind_of(obj), obj), cluster.now)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scheduler.config.args import decode_args
@@ -15,6 +16,7 @@ from scheduler.plugins.volume_binding.volume_binding import (
     NODE_CONFLICT,
     NOT_ENOUGH_SPACE,
     VOLUME_NOT_FOUND,
+    Claims,
     VolumeBinding,
     VolumeBindingArgs,
 )
@@ -303,3 +305,53 @@ def test_defaults_are_valid() -> None:
 def test_nodes_are_not_scored() -> None:
     view = cluster(TWO_ZONES, objects=[builders.storage_class("later"), delayed()])
     assert PLUGIN.pre_score(info(claims=["c"]), view, view.rows) is SKIP
+
+
+# --- what is said about a refusal -------------------------------------------------------------------------------------
+
+
+def lines(*objects: ApiObject, claims: tuple[str, ...] = ("c",)) -> dict[str, tuple[str, ...]]:
+    """Node → what `tandem why` says of it."""
+    view = cluster(TWO_ZONES, objects=objects)
+    pod = info(claims=claims)
+    state = PLUGIN.pre_filter(pod, view)
+    assert isinstance(state, Claims)
+    rows = np.array([view.table.existing_row(name) for name in ("a1", "a2", "b1")])
+    return {node: one.lines for one in PLUGIN.why_not(state, pod, view, rows) for node in one.nodes}
+
+
+def test_of_a_bound_claim_the_volume_and_its_node_affinity_are_named() -> None:
+    text = f"claim default/c is bound to volume v, which is used only where {ZONE} In a"
+    assert lines(builders.claim("c", volume="v"), free("v", at=f"{ZONE} In a")) == {"b1": (text,)}
+    text = "claim default/c is bound to volume gone, which is not there"
+    assert lines(builders.claim("c", volume="gone")) == everywhere(text)
+
+
+def test_of_a_claim_without_a_volume_its_size_and_class_are_named() -> None:
+    text = "claim default/c (10Gi of class later): no free volume here fits, and its class makes none"
+    assert lines(no_provisioner(), delayed(size="10Gi"), free("v", at=f"{ZONE} In a")) == {"b1": (text,)}
+    mine = free("mine", "50Gi", at=f"{ZONE} In b", claimed_by=reference(delayed(size="10Gi"), uid=""))
+    (text,) = lines(no_provisioner(), delayed(size="10Gi"), mine, free("other"))["a1"]
+    assert f"volume mine, which is set aside for it, is used only where {ZONE} In b" in text
+
+
+def test_of_a_class_the_topologies_that_it_allows_are_named() -> None:
+    found = lines(builders.storage_class("later", topologies=[{ZONE: ["b"]}]), delayed())
+    assert set(found) == {"a1", "a2"}
+    assert f"its class makes volumes only where {ZONE} is b" in found["a1"][0]
+
+
+def test_of_a_claim_whose_node_is_chosen_the_node_is_named() -> None:
+    found = lines(builders.storage_class("later"), delayed(node="a2"))
+    assert set(found) == {"a1", "b1"}
+    assert "is to be made for node a2" in found["a1"][0]
+
+
+def test_every_node_that_is_refused_is_said_something_about() -> None:
+    """The lines and the refusals agree about the nodes, capacity included."""
+    small = builders.csi_capacity("x", "later", topology={ZONE: "a"}, capacity="10Gi")
+    objects = [builders.storage_class("later"), builders.csi_driver("csi.test", storageCapacity=True), delayed(), small]
+    view = cluster(TWO_ZONES, objects=objects)
+    refused = set(reasons(PLUGIN, info(claims=["c"]), view))
+    assert refused == set(lines(*objects)) == {"b1"}
+    assert "csi.test publishes no capacity of 10Gi for class later here" in lines(*objects)["b1"][0]
