@@ -31,6 +31,8 @@ SCHEDULER_CONNECTIONS = 256
 """Maximum of open connections: more than all writes under way and all watches together."""
 MAX_ANSWER_BYTES: Final = 128 * 2**20
 """Maximum of an unpacked answer's bytes, watches aside. A list's page of 500 common objects has 1 to 10 MB."""
+ANSWER_TOO_LONG: Final = "AnswerTooLong"
+"""The reason of an ApiError for an answer of more bytes than its limit."""
 MAX_RETRY_AFTER_SECONDS = 60.0
 """Maximum seconds of a wait that a server asks for; a longer one is cut to it."""
 
@@ -212,12 +214,14 @@ class ApiClient:
             finally:
                 if self.observe is not None:
                     self.observe(method, self._host, status, time.monotonic() - began)
-            if status != 401 or is_last:
+            if 200 <= status != 401 or (is_last and status == 401):
                 return answer
             if isinstance(answer, aiohttp.ClientResponse):
                 answer.close()
+            if status < 200:
+                raise ApiError(0, "NoAnswer", f"the answer is not final: HTTP status {status}")
             credentials = await self._reload(credentials)
-        raise AssertionError("the last round returns")
+        raise AssertionError("the last round returns or raises")
 
     async def _reload(self, known: Credentials | None) -> Credentials:
         """Load the credentials, unless another request has done so since ``known`` were current."""
@@ -302,7 +306,7 @@ def _no_answer(error: BaseException) -> ApiError:
     if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
         return ApiError(0, "BadCertificate", f"the API server's certificate is not trusted: {error}")
     if isinstance(error, AnswerTooLong):
-        return ApiError(0, "AnswerTooLong", str(error))
+        return ApiError(0, ANSWER_TOO_LONG, str(error))
     return ApiError(0, "NoAnswer", f"no answer from the API server: {str(error) or type(error).__name__}")
 
 

@@ -27,8 +27,9 @@ IDLE_SECONDS: Final = 60.0
 MAX_ANSWER_BYTES: Final = 16 * 2**20
 """With its head. Objects in etcd have at most 1.5 MB, a few times that as JSON."""
 MIN_OPENING: Final = 4
-"""Handshakes under way at once, or as many as there are connections if that is more: their number doubles with each
-round trip while requests wait, and a burst that a few connections can serve opens no others."""
+"""Handshakes under way at once, or as many as there are connections if that is more. The number of connections doubles
+with each round trip while requests wait; a burst does not begin with a hundred handshakes, of 1 ms of CPU each, that
+delay one another."""
 HAPPY_EYEBALLS_SECONDS: Final = 0.25
 """RFC 8305: after which the next address of a host is tried, too."""
 

@@ -1,4 +1,4 @@
-"""Writes leave by two ways, on connections of our own or by aiohttp: what holds of one holds of the other."""
+"""Every test of writes runs on both of their ways."""
 
 from __future__ import annotations
 
@@ -9,12 +9,6 @@ import pytest
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
-
-
-@pytest.fixture(params=[True, False], ids=["direct", "aiohttp"])
-def writes_directly(request: pytest.FixtureRequest) -> bool:
-    is_direct: bool = request.param
-    return is_direct
 
 
 @pytest.fixture
