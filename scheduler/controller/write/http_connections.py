@@ -4,7 +4,7 @@ A request costs a fifth of the CPU that it costs in aiohttp's client: the whole 
 sent on a connection, and there are no redirects, cookies, compression or proxies. llhttp reads the answers.
 
 A connection that is not known to be clean is closed and never used again: one that timed out, was cancelled, got bytes
-that nobody asked for, or answered before it had the whole request. No request is sent twice here.
+that no request asked for, or answered before it had the whole request. No request is sent twice here.
 """
 
 from __future__ import annotations
