@@ -21,7 +21,7 @@ from scheduler.preemption.wave_filters import AskedFilter, WaveFilters
 
 Answer = Candidate | Refusal
 
-_MOST_TEMPLATES = 8
+_MAX_TEMPLATES = 8
 
 
 class RowAnswers:
@@ -84,7 +84,7 @@ class KeptAnswers:
         if answers is None or not answers.hold(shared, trial.now):
             answers = self._templates[template] = RowAnswers(shared, trial.now)
         self._templates.move_to_end(template)
-        if len(self._templates) > _MOST_TEMPLATES:
+        if len(self._templates) > _MAX_TEMPLATES:
             self._templates.popitem(last=False)
         return answers
 

@@ -56,11 +56,6 @@ def test_imports_are_at_the_top_of_a_file_except_for_what_makes_the_start_slow()
 MAX_LINES = 400
 STILL_LONGER = {
     "scheduler/queue/scheduling_queue.py",
-    "scheduler/simulate/world.py",
-    "scheduler/controller/run.py",
-    "scheduler/controller/watch/reflector.py",
-    "scheduler/engine/making_room/room.py",
-    "scheduler/engine/engine.py",
 }
 """Files that are to be split yet; nothing is added here."""
 
@@ -76,9 +71,6 @@ def test_a_file_has_at_most_400_lines() -> None:
 
 MAX_PARAMETERS = 7
 STILL_MORE = {
-    "scheduler/controller/loop.py:__init__",
-    "scheduler/controller/watch/reconcile.py:__init__",
-    "scheduler/controller/watch/reflector.py:__init__",
     "scheduler/queue/scheduling_queue.py:__init__",
     "scheduler/queue/waking.py:_worth_moving_of",
 }
@@ -104,13 +96,24 @@ def test_a_function_has_at_most_seven_parameters() -> None:
     assert more <= STILL_MORE | BUILDERS, f"make a value of what belongs together: {sorted(more - STILL_MORE)}"
 
 
-FOREIGN = re.compile(r"\b((?i:nobody|anew|told|whoever|so many|so long|thereof|whom)|(MOST|LONGEST)_[A-Z]+)\b")
+FOREIGN = re.compile(r"\b((?i:nobody|anew|told|whoever|so many|so long|thereof|whom)|_?(MOST|LONGEST)_[A-Z]+)\b")
 TERMS = ("MOST_ALLOCATED",)
 """Names of Kubernetes."""
+TEXT_FOLDERS = ("scheduler", "tests", "e2e", "docs", "manifests", "charts", "examples", "release")
+TEXT_SUFFIXES = (".py", ".md", ".yaml", ".html", ".js", ".css", ".tpl", ".txt", ".go")
+RELEASED = ROOT / "e2e" / "data"
+"""What an earlier version shipped, as it was."""
 
 
 def test_the_words_are_those_of_the_field() -> None:
-    texts = [*SOURCES, *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
+    texts = [
+        path
+        for folder in TEXT_FOLDERS
+        for path in sorted((ROOT / folder).rglob("*"))
+        if path.suffix in TEXT_SUFFIXES and not path.is_relative_to(RELEASED) and path != Path(__file__)
+    ]
+    texts += ROOT.glob("*.md")
+    assert len(texts) > len(SOURCES)
     found = [
         _place(path, number)
         for path in texts

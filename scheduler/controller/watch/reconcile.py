@@ -19,7 +19,7 @@ from scheduler.controller.report.instruments import Counter
 from scheduler.controller.step_watch import Step, unwatched
 from scheduler.controller.watch.health import Health
 from scheduler.controller.watch.pages import Pages
-from scheduler.controller.watch.reflector import PAGE_SIZE, Reflector
+from scheduler.controller.watch.reflector import Reflector
 from scheduler.controller.watch.versions import version_of
 from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError, InvalidObject
@@ -54,7 +54,6 @@ class Reconciler:
         inbox: Inbox,
         counter: Counter,
         *,
-        page_size: int = PAGE_SIZE,
         catch_up_seconds: float = CATCH_UP_SECONDS,
         dressed: Callable[[Node], Node] = lambda node: node,
         step: Step = unwatched,
@@ -66,7 +65,6 @@ class Reconciler:
         self._client = client
         self._inbox = inbox
         self._counter = counter
-        self._page_size = page_size
         self._catch_up_seconds = catch_up_seconds
         self._dressed = dressed
         self._step = step
@@ -99,7 +97,7 @@ class Reconciler:
         """Compares a reflector with a list, if its watch runs: otherwise it is about to list by itself."""
         if reflector.health is not Health.WATCHING:
             return
-        with reflector.noting_deletions() as deleted:
+        with reflector.mirror.noting_deletions() as deleted:
             relists = reflector.relists
             version, suspects, listed = await self._list(reflector)
             missing = [key for key in reflector.known if key not in listed]
@@ -127,10 +125,10 @@ class Reconciler:
         suspects: dict[str, tuple[ApiObject, bytes]] = {}
         keys: set[str] = set()
         token, version = "", ""
-        pages = Pages(self._client, reflector.path, reflector.selector, self._page_size)
+        pages = Pages(self._client, reflector.path, reflector.selector, reflector.reading.page_size)
         while True:
             answer = await pages.request(token)
-            parts = decode_list_in_parts(reflector.kind, answer.body, with_documents=reflector.with_documents)
+            parts = decode_list_in_parts(reflector.kind, answer.body, with_documents=reflector.reading.with_documents)
             while True:
                 with self._step(f"reconciliation's list of {reflector.kind.value}"):
                     part = next(parts, None)

@@ -14,10 +14,10 @@ from urllib.parse import quote, urlencode
 import aiohttp
 from yarl import URL
 
-from scheduler.controller.lead.fence import Departure, FencedRequest, fenced
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import Credentials, CredentialSource
 from scheduler.controller.write.direct import DirectWay, keep_alive_socket, origin_of, user_agent
+from scheduler.controller.write.fence import Departure, FencedRequest, fenced
 from scheduler.controller.write.http_connections import AnswerTooLong, HttpAnswer, HttpConnections
 from scheduler.controller.write.request_limiter import RequestLimiter
 from scheduler.errors import ApiError, ConfigurationError

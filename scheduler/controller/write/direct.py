@@ -11,8 +11,8 @@ from importlib import metadata
 from typing import Any
 from urllib.parse import urlsplit
 
-from scheduler.controller.lead.fence import Departure
 from scheduler.controller.write.credentials import Credentials
+from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.http_connections import HttpAnswer, HttpConnections, Origin
 
 

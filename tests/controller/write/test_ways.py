@@ -21,14 +21,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from scheduler.controller.lead.fence import Departure
-from scheduler.controller.lead.leadership import AlwaysHeld
 from scheduler.controller.watch.pages import Pages
 from scheduler.controller.write.client import Answer, ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.controller.write.direct import keep_alive_socket
+from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.http_connections import IDLE_SECONDS, HttpConnections, Origin
+from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.errors import ApiError
 from tests.controller.conftest import until
 from tests.controller.write.test_credentials import kubeconfig
