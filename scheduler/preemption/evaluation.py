@@ -7,8 +7,9 @@ In two halves, so that extenders can be asked in between: ``begin`` tries the no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -39,6 +40,9 @@ NOT_HELPFUL = unresolvable("Preemption is not helpful for scheduling")
 NO_CANDIDATE_LEFT = "no candidate node for preemption"
 _WORTH_ANOTHER_TRY: Mapping[str, Room] = {TOO_MANY: PutOff(), VICTIMS_STILL_DYING: WaitForVictims()}
 """Why a pod may not preempt now → what it waits for."""
+
+ROWS_A_STEP: Final = 128
+"""Nodes that a step of a question tries: 1 to 2 ms, with 30 pods on each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,43 +110,96 @@ def begin(
     context: PostFilterContext, extent: Extent, policy: PreemptionPolicy, columns: PodColumns | None = None
 ) -> PostFilterAnswer | Candidates:
     """At least one candidate, or the answer that ends the attempt."""
-    reason = why_not_eligible(context, policy)
-    if reason:
-        message = _PREFIX + reason
-        evidence = PreemptionEvidence(eligible=False, message=message)
-        return PostFilterAnswer(unschedulable(message), KEEP_NOMINATION, _WORTH_ANOTHER_TRY.get(reason), evidence)
+    answer = _not_eligible(context, policy)
+    if answer is not None:
+        return answer
     candidates = dry_run_all(context, extent, policy, columns)
     return candidates if candidates.found else _nothing_found(context, candidates)
+
+
+def begin_in_steps(
+    context: PostFilterContext, extent: Extent, policy: PreemptionPolicy, columns: PodColumns | None = None
+) -> Generator[None, None, PostFilterAnswer | Candidates]:
+    """``begin``, yielding after every ``ROWS_A_STEP`` nodes: for questions on a fork, between whose steps scheduling
+    goes on."""
+    answer = _not_eligible(context, policy)
+    if answer is not None:
+        return answer
+    yield
+    candidates = yield from _dry_runs(context, extent, policy, columns, ROWS_A_STEP)
+    for number, candidate in enumerate(candidates.found):
+        # A candidate keeps what the choice asks of it.
+        candidate.prepare_choice(context.now_nanoseconds)
+        if number % ROWS_A_STEP == ROWS_A_STEP - 1:
+            yield
+    return candidates if candidates.found else _nothing_found(context, candidates)
+
+
+def _not_eligible(context: PostFilterContext, policy: PreemptionPolicy) -> PostFilterAnswer | None:
+    reason = why_not_eligible(context, policy)
+    if not reason:
+        return None
+    message = _PREFIX + reason
+    evidence = PreemptionEvidence(eligible=False, message=message)
+    return PostFilterAnswer(unschedulable(message), KEEP_NOMINATION, _WORTH_ANOTHER_TRY.get(reason), evidence)
 
 
 def dry_run_all(
     context: PostFilterContext, extent: Extent, policy: PreemptionPolicy, columns: PodColumns | None = None
 ) -> Candidates:
     """Try the nodes in turn from a random one on, until there are candidates enough."""
+    runs = _dry_runs(context, extent, policy, columns)
+    while True:
+        try:
+            next(runs)
+        except StopIteration as done:
+            found: Candidates = done.value
+            return found
+
+
+def _dry_runs(
+    context: PostFilterContext,
+    extent: Extent,
+    policy: PreemptionPolicy,
+    columns: PodColumns | None,
+    rows_a_step: int | None = None,
+) -> Generator[None, None, Candidates]:
+    """``dry_run_all``, yielding after so many nodes; None: never."""
     rows, refused = without_excluded(context, policy, potential_rows(context))
     if not len(rows):
         return Candidates((), refused)
     wanted = candidates_wanted(len(rows), extent.percentage, extent.absolute)
     trial = trial_of(context, policy)
     rows = walk(rows, context.rng)
+    answers: Iterable[tuple[int, Candidate | Refusal]]
     if columns is None:
-        return _found(((row, dry_run_node(trial, row)) for row in rows.tolist()), wanted, refused)
-    return _found(answers_in_turn(trial, rows, wanted, columns), wanted, refused)
+        answers = ((row, dry_run_node(trial, row)) for row in rows.tolist())
+    else:
+        answers = answers_in_turn(trial, rows, wanted, columns, rows_a_step)
+    return (yield from _found(answers, wanted, refused, rows_a_step))
 
 
-def _found(answers: Iterable[tuple[int, Candidate | Refusal]], wanted: int, refused: dict[int, Refusal]) -> Candidates:
+def _found(
+    answers: Iterable[tuple[int, Candidate | Refusal]],
+    wanted: int,
+    refused: dict[int, Refusal],
+    rows_a_step: int | None,
+) -> Generator[None, None, Candidates]:
     """The search ends with ``wanted`` candidates; but while all of them violate a budget, only with the last node."""
     harmless: list[Candidate] = []
     violating: list[Candidate] = []
-    for row, answer in answers:
+    for number, (row, answer) in enumerate(answers, 1):
         if isinstance(answer, Refusal):
             refused[row] = answer
-            continue
-        group = violating if answer.pdb_violations else harmless
-        if len(group) < wanted:
-            group.append(answer)
-        if harmless and len(harmless) + len(violating) >= wanted:
-            break
+        else:
+            group = violating if answer.pdb_violations else harmless
+            if len(group) < wanted:
+                group.append(answer)
+            if harmless and len(harmless) + len(violating) >= wanted:
+                break
+        if rows_a_step is not None and number % rows_a_step == 0:
+            # The next answer begins a wave.
+            yield
     return Candidates((*harmless, *violating), refused)
 
 

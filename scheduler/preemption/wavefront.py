@@ -42,17 +42,20 @@ Answer = Candidate | Refusal
 _SMALLEST_WAVE = 64
 
 
-def answers_in_turn(trial: Trial, rows: Rows, wanted: int, columns: PodColumns) -> Iterator[tuple[int, Answer]]:
+def answers_in_turn(
+    trial: Trial, rows: Rows, wanted: int, columns: PodColumns, largest_wave: int | None = None
+) -> Iterator[tuple[int, Answer]]:
     """(row, what ``dry_run_node`` says of it) in the order of ``rows``.
 
     Rows are worked out in waves, each twice the size of the one before, since the caller may stop at any time.
-    ``wanted``: how many candidates it is likely to want.
+    ``wanted``: how many candidates it is likely to want. ``largest_wave``: rows worked out at once, None for no limit.
     """
     filters = wave_filters(trial)
     kept = None if filters is None else columns.kept.of(trial, filters)
     start = 0
     size = max(wanted, _SMALLEST_WAVE)
     while start < len(rows):
+        size = size if largest_wave is None else min(size, largest_wave)
         wave = rows[start : start + size]
         known = {} if filters is None else _known(trial, wave, columns, filters, kept)
         for row in wave.tolist():

@@ -10,6 +10,7 @@ from typing import Any
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import ClusterEvent
+from scheduler.objects.meta import ApiObject, controller_of
 from scheduler.queue.hints import HintMap, Listener, Strategy
 from scheduler.queue.in_flight import InFlight
 from scheduler.queue.pool import UnschedulablePool
@@ -59,14 +60,25 @@ def worth_moving(
 
 
 def _own_records(pool: UnschedulablePool, old: Any, new: Any) -> dict[str, QueuedPod]:
-    """The waiting pods that are the event's object, by UID: hints may recognise them as such."""
+    """The waiting pods that the event's object is about, by UID: the pod itself, or the one that controls the object,
+    as of a claim that was made for it. Hints may recognise them, by name or by status, which a group does not share."""
     found: dict[str, QueuedPod] = {}
-    for pod in (old, new):
-        if isinstance(pod, PodInfo):
-            record = pool.get(pod.key)
-            if record is not None and record.uid == pod.uid:
-                found[record.uid] = record
+    for obj in (old, new):
+        key, uid = _pod_of(obj)
+        record = pool.get(key) if uid else None
+        if record is not None and record.uid == uid:
+            found[uid] = record
     return found
+
+
+def _pod_of(obj: Any) -> tuple[str, str]:
+    """``namespace/name`` and UID of the pod that an event's object is, or that controls it; empty for any other."""
+    if isinstance(obj, PodInfo):
+        return obj.key, obj.uid
+    controller = controller_of(obj.metadata) if isinstance(obj, ApiObject) else None
+    if controller is None or controller.kind != "Pod":
+        return "", ""
+    return f"{obj.metadata.namespace}/{controller.name}", controller.uid
 
 
 def _groups(
