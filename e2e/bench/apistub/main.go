@@ -106,7 +106,7 @@ type run struct {
 	connections atomic.Int64
 	requests    atomic.Int64
 
-	progress chan func() // whoever changes what follows does it through here
+	progress chan func() // the fields below are changed through it only
 	expected map[string]bool
 	bound    map[string]time.Time
 	reported map[string]time.Time

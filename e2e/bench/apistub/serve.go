@@ -141,7 +141,7 @@ func (h *handler) event(w http.ResponseWriter, body []byte) {
 	if event.Reason == "Scheduled" {
 		h.run.sawScheduled(event.Regarding.Namespace + "/" + event.Regarding.Name)
 	}
-	// Nobody reads events here, so they are not stored; the answer is as long as the real one, which has defaults.
+	// Events are not read here, so they are not stored; the answer is as long as the real one, which has defaults.
 	made := bytes.Replace(body, []byte(`"metadata":{`), stamps, 1)
 	answer(w, 201, made)
 }
