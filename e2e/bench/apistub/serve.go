@@ -285,20 +285,21 @@ func discover(w http.ResponseWriter, path string) {
 	}
 }
 
-// kindOf is the kind and the apiVersion of a collection; of those without objects no client asks for the exact kind.
+// kinds names the kinds of collections: client-go decodes no list of a kind that it does not know.
+var kinds = map[string]string{
+	"configmaps": "ConfigMap", "csidrivers": "CSIDriver", "csinodes": "CSINode", "csistoragecapacities": "CSIStorageCapacity",
+	"deviceclasses": "DeviceClass", "namespaces": "Namespace", "nodes": "Node", "persistentvolumeclaims": "PersistentVolumeClaim",
+	"persistentvolumes": "PersistentVolume", "poddisruptionbudgets": "PodDisruptionBudget", "pods": "Pod",
+	"replicasets": "ReplicaSet", "replicationcontrollers": "ReplicationController", "resourceclaims": "ResourceClaim",
+	"resourceslices": "ResourceSlice", "services": "Service", "statefulsets": "StatefulSet", "storageclasses": "StorageClass",
+	"volumeattachments": "VolumeAttachment",
+}
+
+// kindOf is the kind and the apiVersion of a collection; "" for kinds that the table does not have.
 func kindOf(collection string) (kind, group string) {
 	group = strings.TrimPrefix(strings.TrimPrefix(collection, "/apis/"), "/api/")
 	slash := strings.LastIndexByte(group, '/')
-	kind, group = group[slash+1:], group[:slash]
-	switch kind {
-	case "pods":
-		return "Pod", group
-	case "nodes":
-		return "Node", group
-	case "services":
-		return "Service", group
-	}
-	return "", group
+	return kinds[group[slash+1:]], group[:slash]
 }
 
 func isTrue(value string) bool { return value == "1" || value == "true" }
