@@ -14,7 +14,10 @@ from e2e.tandem import profile
 
 class KubeScheduler(Scheduler):
     """`queries_per_second` lifts the client-side limit of 50, which would otherwise be all that a bench measures.
-    `fields`: further ones of its configuration."""
+
+    `content_type`: of requests and answers, for servers that don't speak protobuf, kube-scheduler's own choice.
+    `fields`: further ones of its configuration.
+    """
 
     kind = "kube-scheduler"
     scheme = "https"
@@ -28,9 +31,11 @@ class KubeScheduler(Scheduler):
         programs: Path,
         queries_per_second: int = 5000,
         options: Sequence[str] = (),
+        content_type: str = "application/vnd.kubernetes.protobuf",
         **fields: Any,
     ) -> None:
         super().__init__(kubeconfig, folder, scheduler_name)
+        self._content_type = content_type
         self._program = programs / "kube-scheduler"
         self._queries_per_second = queries_per_second
         self._options = tuple(options)
@@ -39,6 +44,7 @@ class KubeScheduler(Scheduler):
     def command(self) -> list[str]:
         limit = self._queries_per_second
         connection = {"kubeconfig": str(self.kubeconfig), "qps": limit, "burst": limit}
+        connection |= {"contentType": self._content_type}
         file = self.folder / f"{self.scheduler_name}-kube-scheduler.yaml"
         file.write_text(
             yaml.safe_dump({**profile(self.scheduler_name), "clientConnection": connection, **self._fields})

@@ -18,6 +18,8 @@ class Scheduler(abc.ABC):
 
     kind: str
     scheme: str
+    directory = Path(__file__).parent.parent
+    """The working directory: for a Python program, the checkout that it is run from."""
 
     def __init__(self, kubeconfig: Path, folder: Path, scheduler_name: str) -> None:
         self.kubeconfig = kubeconfig
@@ -34,8 +36,7 @@ class Scheduler(abc.ABC):
         self._starts += 1
         (self.port,) = free_ports(1)
         log = self.folder / f"{self.scheduler_name}-{self._starts}.log"
-        directory = Path(__file__).parent.parent
-        self.process = Process(self.kind, self.command(), log, {"PYTHONUNBUFFERED": "1"}, directory).start()
+        self.process = Process(self.kind, self.command(), log, {"PYTHONUNBUFFERED": "1"}, self.directory).start()
         return self
 
     def wait_ready(self, seconds: float = 30.0) -> Self:

@@ -7,6 +7,7 @@ About six minutes on two cores the first time, nothing after.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
@@ -45,9 +46,29 @@ def programs(log: TextIO | None = None, also: Sequence[str] = ()) -> Path:
     return folder
 
 
+def program_of(source: Path, log: TextIO | None = None) -> Path:
+    """The program that is built from a folder of Go files with a go.mod and no dependencies. Raises `BuildError`.
+
+    It is kept in the user's cache folder under a name of its sources: a change of them builds another one.
+    """
+    digest = hashlib.sha256()
+    for file in sorted([*source.glob("*.go"), source / "go.mod"]):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    built = _cache_root() / source.name / digest.hexdigest()[:12] / source.name
+    if not os.access(built, os.X_OK):
+        built.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(built.parent / "lock"), tempfile.TemporaryDirectory(dir=built.parent) as scratch:
+            _go_build(source, ".", (), Path(scratch) / source.name, log or sys.stderr)
+            (Path(scratch) / source.name).rename(built)
+    return built
+
+
 def _cache_folder() -> Path:
-    root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(root) / "tandem" / "controlplane" / version_key()
+    return _cache_root() / "controlplane" / version_key()
+
+
+def _cache_root() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")) / "tandem"
 
 
 def _missing(folder: Path, names: Sequence[str]) -> list[str]:
@@ -62,29 +83,33 @@ def _alone(lock: Path) -> Iterator[None]:
 
 
 def _build(modules: ModuleSet, wanted: list[str], folder: Path, log: TextIO) -> None:
-    go = shutil.which("go")
-    if go is None:
-        raise BuildError(
-            "the control plane is built from Go modules and `go` is not on the PATH: install Go 1.26 or newer, "
-            "or set E2E_CLUSTER=kubeconfig and KUBECONFIG to use a cluster that is there"
-        )
     # Beside the target, so that the last step is a rename within one file system and therefore atomic.
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{modules.folder}-") as scratch:
         work = Path(scratch)
         for file in ("go.mod", "go.sum"):
             shutil.copyfile(modules.path / file, work / file)
         for program in modules.programs:
-            if program.name not in wanted:
-                continue
-            print(f"building {program.name}", file=log, flush=True)
-            began = time.monotonic()
-            stamps = " ".join(f"-X {symbol}={value}" for symbol, value in program.stamps)
-            command = [go, "build", "-mod=readonly", "-trimpath", f"-ldflags=-s -w {stamps}", "-o", program.name]
-            done = subprocess.run([*command, program.package], cwd=work, capture_output=True, text=True)
-            if done.returncode:
-                raise BuildError(f"go build of {program.package} failed:\n{done.stderr[-4000:]}")
-            (work / program.name).rename(folder / program.name)
-            print(f"built {program.name} in {time.monotonic() - began:.0f} s", file=log, flush=True)
+            if program.name in wanted:
+                _go_build(work, program.package, program.stamps, work / program.name, log)
+                (work / program.name).rename(folder / program.name)
+
+
+def _go_build(work: Path, package: str, stamps: Sequence[tuple[str, str]], target: Path, log: TextIO) -> None:
+    """Build one package within the module in the folder `work`."""
+    go = shutil.which("go")
+    if go is None:
+        raise BuildError(
+            "the control plane is built from Go modules and `go` is not on the PATH: install Go 1.26 or newer, "
+            "or set E2E_CLUSTER=kubeconfig and KUBECONFIG to use a cluster that is there"
+        )
+    print(f"building {target.name}", file=log, flush=True)
+    began = time.monotonic()
+    flags = " ".join(f"-X {symbol}={value}" for symbol, value in stamps)
+    command = [go, "build", "-mod=readonly", "-trimpath", f"-ldflags=-s -w {flags}", "-o", str(target), package]
+    done = subprocess.run(command, cwd=work, capture_output=True, text=True)
+    if done.returncode:
+        raise BuildError(f"go build of {package} failed:\n{done.stderr[-4000:]}")
+    print(f"built {target.name} in {time.monotonic() - began:.0f} s", file=log, flush=True)
 
 
 def main(arguments: Sequence[str]) -> int:

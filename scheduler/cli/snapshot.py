@@ -25,7 +25,8 @@ from scheduler.controller.loop import read_clock
 from scheduler.controller.record.recorder import FRAME_BYTES
 from scheduler.controller.record.segments import About, SegmentWriter, new_file, segment_head
 from scheduler.controller.record.snapshot_page import PATH
-from scheduler.controller.watch.reflector import LIST_TIMEOUT_SECONDS, MAX_PAGES, PAGE_SIZE
+from scheduler.controller.watch.pages import LIST_TIMEOUT_SECONDS, Pages
+from scheduler.controller.watch.reflector import MAX_PAGES, PAGE_SIZE
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
@@ -129,10 +130,10 @@ async def _list_into(door: RecordedEngine, access: Access, kinds: tuple[Kind, ..
 async def _pages(client: ApiClient, kind: Kind) -> AsyncIterator[ListPage]:
     """A kind that the API server does not have has no objects."""
     token = ""
+    pages = Pages(client, kind.entry.collection_path(), {}, PAGE_SIZE)
     for _ in range(MAX_PAGES):
-        query = {"limit": str(PAGE_SIZE)} | ({"continue": token} if token else {})
         try:
-            answer = await client.request("GET", kind.entry.collection_path(), query=query)
+            answer = await pages.request(token)
         except ApiError as error:
             if error.status == 404 and kind.entry.is_optional:
                 return

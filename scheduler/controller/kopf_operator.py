@@ -16,8 +16,8 @@ import kopf
 import structlog
 
 from scheduler.controller.settings import OperatorOptions
-from scheduler.controller.write.client import keep_alive_socket, user_agent
 from scheduler.controller.write.credentials import Credentials, CredentialSource
+from scheduler.controller.write.direct import keep_alive_socket, user_agent
 from scheduler.errors import ConfigurationError
 
 STALL_SECONDS = 30.0

@@ -43,6 +43,13 @@ async def client(connection: ConnectionSettings) -> AsyncIterator[ApiClient]:
     await made.close()
 
 
+@pytest.fixture(params=[True, False], ids=["direct", "aiohttp"])
+def writes_directly(request: pytest.FixtureRequest) -> bool:
+    """Writes leave by connections of our own, or by aiohttp: what holds of one holds of the other."""
+    is_direct: bool = request.param
+    return is_direct
+
+
 async def until(condition: Callable[[], bool]) -> None:
     """Let the event loop go on until the condition holds; fails after `WAIT_SECONDS`."""
     async with asyncio.timeout(WAIT_SECONDS):

@@ -18,7 +18,8 @@ from scheduler.controller.inbox import Inbox
 from scheduler.controller.report.instruments import Counter
 from scheduler.controller.step_watch import Step, unwatched
 from scheduler.controller.watch.health import Health
-from scheduler.controller.watch.reflector import LIST_TIMEOUT_SECONDS, Reflector
+from scheduler.controller.watch.pages import Pages
+from scheduler.controller.watch.reflector import Reflector
 from scheduler.controller.watch.versions import version_of
 from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError, InvalidObject
@@ -124,15 +125,9 @@ class Reconciler:
         suspects: dict[str, tuple[ApiObject, bytes]] = {}
         keys: set[str] = set()
         token, version = "", ""
+        pages = Pages(self._client, reflector.path, reflector.selector, reflector.reading.page_size)
         while True:
-            query = {
-                "limit": str(reflector.reading.page_size),
-                **reflector.selector,
-                **({"continue": token} if token else {}),
-            }
-            answer = await self._client.request(
-                "GET", reflector.path, query=query, timeout_seconds=LIST_TIMEOUT_SECONDS
-            )
+            answer = await pages.request(token)
             parts = decode_list_in_parts(reflector.kind, answer.body, with_documents=reflector.reading.with_documents)
             while True:
                 with self._step(f"reconciliation's list of {reflector.kind.value}"):

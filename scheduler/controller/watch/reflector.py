@@ -28,6 +28,7 @@ from scheduler.controller.watch.health import Health
 from scheduler.controller.watch.lines import Lines
 from scheduler.controller.watch.mirror import MAX_LOGGED, Mirror
 from scheduler.controller.watch.outage import Outage
+from scheduler.controller.watch.pages import Pages
 from scheduler.controller.write.client import Answer, ApiClient
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.stimuli import Stimulus
@@ -43,7 +44,6 @@ from scheduler.objects.wire import (
 )
 
 PAGE_SIZE = 500
-LIST_TIMEOUT_SECONDS = 60.0
 WATCH_SECONDS = (240, 300)
 """Bounds of a watch's duration in seconds, which is chosen at random so that not all watches end at once."""
 RESUMES_BEFORE_RELIST = 5
@@ -137,6 +137,7 @@ class Reflector:
         """Texts logged since the last complete list."""
         self.path = kind.entry.collection_path()
         self.selector = {"fieldSelector": POD_FIELD_SELECTOR} if kind is Kind.POD else {}
+        self._pages = Pages(client, self.path, self.selector, reading.page_size)
 
     @property
     def object_count(self) -> int:
@@ -218,11 +219,8 @@ class Reflector:
             await asyncio.gather(request, return_exceptions=True)
 
     async def _request_page(self, token: str) -> Answer:
-        query = {"limit": str(self.reading.page_size), **self.selector}
-        if token:
-            query["continue"] = token
         try:
-            return await self._client.request("GET", self.path, query=query, timeout_seconds=LIST_TIMEOUT_SECONDS)
+            return await self._pages.request(token)
         except ApiError as error:
             if token and error.is_gone:
                 raise WatchPlaceLost("the list went stale between two pages") from error

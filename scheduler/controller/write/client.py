@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from importlib import metadata
-from typing import Any
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -18,7 +16,9 @@ from yarl import URL
 
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import Credentials, CredentialSource
+from scheduler.controller.write.direct import DirectWay, keep_alive_socket, origin_of, user_agent
 from scheduler.controller.write.fence import Departure, FencedRequest, fenced
+from scheduler.controller.write.http_connections import AnswerTooLong, HttpAnswer, HttpConnections
 from scheduler.controller.write.request_limiter import RequestLimiter
 from scheduler.errors import ApiError, ConfigurationError
 from scheduler.objects.wire import Status, decode_status
@@ -29,15 +29,12 @@ MERGE_PATCH = "application/merge-patch+json"
 CONNECT_SECONDS = 10.0
 SCHEDULER_CONNECTIONS = 256
 """Maximum of open connections: more than all writes under way and all watches together."""
+MAX_ANSWER_BYTES: Final = 128 * 2**20
+"""Maximum of an unpacked answer's bytes, watches aside. A list's page of 500 common objects has 1 to 10 MB."""
+ANSWER_TOO_LONG: Final = "AnswerTooLong"
+"""The reason of an ApiError for an answer of more bytes than its limit."""
 MAX_RETRY_AFTER_SECONDS = 60.0
 """Maximum seconds of a wait that a server asks for; a longer one is cut to it."""
-
-
-def user_agent() -> str:
-    try:
-        return f"tandem-scheduler/{metadata.version('tandem-scheduler')}"
-    except metadata.PackageNotFoundError:
-        return "tandem-scheduler/unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +45,7 @@ class Answer:
     body: bytes
 
 
+AnyAnswer = TypeVar("AnyAnswer", aiohttp.ClientResponse, HttpAnswer)
 RequestObserver = Callable[[str, str, int, float], None]
 """Takes the method, the host, the status (0 without an answer) and the seconds until the answer's head."""
 
@@ -56,6 +54,8 @@ class ApiClient:
     """Requests to the API server. Make it inside a running event loop; close it there too.
 
     A 401 makes the credentials be loaded again, once per request. No retries otherwise: those are the caller's.
+
+    ``writes_directly``: fenced requests leave by ``DirectWay``, except through a proxy; everything else by aiohttp.
     """
 
     def __init__(
@@ -65,8 +65,14 @@ class ApiClient:
         limiter: RequestLimiter | None = None,
         connections: int = 64,
         timeout_seconds: float = 30.0,
+        writes_directly: bool = False,
     ) -> None:
         self._source = source
+        self._writes_directly = writes_directly
+        self._direct: DirectWay | None = None
+        self._pools: list[HttpConnections] = []
+        """Of ``_direct``, and of those before it: requests may still be under way on them."""
+        self._timeout_seconds = timeout_seconds
         self._limiter = limiter
         self._connections = connections
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=CONNECT_SECONDS)
@@ -87,6 +93,8 @@ class ApiClient:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+        for pool in self._pools:
+            await pool.close()
 
     async def request(
         self,
@@ -105,19 +113,23 @@ class ApiClient:
         """
         if self._limiter is not None:
             await self._limiter.admit()
-        limits = self._timeout if timeout_seconds is None else self._timeout_of(timeout_seconds)
+        credentials = await self._current_credentials()
+        target = f"{path}?{urlencode(query, quote_via=quote)}" if query else path
         try:
+            if departure is not None and self._direct is not None and body is not None:
+                seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
+                answer = await self._write(credentials, method, target, content_type, body, seconds, departure)
+                if answer.status >= 300:
+                    raise _refused(answer.status, answer.reason, answer.retry_after, answer.body)
+                return Answer(answer.status, answer.body)
+            limits = self._timeout if timeout_seconds is None else self._timeout_of(timeout_seconds)
             with fenced(departure):
-                response = await self._send(method, path, query, body, content_type, limits)
-            try:
-                content = await response.read()
-            finally:
-                # A body that was read to its end has already released its connection; any other is closed.
-                response.close()
+                response = await self._send(credentials, method, target, body, content_type, limits)
+            content = await _read(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _no_answer(error) from error
         if response.status >= 300:
-            raise _refused(response, content)
+            raise _refused_by(response, content)
         return Answer(response.status, content)
 
     @contextlib.asynccontextmanager
@@ -126,63 +138,90 @@ class ApiClient:
     ) -> AsyncIterator[aiohttp.StreamReader]:
         """A watch: its body as it comes. Raises ApiError, also for a silence of more than ``idle_seconds``."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=idle_seconds)
+        target = f"{path}?{urlencode(query, quote_via=quote)}"
         try:
-            response = await self._send("GET", path, query, None, JSON, timeout)
+            response = await self._send(await self._current_credentials(), "GET", target, None, JSON, timeout)
             try:
                 if response.status >= 300:
-                    raise _refused(response, await response.read())
+                    raise _refused_by(response, await _read(response))
                 yield response.content
             finally:
                 response.close()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _no_answer(error) from error
 
+    async def _current_credentials(self) -> Credentials:
+        credentials = self._credentials
+        if credentials is None:
+            return await self._reload(None)
+        if self._source.is_stale:
+            # Unreadable credentials may still be valid in their last version: the server decides.
+            with contextlib.suppress(ApiError):
+                return await self._reload(credentials)
+        return credentials
+
+    async def _write(
+        self,
+        credentials: Credentials,
+        method: str,
+        target: str,
+        content_type: str,
+        body: bytes,
+        seconds: float,
+        departure: Departure,
+    ) -> HttpAnswer:
+        """A fenced request without aiohttp."""
+
+        def send(_: Credentials) -> Awaitable[HttpAnswer]:
+            way = self._direct
+            if way is None or self._session is None:
+                raise ApiError(0, "Closed", "the client is closed")
+            return way.send(method, target, content_type, body, seconds, departure)
+
+        return await self._authorized(method, credentials, send)
+
     async def _send(
         self,
+        credentials: Credentials,
         method: str,
-        path: str,
-        query: Mapping[str, str] | None,
+        target: str,
         body: bytes | None,
         content_type: str,
         limits: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
-        credentials = self._credentials
-        if credentials is None:
-            credentials = await self._reload(None)
-        elif self._source.is_stale:
-            # Unreadable credentials may still be valid in their last version: the server decides.
-            with contextlib.suppress(ApiError):
-                credentials = await self._reload(credentials)
-        target = f"{path}?{urlencode(query, quote_via=quote)}" if query else path
-        headers = {"Content-Type": content_type} if body is not None else None
-        for is_last in (False, True):
-            session = self._session
-            if session is None:
+        headers = {"Content-Type": content_type} if body is not None else {}
+
+        def send(current: Credentials) -> Awaitable[aiohttp.ClientResponse]:
+            if self._session is None:
                 raise ApiError(0, "Closed", "the client is closed")
-            if headers is not None and credentials.authorization:
-                headers["Authorization"] = credentials.authorization
-            elif credentials.authorization:
-                headers = {"Authorization": credentials.authorization}
+            if current.authorization:
+                headers["Authorization"] = current.authorization
+            url = URL(current.server + target, encoded=True)
+            options: dict[str, Any] = {"timeout": limits, "allow_redirects": False, **self._options}
+            return self._session.request(method, url, data=body, headers=headers, **options)
+
+        return await self._authorized(method, credentials, send)
+
+    async def _authorized(
+        self, method: str, credentials: Credentials, send: Callable[[Credentials], Awaitable[AnyAnswer]]
+    ) -> AnyAnswer:
+        """Send; after a 401 once more, with the credentials loaded again."""
+        for is_last in (False, True):
             began, status = time.monotonic(), 0
             try:
-                response = await session.request(
-                    method,
-                    URL(credentials.server + target, encoded=True),
-                    data=body,
-                    headers=headers,
-                    timeout=limits,
-                    allow_redirects=False,
-                    **self._options,
-                )
-                status = response.status
+                answer = await send(credentials)
+                status = answer.status
             finally:
                 if self.observe is not None:
                     self.observe(method, self._host, status, time.monotonic() - began)
-            if response.status != 401 or is_last:
-                return response
-            response.close()
+            if 200 <= status != 401 or (is_last and status == 401):
+                return answer
+            if isinstance(answer, aiohttp.ClientResponse):
+                answer.close()
+            if status < 200:
+                raise ApiError(0, "NoAnswer", f"the answer is not final: HTTP status {status}")
             credentials = await self._reload(credentials)
-        raise AssertionError("the last round returns")
+        raise AssertionError("the last round returns or raises")
 
     async def _reload(self, known: Credentials | None) -> Credentials:
         """Load the credentials, unless another request has done so since ``known`` were current."""
@@ -208,7 +247,24 @@ class ApiClient:
             self._options = options
             if self._session is None:
                 self._session = self._new_session()
+            if self._writes_directly:
+                self._direct = self._direct_way(loaded)
             return loaded
+
+    def _direct_way(self, credentials: Credentials) -> DirectWay | None:
+        """The way to the server with these credentials; other certificates need other connections."""
+        origin = origin_of(credentials)
+        if origin is None:
+            return None
+        pool = self._direct.connections if self._direct is not None else None
+        if pool is None or pool.origin != origin:
+            self._pools = [old for old in self._pools if old.open_connections]
+            pool = HttpConnections(origin, self._connections, keep_alive_socket)
+            self._pools.append(pool)
+        try:
+            return DirectWay(pool, credentials)
+        except ValueError as error:
+            raise ApiError(0, "BadCredentials", str(error)) from error
 
     def _new_session(self) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
@@ -240,18 +296,8 @@ def client_of(connection: ConnectionSettings, environment: Mapping[str, str]) ->
         limiter=limiter,
         connections=SCHEDULER_CONNECTIONS,
         timeout_seconds=connection.timeout_seconds,
+        writes_directly=True,
     )
-
-
-def keep_alive_socket(address: Any) -> socket.socket:
-    """A TCP socket whose dead peer is noticed within a minute: a half-open watch would be silent for ever."""
-    family, kind, protocol, _, _ = address
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, seconds in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, option):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), seconds)
-    return made
 
 
 def _no_answer(error: BaseException) -> ApiError:
@@ -259,14 +305,36 @@ def _no_answer(error: BaseException) -> ApiError:
         return ApiError(0, "Timeout", "the API server did not answer in time")
     if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
         return ApiError(0, "BadCertificate", f"the API server's certificate is not trusted: {error}")
+    if isinstance(error, AnswerTooLong):
+        return ApiError(0, ANSWER_TOO_LONG, str(error))
     return ApiError(0, "NoAnswer", f"no answer from the API server: {str(error) or type(error).__name__}")
 
 
-def _refused(response: aiohttp.ClientResponse, body: bytes) -> ApiError:
-    status = decode_status(body) or Status(message=body[:200].decode(errors="replace").strip())
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    """The body, unpacked. Raises AnswerTooLong as soon as it has more than MAX_ANSWER_BYTES."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async for part in response.content.iter_any():
+            parts.append(part)
+            size += len(part)
+            if size > MAX_ANSWER_BYTES:
+                raise AnswerTooLong(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
+    finally:
+        # A body that was read to its end has already released its connection; any other is closed.
+        response.close()
+    return b"".join(parts)
+
+
+def _refused_by(response: aiohttp.ClientResponse, body: bytes) -> ApiError:
+    return _refused(response.status, response.reason or "", response.headers.get("Retry-After", ""), body)
+
+
+def _refused(status: int, phrase: str, retry_header: str, body: bytes) -> ApiError:
+    said = decode_status(body) or Status(message=body[:200].decode(errors="replace").strip())
     retry_after: float | None = None
-    with contextlib.suppress(KeyError, ValueError):
-        retry_after = float(response.headers["Retry-After"])
+    with contextlib.suppress(ValueError):
+        retry_after = float(retry_header)
         # Not a usable wait: no number, not above 0, or days.
         retry_after = min(retry_after, MAX_RETRY_AFTER_SECONDS) if retry_after > 0.0 else None
-    return ApiError(response.status, status.reason or response.reason or "", status.message, retry_after=retry_after)
+    return ApiError(status, said.reason or phrase, said.message, retry_after=retry_after)

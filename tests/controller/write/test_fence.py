@@ -13,7 +13,7 @@ from aiohttp import web
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.controller.calls.extender_calls import ExtenderCalls
 from scheduler.controller.calls.plugin_calls import PluginCalls
-from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.client import Answer, ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import Credentials, CredentialSource
 from scheduler.controller.write.fence import Departure
@@ -52,39 +52,59 @@ def held_token() -> LeaseToken:
 
 @asynccontextmanager
 async def client_to(
-    url: str, folder: Path, *, connections: int = 4, limiter: RequestLimiter | None = None
+    url: str,
+    folder: Path,
+    *,
+    connections: int = 4,
+    limiter: RequestLimiter | None = None,
+    writes_directly: bool = False,
 ) -> AsyncIterator[ApiClient]:
     settings = ConnectionSettings(kubeconfig=str(kubeconfig(folder / "config", server=url)))
-    client = ApiClient(CredentialSource(settings, {}), connections=connections, limiter=limiter)
+    client = ApiClient(
+        CredentialSource(settings, {}), connections=connections, limiter=limiter, writes_directly=writes_directly
+    )
     try:
         yield client
     finally:
         await client.close()
 
 
-async def test_a_write_that_waited_for_a_connection_does_not_leave_without_the_lease(tmp_path: Path) -> None:
+async def test_a_write_that_waited_for_a_connection_does_not_leave_without_the_lease(
+    tmp_path: Path, writes_directly: bool
+) -> None:
     door, token = Door(), held_token()
-    async with serving(door.handle) as url, client_to(url, tmp_path, connections=1) as client:
-        read = asyncio.create_task(client.request("GET", "/held"))
+    async with (
+        serving(door.handle) as url,
+        client_to(url, tmp_path, connections=1, writes_directly=writes_directly) as client,
+    ):
+
+        def write(path: str, departure: Departure) -> asyncio.Task[Answer]:
+            return asyncio.create_task(client.request("POST", path, body=b"{}", departure=departure))
+
+        first = write("/held", Departure(token))
         await until(lambda: door.reached == ["/held"])
-        departure = Departure(token)
-        write = asyncio.create_task(client.request("POST", "/write", body=b"{}", departure=departure))
+        second = write("/write", departure := Departure(token))
         await asyncio.sleep(0)
         token.revoke()
         door.opened.set()
         with pytest.raises(LeadershipLost):
-            await write
-        await read
-        # The connection stays usable for reads.
-        await client.request("GET", "/after")
+            await second
+        await first
+        # The connection stays usable.
+        await write("/after", Departure(AlwaysHeld()))
     assert door.reached == ["/held", "/after"]
     assert not departure.has_left
 
 
-async def test_a_write_that_waited_for_the_rate_limit_does_not_leave_without_the_lease(tmp_path: Path) -> None:
+async def test_a_write_that_waited_for_the_rate_limit_does_not_leave_without_the_lease(
+    tmp_path: Path, writes_directly: bool
+) -> None:
     door, token = Door(), held_token()
     limiter = RequestLimiter(10.0, 1)
-    async with serving(door.handle) as url, client_to(url, tmp_path, limiter=limiter) as client:
+    async with (
+        serving(door.handle) as url,
+        client_to(url, tmp_path, limiter=limiter, writes_directly=writes_directly) as client,
+    ):
         await client.request("GET", "/read")
         for _ in range(3):
             limiter.wait_seconds()
@@ -96,7 +116,9 @@ async def test_a_write_that_waited_for_the_rate_limit_does_not_leave_without_the
     assert door.reached == ["/read"]
 
 
-async def test_a_write_that_waited_for_credentials_does_not_leave_without_the_lease(tmp_path: Path) -> None:
+async def test_a_write_that_waited_for_credentials_does_not_leave_without_the_lease(
+    tmp_path: Path, writes_directly: bool
+) -> None:
     class SlowSource(CredentialSource):
         begun, go_on = False, asyncio.Event()
 
@@ -108,7 +130,7 @@ async def test_a_write_that_waited_for_credentials_does_not_leave_without_the_le
     door, token = Door(), held_token()
     async with serving(door.handle) as url:
         source = SlowSource(ConnectionSettings(kubeconfig=str(kubeconfig(tmp_path / "config", server=url))), {})
-        client = ApiClient(source)
+        client = ApiClient(source, writes_directly=writes_directly)
         write = asyncio.create_task(client.request("POST", "/write", body=b"{}", departure=Departure(token)))
         await until(lambda: source.begun)
         token.revoke()
@@ -119,7 +141,9 @@ async def test_a_write_that_waited_for_credentials_does_not_leave_without_the_le
     assert door.reached == []
 
 
-async def test_an_answer_of_401_does_not_send_a_write_again_without_the_lease(tmp_path: Path) -> None:
+async def test_an_answer_of_401_does_not_send_a_write_again_without_the_lease(
+    tmp_path: Path, writes_directly: bool
+) -> None:
     token = held_token()
     reached: list[str] = []
 
@@ -128,7 +152,7 @@ async def test_an_answer_of_401_does_not_send_a_write_again_without_the_lease(tm
         token.revoke()
         return web.json_response({}, status=401)
 
-    async with serving(refuse) as url, client_to(url, tmp_path) as client:
+    async with serving(refuse) as url, client_to(url, tmp_path, writes_directly=writes_directly) as client:
         departure = Departure(token)
         with pytest.raises(LeadershipLost):
             await client.request("POST", "/write", body=b"{}", departure=departure)

@@ -137,12 +137,13 @@ async def test_a_conflict_that_can_not_be_looked_up_is_unknown(cluster: Embedded
     assert [(outcome.is_done, outcome.is_unknown) for outcome in outcomes] == [(True, False), (False, True)]
 
 
-async def test_a_bind_that_reached_nobody_has_failed(tmp_path: Path) -> None:
+async def test_a_bind_that_reached_nobody_has_failed(tmp_path: Path, writes_directly: bool) -> None:
     """No connection, so no byte of it has left: there is nothing to be unsure of."""
     cluster = EmbeddedCluster(kubelet=None, controllers=False)
     async with cluster:
         kubeconfig = cluster.kubeconfig(tmp_path / "kubeconfig")
-    client = ApiClient(CredentialSource(ConnectionSettings(kubeconfig=str(kubeconfig)), {}))
+    source = CredentialSource(ConnectionSettings(kubeconfig=str(kubeconfig)), {})
+    client = ApiClient(source, writes_directly=writes_directly)
     async with writing(client) as (writer, outcomes):
         writer.submit(BindPod(1, PodReference("default", "a", "1"), "n1"))
         assert await writer.settle(5)

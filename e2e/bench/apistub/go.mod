@@ -1,0 +1,3 @@
+module tandem/apistub
+
+go 1.26

@@ -1,0 +1,74 @@
+"""The direct way for writes: requests as bytes, on connections that ``http_connections`` keeps.
+
+It has no proxies, and no name or password in the server's URL: ``origin_of`` returns None for those, and aiohttp serves
+them.
+"""
+
+from __future__ import annotations
+
+import socket
+from importlib import metadata
+from typing import Any
+from urllib.parse import urlsplit
+
+from scheduler.controller.write.credentials import Credentials
+from scheduler.controller.write.fence import Departure
+from scheduler.controller.write.http_connections import HttpAnswer, HttpConnections, Origin
+
+
+class DirectWay:
+    """Requests with the credentials of its making. Raises ValueError for credentials that are no header."""
+
+    def __init__(self, connections: HttpConnections, credentials: Credentials) -> None:
+        self.connections = connections
+        parts = urlsplit(credentials.server)
+        headers = {"Host": parts.netloc, "User-Agent": user_agent(), "Accept": "application/json"}
+        if credentials.authorization:
+            headers["Authorization"] = credentials.authorization
+        lines = [f"{name}: {value}" for name, value in headers.items()]
+        if any(set(line) & set("\r\n\0") for line in lines):
+            raise ValueError("the credentials have a line break")
+        self._head = "".join(f"{line}\r\n" for line in lines)
+        self._prefix = parts.path
+
+    async def send(
+        self, method: str, path: str, content_type: str, body: bytes, seconds: float, departure: Departure
+    ) -> HttpAnswer:
+        """Raises OSError, TimeoutError, LeadershipLost, and ValueError for a path that is no part of an ASCII URL."""
+        target = self._prefix + path
+        if not target.isascii() or not target.isprintable() or " " in target:
+            raise ValueError(f"{target!r} is no path")
+        head = (
+            f"{method} {target} HTTP/1.1\r\n{self._head}"
+            f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        return await self.connections.send(head.encode() + body, seconds, departure)
+
+
+def origin_of(credentials: Credentials) -> Origin | None:
+    """The server to connect to; None if only aiohttp can reach it."""
+    parts = urlsplit(credentials.server)
+    host = parts.hostname
+    is_plain = host is not None and host.isascii() and "%" not in host and "@" not in parts.netloc and not parts.query
+    if host is None or not is_plain or credentials.proxy is not None:
+        return None
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return Origin(host, port, credentials.ssl_context, credentials.server_hostname)
+
+
+def user_agent() -> str:
+    try:
+        return f"tandem-scheduler/{metadata.version('tandem-scheduler')}"
+    except metadata.PackageNotFoundError:
+        return "tandem-scheduler/unknown"
+
+
+def keep_alive_socket(address: Any) -> socket.socket:
+    """A TCP socket whose dead peer is noticed within a minute: a half-open watch would be silent for ever."""
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, seconds in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, option):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), seconds)
+    return made

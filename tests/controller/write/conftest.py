@@ -1,0 +1,18 @@
+"""Every test of writes runs on both of their ways."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
+from scheduler.controller.write.credentials import CredentialSource
+
+
+@pytest.fixture
+async def client(connection: ConnectionSettings, writes_directly: bool) -> AsyncIterator[ApiClient]:
+    made = ApiClient(CredentialSource(connection, {}), writes_directly=writes_directly)
+    yield made
+    await made.close()
