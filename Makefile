@@ -19,7 +19,7 @@ demo: $(VENV)/.installed
 
 ## test: lint, types, dependency rules, and every test that needs nothing but Python
 test: lint
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -112,7 +112,10 @@ class Stub:
 
 def as_stored(thing: Object, number: int) -> Object:
     """The object as an API server returns it: with the fields that it adds, and about as long."""
-    fields = {"f:metadata": {"f:labels": {}}, "f:spec": {f"f:{name}": {} for name in thing.get("spec", {})}}
+    fields: dict[str, Any] = {
+        "f:metadata": {"f:labels": {}},
+        "f:spec": {f"f:{name}": {} for name in thing.get("spec", {})},
+    }
     managed = {"manager": "bench", "operation": "Update", "apiVersion": thing["apiVersion"], "fieldsType": "FieldsV1"}
     metadata = {
         **thing["metadata"],

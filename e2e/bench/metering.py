@@ -10,7 +10,7 @@ from e2e.controlplane.cluster import ControlPlane
 from e2e.controlplane.processes import Usage
 from e2e.subject import Scheduler
 
-_LONGEST_STEP = re.compile(r"^tandem_longest_step_seconds (\S+)$", re.MULTILINE)
+_MAX_STEP = re.compile(r"^tandem_longest_step_seconds (\S+)$", re.MULTILINE)
 
 
 class Meter:
@@ -54,5 +54,5 @@ class Meter:
 
 def longest_step(page: str) -> float | None:
     """The gauge's value on a page of metrics; None if it is not there."""
-    found = _LONGEST_STEP.search(page)
+    found = _MAX_STEP.search(page)
     return None if found is None else float(found[1])

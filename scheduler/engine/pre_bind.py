@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scheduler.cluster.devices.facts import special_claim_uid
+from scheduler.cluster.devices.special_claims import special_claim_uid
 from scheduler.cluster.view import View
 from scheduler.engine.attempt import DeviceWait
 from scheduler.engine.binding import Binding

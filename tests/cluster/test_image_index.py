@@ -1,4 +1,4 @@
-"""Which nodes hold which image: kept up to date by what has changed, and the same as if made anew each time."""
+"""Which nodes hold which image: kept up to date by what has changed, and the same as an index made from nothing."""
 
 from __future__ import annotations
 

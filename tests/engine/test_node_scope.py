@@ -107,7 +107,7 @@ def test_pods_stay_on_a_node_that_leaves_the_scope_and_no_more_come() -> None:
             {"matchLabels": {"pool": "theirs"}, "matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]},
             {"theirs"},
         ),
-        ({"matchExpressions": [{"key": "pool", "operator": "In", "values": ["ours", "nobody"]}]}, {"ours"}),
+        ({"matchExpressions": [{"key": "pool", "operator": "In", "values": ["ours", "none"]}]}, {"ours"}),
     ],
 )
 def test_a_scope_is_a_label_selector(selector: dict[str, Any], expected: set[str]) -> None:

@@ -15,6 +15,7 @@ from scheduler.cluster.devices.looks import Looks
 from scheduler.cluster.devices.pools import Pool, foreign_pool, pools_of, reachable_devices
 from scheduler.cluster.devices.reserved import ClaimInFlight, SetAside
 from scheduler.cluster.devices.slices import DeviceId, PoolKey, SliceDevice, SliceIndex
+from scheduler.cluster.devices.special_claims import SpecialClaims, pod_of_special_claim, special_claim_uid
 from scheduler.cluster.devices.tallies import KeptTallies
 from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.object_store import ObjectStore
@@ -22,13 +23,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind
-from scheduler.objects.meta import controller_of
-from scheduler.objects.resource_claims import EXTENDED_RESOURCE_CLAIM_ANNOTATION, Allocation, ResourceClaim
-
-
-def special_claim_uid(pod_uid: str) -> str:
-    """What stands for the UID of the claim that is yet to be made for a pod's extended resources."""
-    return f"extended-resources:{pod_uid}"
+from scheduler.objects.resource_claims import Allocation, ResourceClaim
 
 
 class Devices:
@@ -64,8 +59,7 @@ class Devices:
         self.tallies = KeptTallies()
         self.now_nanoseconds = 0
         """Wall clock of the attempt in hand."""
-        self._special: ForkableDict[str, dict[str, ResourceClaim]] = ForkableDict()
-        """Pod UID → the claims that were made for its extended resources, by UID."""
+        self._special = SpecialClaims()
         self._seen = dict.fromkeys((Kind.RESOURCE_SLICE, Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS), 0)
 
     # --- pods and nodes -----------------------------------------------------------------------------------------------
@@ -121,16 +115,16 @@ class Devices:
 
         Where an allocation in flight lands as it was decided, no node has more or less than before.
         """
-        self._note_special(old, new)
+        self._special.observe(old, new)
         if old is not None and new is not None and old.uid == new.uid and old.allocation == new.allocation:
             return
         if old is not None and old.allocation is not None:
             self._touch_pools(self.stored.remove(old.allocation))
         if new is not None and new.allocation is not None:
             uids = [new.uid]
-            owner = controller_of(new.metadata)
-            if owner is not None and new.annotations.get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) == "true":
-                uids.append(special_claim_uid(owner.uid))
+            pod_uid = pod_of_special_claim(new)
+            if pod_uid is not None:
+                uids.append(special_claim_uid(pod_uid))
             expected = [found for uid in uids if (found := self._flying(uid)) is not None]
             is_expected = len(expected) == 1 and takes_the_same(expected[0].allocation, new.allocation)
             taken = self.stored.add(new.key, new.allocation)
@@ -148,24 +142,9 @@ class Devices:
             return orphan
         return next(claim for claim in self._set_aside[pods[0]].claims if claim.claim_uid == claim_uid)
 
-    def _note_special(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        for claim in (old, new):
-            if claim is None or claim.annotations.get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) != "true":
-                continue
-            owner = controller_of(claim.metadata)
-            if owner is None:
-                continue
-            claims = {uid: one for uid, one in self._special.get(owner.uid, {}).items() if uid != claim.uid}
-            if claim is new:
-                claims[claim.uid] = claim
-            if claims:
-                self._special[owner.uid] = claims
-            else:
-                self._special.pop(owner.uid, None)
-
     def special_claims_of(self, pod_uid: str) -> tuple[ResourceClaim, ...]:
         """The claims that the scheduler made for the pod's extended resources."""
-        return tuple(self._special.get(pod_uid, {}).values())
+        return self._special.of(pod_uid)
 
     def catch_up(self) -> None:
         """Rebuild what was put into the store without a word (tests, copies)."""
@@ -187,9 +166,9 @@ class Devices:
                     self.classes.observe(None, device_class)
             else:
                 self.stored = Holdings()
-                self._special = ForkableDict()
+                self._special = SpecialClaims()
                 for claim in self._objects.all(kind).values():
-                    self._note_special(None, claim)
+                    self._special.observe(None, claim)
                     if claim.allocation is not None:
                         self.stored.add(claim.key, claim.allocation)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from uuid import UUID, uuid5
 
-from scheduler.cluster.devices.facts import special_claim_uid
 from scheduler.cluster.devices.reserved import ClaimInFlight, SetAside
+from scheduler.cluster.devices.special_claims import special_claim_uid
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.errors import SchedulerError
