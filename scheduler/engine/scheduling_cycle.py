@@ -336,6 +336,7 @@ def _no_fit(run: Run, diagnosis: Diagnosis) -> Generator[Calls, Answers, NotPlac
             nominated_pods=context.nominator.pods_for_node,
             policy=context.policies.policy_of(run.pod, run.now),
             kept=context.kept,
+            nominations=context.nominator,
         )
         answer = yield from run_post_filters(plugins, asked, extenders, attempt.plugin_times)
         diagnosis = diagnosis.with_post_filter(answer.message)

@@ -7,8 +7,8 @@ In two halves, so that extenders can be asked in between: ``begin`` tries the no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -32,7 +32,8 @@ from scheduler.preemption.dry_run import Candidate, dry_run_node, trial_of
 from scheduler.preemption.eligibility import TOO_MANY, VICTIMS_STILL_DYING, why_not_eligible
 from scheduler.preemption.pod_columns import PodColumns
 from scheduler.preemption.ranking import Criterion, choose
-from scheduler.preemption.wavefront import answers_in_turn
+from scheduler.preemption.refused_rows import RefusedRows
+from scheduler.preemption.wavefront import Search
 
 _PREFIX = "preemption: "
 NOT_HELPFUL = unresolvable("Preemption is not helpful for scheduling")
@@ -55,8 +56,8 @@ class Candidates:
 
     found: tuple[Candidate, ...]
     """Those that violate no budget first, each group in the order in which they were tried."""
-    refused: Mapping[int, Refusal]
-    """Row → why removing pods does not help, for the other nodes that were tried or excluded."""
+    refused: RefusedRows = field(default_factory=RefusedRows)
+    """Why removing pods does not help on the other nodes that were tried or excluded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,31 +120,21 @@ def dry_run_all(
     context: PostFilterContext, extent: Extent, policy: PreemptionPolicy, columns: PodColumns | None = None
 ) -> Candidates:
     """Try the nodes in turn from a random one on, until there are candidates enough."""
-    rows, refused = without_excluded(context, policy, potential_rows(context))
+    refused = RefusedRows()
+    rows, excluded = without_excluded(context, policy, potential_rows(context))
+    for row, refusal in excluded.items():
+        refused.add(refusal, (row,))
     if not len(rows):
         return Candidates((), refused)
     wanted = candidates_wanted(len(rows), extent.percentage, extent.absolute)
     trial = trial_of(context, policy)
     rows = walk(rows, context.rng)
+    search = Search(wanted, refused)
     if columns is None:
-        return _found(((row, dry_run_node(trial, row)) for row in rows.tolist()), wanted, refused)
-    return _found(answers_in_turn(trial, rows, wanted, columns), wanted, refused)
-
-
-def _found(answers: Iterable[tuple[int, Candidate | Refusal]], wanted: int, refused: dict[int, Refusal]) -> Candidates:
-    """The search ends with ``wanted`` candidates; but while all of them violate a budget, only with the last node."""
-    harmless: list[Candidate] = []
-    violating: list[Candidate] = []
-    for row, answer in answers:
-        if isinstance(answer, Refusal):
-            refused[row] = answer
-            continue
-        group = violating if answer.pdb_violations else harmless
-        if len(group) < wanted:
-            group.append(answer)
-        if harmless and len(harmless) + len(violating) >= wanted:
-            break
-    return Candidates((*harmless, *violating), refused)
+        search.each((row, dry_run_node(trial, row)) for row in rows.tolist())
+    else:
+        search.in_waves(trial, rows, columns)
+    return Candidates((*search.harmless, *search.violating), refused)
 
 
 def conclude(context: PostFilterContext, candidates: Candidates, policy: PreemptionPolicy) -> PostFilterAnswer:
@@ -177,24 +168,13 @@ def _nothing_found(context: PostFilterContext, candidates: Candidates) -> PostFi
         return PostFilterAnswer(failure(text), KEEP_NOMINATION, evidence=evidence)
     view = context.view
     builder = DiagnosisBuilder(view.table.size)
-    for refusal, rows in _grouped(candidates.refused.items()).items():
+    for refusal, rows in candidates.refused:
         builder.refuse(np.array(rows, np.int64), refusal)
     message = _PREFIX + fit_error_text(view.total_nodes, builder.build(absent=NOT_HELPFUL))
     evidence = PreemptionEvidence(eligible=True, message=message, refusals=refusals)
     return PostFilterAnswer(unschedulable(message), CLEAR_NOMINATION, evidence=evidence)
 
 
-def _by_refusal(
-    context: PostFilterContext, refused: Mapping[int, Refusal]
-) -> tuple[tuple[Refusal, tuple[str, ...]], ...]:
+def _by_refusal(context: PostFilterContext, refused: RefusedRows) -> tuple[tuple[Refusal, tuple[str, ...]], ...]:
     names = context.view.table.names
-    return tuple(
-        [(refusal, tuple([names[row] for row in rows])) for refusal, rows in _grouped(refused.items()).items()]
-    )
-
-
-def _grouped(refused: Iterable[tuple[int, Refusal]]) -> dict[Refusal, list[int]]:
-    groups: dict[Refusal, list[int]] = {}
-    for row, refusal in refused:
-        groups.setdefault(refusal, []).append(row)
-    return groups
+    return tuple([(refusal, tuple([names[row] for row in rows])) for refusal, rows in refused])

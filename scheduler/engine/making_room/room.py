@@ -223,7 +223,7 @@ class MakingRoom:
             return [preempted(removal.preemptor, victim), *self._grant(victim, now), settled]
         if removal.has_failed or not self._is_wanted(removal):
             return [settled]
-        return [self._delete(removal, victim)]
+        return [DeletePod(self._ticket(removal, victim, True), reference(victim), is_continuation=True)]
 
     def pod_left(self, uid: str, how: Left) -> list[Step]:
         """A pod is bound, has ended, or is gone, as a preemptor or a victim."""
@@ -302,14 +302,12 @@ class MakingRoom:
         if known is None or known.is_terminating:
             return [settled]
         if self._is_strict:
-            return [EvictPod(self._ticket(removal, victim, True), reference(victim))]
+            return [EvictPod(self._ticket(removal, victim, True), reference(victim), removal.is_at_last)]
         condition = disruption_target(removal.preemptor, known, now)
         if condition is None:
-            return [self._delete(removal, victim)]
-        return [PatchPodStatus(self._ticket(removal, victim, False), reference(victim), condition)]
-
-    def _delete(self, removal: Removal, victim: PodInfo) -> DeletePod:
-        return DeletePod(self._ticket(removal, victim, True), reference(victim))
+            return [DeletePod(self._ticket(removal, victim, True), reference(victim), removal.is_at_last)]
+        ticket = self._ticket(removal, victim, False)
+        return [PatchPodStatus(ticket, reference(victim), condition, is_continuation=removal.is_at_last)]
 
     def _grant(self, victim: PodInfo, now: Now) -> list[Step]:
         """The API server has accepted the deletion: the pod terminates, before the watch shows it."""
