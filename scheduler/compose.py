@@ -24,7 +24,7 @@ from scheduler.framework.profile import Profile, Registry, build_profile
 from scheduler.messages.now import Now
 from scheduler.plugins.registry import registry
 from scheduler.plugins.resources.node_resources_fit import NodeResourcesFit
-from scheduler.queue.scheduling_queue import QueueSettings
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.user_plugins.loading import PluginClasses, load_user_plugins
 
 PLACEMENTS_GATE = "TopologyAwareWorkloadScheduling"
