@@ -53,7 +53,8 @@ class RowAnswers:
         self._beside: dict[int, tuple[PodInfo, ...]] = {}
         """Row → the pods nominated to it that the answer is for, where there are any."""
         self._nominated_until: int | None = None
-        """Position in the log of nominations up to which ``_beside`` has been compared."""
+        """Position in the log of nominations up to which ``_beside`` has been compared. The log is that of one engine,
+        as what is kept is; it is not held here, since a fork's would then live on with it."""
         self._candidates: dict[int, Candidate] = {}
         self._numbers: dict[Refusal, int] = {}
 
@@ -139,7 +140,6 @@ class KeptAnswers:
         shared = (
             policy.pdb_policy,
             policy.victim_schedulers,
-            trial.context.nominations,
             trial.context.may_others_name_victims,
             *(one.plugin for one in filters.asked),
             *(one.state for one in filters.asked),

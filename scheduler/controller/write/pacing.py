@@ -125,8 +125,8 @@ class _Lane(Generic[W]):
     def _of(self, slot: Slot[W]) -> OrderedDict[int, Slot[W]]:
         return self._continuing if slot.write.is_continuation else self._beginning
 
-    def __bool__(self) -> bool:
-        return bool(self._continuing or self._beginning)
+    def __len__(self) -> int:
+        return len(self._continuing) + len(self._beginning)
 
 
 class Pacing(Generic[W]):
