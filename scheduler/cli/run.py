@@ -151,7 +151,7 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
 
 def _culprit(engine: Engine) -> dict[str, object]:
     """The pod of the last decision, and its extension points with their milliseconds, longest first."""
-    attempt = engine.last_attempt
+    attempt = engine.tries.last_attempt
     if attempt is None:
         return {}
     points = sorted(attempt.durations.items(), key=lambda point: -point[1])

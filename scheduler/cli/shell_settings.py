@@ -18,19 +18,14 @@ from scheduler.config.loading import Configuration
 from scheduler.config.rendering import configuration_document
 from scheduler.config.tandem import TandemConfiguration
 from scheduler.config.types import LeaderElection
+from scheduler.controller.lead.lease_settings import LeaderElectionSettings
 from scheduler.controller.record.recorder import DEFAULT_LIMIT_BYTES, MIN_LIMIT_BYTES, RecordSettings
+from scheduler.controller.report.log_settings import LogSettings
+from scheduler.controller.serve.serving_settings import AccessSettings, ServingSettings
 from scheduler.controller.serve.tls import ServingCertificate, TlsSettings
-from scheduler.controller.settings import (
-    RECONCILE_SECONDS,
-    AccessSettings,
-    LeaderElectionSettings,
-    LogSettings,
-    OperatorOptions,
-    ServingSettings,
-    ShellSettings,
-    WriterSettings,
-)
+from scheduler.controller.settings import RECONCILE_SECONDS, OperatorOptions, ShellSettings
 from scheduler.controller.write.connection_settings import ConnectionSettings
+from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import COSCHEDULING, READ_KINDS, Kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-_MOST_SPARSE = 64
+_MAX_SPARSE = 64
 
 
 class RowCounts:
@@ -32,7 +32,7 @@ class RowCounts:
             sparse[row] = total
         else:
             sparse.pop(row, None)
-        if len(sparse) > _MOST_SPARSE:
+        if len(sparse) > _MAX_SPARSE:
             dense = np.zeros(1 << max(sparse).bit_length(), np.int64)
             for key, value in sparse.items():
                 dense[key] = value
@@ -66,7 +66,7 @@ class RowCounts:
 
     def make_sparse(self) -> None:
         """Give the array back if few rows have a number."""
-        if self._dense is not None and np.count_nonzero(self._dense) <= _MOST_SPARSE:
+        if self._dense is not None and np.count_nonzero(self._dense) <= _MAX_SPARSE:
             self._sparse, self._dense = self.items(), None
 
     def by_value(

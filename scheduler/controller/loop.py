@@ -88,10 +88,9 @@ class SchedulingLoop:
         *,
         after_slice: Callable[[], None] = lambda: None,
         clock: Callable[[], Now] = read_clock,
-        steps: StepWatch | None = None,
         culprit: Callable[[], Mapping[str, object]] = dict,
     ) -> None:
-        self.steps = steps or StepWatch()
+        self.steps = StepWatch()
         """Watches these and all other timed steps."""
         self.counts = LoopCounts()
         self._engine = engine
@@ -152,7 +151,7 @@ class SchedulingLoop:
         while self._is_popping and self._may_pop():
             if not self._step(now):
                 return len(self._inbox) > 0
-            now = self._after(now, "decision")
+            now = self._after(now, "decision", self._culprit)
             if now.monotonic >= end:
                 return True
         return len(self._inbox) > 0

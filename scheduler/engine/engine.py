@@ -12,15 +12,13 @@ from random import Random
 from typing import Any
 
 from scheduler.cluster.cache import ClusterCache
+from scheduler.engine.answers import AnswerHandlers, Answers
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.commands import Command
 from scheduler.engine.cycle_context import CycleContext, Depth
 from scheduler.engine.deadlines import BindAgain, ExtenderDeadline, PermitDeadline, PreBindPoll
 from scheduler.engine.engine_settings import EngineSettings
-from scheduler.engine.failure import skipped
 from scheduler.engine.gate_facts import gates_of, hints_of
-from scheduler.engine.group_cycle import GroupUnit, Member
-from scheduler.engine.group_members import by_urgency, ends_of_several_profiles
 from scheduler.engine.internal import (
     AllocationSent,
     AttemptSettled,
@@ -93,21 +91,7 @@ class Engine(EngineParts):
         self._is_groups_turn = False
         self._interrupted: tuple[Sequence[Step], Now] | None = None
         """What is left of the last stimulus, after the wake that it caused."""
-        self._stimuli: dict[type, Handler] = {
-            ObjectObserved: self.watching.observed,
-            ObjectDeleted: self.watching.deleted,
-            Synced: self._synced,
-            Tick: self._tick,
-            WriteFinished: self._written,
-            PluginFinished: self._answered,
-            ExtenderAnswered: self._extender_answered,
-            PermitDecided: self.bindings.permit_decided,
-            PodsActivated: self._pods_activated,
-            ReconciliationStarted: self._reconciliation_started,
-            Reconciled: self._reconciled,
-            ShutdownRequested: self._shutdown,
-        }
-        self._answers: dict[tuple[type, type], Callable[[Any, Any, Now], Sequence[Step]]] = {
+        answers: AnswerHandlers = {
             (WriteFinished, BindingTicket): self.bindings.write_finished,
             (WriteFinished, VictimTicket): self.room.answered,
             (PluginFinished, BindingTicket): self.bindings.plugin_finished,
@@ -115,11 +99,26 @@ class Engine(EngineParts):
             (ExtenderAnswered, CycleTicket): self.cycles.answered,
             (ExtenderAnswered, GroupTicket): self.group_cycles.answered,
         }
+        self._answers = Answers(self.tickets, self.deadlines, answers)
+        self._stimuli: dict[type, Handler] = {
+            ObjectObserved: self.watching.observed,
+            ObjectDeleted: self.watching.deleted,
+            Synced: self._synced,
+            Tick: self._tick,
+            WriteFinished: self._written,
+            PluginFinished: self._answers.take,
+            ExtenderAnswered: self._answers.of_extender,
+            PermitDecided: self.bindings.permit_decided,
+            PodsActivated: self._pods_activated,
+            ReconciliationStarted: self._reconciliation_started,
+            Reconciled: self._reconciled,
+            ShutdownRequested: self._shutdown,
+        }
         self._due: dict[type, Handler] = {
             PermitDeadline: self.bindings.permit_timed_out,
             PreBindPoll: self.bindings.poll,
             BindAgain: self.bindings.bind_again,
-            ExtenderDeadline: self._extender_overdue,
+            ExtenderDeadline: self._answers.extender_overdue,
             **dict.fromkeys(MakingRoom.CLAIMS.deadlines, self.room.due),
         }
         self._internal: dict[type, Handler] = {
@@ -229,7 +228,7 @@ class Engine(EngineParts):
         """
         if self.is_paused:
             return False
-        self.profiles = profiles
+        self.profiles = self.tries.profiles = profiles
         self.settings = settings
         self.cycles.replace_plugins(settings.percentage_of_nodes_to_score)
         self.room.configure(settings.preemption, profiles.keys())
@@ -257,57 +256,17 @@ class Engine(EngineParts):
             commands += [ReportProblem(message) for message in self.facts.take_problems()]
         return commands
 
-    # --- one pod ------------------------------------------------------------------------------------------------------
+    # --- one pod, or a group of them ----------------------------------------------------------------------------------
 
     def _try(self, queued: QueuedPod, now: Now) -> Sequence[Step]:
-        profile, steps = self._profile_of(queued)
+        profile, steps = self.tries.profile_of(queued)
         if profile is None:
             return steps
-        return self.cycles.begin(queued, profile, self._new_attempt(queued, profile, now), self.queue.cycle, now)
-
-    def _profile_of(self, queued: QueuedPod) -> tuple[Profile | None, Sequence[Step]]:
-        """The profile of a pod that is to be tried; None, and what is to be said, for one that is not."""
-        info = queued.info
-        profile = self.profiles.get(info.pod.spec.scheduler_name)
-        if profile is None or info.is_terminating or self.cache.is_assumed(info.uid):
-            self.queue.done(info.uid)
-            return None, [skipped(queued.info)] if profile is not None and info.is_terminating else []
-        return profile, ()
-
-    def _new_attempt(self, queued: QueuedPod, profile: Profile, now: Now) -> Attempt:
-        self.last_attempt = Attempt(
-            pod=queued.key,
-            uid=queued.uid,
-            scheduler_name=profile.scheduler_name,
-            number=queued.attempts,
-            started_wall=now.wall,
-            was_flushed=queued.was_flushed,
-            queued_seconds=self.queue.seconds_since(queued.initial_attempt or queued.timestamp, now),
-        )
-        return self.last_attempt
-
-    # --- a group of pods ----------------------------------------------------------------------------------------------
+        return self.cycles.begin(queued, profile, self.tries.attempt(queued, profile, now), self.queue.cycle, now)
 
     def _try_group(self, first: QueuedPod, now: Now) -> Sequence[Step]:
-        """Try a pod together with those of its group that may be tried (podgroups.md §5)."""
-        siblings = self.cache.groups.members(first.group).unscheduled
-        keys = [info.key for info in siblings if info.uid != first.uid]
-        pods = [first, *self.queue.pop_siblings(first.group, keys, now)]
-        pods.sort(key=by_urgency)
-        steps: list[Step] = []
-        members: list[Member] = []
-        profiles: dict[str, Profile] = {}
-        for queued in pods:
-            profile, said = self._profile_of(queued)
-            steps += said
-            if profile is not None:
-                members.append(Member(queued, self._new_attempt(queued, profile, now)))
-                profiles.setdefault(profile.scheduler_name, profile)
-        if len(profiles) > 1:
-            return [*steps, *ends_of_several_profiles(members, profiles)]
-        for profile in profiles.values():
-            steps += self.group_cycles.begin(GroupUnit(first.group, profile, members), now)
-        return steps
+        unit, steps = self.tries.unit_of(first, now)
+        return [*steps, *self.group_cycles.begin(unit, now)] if unit is not None else steps
 
     def _group_cycle_ended(self, ended: GroupCycleEnded, now: Now) -> Sequence[Step]:
         return self.group_reports.attempt_ended(ended.attempt, self.cache.groups.get(ended.attempt.group), now)
@@ -376,20 +335,7 @@ class Engine(EngineParts):
     def _written(self, outcome: WriteFinished, now: Now) -> Sequence[Step]:
         """What was written is known before the machine that waits for the answer goes on."""
         learned = self._drain(self.watching.written(outcome, now), now)
-        return [*learned, *self._answered(outcome, now)]
-
-    def _answered(self, answer: WriteFinished | PluginFinished | ExtenderAnswered, now: Now) -> Sequence[Step]:
-        """An answer that no machine waits for any more is dropped."""
-        owner = self.tickets.take(answer.ticket)
-        handler = self._answers.get((type(answer), type(owner)))
-        return () if handler is None else handler(owner, answer, now)
-
-    def _extender_answered(self, answer: ExtenderAnswered, now: Now) -> Sequence[Step]:
-        self.deadlines.drop(ExtenderDeadline(answer.ticket))
-        return self._answered(answer, now)
-
-    def _extender_overdue(self, deadline: ExtenderDeadline, now: Now) -> Sequence[Step]:
-        return self._answered(ExtenderAnswered(deadline.ticket, error="no answer in time"), now)
+        return [*learned, *self._answers.take(outcome, now)]
 
     def _synced(self, _stimulus: Synced, _now: Now) -> Sequence[Step]:
         self.is_synced = True

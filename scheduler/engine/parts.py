@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from scheduler.cluster.cache import ClusterCache
-from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import AttemptMemory
 from scheduler.engine.binding_cycle import BindingCycles
 from scheduler.engine.cycle_context import CycleContext
@@ -19,6 +18,7 @@ from scheduler.engine.group_cycles import GroupCycles
 from scheduler.engine.group_reports import GroupReports
 from scheduler.engine.making_room.room import MakingRoom, RoomReads
 from scheduler.engine.tickets import Tickets
+from scheduler.engine.tries import Tries
 from scheduler.engine.watching import Watching
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
@@ -54,8 +54,6 @@ class EngineParts:
         self.stopwatch = stopwatch
         self.is_synced = False
         self.is_stopping = False
-        self.last_attempt: Attempt | None = None
-        """The attempt begun last, for reports."""
         self.facts = QueueMetrics()
         self.documents = Documents()
         self.deadlines = Deadlines()
@@ -85,6 +83,7 @@ class EngineParts:
             settings.queue,
             group_of=self.cache.groups.key_of,
         )
+        self.tries = Tries(profiles, self.queue, self.cache)
         ours = OurPods(frozenset(profiles), settings.counts_foreign_nominations)
         self.handlers = EventHandlers(
             self.cache, self.queue, self.known_pods, self.bindings, self.room, ours, stopwatch

@@ -26,11 +26,11 @@ from scheduler.preemption.pod_profiles import PodProfiles
 NEVER_A_VICTIM = np.iinfo(np.int64).max
 """The priority of places without a pod."""
 
-_MOST_PODS = 512
+_MAX_PODS = 512
 """Rows with more pods are left to the plain dry run, ..."""
-_MOST_SCALARS = 16
+_MAX_SCALARS = 16
 """... and so are those whose pods charge a resource beyond the first ones up to this number: the arrays are bounded."""
-_MOST_CELLS = 1 << 24
+_MAX_CELLS = 1 << 24
 _MAX_NUMBERS = 16
 """Kinds of numbers that are kept: one a driver, mostly."""
 _FEWEST_PROFILES_TO_DROP = 4096
@@ -51,7 +51,7 @@ class PodColumns:
         """Forget everything; it is found out again as it is needed."""
         self.profiles = PodProfiles()
         self.infos: list[list[PodInfo]] = []
-        """By row, most important first; empty for a row with more than ``_MOST_PODS``."""
+        """By row, most important first; empty for a row with more than ``_MAX_PODS``."""
         self.priority: Matrix = np.full((0, 16), NEVER_A_VICTIM, np.int64)
         self.profile: npt.NDArray[np.int32] = np.zeros((0, 16), np.int32)
         self.charges: dict[str, Matrix] = {name: np.zeros((0, 16), np.int64) for name in _CHARGES}
@@ -129,7 +129,7 @@ class PodColumns:
     def _pods_changed(self, row: int, pods: Mapping[str, PodInfo]) -> bool:
         """Place the row's pods, those that have not changed where they were; returns whether any has changed."""
         count = len(pods)
-        if count > _MOST_PODS:
+        if count > _MAX_PODS:
             # Left unsorted: the arrays don't describe the row, so nothing reads their order.
             self.infos[row], self.is_kept[row] = [], False
             return True
@@ -184,12 +184,12 @@ class PodColumns:
         width = self.priority.shape[1]
         if len(infos) > width:
             width = 1 << (len(infos) - 1).bit_length()
-            if width * len(self.infos) > _MOST_CELLS:
+            if width * len(self.infos) > _MAX_CELLS:
                 return False
             self._widen(width)
         for name in {name for info in infos for name in info.charged.scalars}:
             if name not in self.scalars:
-                if len(self.scalars) == _MOST_SCALARS:
+                if len(self.scalars) == _MAX_SCALARS:
                     return False
                 self.scalars[name] = np.zeros(self.priority.shape, np.int64)
         return True

@@ -21,7 +21,7 @@ from scheduler.config.loading import load
 from scheduler.controller import garbage
 from scheduler.controller.inbox import Inbox
 from scheduler.controller.loop import SchedulingLoop
-from scheduler.controller.watch.reflector import Reflector
+from scheduler.controller.watch.reflector import Reading, Reflector
 from scheduler.controller.write.client import Answer, ApiClient
 from scheduler.objects.kinds import Kind
 from tests.benchmarks.clusters import now, pending
@@ -99,9 +99,7 @@ async def _lists(counts: Mapping[Kind, int]) -> tuple[float, float, object]:
     engine = build_engine(load(), started=now(), seed=1)
     client, inbox = CannedClient(counts), Inbox()
     loop = SchedulingLoop(engine, inbox, lambda _: None, lambda: False)
-    reflectors = [
-        Reflector(kind, client, inbox.put_all, step=loop.steps.step, room=inbox.room, page_size=PAGE) for kind in counts
-    ]
+    reflectors = [Reflector(kind, client, inbox, Reading(PAGE), step=loop.steps.step) for kind in counts]
     started = time.process_time()
     scheduling = asyncio.create_task(loop.run())
     for listing in [asyncio.create_task(reflector.list_once()) for reflector in reflectors]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import sys
 
+from scheduler.controller.lead.lease_settings import LeaderElectionSettings
 from scheduler.controller.parts import Parts
+from scheduler.controller.report.log_settings import LogSettings
 from scheduler.controller.run import run_blocking
-from scheduler.controller.settings import LeaderElectionSettings, LogSettings, ServingSettings, ShellSettings
+from scheduler.controller.serve.serving_settings import ServingSettings
+from scheduler.controller.settings import ShellSettings
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from tests.controller.round_robin_engine import RoundRobinEngine
 

@@ -9,10 +9,12 @@ from typing import Any
 
 from scheduler.compose import build_engine
 from scheduler.config.loading import load
+from scheduler.controller.lead.lease_settings import LeaderElectionSettings
 from scheduler.controller.loop import read_clock
 from scheduler.controller.parts import Parts
 from scheduler.controller.run import Shell
-from scheduler.controller.settings import LeaderElectionSettings, OperatorOptions, ServingSettings, ShellSettings
+from scheduler.controller.serve.serving_settings import ServingSettings
+from scheduler.controller.settings import OperatorOptions, ShellSettings
 from scheduler.controller.write.connection_settings import ConnectionSettings
 
 CONFIGURATION = """

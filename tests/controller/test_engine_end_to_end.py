@@ -9,11 +9,13 @@ from prometheus_client.exposition import generate_latest
 
 from scheduler.compose import all_plugins, build_engine, build_profiles
 from scheduler.config.loading import load
+from scheduler.controller.lead.lease_settings import LeaderElectionSettings
 from scheduler.controller.loop import read_clock
 from scheduler.controller.parts import Parts
 from scheduler.controller.report.engine_gauges import GaugesOfEngine
 from scheduler.controller.run import Shell
-from scheduler.controller.settings import LeaderElectionSettings, OperatorOptions, ServingSettings, ShellSettings
+from scheduler.controller.serve.serving_settings import ServingSettings
+from scheduler.controller.settings import OperatorOptions, ShellSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource

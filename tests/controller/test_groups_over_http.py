@@ -16,17 +16,13 @@ from scheduler.cli.shell_settings import kinds_read
 from scheduler.compose import build_engine
 from scheduler.config.feature_gates import parse_feature_gates
 from scheduler.config.loading import load
+from scheduler.controller.lead.lease_settings import LeaderElectionSettings
 from scheduler.controller.loop import read_clock
 from scheduler.controller.parts import Parts
 from scheduler.controller.run import Shell
 from scheduler.controller.serve import pages
-from scheduler.controller.settings import (
-    ConnectionSettings,
-    LeaderElectionSettings,
-    OperatorOptions,
-    ServingSettings,
-    ShellSettings,
-)
+from scheduler.controller.serve.serving_settings import ServingSettings
+from scheduler.controller.settings import ConnectionSettings, OperatorOptions, ShellSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.engine.engine import Engine
 from scheduler.engine.explain import PreemptionMemory

@@ -230,3 +230,29 @@ async def test_a_stimulus_that_takes_long_is_counted_and_named(log_lines: list[d
     assert loop.steps.longest_seconds == 0.2
     (line,) = [line for line in log_lines if line["event"].startswith("Step was slow")]
     assert (line["step"], line["seconds"]) == ("PodsActivated", 0.2)
+
+
+async def test_a_slow_decision_is_named_by_its_pod(log_lines: list[dict[str, Any]]) -> None:
+    seconds = 0.0
+
+    class Slow(RoundRobinEngine):
+        def schedule_one(self, now: Now) -> Sequence[Command] | None:
+            nonlocal seconds
+            commands = super().schedule_one(now)
+            seconds += 0.2 if commands else 0.0
+            return commands
+
+    inbox = Inbox()
+    loop = SchedulingLoop(
+        Slow(),
+        inbox,
+        lambda _: None,
+        lambda: True,
+        clock=lambda: Now(seconds, 0),
+        culprit=lambda: {"pod": "default/p0"},
+    )
+    async with looping(loop):
+        inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), *pods(1)])
+        await until(lambda: loop.steps.slow_steps == 1)
+    (line,) = [line for line in log_lines if line["event"].startswith("Step was slow")]
+    assert (line["step"], line["pod"]) == ("decision", "default/p0")

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from scheduler.controller.lead.lease_settings import LeaderElectionSettings
 from scheduler.controller.rights import Right, missing_rights, report_missing_rights, rights_needed
-from scheduler.controller.settings import LeaderElectionSettings, ShellSettings
+from scheduler.controller.settings import ShellSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource

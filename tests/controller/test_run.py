@@ -16,10 +16,12 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from scheduler.controller.lead.lease_settings import LeaderElectionSettings
 from scheduler.controller.parts import Parts
 from scheduler.controller.reload import NewConfiguration
 from scheduler.controller.run import Shell
-from scheduler.controller.settings import LeaderElectionSettings, OperatorOptions, ServingSettings, ShellSettings
+from scheduler.controller.serve.serving_settings import ServingSettings
+from scheduler.controller.settings import OperatorOptions, ShellSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.errors import ConfigurationError, Fault

@@ -17,7 +17,7 @@ from scheduler.controller.loop import read_clock
 from scheduler.controller.report.metrics import SchedulerMetrics
 from scheduler.controller.serve.questions import Questions
 from scheduler.controller.serve.server import HealthServer
-from scheduler.controller.settings import ServingSettings
+from scheduler.controller.serve.serving_settings import ServingSettings
 from scheduler.engine.questions.trial import Basis
 
 ROOT = Path(__file__).parents[2]

@@ -98,7 +98,10 @@ class Cache:
     def __init__(self) -> None:
         self.uids: dict[str, str] = {}
 
-    def __call__(self, stimuli: Any) -> None:
+    async def room(self) -> None:
+        """There always is."""
+
+    def put_all(self, stimuli: Any, /) -> None:
         for stimulus in stimuli:
             self.apply(stimulus)
 

@@ -9,7 +9,8 @@ from scheduler.cli.prepare import prepare
 from scheduler.cli.shell_settings import own_pod
 from scheduler.config.loading import load
 from scheduler.config.tandem import Nominations
-from scheduler.controller.run import EVENT_SETTLE_SECONDS, LEASE_OVERDUE_SECONDS
+from scheduler.controller.assembly import LEASE_OVERDUE_SECONDS
+from scheduler.controller.run import EVENT_SETTLE_SECONDS
 from scheduler.messages.references import PodReference
 from tests.manifests.documents import CONFIGURATION, ROOT, container, deployed_flags, pod_spec, the
 

@@ -10,9 +10,12 @@ from scheduler.cli.app import app
 from scheduler.cli.flags import FLAGS
 from scheduler.cli.reload import AT_START_ONLY
 from scheduler.config.tandem import Limits
-from scheduler.controller.run import EVENT_SETTLE_SECONDS, LEASE_OVERDUE_SECONDS
-from scheduler.controller.settings import LeaderElectionSettings, ShellSettings, WriterSettings
+from scheduler.controller.assembly import LEASE_OVERDUE_SECONDS
+from scheduler.controller.lead.lease_settings import LeaderElectionSettings
+from scheduler.controller.run import EVENT_SETTLE_SECONDS
+from scheduler.controller.settings import ShellSettings
 from scheduler.controller.write.pacing import MAX_WAIT_SECONDS, SHARE
+from scheduler.controller.write.writer_settings import WriterSettings
 from tests.manifests.documents import BASE, MANIFESTS, ROOT, pod_spec, the
 
 TEXT = (ROOT / "docs" / "operations.md").read_text()

@@ -12,6 +12,7 @@ from scheduler.simulate.workload import node_document, pod_document
 from scheduler.simulate.world import World
 from scheduler.simulate.world_facts import Document, Refused
 from scheduler.simulate.world_trouble import Trouble
+from scheduler.simulate.world_writes import Writes
 from tests.simulation.runs import engines, world
 
 
@@ -156,12 +157,16 @@ LATE = Trouble(unanswered=0.5, late_seconds=(0.0, 5.0))
 LATE_AND_REFUSED = Trouble(refused=0.3, unanswered=0.5, late_seconds=(5.0, 20.0))
 
 
-class TimeOutIsFailure(World):
-    """The same world under a writer that calls a bind without an answer failed, as it was before."""
+class TimeOutIsFailure(Writes):
+    """A writer that calls a bind without an answer failed, as it was before."""
 
     def bind_outcome(self, command: BindPod, refused: Refused | None) -> WriteFinished:
         outcome = super().bind_outcome(command, refused)
         return msgspec.structs.replace(outcome, is_unknown=False)
+
+
+class UnderThatWriter(World):
+    WRITES = TimeOutIsFailure
 
 
 def crowded(made: World) -> None:
@@ -190,7 +195,7 @@ def test_no_room_is_given_away_while_the_outcome_of_a_bind_is_unknown(seed: int,
 def test_calling_such_a_bind_failed_commits_a_node_twice_over() -> None:
     def some() -> None:
         for seed in range(5):
-            crowded(TimeOutIsFailure(seed, engines(), LATE))
+            crowded(UnderThatWriter(seed, engines(), LATE))
 
     with pytest.raises(InvariantViolation, match=r"node n\d has 2000 cpu, pods take 3000"):
         some()

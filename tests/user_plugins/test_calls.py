@@ -10,8 +10,8 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.compose import all_plugins, build_profiles
 from scheduler.config.loading import load
 from scheduler.controller.calls.plugin_calls import PluginCalls
-from scheduler.controller.lead.leadership import AlwaysHeld
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.messages.commands import RunPlugin
 from scheduler.messages.status import Code
 from scheduler.messages.stimuli import PluginFinished

@@ -45,7 +45,7 @@ STORAGE_KINDS = (
 )
 """The kinds that something is kept of."""
 
-_MOST_MASKS = 256
+_MAX_MASKS = 256
 
 
 class Volumes:
@@ -211,7 +211,7 @@ class Volumes:
         mask = self._masks.get(selector)
         if mask is None:
             mask = self._masks[selector] = matches_selector(table, selector, slice(0, table.size))
-            if len(self._masks) > _MOST_MASKS:
+            if len(self._masks) > _MAX_MASKS:
                 self._masks.popitem(last=False)
         return mask
 

@@ -11,8 +11,8 @@ import aiohttp
 import structlog
 
 from scheduler.controller.calls.extender_tls import ExtenderTLS
-from scheduler.controller.lead.fence import Departure, FencedRequest, fenced
-from scheduler.controller.lead.leadership import Leadership, LeadershipLost
+from scheduler.controller.write.fence import Departure, FencedRequest, fenced
+from scheduler.controller.write.leadership import Leadership, LeadershipLost
 from scheduler.extenders.answers import shortened
 from scheduler.messages.commands import CallExtender
 from scheduler.messages.stimuli import ExtenderAnswered

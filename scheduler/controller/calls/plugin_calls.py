@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping
 import structlog
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.controller.lead.fence import Departure, fenced
-from scheduler.controller.lead.leadership import Leadership, LeadershipLost
+from scheduler.controller.write.fence import Departure, fenced
+from scheduler.controller.write.leadership import Leadership, LeadershipLost
 from scheduler.messages.commands import RunPlugin
 from scheduler.messages.status import SKIP, Refusal, Skip, failure
 from scheduler.messages.stimuli import PluginFinished

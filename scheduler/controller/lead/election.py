@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from scheduler.controller.lead.announcement import announced
-from scheduler.controller.lead.leadership import LeaseToken
 from scheduler.controller.lead.lease import Claimant, LeaseElector
-from scheduler.controller.settings import ShellSettings
+from scheduler.controller.lead.lease_settings import LeaderElectionSettings
 from scheduler.controller.side_loop import SideLoop
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.credentials import CredentialSource
+from scheduler.controller.write.leadership import LeaseToken
 
 
 class Election:
@@ -24,17 +22,18 @@ class Election:
 
     def __init__(
         self,
-        settings: ShellSettings,
-        environment: Mapping[str, str],
+        credentials: CredentialSource,
+        settings: LeaderElectionSettings,
+        claimant: Claimant,
         token: LeaseToken,
         *,
         on_won: Callable[[], None],
         on_end: Callable[[], None],
     ) -> None:
+        self._credentials = credentials
         self._settings = settings
-        self._environment = environment
+        self._claimant = claimant
         self._token = token
-        self._identity = f"{settings.hostname}_{uuid.uuid4()}"
         self._callers = asyncio.get_running_loop()
         self._on_won = on_won
         self._thread = SideLoop("leader election", self._elect, lambda _: self._tell(on_end))
@@ -48,28 +47,19 @@ class Election:
 
     async def _elect(self) -> None:
         # A client of its own: another thread, and the renew deadline as its limit.
-        settings = self._settings.leader_election
-        client = ApiClient(
-            CredentialSource(self._settings.connection, self._environment),
-            connections=4,
-            timeout_seconds=settings.renew_deadline,
-        )
+        settings = self._settings
+        client = ApiClient(self._credentials, connections=4, timeout_seconds=settings.renew_deadline)
         try:
             won = self._on_won
             await LeaseElector(
                 client,
                 settings,
-                Claimant(self._identity, self._annotations),
+                self._claimant,
                 self._token,
                 on_won=lambda: self._tell(won),
             ).run()
         finally:
             await client.close()
-
-    def _annotations(self) -> dict[str, str]:
-        serving = self._settings.serving
-        fingerprint = "" if serving.certificate is None else serving.certificate.fingerprint
-        return announced(self._settings.own_pod, serving.port, fingerprint)
 
     def _tell(self, what: Callable[[], None]) -> None:
         # The receiving loop is closed already.

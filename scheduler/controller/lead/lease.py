@@ -17,9 +17,9 @@ import msgspec
 import structlog
 
 from scheduler.controller.lead.announcement import ANNOTATION
-from scheduler.controller.lead.leadership import LeaseToken
-from scheduler.controller.settings import LeaderElectionSettings
+from scheduler.controller.lead.lease_settings import LeaderElectionSettings
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.leadership import LeaseToken
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.objects.kinds import Kind, decode_as
 from scheduler.objects.lease import Lease

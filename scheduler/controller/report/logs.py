@@ -15,8 +15,8 @@ from typing import Any, TextIO
 import msgspec
 import structlog
 
+from scheduler.controller.report.log_settings import LogSettings
 from scheduler.controller.report.log_stream import TurnBuffer
-from scheduler.controller.settings import LogSettings
 from scheduler.engine.attempt import ERROR, SCHEDULED, Attempt
 from scheduler.objects.timestamps import format_seconds
 

@@ -16,7 +16,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from scheduler.controller.serve.authentication import Authenticator, Identity, Unauthenticated, is_of
 from scheduler.controller.serve.reviews import REVIEW_SECONDS, Reviews, TooManyReviews, decode_reply
-from scheduler.controller.settings import AccessSettings
+from scheduler.controller.serve.serving_settings import AccessSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError
 

@@ -11,8 +11,8 @@ from typing import Final
 import structlog
 
 from scheduler.controller.serve.authentication import cluster_client_authority
+from scheduler.controller.serve.serving_settings import AccessSettings
 from scheduler.controller.serve.tls import REFRESH_SECONDS, ServingCertificate
-from scheduler.controller.settings import AccessSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError, ConfigurationError
 

@@ -17,8 +17,8 @@ from prometheus_client.exposition import generate_latest
 
 from scheduler.controller.serve.connections import Connections
 from scheduler.controller.serve.listening import listening_sockets
+from scheduler.controller.serve.serving_settings import ServingSettings
 from scheduler.controller.serve.slis import HealthIndicators
-from scheduler.controller.settings import ServingSettings
 
 Check = Callable[[], str]
 """A health check: returns the problem, "" if there is none."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
 from scheduler.controller.beside.shadow import ShadowWriter
 from scheduler.controller.inbox import Inbox
-from scheduler.controller.watch.reflector import Sink
+from scheduler.controller.watch.reflector import Change, Intake, unchanged
 from scheduler.messages.stimuli import Stimulus
 from scheduler.objects.kinds import Kind
 
@@ -20,18 +20,27 @@ class WatchFeed:
         self._refusals = refusals
         self._shadow = shadow
 
-    def sink_of(self, kind: Kind) -> Sink:
-        """The sink for the reflector of this kind."""
+    def change_of(self, kind: Kind) -> Change:
+        """The change that the reflector of this kind makes to stimuli before it puts them."""
         if kind is Kind.NODE:
-            return self._nodes
-        return self._pods if kind is Kind.POD else self._inbox.put_all
+            return self._refusals.dress
+        return self._refusals.dress_pods if kind is Kind.POD and self._shadow is None else unchanged
 
-    def _nodes(self, stimuli: Sequence[Stimulus]) -> None:
-        self._inbox.put_all(self._refusals.dress(stimuli))
+    def intake_of(self, kind: Kind) -> Intake:
+        """Where the reflector of this kind puts its stimuli."""
+        if kind is Kind.POD and self._shadow is not None:
+            return _Shadowed(self._inbox, self._shadow)
+        return self._inbox
 
-    def _pods(self, stimuli: Sequence[Stimulus]) -> None:
-        if self._shadow is None:
-            self._inbox.put_all(self._refusals.dress_pods(stimuli))
-            return
+
+class _Shadowed:
+    def __init__(self, inbox: Inbox, shadow: ShadowWriter) -> None:
+        self._inbox = inbox
+        self._shadow = shadow
+
+    def put_all(self, stimuli: Sequence[Stimulus], /) -> None:
         self._inbox.put_all(stimuli)
         self._shadow.see(stimuli)
+
+    async def room(self) -> None:
+        await self._inbox.room()

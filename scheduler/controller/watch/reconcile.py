@@ -18,7 +18,7 @@ from scheduler.controller.inbox import Inbox
 from scheduler.controller.report.instruments import Counter
 from scheduler.controller.step_watch import Step, unwatched
 from scheduler.controller.watch.health import Health
-from scheduler.controller.watch.reflector import LIST_TIMEOUT_SECONDS, PAGE_SIZE, Reflector
+from scheduler.controller.watch.reflector import LIST_TIMEOUT_SECONDS, Reflector
 from scheduler.controller.watch.versions import version_of
 from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError, InvalidObject
@@ -53,7 +53,6 @@ class Reconciler:
         inbox: Inbox,
         counter: Counter,
         *,
-        page_size: int = PAGE_SIZE,
         catch_up_seconds: float = CATCH_UP_SECONDS,
         dressed: Callable[[Node], Node] = lambda node: node,
         step: Step = unwatched,
@@ -65,7 +64,6 @@ class Reconciler:
         self._client = client
         self._inbox = inbox
         self._counter = counter
-        self._page_size = page_size
         self._catch_up_seconds = catch_up_seconds
         self._dressed = dressed
         self._step = step
@@ -98,7 +96,7 @@ class Reconciler:
         """Compares a reflector with a list, if its watch runs: otherwise it is about to list by itself."""
         if reflector.health is not Health.WATCHING:
             return
-        with reflector.noting_deletions() as deleted:
+        with reflector.mirror.noting_deletions() as deleted:
             relists = reflector.relists
             version, suspects, listed = await self._list(reflector)
             missing = [key for key in reflector.known if key not in listed]
@@ -127,11 +125,15 @@ class Reconciler:
         keys: set[str] = set()
         token, version = "", ""
         while True:
-            query = {"limit": str(self._page_size), **reflector.selector, **({"continue": token} if token else {})}
+            query = {
+                "limit": str(reflector.reading.page_size),
+                **reflector.selector,
+                **({"continue": token} if token else {}),
+            }
             answer = await self._client.request(
                 "GET", reflector.path, query=query, timeout_seconds=LIST_TIMEOUT_SECONDS
             )
-            parts = decode_list_in_parts(reflector.kind, answer.body, with_documents=reflector.with_documents)
+            parts = decode_list_in_parts(reflector.kind, answer.body, with_documents=reflector.reading.with_documents)
             while True:
                 with self._step(f"reconciliation's list of {reflector.kind.value}"):
                     part = next(parts, None)

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from scheduler.controller.lead.fence import Departure
-from scheduler.controller.settings import WriterSettings
 from scheduler.controller.write.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
+from scheduler.controller.write.fence import Departure
+from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.errors import ApiError
 from scheduler.messages.claim_commands import (
     ClaimCommand,

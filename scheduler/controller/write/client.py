@@ -16,9 +16,9 @@ from urllib.parse import quote, urlencode
 import aiohttp
 from yarl import URL
 
-from scheduler.controller.lead.fence import Departure, FencedRequest, fenced
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import Credentials, CredentialSource
+from scheduler.controller.write.fence import Departure, FencedRequest, fenced
 from scheduler.controller.write.request_limiter import RequestLimiter
 from scheduler.errors import ApiError, ConfigurationError
 from scheduler.objects.wire import Status, decode_status

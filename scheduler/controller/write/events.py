@@ -17,13 +17,13 @@ from typing import Final
 import msgspec
 import structlog
 
-from scheduler.controller.lead.fence import Departure
-from scheduler.controller.lead.leadership import Leadership, LeadershipLost
-from scheduler.controller.settings import WriterSettings
 from scheduler.controller.write.client import STRATEGIC_MERGE_PATCH, ApiClient
 from scheduler.controller.write.event_series import EventSeries, Series
+from scheduler.controller.write.fence import Departure
+from scheduler.controller.write.leadership import Leadership, LeadershipLost
 from scheduler.controller.write.outbox import ANSWERED, UNANSWERED, Outbox, Sendable, Sent
 from scheduler.controller.write.pacing import Rank
+from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.errors import ApiError
 from scheduler.messages.commands import WriteEvent
 from scheduler.messages.now import Now

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from scheduler.controller.lead.fence import Departure
-from scheduler.controller.settings import WriterSettings
 from scheduler.controller.write.claims import ClaimRequests
 from scheduler.controller.write.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
+from scheduler.controller.write.fence import Departure
+from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.errors import ApiError
 from scheduler.messages.commands import BindPod, DeletePod, EvictPod, PatchGroupStatus, PatchPodStatus, UpdateObject
 from scheduler.messages.references import PodReference

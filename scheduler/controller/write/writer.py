@@ -20,8 +20,8 @@ from typing import Final
 import msgspec
 import structlog
 
-from scheduler.controller.lead.fence import Departure
-from scheduler.controller.lead.leadership import Leadership, LeadershipLost
+from scheduler.controller.write.fence import Departure
+from scheduler.controller.write.leadership import Leadership, LeadershipLost
 from scheduler.controller.write.outbox import ANSWERED, UNANSWERED, Outbox, Sendable, Sent
 from scheduler.controller.write.pacing import Rank
 from scheduler.controller.write.requests import WriteRequests

@@ -24,7 +24,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.tandem import PDBPolicy, PreemptionMode, PreemptionSettings
 from scheduler.engine.deadlines import Deadlines, NominationDeadline, RoundEnd, SuspensionEnd
 from scheduler.engine.failure import reference
-from scheduler.engine.internal import CancelBinding, NominationChanged, ObjectLearned, PodsReady, Step, VictimSettled
+from scheduler.engine.internal import NominationChanged, ObjectLearned, PodsReady, Step, VictimSettled
 from scheduler.engine.machine import Claims, Part, ReadsBindings, ReadsCache, ReadsNominations, ReadsPods
 from scheduler.engine.making_room.awaited_victims import AwaitedVictims, ConcernedByVictim
 from scheduler.engine.making_room.granted import GrantedDeletions
@@ -32,12 +32,12 @@ from scheduler.engine.making_room.policies import PreemptionPolicies, Standing
 from scheduler.engine.making_room.preemptor import Preemptor
 from scheduler.engine.making_room.removal import Removal, RemovalState
 from scheduler.engine.making_room.removal_times import ERROR, SUCCESS, RemovalTimes
-from scheduler.engine.making_room.victims import disruption_target, preempted, was_gone
+from scheduler.engine.making_room.victim_writes import VictimWrites
+from scheduler.engine.making_room.victims import preempted, was_gone
 from scheduler.engine.outcome import CycleOutcome, Placed
 from scheduler.engine.tickets import ClaimTicket, Tickets, VictimTicket
 from scheduler.framework.post_filter import NominationMode, PutOff, Remove, WaitForVictims
 from scheduler.framework.preemption_policy import PreemptionPolicy
-from scheduler.messages.commands import DeletePod, EvictPod, PatchPodStatus
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import PodsActivated, WriteFinished
 from scheduler.objects.kinds import Kind
@@ -95,8 +95,8 @@ class MakingRoom:
         self._cache = reads.cache
         self._known_pods = reads.known_pods
         self._nominator = reads.nominator
-        self._bindings = reads.bindings
         self._tickets = tickets
+        self._writes = VictimWrites(reads.known_pods, reads.bindings, tickets)
         self._limit = limit
         self._running: dict[str, Removal] = {}
         self._awaited = AwaitedVictims(reads.nominator)
@@ -113,7 +113,7 @@ class MakingRoom:
 
     def configure(self, settings: PreemptionSettings, own: Collection[str]) -> None:
         """Replace the settings, also for removals under way; the memory of past preemptions stays."""
-        self._is_strict = settings.pdb_policy is PDBPolicy.STRICT
+        self._writes.is_strict = settings.pdb_policy is PDBPolicy.STRICT
         self._is_synchronous = settings.mode is PreemptionMode.SYNC
         self._policies.configure(settings, own)
 
@@ -174,7 +174,7 @@ class MakingRoom:
 
     def concerned_by(self, gone: PodInfo) -> ConcernedByVictim | None:
         """The pending pods to notify that this one has left its node; None = all of them."""
-        return self._awaited.concerned_by(gone, self._is_strict)
+        return self._awaited.concerned_by(gone, self._writes.is_strict)
 
     def victims_in_flight(self, now: Now) -> tuple[PodInfo, ...]:
         """Victims whose removal is decided, but which the budgets' status does not count as gone yet."""
@@ -215,14 +215,14 @@ class MakingRoom:
             return [settled]
         if not outcome.is_done:
             removal.has_failed = True
-            if owner.is_deletion and self._is_strict:
+            if owner.is_deletion and self._writes.is_strict:
                 removal.refused_on[victim.node_name] = None
             return [settled]
         if owner.is_deletion:
             return [preempted(removal.preemptor, victim), *self._grant(victim, now), settled]
         if removal.has_failed or not self._is_wanted(removal):
             return [settled]
-        return [DeletePod(self._ticket(removal, victim, True), reference(victim), is_continuation=True)]
+        return [self._writes.deletion(removal, victim)]
 
     def pod_left(self, uid: str, how: Left) -> list[Step]:
         """A pod is bound, has ended, or is gone, as a preemptor or a victim."""
@@ -288,25 +288,8 @@ class MakingRoom:
         first = alive[:-1]
         removal.outstanding = {victim.uid: victim for victim in first}
         for victim in first:
-            steps += self._remove(removal, victim, now)
+            steps += self._writes.first(removal, victim, now)
         return steps if first else [*steps, *self._go_on(removal, now)]
-
-    def _remove(self, removal: Removal, victim: PodInfo, now: Now) -> list[Step]:
-        """The first write about a victim, if one is needed."""
-        settled = VictimSettled(removal.preemptor.uid, victim.uid)
-        if self._bindings.can_cancel(victim.uid):
-            event = preempted(removal.preemptor, victim, " (in kube-scheduler memory).")
-            return [CancelBinding(victim.uid), event, settled]
-        known = self._known_pods.by_uid(victim.uid)
-        if known is None or known.is_terminating:
-            return [settled]
-        if self._is_strict:
-            return [EvictPod(self._ticket(removal, victim, True), reference(victim), removal.is_at_last)]
-        condition = disruption_target(removal.preemptor, known, now)
-        if condition is None:
-            return [DeletePod(self._ticket(removal, victim, True), reference(victim), removal.is_at_last)]
-        ticket = self._ticket(removal, victim, False)
-        return [PatchPodStatus(ticket, reference(victim), condition, is_continuation=removal.is_at_last)]
 
     def _grant(self, victim: PodInfo, now: Now) -> list[Step]:
         """The API server has accepted the deletion: the pod terminates, before the watch shows it."""
@@ -330,7 +313,7 @@ class MakingRoom:
         if not self.is_removing_for(removal.preemptor.uid):
             self._held.discard(removal.preemptor.uid)
         removal.outstanding[last.uid] = last
-        return self._remove(removal, last, now)
+        return self._writes.first(removal, last, now)
 
     def _end(self, removal: Removal, now: Now) -> list[Step]:
         """End the removal and try the preemptor again; after a failure at once, regardless of its back-off.
@@ -398,6 +381,3 @@ class MakingRoom:
             for other in self._nominator.pods_for_node(node)
             if other.priority < priority and not self._nominator.is_foreign(other.uid)
         ]
-
-    def _ticket(self, removal: Removal, victim: PodInfo, is_deletion: bool) -> int:
-        return self._tickets.issue(VictimTicket(removal.preemptor.uid, victim, is_deletion))

@@ -59,6 +59,8 @@ from scheduler.plugins.resources.evidence import Wanted, shortfalls
 from scheduler.plugins.resources.fit_args import NodeResourcesFitArgs, args_faults, completed_resources
 from scheduler.plugins.resources.fit_hints import (
     class_maps_a_request,
+    facet_of_node,
+    facet_of_pod,
     node_has_more_room,
     pod_left_or_shrank,
 )

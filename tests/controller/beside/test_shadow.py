@@ -9,12 +9,12 @@ import pytest
 from scheduler.controller.beside.shadow import ShadowWriter
 from scheduler.controller.calls.extender_calls import ExtenderCalls
 from scheduler.controller.inbox import Inbox
-from scheduler.controller.lead.leadership import AlwaysHeld
 from scheduler.controller.parts import Parts
 from scheduler.controller.reload import NewConfiguration
 from scheduler.controller.report.instruments import Counter
 from scheduler.controller.run import Shell
 from scheduler.controller.settings import ShellSettings
+from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.controller.write.pacing import Rank
 from scheduler.errors import ConfigurationError
 from scheduler.messages.commands import BindPod, CallExtender, DeletePod, PatchPodStatus

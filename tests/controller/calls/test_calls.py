@@ -8,7 +8,7 @@ from aiohttp import web
 
 from scheduler.controller.calls.extender_calls import ExtenderCalls
 from scheduler.controller.calls.plugin_calls import PluginCalls
-from scheduler.controller.lead.leadership import AlwaysHeld
+from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.messages.commands import CallExtender, RunPlugin
 from scheduler.messages.status import SKIP, Code, Refusal, Skip, unschedulable
 from scheduler.messages.stimuli import ExtenderAnswered, PluginFinished

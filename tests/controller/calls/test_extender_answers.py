@@ -15,9 +15,9 @@ from aiohttp import web
 from prometheus_client.exposition import generate_latest
 
 from scheduler.controller.calls.extender_calls import ANSWER_BYTES_UNASKED, ExtenderCalls
-from scheduler.controller.lead.leadership import AlwaysHeld
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
+from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.messages.commands import CallExtender
 from scheduler.messages.stimuli import ExtenderAnswered
 from tests.controller.conftest import PODS, create, node_document, pod_document, read, until

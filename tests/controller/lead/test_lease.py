@@ -10,10 +10,10 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from scheduler.controller.lead.leadership import LeaseToken
 from scheduler.controller.lead.lease import Claimant, LeaseElector, Time
-from scheduler.controller.settings import LeaderElectionSettings
+from scheduler.controller.lead.lease_settings import LeaderElectionSettings
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.leadership import LeaseToken
 from scheduler.errors import ConfigurationError
 from scheduler.simulate.cluster import EmbeddedCluster
 from tests.controller.conftest import read, until

@@ -16,8 +16,8 @@ import structlog
 
 from scheduler.controller.report.journal import Journal
 from scheduler.controller.report.journal_file import JournalFile
+from scheduler.controller.report.log_settings import LogSettings
 from scheduler.controller.report.logs import AttemptLog, configure_logs
-from scheduler.controller.settings import LogSettings
 from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE, Attempt
 from scheduler.errors import ConfigurationError
 from scheduler.framework.diagnosis import Diagnosis

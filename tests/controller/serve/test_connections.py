@@ -15,8 +15,8 @@ from scheduler.controller.report.metrics import SchedulerMetrics
 from scheduler.controller.serve.connections import ConnectionLimits
 from scheduler.controller.serve.listening import listening_sockets
 from scheduler.controller.serve.server import HealthServer
+from scheduler.controller.serve.serving_settings import ServingSettings
 from scheduler.controller.serve.tls import ServingCertificate, TlsSettings
-from scheduler.controller.settings import ServingSettings
 from scheduler.errors import ConfigurationError
 from tests.controller.conftest import until
 from tests.controller.serve.test_tls import trusting_all

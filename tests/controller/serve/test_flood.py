@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from scheduler.controller.serve.reviews import MAX_PER_ADDRESS, MAX_UNDER_WAY, Reviews, TooManyReviews
-from scheduler.controller.settings import AccessSettings, ServingSettings
+from scheduler.controller.serve.serving_settings import AccessSettings, ServingSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.simulate.cluster import EmbeddedCluster

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from scheduler.controller.report.metrics import SchedulerMetrics
 from scheduler.controller.serve.server import HealthServer
-from scheduler.controller.settings import ServingSettings
+from scheduler.controller.serve.serving_settings import ServingSettings
 from scheduler.engine.attempt import SCHEDULED, UNSCHEDULABLE, Attempt
 from scheduler.errors import ConfigurationError
 from tests.controller.round_robin_engine import RoundRobinEngine

@@ -17,8 +17,8 @@ from yarl import URL
 
 from scheduler.controller.report.metrics import SchedulerMetrics
 from scheduler.controller.serve.server import HealthServer
+from scheduler.controller.serve.serving_settings import ServingSettings
 from scheduler.controller.serve.tls import PAIR_NAME, ServingCertificate, TlsSettings, self_made_pair
-from scheduler.controller.settings import ServingSettings
 from scheduler.errors import ConfigurationError
 
 NOW = datetime.datetime.now(datetime.UTC)

@@ -110,10 +110,10 @@ async def test_what_is_mended_comes_with_its_json_where_extenders_are_sent_that(
 
 
 async def test_what_changes_while_the_list_comes_is_no_difference(client: ApiClient) -> None:
-    async with running(client) as (reflector, _):
+    async with running(client, page_size=2) as (reflector, _):
         await watching(client, reflector, 12)
         rounds = Rounds(reflector, client)
-        rounds.reconciler = Reconciler([reflector], client, rounds, rounds.counter, page_size=2, catch_up_seconds=5.0)
+        rounds.reconciler = Reconciler([reflector], client, rounds, rounds.counter, catch_up_seconds=5.0)
         comparing = asyncio.create_task(rounds.reconciler.round())
         for number in range(12):
             await client.request("DELETE", f"{PODS}/p{number}", body=b'{"gracePeriodSeconds": 0}')
@@ -149,7 +149,7 @@ async def engine_beside(client: ApiClient) -> AsyncIterator[tuple[Engine, Reconc
 
     inbox = Inbox()
     loop = SchedulingLoop(engine, inbox, dispatch, lambda: False)
-    reflectors = [Reflector(kind, client, inbox.put_all, step=loop.steps.step) for kind in (Kind.NODE, Kind.POD)]
+    reflectors = [Reflector(kind, client, inbox, step=loop.steps.step) for kind in (Kind.NODE, Kind.POD)]
     counter = Counter("repairs", "", ("kind",))
     reconciler = Reconciler(reflectors, client, inbox, counter, step=loop.steps.step)
     tasks = [asyncio.create_task(each.run()) for each in (loop, *reflectors)]

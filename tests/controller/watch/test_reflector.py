@@ -15,12 +15,12 @@ import pytest
 
 from scheduler.controller.watch.backoff import Backoff
 from scheduler.controller.watch.health import Health, silent_kinds
-from scheduler.controller.watch.reflector import Reflector, WatchTimes
+from scheduler.controller.watch.reflector import Reading, Reflector, WatchTimes
 from scheduler.controller.write.client import ApiClient
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.cluster import EmbeddedCluster
-from tests.controller.conftest import PODS, create, node_document, pod_document, until
+from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
 
 
 class Seen:
@@ -30,9 +30,12 @@ class Seen:
         self.stimuli: list[Stimulus] = []
         self.batches = 0
 
-    def __call__(self, stimuli: Sequence[Stimulus]) -> None:
+    def put_all(self, stimuli: Sequence[Stimulus], /) -> None:
         self.batches += 1
         self.stimuli.extend(stimuli)
+
+    async def room(self) -> None:
+        """There always is."""
 
     @property
     def events(self) -> list[tuple[str, str]]:
@@ -76,11 +79,8 @@ async def running(
         kind,
         client,
         seen,
-        page_size=page_size,
-        with_documents=with_documents,
-        times=times,
+        Reading(page_size, with_documents, times),
         backoff=backoff or Backoff(0.01, 0.02, random.Random(1)),
-        rng=random.Random(1),
     )
     task = asyncio.create_task(reflector.run())
     try:
@@ -196,7 +196,7 @@ async def test_an_unreadable_object_is_skipped_and_its_last_readable_version_sta
     gone = watch_line("DELETED", "8", b'"spec":7')
     reflector.take(good + bad + good.replace(b'"a"', b'"b"') + bad)
     assert seen.events == [("+", "a"), ("+", "b")]
-    assert reflector.rejected == 2
+    assert reflector.mirror.rejected == 2
     assert len([line for line in log_lines if line["event"] == "Object can't be read, skipped"]) == 1
     reflector.take(gone)
     assert seen.events[2:] == [("?", "a")]
@@ -433,7 +433,7 @@ async def test_an_object_nested_too_deep_is_named_and_the_kind_goes_on(
         await until(lambda: ("+", "c") in seen.events)
         assert seen.events == [("+", "a"), ("+", "c")]
         assert reflector.relists == 0
-        assert reflector.unreadable == {"d/b"}
+        assert reflector.mirror.unreadable == {"d/b"}
         named = [line["name"] for line in log_lines if line["event"] == "Object can't be read, skipped"]
         assert named == ["d/a", "d/b"]
 
@@ -449,7 +449,7 @@ async def test_a_line_that_is_no_json_is_asked_for_again_from_the_same_place(
         await create(client, PODS, pod_document("c"))
         await until(lambda: ("+", "c") in seen.events)
         assert seen.events == [("+", "a"), ("+", "c")]
-        assert (reflector.relists, reflector.rejected) == (0, 2)
+        assert (reflector.relists, reflector.mirror.rejected) == (0, 2)
 
 
 async def test_another_object_of_the_same_name_that_cannot_be_read_takes_its_predecessor_away(
@@ -460,10 +460,10 @@ async def test_another_object_of_the_same_name_that_cannot_be_read_takes_its_pre
         watch_line("ADDED", "5") + watch_line("MODIFIED", "6", b'"spec":7').replace(b'"uid":"1"', b'"uid":"2"')
     )
     assert seen.events == [("+", "a"), ("?", "a")]
-    assert reflector.unreadable == {"d/a"}
+    assert reflector.mirror.unreadable == {"d/a"}
     reflector.take(watch_line("MODIFIED", "7").replace(b'"uid":"1"', b'"uid":"2"'))
     assert seen.events[2:] == [("+", "a")]
-    assert reflector.unreadable == set()
+    assert reflector.mirror.unreadable == set()
 
 
 async def test_a_server_that_fails_for_a_while_is_asked_again(cluster: EmbeddedCluster, client: ApiClient) -> None:
@@ -482,15 +482,35 @@ async def test_a_list_that_goes_stale_between_two_pages_begins_again(
         await create(client, PODS, pod_document(f"p{number}"))
     batches: list[int] = []
 
-    def sink(stimuli: Sequence[Stimulus]) -> None:
-        if not batches:
-            cluster.faults.fail("GET", "/api/v1/pods", 410, reason="Expired")
-        batches.append(len(stimuli))
+    class Failing(Seen):
+        def put_all(self, stimuli: Sequence[Stimulus], /) -> None:
+            if not batches:
+                cluster.faults.fail("GET", "/api/v1/pods", 410, reason="Expired")
+            batches.append(len(stimuli))
 
-    reflector = Reflector(Kind.POD, client, sink, page_size=2)
+    reflector = Reflector(Kind.POD, client, Failing(), Reading(page_size=2))
     task = asyncio.create_task(reflector.run())
     await until(reflector.synced.is_set)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert batches == [2, 1]
     assert cluster.faults.rules == []
+
+
+async def test_no_further_page_is_read_while_the_intake_has_no_room(client: ApiClient) -> None:
+    for number in range(4):
+        await create(client, PODS, pod_document(f"p{number}"))
+    has_room = asyncio.Event()
+
+    class Full(Seen):
+        async def room(self) -> None:
+            await has_room.wait()
+
+    reflector = Reflector(Kind.POD, client, seen := Full(), Reading(page_size=1))
+    task = asyncio.create_task(reflector.list_once())
+    await until(lambda: bool(seen.stimuli))
+    await read(client, f"{PODS}/p0")
+    assert seen.events == [("+", "p0")]
+    has_room.set()
+    await task
+    assert seen.events == [("+", f"p{number}") for number in range(4)]

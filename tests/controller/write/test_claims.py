@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.controller.lead.fence import Departure
-from scheduler.controller.lead.leadership import AlwaysHeld
-from scheduler.controller.settings import WriterSettings
 from scheduler.controller.write.claims import ClaimRequests
 from scheduler.controller.write.client import MERGE_PATCH, ApiClient
+from scheduler.controller.write.fence import Departure
+from scheduler.controller.write.leadership import AlwaysHeld
+from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.errors import ApiError
 from scheduler.messages.claim_commands import (
     ClaimReference,

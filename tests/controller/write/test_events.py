@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from scheduler.controller.lead.leadership import AlwaysHeld, LeaseToken
-from scheduler.controller.settings import WriterSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.events import EventRecorder
+from scheduler.controller.write.leadership import AlwaysHeld, LeaseToken
 from scheduler.controller.write.outbox import Outbox
 from scheduler.controller.write.pacing import SHARE, Rank
+from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.messages.commands import WriteEvent
 from scheduler.messages.now import Now
 from scheduler.messages.references import PodReference

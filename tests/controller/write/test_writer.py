@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.controller.lead.leadership import AlwaysHeld, Leadership, LeaseToken
-from scheduler.controller.settings import WriterSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
+from scheduler.controller.write.leadership import AlwaysHeld, Leadership, LeaseToken
 from scheduler.controller.write.outbox import Outbox
 from scheduler.controller.write.requests import WriteRequests
 from scheduler.controller.write.writer import Writer
+from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.messages.commands import BindPod, DeletePod, EvictPod, PatchPodStatus, UpdateObject
 from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import WriteFinished

@@ -6,7 +6,7 @@ import { amount, bar, element, heading, nodeLink, table } from "./shown.js";
 const GAP = 2;
 const HEAD = 18;
 const LEAST_CELL = 7;
-const MOST_CELL = 44;
+const MAX_CELL = 44;
 const MAX_FULLEST = 100;
 
 export function overview(main) {
@@ -146,7 +146,7 @@ class HeatMap {
       for (const nodes of pools.values()) sum += (hasHeads ? HEAD : 0) + Math.ceil(nodes.length / across) * (cell + GAP) + GAP;
       return sum;
     };
-    let cell = MOST_CELL;
+    let cell = MAX_CELL;
     while (cell > LEAST_CELL && height(cell) > room) cell -= 1;
     this.cell = cell;
     this.across = Math.max(Math.floor(width / (cell + GAP)), 1);

@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 
-from scheduler.controller.lead.leadership import Leadership, LeadershipLost
+from scheduler.controller.write.leadership import Leadership, LeadershipLost
 
 
 class Departure:

@@ -12,11 +12,11 @@ from aiohttp import web
 
 from scheduler.controller.calls.extender_calls import ExtenderCalls
 from scheduler.controller.calls.plugin_calls import PluginCalls
-from scheduler.controller.lead.fence import Departure
-from scheduler.controller.lead.leadership import AlwaysHeld, LeadershipLost, LeaseToken
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import Credentials, CredentialSource
+from scheduler.controller.write.fence import Departure
+from scheduler.controller.write.leadership import AlwaysHeld, LeadershipLost, LeaseToken
 from scheduler.controller.write.request_limiter import RequestLimiter
 from scheduler.messages.commands import CallExtender, RunPlugin
 from scheduler.messages.references import PodReference

@@ -101,13 +101,13 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
         "tandem_unreadable_objects",
         "Objects whose present version can't be read; the last readable one counts.",
         "kind",
-        lambda: {r.kind.value: len(r.unreadable) for r in reflectors},
+        lambda: {r.kind.value: len(r.mirror.unreadable) for r in reflectors},
     )
     metrics.watch_numbers(
         "tandem_unreadable_answers",
         "Objects, lines of watches and lists that could not be read, each time.",
         "kind",
-        lambda: {r.kind.value: r.rejected for r in reflectors},
+        lambda: {r.kind.value: r.mirror.rejected for r in reflectors},
         is_counter=True,
     )
     metrics.watch_numbers(

@@ -1,0 +1,250 @@
+"""The parts of the shell and how they are connected, the inbox first and the scheduling loop last.
+
+``run.py`` starts and stops them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+
+from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
+from scheduler.controller.beside.shadow import ShadowWriter
+from scheduler.controller.calls.background import BackgroundParts, PluginInbox
+from scheduler.controller.calls.extender_calls import ExtenderCalls
+from scheduler.controller.calls.plugin_calls import PluginCalls
+from scheduler.controller.carrying_out import CommandCarrier, CommandSink
+from scheduler.controller.dispatch import Dispatcher
+from scheduler.controller.inbox import Inbox
+from scheduler.controller.loop import SchedulingLoop, read_clock
+from scheduler.controller.parts import Parts
+from scheduler.controller.reload import ConfigurationReloader, NewConfiguration, Prepare
+from scheduler.controller.report.component_metrics import RestClientMetrics, add_component_metrics
+from scheduler.controller.report.groups import GroupLog, GroupMetrics
+from scheduler.controller.report.journal import Journal
+from scheduler.controller.report.metrics import SchedulerMetrics
+from scheduler.controller.report.recorders import GroupRecorder, Recorder, attempt_log
+from scheduler.controller.report.tracing import start_tracing
+from scheduler.controller.serve.authorization import guards
+from scheduler.controller.serve.names import refusing_unasked
+from scheduler.controller.serve.pages import shadow_route
+from scheduler.controller.serve.reviews import review_client
+from scheduler.controller.serve.same_origin import of_same_site
+from scheduler.controller.serve.server import HealthServer
+from scheduler.controller.settings import ShellSettings
+from scheduler.controller.shell_metrics import watch_serving, watch_shell
+from scheduler.controller.tasks import Tasks
+from scheduler.controller.watch.feed import WatchFeed
+from scheduler.controller.watch.health import silent_kinds
+from scheduler.controller.watch.known import KnownObjects
+from scheduler.controller.watch.outage import Outage
+from scheduler.controller.watch.reconcile import Reconciler
+from scheduler.controller.watch.reflector import Reading, Reflector
+from scheduler.controller.write.client import client_of
+from scheduler.controller.write.credentials import CredentialSource
+from scheduler.controller.write.events import EventRecorder
+from scheduler.controller.write.leadership import AlwaysHeld, LeaseToken
+from scheduler.controller.write.outbox import Outbox
+from scheduler.controller.write.requests import WriteRequests
+from scheduler.controller.write.writer import Writer
+from scheduler.messages.commands import ReportRepairs, TellBelieved, WriteEvent
+
+LEASE_OVERDUE_SECONDS: Final = 20.0
+EVENT_SOURCE: Final = "tandem-scheduler"  # of events about this scheduler
+
+log = structlog.get_logger()
+
+
+class Assembly:
+    """All parts of one running scheduler, and what they ask about its state."""
+
+    def __init__(self, settings: ShellSettings, parts: Parts, environment: Mapping[str, str]) -> None:
+        """Raises ConfigurationError if the journal can't be written."""
+        self._settings = settings
+        self._parts = parts
+        self._environment = environment
+        self._ended = asyncio.Event()
+        self._failure = ""
+        self._is_synced = False
+        self._is_stopping = False
+        self.inbox = Inbox()
+        self.known = KnownObjects()
+        self.token = LeaseToken() if settings.leader_election.leader_elect else None
+        leadership = self.token or AlwaysHeld()
+        self._leadership = leadership
+        self.client = client_of(settings.connection, environment)
+        # Requests caused by page visitors must not delay bindings.
+        self.page_client = review_client(CredentialSource(settings.connection, environment))
+        self.metrics = SchedulerMetrics()
+        requests = RestClientMetrics(self.metrics.instruments)
+        self.client.observe = self.page_client.observe = requests.observe
+        add_component_metrics(
+            self.metrics.instruments,
+            version=settings.version,
+            kubernetes=settings.kubernetes,
+            gates=settings.gates,
+            lease=settings.leader_election.resource_name,
+            leads=self.token.is_held if self.token is not None else None,
+        )
+        self.journal = Journal(settings.journal) if settings.journal is not None else None
+        self.outbox = Outbox(settings.writer.requests_in_flight)
+        self.events = EventRecorder(
+            self.client, leadership, settings.hostname, settings.writer, self.outbox, read_clock
+        )
+        self.extenders = ExtenderCalls(self.inbox.put, leadership, parts.extender_ssl)
+        self.plugins = PluginCalls(self.inbox.put, leadership, parts.plugin_calls)
+        plugin_inbox = PluginInbox(parts.engine.waiting_pods, self.inbox.put)
+        self.background = BackgroundParts(plugin_inbox, parts.background)
+        self.refusals = KubeletRefusals(
+            self.client,
+            self.inbox.put_all,
+            self.known.node_named,
+            self.known.node_count,
+            self.metrics.kubelet_refusals,
+        )
+        self.shadow = self._shadow() if settings.is_shadow else None
+        self.sink: CommandSink = self.shadow or self._carrier()
+        self.tracing = start_tracing(environment, self.known.creation_of) if settings.is_tracing else None
+        dispatcher = Dispatcher(self.sink, self._recorders(), self._reconcile, self._recorders_of_groups())
+        self.loop = SchedulingLoop(
+            parts.engine,
+            self.inbox,
+            dispatcher.dispatch,
+            self._may_pop,
+            after_slice=self._after_slice,
+            culprit=parts.culprit,
+        )
+        feed = WatchFeed(self.inbox, self.refusals, self.shadow)
+        outage = Outage()
+        self.reflectors = [
+            Reflector(
+                kind,
+                self.client,
+                feed.intake_of(kind),
+                Reading(with_documents=kind in parts.kinds_sent_whole, change=feed.change_of(kind)),
+                step=self.loop.steps.step,
+                outage=outage,
+            )
+            for kind in settings.kinds
+        ]
+        self.known.read_from(self.reflectors)
+        self.reconciler = Reconciler(
+            self.reflectors,
+            self.client,
+            self.inbox,
+            self.metrics.repairs,
+            dressed=self.refusals.dressed,
+            step=self.loop.steps.step,
+        )
+        self.server = self._server()
+        self.reloader = self._reloader(parts.prepare) if parts.prepare is not None else None
+        watch_serving(self.metrics, self.server, self.journal)
+        self._tasks = Tasks(self._end, self.metrics.task_failures)
+        watch_shell(self.metrics, self, parts)
+
+    def _end(self, failure: str) -> None:
+        if not self._ended.is_set():
+            self._failure = failure
+            self._ended.set()
+
+    def _after_slice(self) -> None:
+        if self.journal is not None:
+            self.journal.flush()
+        if self._parts.recorder is not None:
+            self._parts.recorder.flush()
+
+    def _may_pop(self) -> bool:
+        return self._is_synced and self.sink.has_room and self._leadership.is_held()
+
+    def _carrier(self) -> CommandCarrier:
+        settings = self._settings.writer
+        requests = WriteRequests(self.client, settings)
+        writer = Writer(requests, self._leadership, self.outbox, self.inbox.put, random.random, settings.binds_queued)
+        return CommandCarrier(self.inbox, self.outbox, writer, self.events, self.extenders, self.plugins)
+
+    def _shadow(self) -> ShadowWriter:
+        return ShadowWriter(self.inbox, self.extenders, self.known.node_of, self.metrics.shadow_decisions)
+
+    def _reconcile(self, answer: TellBelieved | ReportRepairs) -> None:
+        self.reconciler.take(answer)
+
+    def _recorders(self) -> tuple[Recorder, ...]:
+        is_shadow = self._settings.is_shadow
+        recorders = [self.metrics.observe, attempt_log(self._settings.logs.verbosity, is_shadow=is_shadow)]
+        if not is_shadow:
+            recorders.append(self.refusals.placed)
+        if self.tracing is not None:
+            recorders.append(self.tracing.observe)
+        if self.journal is not None:
+            recorders.append(self.journal.write)
+        return (*recorders, *self._parts.observers)
+
+    def _recorders_of_groups(self) -> tuple[GroupRecorder, ...]:
+        if not any(kind.entry.gate for kind in self._settings.kinds):
+            return ()
+        recorders = [
+            GroupMetrics(self.metrics.instruments).observe,
+            GroupLog(self._settings.logs.verbosity).write,
+        ]
+        if self.journal is not None:
+            recorders.append(self.journal.write_group)
+        return tuple(recorders)
+
+    def _server(self) -> HealthServer:
+        def election() -> str:
+            is_overdue = self.token is not None and self.token.overdue_seconds > LEASE_OVERDUE_SECONDS
+            return "failed election to renew leadership on lease" if is_overdue else ""
+
+        routes = self._parts.routes
+        if self.shadow is not None:
+            routes += (shadow_route(self.shadow),)
+        return HealthServer(
+            self._settings.serving,
+            self.metrics.registry,
+            ready_checks={
+                "leaderElection": election,
+                "shutdown": lambda: "process is shutting down" if self._is_stopping else "",
+                "sched-handler-sync": lambda: "" if self._is_synced else "handlers are not fully synchronized",
+                "watches": lambda: silent_kinds(self.reflectors),
+                "tasks": lambda: self._tasks.trouble(),
+            },
+            component_config=self._settings.component_config,
+            reset_metrics=self.metrics.instruments.reset,
+            routes=routes,
+            guards=(
+                *guards(self.page_client, self._settings.serving.access),
+                of_same_site(self._settings.hostname),
+                refusing_unasked(),
+            ),
+        )
+
+    def _reloader(self, prepare: Prepare) -> ConfigurationReloader:
+        def taken(new: NewConfiguration) -> None:
+            self.plugins.add(new.plugin_calls)
+            self.background.replace(new.background)
+            self.server.component_config = new.component_config
+            self.server.tandem_config = new.tandem_config
+            self.inbox.wake()
+
+        def announce(kind: str, reason: str, note: str) -> None:
+            pod = self._settings.own_pod
+            if pod is not None and not self._settings.is_shadow:
+                self.events.record(WriteEvent(pod, kind, reason, "Reload", note, EVENT_SOURCE))
+
+        settings = self._settings
+        self.server.tandem_config = settings.tandem_config
+        reloader = ConfigurationReloader(
+            prepare,
+            self.metrics.reloads,
+            read_clock,
+            current=settings.configuration_text,
+            document={**settings.component_config, "tandem": settings.tandem_config},
+            taken=taken,
+            announce=announce,
+        )
+        self.server.last_reload = lambda: reloader.last
+        return reloader

@@ -1,0 +1,168 @@
+"""The known objects of one kind: compares what a list or a watch says with them, and returns the difference as stimuli.
+
+An unreadable object is skipped, and its last readable version stays in force: a running pod keeps its resources and a
+node keeps accepting pods, since most changes are heartbeats and the like. It is logged and counted until it can be read
+again or is gone. A known object of the same name with another UID is removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator, Sequence
+from itertools import repeat
+from typing import Final
+
+import structlog
+
+from scheduler.controller.watch.versions import Endings, version_of
+from scheduler.errors import InvalidObject
+from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus
+from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
+from scheduler.objects.sharing import Sharing
+from scheduler.objects.wire import DELETED, ListPage, WatchEvent
+
+MAX_REPORTS_KEPT: Final = 1000
+MAX_LOGGED: Final = 300
+"""Characters logged of a text from outside."""
+
+log = structlog.get_logger()
+
+
+class Mirror:
+    """The stimuli that its methods return have to be passed on, in their order."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.known: dict[str, ApiObject] = {}
+        """The objects passed on, by key."""
+        self.unreadable: set[str] = set()
+        """The keys of the objects whose present version is unreadable."""
+        self.rejected = 0
+        """The number of unreadable objects, lines and lists so far."""
+        self._sharing = Sharing()
+        self._endings = Endings()
+        self._listed: set[str] = set()
+        self._deleted: set[str] | None = None
+        self._reported: set[str] = set()
+
+    # --- lists --------------------------------------------------------------------------------------------------------
+
+    def begin_list(self) -> None:
+        self._listed = set()
+        self.unreadable = set()
+
+    def take_page(self, page: ListPage) -> list[Stimulus]:
+        """New and changed objects of a part of a list."""
+        stimuli: list[Stimulus] = []
+        for fault in page.faults:
+            self._reject(fault, stimuli)
+        for read, document in zip(page.objects, page.documents or repeat(b""), strict=False):
+            key = read.key
+            self._listed.add(key)
+            known = self.known.get(key)
+            if known is None or known.metadata.resource_version != read.metadata.resource_version:
+                self._observe(key, known, read, stimuli, document)
+        return stimuli
+
+    def end_list(self) -> list[Stimulus]:
+        """The deletions of objects missing from the list, which is complete.
+
+        The next watch begins behind the list, whose versions may even have gone back, with a backup of etcd.
+        """
+        stale = [key for key in self.known if key not in self._listed]
+        self._listed = set()
+        self._endings.clear()
+        return [ObjectDeleted(self.kind, self.known.pop(key), is_stale=True) for key in stale]
+
+    def clear(self) -> list[Stimulus]:
+        """Deletions of all objects: the kind is not served."""
+        stimuli: list[Stimulus] = [ObjectDeleted(self.kind, known, is_stale=True) for known in self.known.values()]
+        self.known.clear()
+        self.unreadable = set()
+        return stimuli
+
+    # --- watches ------------------------------------------------------------------------------------------------------
+
+    def take_event(self, event: WatchEvent, stimuli: list[Stimulus]) -> None:
+        """Appends what an event of a watch, which is no error, has changed."""
+        if event.fault is not None:
+            self._reject(event.fault, stimuli)
+            if event.type == DELETED:
+                # Even if unreadable, it is deleted: the name is enough.
+                self._take_away(event.fault.name, stimuli)
+        elif event.object is not None:
+            self._take_object(event.type, event.object, stimuli, event.document)
+
+    def _take_object(self, type_: str, read: ApiObject, stimuli: list[Stimulus], document: bytes) -> None:
+        key = read.key
+        known = self.known.get(key)
+        if self._endings.is_outdated(key, known, read):
+            return
+        if type_ != DELETED:
+            # The same version again is no change, and would only retry its pod (trap 80).
+            if known is None or known.metadata.resource_version != read.metadata.resource_version:
+                self._observe(key, known, read, stimuli, document)
+        else:
+            is_same = known is not None and known.metadata.uid == read.metadata.uid
+            self._take_away(key, stimuli, read if is_same else None)
+            self._endings.note(key, version_of(read))
+
+    # --- comparisons --------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def noting_deletions(self) -> Iterator[Collection[str]]:
+        """Collects the keys of objects that the watch deletes within the block."""
+        self._deleted = deleted = set[str]()
+        try:
+            yield deleted
+        finally:
+            self._deleted = None
+
+    def mend(self, missed: Sequence[tuple[ApiObject, bytes]], gone: Sequence[str]) -> list[Stimulus]:
+        """Changes that the watch has missed: new or newer objects, with their JSON where it is passed on, and keys of
+        deleted ones."""
+        stimuli: list[Stimulus] = [
+            ObjectDeleted(self.kind, self.known.pop(key), is_stale=True) for key in gone if key in self.known
+        ]
+        for one, document in missed:
+            self._observe(one.key, self.known.get(one.key), one, stimuli, document)
+        return stimuli
+
+    # --- one object ---------------------------------------------------------------------------------------------------
+
+    def _take_away(self, key: str, stimuli: list[Stimulus], last: ApiObject | None = None) -> None:
+        """Removes an object. ``last``: its state at the deletion, None if unknown."""
+        self.unreadable.discard(key)
+        known = self.known.pop(key, None)
+        if self._deleted is not None:
+            self._deleted.add(key)
+        if known is not None:
+            stimuli.append(ObjectDeleted(self.kind, last or known, is_stale=last is None))
+
+    def _observe(
+        self, key: str, known: ApiObject | None, read: ApiObject, stimuli: list[Stimulus], document: bytes = b""
+    ) -> None:
+        if known is not None and known.metadata.uid != read.metadata.uid:
+            stimuli.append(ObjectDeleted(self.kind, known, is_stale=True))
+        self._sharing.share(read)
+        self.known[key] = read
+        self.unreadable.discard(key)
+        stimuli.append(ObjectObserved(self.kind, read, document))
+
+    def _reject(self, error: InvalidObject, stimuli: list[Stimulus]) -> None:
+        """Skips an unreadable object. Its last readable version stays, unless it belongs to another UID."""
+        self.rejected += 1
+        self._listed.add(error.name)
+        known = self.known.get(error.name)
+        if known is not None and error.uid and known.metadata.uid != error.uid:
+            self._take_away(error.name, stimuli)
+        self.unreadable.add(error.name)
+        if error.name not in self._reported and len(self._reported) < MAX_REPORTS_KEPT:
+            self._reported.add(error.name)
+            log.warning(
+                "Object can't be read, skipped",
+                kind=self.kind.value,
+                name=error.name[:MAX_LOGGED],
+                reason=error.reason[:MAX_LOGGED],
+            )

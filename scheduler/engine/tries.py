@@ -1,0 +1,70 @@
+"""What is tried when the queue hands out a pod: its profile and its Attempt, or the unit of its group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from scheduler.cluster.cache import ClusterCache
+from scheduler.engine.attempt import Attempt
+from scheduler.engine.failure import skipped
+from scheduler.engine.group_cycle import GroupUnit, Member
+from scheduler.engine.group_members import by_urgency, ends_of_several_profiles
+from scheduler.engine.internal import Step
+from scheduler.framework.profile import Profile
+from scheduler.messages.now import Now
+from scheduler.queue.queued_pod import QueuedPod
+from scheduler.queue.scheduling_queue import SchedulingQueue
+
+
+class Tries:
+    """``profiles``: those in force, by scheduler name."""
+
+    def __init__(self, profiles: Mapping[str, Profile], queue: SchedulingQueue, cache: ClusterCache) -> None:
+        self.profiles = profiles
+        self.last_attempt: Attempt | None = None
+        """The attempt begun last, for reports."""
+        self._queue = queue
+        self._cache = cache
+
+    def profile_of(self, queued: QueuedPod) -> tuple[Profile | None, Sequence[Step]]:
+        """The profile of a pod that is to be tried; None, and the report on it, for one that is not."""
+        info = queued.info
+        profile = self.profiles.get(info.pod.spec.scheduler_name)
+        if profile is None or info.is_terminating or self._cache.is_assumed(info.uid):
+            self._queue.done(info.uid)
+            return None, [skipped(queued.info)] if profile is not None and info.is_terminating else []
+        return profile, ()
+
+    def attempt(self, queued: QueuedPod, profile: Profile, now: Now) -> Attempt:
+        self.last_attempt = Attempt(
+            pod=queued.key,
+            uid=queued.uid,
+            scheduler_name=profile.scheduler_name,
+            number=queued.attempts,
+            started_wall=now.wall,
+            was_flushed=queued.was_flushed,
+            queued_seconds=self._queue.seconds_since(queued.initial_attempt or queued.timestamp, now),
+        )
+        return self.last_attempt
+
+    def unit_of(self, first: QueuedPod, now: Now) -> tuple[GroupUnit | None, Sequence[Step]]:
+        """A pod together with those of its group that may be tried, and the reports on those that may not
+        (podgroups.md §5)."""
+        siblings = self._cache.groups.members(first.group).unscheduled
+        keys = [info.key for info in siblings if info.uid != first.uid]
+        pods = [first, *self._queue.pop_siblings(first.group, keys, now)]
+        pods.sort(key=by_urgency)
+        steps: list[Step] = []
+        members: list[Member] = []
+        profiles: dict[str, Profile] = {}
+        for queued in pods:
+            profile, said = self.profile_of(queued)
+            steps += said
+            if profile is not None:
+                members.append(Member(queued, self.attempt(queued, profile, now)))
+                profiles.setdefault(profile.scheduler_name, profile)
+        if len(profiles) > 1:
+            return None, [*steps, *ends_of_several_profiles(members, profiles)]
+        for profile in profiles.values():
+            return GroupUnit(first.group, profile, members), steps
+        return None, steps
