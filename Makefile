@@ -24,7 +24,7 @@ test: lint
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy scheduler
+	$(BIN)/mypy
 
 ## e2e: the promises of the README on a real control plane (built from Go modules once, then cached)
 e2e: $(VENV)/.installed
@@ -36,9 +36,9 @@ e2e-long: $(VENV)/.installed
 	$(BIN)/python -m pytest tests/fuzz
 	$(BIN)/python -m pytest e2e --long $(ARGS)
 
-## bench: side by side with kube-scheduler and a null scheduler, on the real control plane
+## bench: side by side with kube-scheduler and a null scheduler, on the real control plane; JSON and charts in build/bench
 bench: $(VENV)/.installed
-	$(BIN)/python -m e2e.bench $(ARGS)
+	$(BIN)/python -m e2e.bench --out build/bench/results.json --charts build/bench $(ARGS)
 
 ## conformance: run vector files, VECTORS=PATH...
 conformance: $(VENV)/.installed

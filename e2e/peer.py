@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -12,7 +13,8 @@ from e2e.tandem import profile
 
 
 class KubeScheduler(Scheduler):
-    """`queries_per_second` lifts the client-side limit of 50, which would otherwise be all that a bench measures."""
+    """`queries_per_second` lifts the client-side limit of 50, which would otherwise be all that a bench measures.
+    `fields`: further ones of its configuration."""
 
     kind = "kube-scheduler"
     scheme = "https"
@@ -26,17 +28,21 @@ class KubeScheduler(Scheduler):
         programs: Path,
         queries_per_second: int = 5000,
         options: Sequence[str] = (),
+        **fields: Any,
     ) -> None:
         super().__init__(kubeconfig, folder, scheduler_name)
         self._program = programs / "kube-scheduler"
         self._queries_per_second = queries_per_second
         self._options = tuple(options)
+        self._fields = fields
 
     def command(self) -> list[str]:
         limit = self._queries_per_second
         connection = {"kubeconfig": str(self.kubeconfig), "qps": limit, "burst": limit}
         file = self.folder / f"{self.scheduler_name}-kube-scheduler.yaml"
-        file.write_text(yaml.safe_dump({**profile(self.scheduler_name), "clientConnection": connection}))
+        file.write_text(
+            yaml.safe_dump({**profile(self.scheduler_name), "clientConnection": connection, **self._fields})
+        )
         return [
             str(self._program),
             f"--config={file}",

@@ -151,6 +151,6 @@ async def test_logs_and_exec_say_in_one_line_what_this_cluster_is(embedded: Embe
     for words in (("logs", "p"), ("logs", "-f", "p", "-c", "c")):
         log = await kubectl(*words)
         assert log.code == 0 and log.out.count("\n") == 1 and "runs no containers" in log.out
-    for words in (("exec", "p", "--", "ls"), ("attach", "p")):
-        refused = await kubectl(*words)
+    for refusing in (("exec", "p", "--", "ls"), ("attach", "p")):
+        refused = await kubectl(*refusing)
         assert refused.code == 1 and "runs no containers" in refused.err, refused

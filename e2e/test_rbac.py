@@ -90,7 +90,7 @@ SWITCHED_ON = {
     Right("list", "scheduling.x-k8s.io", "podgroups"),
     Right("watch", "scheduling.x-k8s.io", "podgroups"),
 }
-"""Groups of pods are off by default; a gate or a setting is all that switches them on. test_groups.py and
+"""Groups of pods are off by default; a gate or a setting is all that switches them on. e2e/groups and
 test_coscheduling.py use them."""
 
 

@@ -14,7 +14,7 @@ def kubectl_plugin() -> int:
 
 def kubectl_completion() -> int:
     """The script ``kubectl_complete-tandem``."""
-    # kubectl asks at each press of the tab key, and the other scripts do without typer.
+    # kubectl asks at each press of the tab key, and the other scripts do without the table of commands.
     from scheduler.cli.completion import complete_for_kubectl
 
     return complete_for_kubectl(sys.argv[1:])

@@ -20,8 +20,10 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.engine_settings import EngineSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.extenders.extender import build_extenders
-from scheduler.framework.profile import Profile, Registry, build_profile
+from scheduler.framework.profile import Profile, Registry, Scope, build_profile
 from scheduler.messages.now import Now
+from scheduler.objects.selectors import parse_selector
+from scheduler.plugins.node_scope import NodeScope
 from scheduler.plugins.registry import registry
 from scheduler.plugins.resources.node_resources_fit import NodeResourcesFit
 from scheduler.queue.queue_settings import QueueSettings
@@ -47,12 +49,21 @@ def build_profiles(configuration: Configuration, plugins: Registry | None = None
             stated = leaving_out(profile, ignored)
             if not configuration.gates.enabled(PLACEMENTS_GATE):
                 stated = without_placements(stated)
-            profiles[profile.scheduler_name] = build_profile(stated, known, index)
+            profiles[profile.scheduler_name] = build_profile(stated, known, index, scope_of(profile, configuration))
         except ConfigurationError as error:
             faults.extend(error.faults)
     if faults:
         raise ConfigurationError(faults)
     return profiles
+
+
+def scope_of(profile: ProfileConfiguration, configuration: Configuration) -> Scope | None:
+    """The nodes that the profile may use; None: all of them."""
+    written = configuration.tandem.node_scope.get(profile.scheduler_name)
+    if written is None:
+        return None
+    selector = parse_selector(written)
+    return Scope(selector, NodeScope(selector))
 
 
 def without_placements(profile: ProfileConfiguration) -> ProfileConfiguration:
@@ -67,7 +78,8 @@ def group_apis(configuration: Configuration) -> tuple[GroupApi, ...]:
     found: list[GroupApi] = []
     if gates.enabled("GenericWorkload"):
         constraints, preemption = gates.enabled(PLACEMENTS_GATE), gates.enabled("WorkloadAwarePreemption")
-        found.append(v1alpha2(reads_constraints=constraints, preempts_as_one=preemption))
+        claims = gates.enabled("DRAWorkloadResourceClaims")
+        found.append(v1alpha2(reads_constraints=constraints, preempts_as_one=preemption, has_claims=claims))
     if configuration.tandem.groups.coscheduling.enabled:
         found.append(coscheduling())
     return tuple(found)

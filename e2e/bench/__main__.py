@@ -11,16 +11,20 @@ import argparse
 import asyncio
 import sys
 import tempfile
+import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import uvloop
 
-from e2e.bench import report
+from e2e.bench import charts, report
 from e2e.bench.contenders import BY_DEFAULT, CONTENDERS
 from e2e.bench.driver import Drive, prepare
-from e2e.bench.measurement import Result, failed, measure, middle
+from e2e.bench.measurement import Result, Spent, failed, measure, middle
+from e2e.bench.metering import Meter
 from e2e.bench.provisioning import Provisioning
 from e2e.bench.scenarios import SCENARIOS, Scenario
 from e2e.client import AsyncClient
@@ -28,7 +32,6 @@ from e2e.connection import from_kubeconfig
 from e2e.controlplane.build import BuildError
 from e2e.controlplane.cluster import ControlPlane
 from e2e.controlplane.processes import ProcessFailure
-from e2e.subject import Scheduler
 
 _VOLUME_CONTROLLERS = ("persistentvolume-binder-controller",)
 _CLAIM_CONTROLLERS = ("resourceclaim-controller",)
@@ -42,21 +45,34 @@ def main() -> int:
         scenario = SCENARIOS[name]
         if options.meanwhile:
             scenario = replace(scenario, meanwhile=True)
-        nodes, pods = options.nodes or scenario.nodes, options.pods or scenario.pods
-        of_scenario: dict[str, list[Result]] = {contender: [] for contender in options.contenders}
-        # Contenders take turns, so that a machine that grows slower or quicker does so for all of them.
-        for _ in range(options.rounds):
-            for contender in options.contenders:
-                result = _run(scenario, contender, nodes, pods)
-                of_scenario[contender].append(result)
-                print(" ".join(report.row(result)), file=sys.stderr, flush=True)
-        rounds += [result for several in of_scenario.values() for result in several]
-        results += [middle(several) for several in of_scenario.values()]
+        for nodes in options.nodes or [scenario.nodes]:
+            made = _rounds(scenario, nodes, options.pods or scenario.pods, options)
+            rounds += [result for several in made for result in several]
+            results += [middle(several) for several in made]
+            # After each, so that a run that is broken off leaves what it has.
+            _write(results, rounds, options)
     report.show(results)
+    return 0 if all(result.counts for result in results) else 1
+
+
+def _rounds(scenario: Scenario, nodes: int, pods: int, options: argparse.Namespace) -> list[list[Result]]:
+    """The rounds of each contender. They take turns, so that a machine that grows slower does so for all of them."""
+    made: dict[str, list[Result]] = {contender: [] for contender in options.contenders}
+    for _ in range(options.rounds):
+        for contender in options.contenders:
+            result = _run(scenario, contender, nodes, pods)
+            made[contender].append(result)
+            print(" ".join(report.row(result)), file=sys.stderr, flush=True)
+    return list(made.values())
+
+
+def _write(results: Sequence[Result], rounds: Sequence[Result], options: argparse.Namespace) -> None:
     for file in options.out:
         text = report.as_json(results, rounds) if file.suffix == ".json" else report.markdown(results)
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    return 0 if all(result.counts for result in results) else 1
+    if options.charts is not None:
+        charts.write(msgspec.json.decode(report.as_json(results, rounds)), options.charts)
 
 
 def _run(scenario: Scenario, contender: str, nodes: int, pods: int) -> Result:
@@ -74,7 +90,7 @@ def _run(scenario: Scenario, contender: str, nodes: int, pods: int) -> Result:
             gates = ",".join(f"{name}=true" for name in scenario.features)
             options = [f"--feature-gates={gates}"] if gates else []
             scheduler = CONTENDERS[contender](kubeconfig, Path(folder), controlplane.programs, options)
-            return uvloop.run(_measure(scenario, scheduler, nodes, pods, kubeconfig))
+            return uvloop.run(_measure(scenario, Meter(scheduler, controlplane), nodes, pods, kubeconfig))
     except ProcessFailure as error:
         print(error, file=sys.stderr)
         return failed(scenario.name, contender, nodes, pods, str(error).splitlines()[0])
@@ -84,7 +100,7 @@ def _controllers(scenario: Scenario) -> tuple[str, ...]:
     return (*_VOLUME_CONTROLLERS * scenario.binds_volumes, *_CLAIM_CONTROLLERS * scenario.makes_claims)
 
 
-async def _measure(scenario: Scenario, scheduler: Scheduler, nodes: int, pods: int, kubeconfig: Path) -> Result:
+async def _measure(scenario: Scenario, meter: Meter, nodes: int, pods: int, kubeconfig: Path) -> Result:
     async with AsyncClient(from_kubeconfig(kubeconfig)) as client:
         await prepare(client, scenario, nodes, pods)
         async with (
@@ -92,48 +108,46 @@ async def _measure(scenario: Scenario, scheduler: Scheduler, nodes: int, pods: i
             Drive(client, scenario, nodes, pods) as drive,
         ):
             run = _created_meanwhile if scenario.meanwhile else _all_waiting
-            cpu_seconds, peak_rss = await run(drive, scheduler)
+            spent = await run(drive, meter)
     times = drive.times
     return measure(
         scenario=scenario.name,
-        contender=scheduler.kind,
+        contender=meter.scheduler.kind,
         nodes=nodes,
         names=times.names,
         began=times.began,
         created=times.created,
         bound=times.bound,
         reported=times.reported,
-        cpu_seconds=cpu_seconds,
-        peak_rss=peak_rss,
+        spent=spent,
         victims=len(times.removed),
     )
 
 
-async def _all_waiting(drive: Drive, scheduler: Scheduler) -> tuple[float, int]:
-    """Every pod is there before the scheduler starts. CPU seconds from the first binding on, peak RSS in bytes."""
+async def _all_waiting(drive: Drive, meter: Meter) -> Spent:
+    """Every pod is there before the scheduler starts. What is spent from the first binding on."""
     await drive.create()
     await drive.claims_made()
-    scheduler.start()
+    started = time.monotonic()
+    meter.scheduler.start()
     try:
         await drive.first_binding()
-        before = scheduler.usage()
+        await meter.begin()
         await drive.end()
-        after = scheduler.usage()
+        return replace(await meter.end(), start=drive.times.began - started)
     finally:
-        scheduler.stop()
-    return after.cpu_seconds - before.cpu_seconds, after.peak_rss_bytes
+        meter.scheduler.stop()
 
 
-async def _created_meanwhile(drive: Drive, scheduler: Scheduler) -> tuple[float, int]:
-    """The scheduler is ready before the first pod is there. CPU seconds from then on, peak RSS in bytes."""
-    with scheduler:
+async def _created_meanwhile(drive: Drive, meter: Meter) -> Spent:
+    """The scheduler is ready before the first pod is there. What is spent from then on."""
+    with meter.scheduler:
         # Let it digest what it has listed: start-up is not what is measured.
         await asyncio.sleep(1)
-        before = scheduler.usage()
+        await meter.begin()
         await drive.create()
         await drive.end()
-        after = scheduler.usage()
-    return after.cpu_seconds - before.cpu_seconds, after.peak_rss_bytes
+        return await meter.end()
 
 
 def _options() -> argparse.Namespace:
@@ -145,13 +159,16 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--scenario", nargs="+", default=["plain"], choices=[*SCENARIOS, "all"], metavar="NAME")
     parser.add_argument("--contenders", default=",".join(BY_DEFAULT), help="comma-separated (default: %(default)s)")
-    parser.add_argument("--nodes", type=int, help="instead of the scenario's own number")
+    parser.add_argument(
+        "--nodes", type=int, nargs="+", help="instead of the scenario's own number; with several: growth"
+    )
     parser.add_argument("--pods", type=int, help="instead of the scenario's own number")
     parser.add_argument(
         "--meanwhile", action="store_true", help="create the pods while the scheduler works, in every scenario"
     )
     parser.add_argument("--rounds", type=int, default=1, help="the median round is reported (default: 1)")
     parser.add_argument("--out", type=Path, action="append", default=[], help="FILE.json or FILE.md; may be repeated")
+    parser.add_argument("--charts", type=Path, metavar="FOLDER", help="write SVG charts into this folder")
     options = parser.parse_args()
     if "all" in options.scenario:
         options.scenario = list(SCENARIOS)

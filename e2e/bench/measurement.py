@@ -11,6 +11,22 @@ EVENT_LIMIT = 5.0
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """What a run has cost while the clock ran: CPU seconds of the processes, the scheduler's peak memory in bytes."""
+
+    scheduler: float
+    apiserver: float
+    etcd: float
+    peak_rss: int
+    longest_pause: float | None = None
+    """Seconds of the scheduler's longest step, in which it did nothing else; None where it does not say."""
+    is_pause_from_before: bool = False
+    """The longest step was before the clock ran, in the start, say: all later ones were shorter."""
+    start: float | None = None
+    """Seconds from the start of the process to its first binding, of pods that waited already."""
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """One contender's run of one scenario. Times in seconds, memory in bytes; `counts` only when `faults` is empty."""
 
@@ -28,13 +44,24 @@ class Result:
     faults: tuple[str, ...] = field(default=())
     victims: int = 0
     """Pods that existed before and were preempted."""
+    apiserver_cpu_per_pod: float = 0.0
+    etcd_cpu_per_pod: float = 0.0
+    longest_pause: float | None = None
+    """See `Spent`."""
+    is_pause_from_before: bool = False
+    start: float | None = None
+
+    @property
+    def whole_cpu_per_pod(self) -> float:
+        """Of scheduler, API server and etcd; the driver's own is not among it."""
+        return self.cpu_per_pod + self.apiserver_cpu_per_pod + self.etcd_cpu_per_pod
 
     @property
     def counts(self) -> bool:
         return not self.faults
 
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "counts": self.counts}
+        return {**asdict(self), "whole_cpu_per_pod": self.whole_cpu_per_pod, "counts": self.counts}
 
 
 def measure(
@@ -47,8 +74,7 @@ def measure(
     created: Mapping[str, float],
     bound: Mapping[str, float],
     reported: Mapping[str, float],
-    cpu_seconds: float,
-    peak_rss: int,
+    spent: Spent,
     victims: int = 0,
 ) -> Result:
     """The result of a run from the moments (seconds, one clock) at which each pod was created, bound and reported.
@@ -67,10 +93,15 @@ def measure(
         pods_per_second=len(bound) / seconds if seconds > 0 else 0.0,
         p50=percentile(waits, 50),
         p99=percentile(waits, 99),
-        cpu_per_pod=cpu_seconds / len(bound) if bound else 0.0,
-        peak_rss=peak_rss,
+        cpu_per_pod=spent.scheduler / len(bound) if bound else 0.0,
+        peak_rss=spent.peak_rss,
         faults=tuple(_faults(names, bound, reported)),
         victims=victims,
+        apiserver_cpu_per_pod=spent.apiserver / len(bound) if bound else 0.0,
+        etcd_cpu_per_pod=spent.etcd / len(bound) if bound else 0.0,
+        longest_pause=spent.longest_pause,
+        is_pause_from_before=spent.is_pause_from_before,
+        start=spent.start,
     )
 
 
@@ -114,6 +145,7 @@ def ratios(results: Sequence[Result], of: str = "tandem", to: str = "kube-schedu
                 "throughput": _ratio(ours.pods_per_second, theirs.pods_per_second),
                 "p99": _ratio(theirs.p99, ours.p99),
                 "cpu": _ratio(theirs.cpu_per_pod, ours.cpu_per_pod),
+                "whole cpu": _ratio(theirs.whole_cpu_per_pod, ours.whole_cpu_per_pod),
                 "memory": _ratio(theirs.peak_rss, ours.peak_rss),
             }
     return found

@@ -18,8 +18,8 @@ from e2e.bench.measurement import Result, ratios
 from e2e.controlplane.versions import ETCD, KUBERNETES
 
 COLUMNS = (
-    *("scenario", "contender", "nodes", "pods", "seconds", "pods/s", "p50 ms", "p99 ms", "CPU µs/pod", "RSS MiB"),
-    *("victims", "counts"),
+    *("scenario", "contender", "nodes", "pods", "start s", "seconds", "pods/s", "p50 ms", "p99 ms", "CPU µs/pod"),
+    *("whole CPU µs/pod", "of it API server", "etcd", "longest pause ms", "RSS MiB", "victims", "counts"),
 )
 
 
@@ -30,22 +30,34 @@ def row(result: Result) -> tuple[str, ...]:
         result.contender,
         str(result.nodes),
         f"{result.bound}/{result.pods}" if result.bound < result.pods else str(result.pods),
+        "–" if result.start is None else f"{result.start:.1f}",
         f"{result.seconds:.1f}",
         f"{result.pods_per_second:.0f}",
         f"{result.p50 * 1e3:.1f}",
         f"{result.p99 * 1e3:.1f}",
         f"{result.cpu_per_pod * 1e6:.0f}",
+        f"{result.whole_cpu_per_pod * 1e6:.0f}",
+        f"{result.apiserver_cpu_per_pod * 1e6:.0f}",
+        f"{result.etcd_cpu_per_pod * 1e6:.0f}",
+        _pause(result),
         f"{result.peak_rss / 2**20:.0f}",
         str(result.victims),
         "yes" if result.counts else "no: " + "; ".join(result.faults),
     )
 
 
+def _pause(result: Result) -> str:
+    """The longest step while the clock ran, or that all were shorter than one before."""
+    if result.longest_pause is None:
+        return "–"
+    return f"{'< ' * result.is_pause_from_before}{result.longest_pause * 1e3:.0f}"
+
+
 def show(results: Sequence[Result]) -> None:
     table = Table(*COLUMNS)
     for result in results:
         table.add_row(*row(result))
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = Console(width=None if sys.stdout.isatty() else 200)
     console.print(table)
     for scenario, better in ratios(results).items():
         parts = ", ".join(f"{name} {times:g}x" for name, times in better.items())

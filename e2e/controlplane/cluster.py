@@ -21,7 +21,7 @@ from typing import Any, Self
 import yaml
 
 from e2e.controlplane import build
-from e2e.controlplane.processes import Process, ProcessFailure, free_ports
+from e2e.controlplane.processes import Process, ProcessFailure, Usage, free_ports
 
 CONTROLLERS = (
     "deployment-controller",
@@ -96,6 +96,10 @@ class ControlPlane:
         if error is not None:
             self._report()
         self._close()
+
+    def usage(self, name: str) -> Usage:
+        """What a process has used: ``kube-apiserver``, ``etcd`` or another that runs."""
+        return self._processes[name].usage()
 
     def kubeconfig(self) -> Path:
         """The path of the admin's kubeconfig; `e2e.identities` makes users with fewer rights."""

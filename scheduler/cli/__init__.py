@@ -1,1 +1,1 @@
-"""The command line, one file a command; ``app.py`` lists them."""
+"""The command line, one file a command; ``commands.py`` lists them."""

@@ -6,101 +6,120 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
-import typer
 from rich.console import Console
 
 from scheduler.cli.complaint import complain
 from scheduler.cli.connection import Access, Unanswered, fetch
 from scheduler.cli.leader import fetch_from_leader
+from scheduler.cli.options import Options, option, switch
 from scheduler.config.names import OWN_NAMESPACE
 from scheduler.errors import ConfigurationError, Fault
-
-Kubeconfig = Annotated[
-    str,
-    typer.Option(
-        "--kubeconfig",
-        metavar="FILE",
-        help="The kubeconfig to use: by default $KUBECONFIG, else ~/.kube/config.",
-        show_default=False,
-    ),
-]
-Context = Annotated[
-    str, typer.Option("--context", metavar="NAME", help="The kubeconfig's context to use.", show_default=False)
-]
-Server = Annotated[
-    str,
-    typer.Option(
-        "--server",
-        "-s",
-        metavar="URL",
-        help="Where the scheduler serves its pages, in place of a port-forward to the leader's pod.",
-        show_default=False,
-    ),
-]
-SchedulerLease = Annotated[
-    str, typer.Option("--scheduler", metavar="NAMESPACE/LEASE", help="The Lease by which the leader is found.")
-]
-ServerAuthority = Annotated[
-    str,
-    typer.Option(
-        "--server-ca",
-        "--certificate-authority",
-        metavar="FILE",
-        help="Verify --server by this authority (PEM).",
-        show_default=False,
-    ),
-]
-ServerFingerprint = Annotated[
-    str,
-    typer.Option(
-        "--server-fingerprint",
-        metavar="SHA256",
-        help="Verify --server by its certificate's SHA-256.",
-        show_default=False,
-    ),
-]
-From = Annotated[
-    str,
-    typer.Option(
-        "--from",
-        metavar="PLACE",
-        help="Ask a recording, a snapshot, or objects (kubectl get -o json|yaml) in place of a running scheduler.",
-        show_default=False,
-    ),
-]
-Until = Annotated[
-    str,
-    typer.Option(
-        "--until",
-        metavar="TIME|POD",
-        help="Of a recording: stop at this time (RFC 3339), or after the first attempt at this pod (NAMESPACE/NAME).",
-        show_default=False,
-    ),
-]
-PluginFolder = Annotated[
-    str,
-    typer.Option(
-        "--plugin-folder",
-        metavar="FOLDER",
-        help="The code of plugins that a recording needs, as for [bold]run[/bold].",
-        show_default=False,
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the JSON itself.")]
-
 
 LEASE: Final = f"{OWN_NAMESPACE}/tandem-scheduler"
 
 
-def access_of(kubeconfig: str, context: str, scheduler: str, server: str, authority: str, fingerprint: str) -> Access:
-    """The options as one value. Raises ConfigurationError."""
-    namespace, slash, lease = scheduler.partition("/")
-    if not (slash and namespace and lease) or "/" in lease:
-        raise ConfigurationError([Fault("--scheduler", f'"{scheduler}" must be NAMESPACE/LEASE')])
-    return Access(kubeconfig, context, namespace, lease, server, authority, fingerprint)
+@dataclass(frozen=True, kw_only=True)
+class Reaching(Options):
+    """How a running scheduler is reached."""
+
+    SECTION: ClassVar[str] = "Which scheduler is asked"
+    kubeconfig: str = option(
+        "--kubeconfig", metavar="FILE", help="The kubeconfig to use: by default $KUBECONFIG, else ~/.kube/config."
+    )
+    context: str = option("--context", metavar="NAME", help="The kubeconfig's context to use.")
+    scheduler: str = option(
+        "--scheduler",
+        metavar="NAMESPACE/LEASE",
+        help="The Lease by which the leader is found.",
+        default=LEASE,
+        shows=True,
+    )
+    server: str = option(
+        "--server",
+        "-s",
+        metavar="URL",
+        help="Where the scheduler serves its pages, in place of a port-forward to the leader's pod.",
+    )
+    server_ca: str = option(
+        "--server-ca", "--certificate-authority", metavar="FILE", help="Verify --server by this authority (PEM)."
+    )
+    server_fingerprint: str = option(
+        "--server-fingerprint", metavar="SHA256", help="Verify --server by its certificate's SHA-256."
+    )
+
+    def access(self) -> Access:
+        """The options as one value. Raises ConfigurationError."""
+        namespace, slash, lease = self.scheduler.partition("/")
+        if not (slash and namespace and lease) or "/" in lease:
+            raise ConfigurationError([Fault("--scheduler", f'"{self.scheduler}" must be NAMESPACE/LEASE')])
+        return Access(
+            self.kubeconfig, self.context, namespace, lease, self.server, self.server_ca, self.server_fingerprint
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfRecording(Options):
+    """Which part of a recording is meant, and with which code."""
+
+    SECTION: ClassVar[str] = "Recordings"
+    until: str = option(
+        "--until",
+        metavar="TIME|POD",
+        help="Of a recording: stop at this time (RFC 3339), or after the first attempt at this pod (NAMESPACE/NAME).",
+    )
+    plugin_folder: str = option(
+        "--plugin-folder",
+        metavar="FOLDER",
+        help="The code of plugins that a recording needs, as for [bold]run[/bold].",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Showing(Options):
+    """How an answer is shown."""
+
+    SECTION: ClassVar[str] = "Output"
+    as_json: bool = switch("--json", help="Print the JSON itself.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskingRunning(Reaching, Showing):
+    """A question that only a running scheduler answers."""
+
+    def source(self) -> Source:
+        """Raises ConfigurationError."""
+        return _running(self.access())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asking(OfRecording, Reaching, Showing):
+    """A question to a running scheduler, or to what one left behind."""
+
+    SECTION: ClassVar[str] = "Questions without a scheduler"
+    place: str = option(
+        "--from",
+        metavar="PLACE",
+        help="Ask a recording, a snapshot, or objects (kubectl get -o json|yaml) in place of a running scheduler.",
+    )
+
+    def source(self) -> Source:
+        """The place that is named, else the server, else the leader. Raises ConfigurationError."""
+        access = self.access()
+        if self.place:
+            if access.server:
+                raise ConfigurationError([Fault("", "--from and --server exclude each other")])
+            # All of the scheduler: a question to one that runs does without it.
+            from scheduler.cli.offline import opened
+
+            state = opened(self.place, self.until, self.plugin_folder)
+            return Source(state.answer, state.moment, state.is_past)
+        for flag, word in (("--until", self.until), ("--plugin-folder", self.plugin_folder)):
+            if word:
+                raise ConfigurationError([Fault(flag, "belongs to --from: a running scheduler is asked about now")])
+        return _running(access)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,19 +133,7 @@ class Source:
     """Whether ``at`` is another time than now, which answers must say."""
 
 
-def source_of(access: Access, place: str, until: str, plugin_folder: str) -> Source:
-    """The place that is named, else the server, else the leader. Raises ConfigurationError."""
-    if place:
-        if access.server:
-            raise ConfigurationError([Fault("", "--from and --server exclude each other")])
-        # All of the scheduler: a question to one that runs does without it.
-        from scheduler.cli.offline import opened
-
-        state = opened(place, until, plugin_folder)
-        return Source(state.answer, state.moment, state.is_past)
-    for flag, word in (("--until", until), ("--plugin-folder", plugin_folder)):
-        if word:
-            raise ConfigurationError([Fault(flag, "belongs to --from: a running scheduler is asked about now")])
+def _running(access: Access) -> Source:
     if access.server:
         return Source(lambda path, question: fetch(path, access, question=question))
     return Source(lambda path, question: fetch_from_leader(path, access, os.environ, question))

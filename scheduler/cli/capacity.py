@@ -2,61 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 
-from scheduler.cli.asking import (
-    LEASE,
-    AsJson,
-    Context,
-    From,
-    Kubeconfig,
-    PluginFolder,
-    SchedulerLease,
-    Server,
-    ServerAuthority,
-    ServerFingerprint,
-    Until,
-    access_of,
-    show_page,
-    source_of,
-)
+from scheduler.cli.asking import Asking, show_page
+from scheduler.cli.options import option
 from scheduler.cli.tables import table
 from scheduler.objects.shown_amounts import shown_amount
 
 PAGE: Final = "/debug/capacity"
 
 
-def capacity(
-    pool: Annotated[
-        str,
-        typer.Option(
-            "--pool",
-            metavar="LABEL[,LABEL]",
-            help="The labels whose values name a pool. Default: the first known label of a provider that nodes have.",
-            show_default=False,
-        ),
-    ] = "",
-    kubeconfig: Kubeconfig = "",
-    context: Context = "",
-    scheduler: SchedulerLease = LEASE,
-    server: Server = "",
-    server_ca: ServerAuthority = "",
-    server_fingerprint: ServerFingerprint = "",
-    from_: From = "",
-    until: Until = "",
-    plugin_folder: PluginFolder = "",
-    as_json: AsJson = False,
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class CapacityOptions(Asking):
+    """The options of ``tandem capacity``."""
+
+    SECTION: ClassVar[str] = "Options"
+    pool: str = option(
+        "--pool",
+        metavar="LABEL[,LABEL]",
+        help="The labels whose values name a pool. Default: the first known label of a provider that nodes have.",
+    )
+
+
+def capacity(options: CapacityOptions) -> int:
     """What is free by pool of nodes and resource, how many more pods fit, and where room is lost."""
-    access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
-    source = source_of(access, from_, until, plugin_folder)
-    path = f"{PAGE}?pool={quote(pool)}" if pool else PAGE
-    return show_page(path, source, as_json, print_capacity)
+    path = f"{PAGE}?pool={quote(options.pool)}" if options.pool else PAGE
+    return show_page(path, options.source(), options.as_json, print_capacity)
 
 
 def print_capacity(page: dict[str, Any], console: Console) -> None:
@@ -96,6 +72,7 @@ def _print_fits(fits: list[dict[str, Any]], shapes: dict[str, dict[str, Any]], c
         shape = shapes[one["shape"]]
         state = "waiting" if shape["isWaiting"] else "running"
         limited = ", ".join(f"{escape(name)}: {count}" for name, count in one["limitedBy"].items())
+        outside = f", {one['outsideOfScope']} outside of nodeScope" if one["outsideOfScope"] else ""
         count = f"≤ {one['count']}" if shape["isUpperBound"] else str(one["count"])
         rows.add_row(
             escape(one["shape"]),
@@ -104,6 +81,6 @@ def _print_fits(fits: list[dict[str, Any]], shapes: dict[str, dict[str, Any]], c
             str(one["nodes"]),
             str(one["lost"]),
             limited,
-            str(one["closed"]),
+            f"{one['closed']}{outside}",
         )
     console.print(rows)

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
-
-import typer
+from dataclasses import dataclass
 
 from scheduler.cli.flags import read_flags
+from scheduler.cli.options import Options, argument, option, options
 from scheduler.cli.prepare import prepare
 
 
-def check_config(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="YAML or JSON; - for standard input.", show_default=False)
-    ],
-    feature_gates: Annotated[
-        list[str] | None, typer.Option("--feature-gates", metavar="Name=BOOL,…", help="As for [bold]run[/bold].")
-    ] = None,
-    plugin_folder: Annotated[
-        str, typer.Option("--plugin-folder", metavar="FOLDER", help="As for [bold]run[/bold].", show_default=False)
-    ] = "",
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class CheckConfigOptions(Options):
+    """The options of ``tandem check-config``."""
+
+    file: str = argument("FILE", "YAML or JSON; - for standard input.")
+    feature_gates: tuple[str, ...] = options("--feature-gates", metavar="Name=BOOL,…", help="As for [bold]run[/bold].")
+    plugin_folder: str = option("--plugin-folder", metavar="FOLDER", help="As for [bold]run[/bold].")
+
+
+def check_config(options: CheckConfigOptions) -> int:
     """Check a configuration file: every fault with its path, and warnings. Exit code 1 if there is a fault."""
-    gates = [f"--feature-gates={gate}" for gate in feature_gates or ()]
-    flags = read_flags([f"--config={file}", f"--plugin-folder={plugin_folder}", *gates])
+    gates = [f"--feature-gates={gate}" for gate in options.feature_gates]
+    flags = read_flags([f"--config={options.file}", f"--plugin-folder={options.plugin_folder}", *gates])
     prepared = prepare(flags)
     for warning in prepared.warnings:
         print(f"Warning: {warning}", file=sys.stderr)
     names = ", ".join(profile.scheduler_name for profile in prepared.configuration.kube.profiles)
-    print(f"{'standard input' if file == '-' else file} is valid. Profiles: {names}")
+    print(f"{'standard input' if options.file == '-' else options.file} is valid. Profiles: {names}")
     return 0

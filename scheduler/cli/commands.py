@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+HELP: Final = ("--help", "-h")
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command. ``name`` is its word; ``module`` has a function that is named by it.
+    """A command. ``name`` is its word; ``module`` has a function that is named by it, and the class of its options.
 
-    ``reads_words``: the function takes the words after the command; others declare their options for typer.
+    ``reads_words``: the function takes the words after the command, and there is no such class.
     """
 
     name: str
@@ -20,10 +22,16 @@ class Command:
     module: str
     reads_words: bool = False
 
-    def load(self) -> Callable[..., Any]:
+    def function(self) -> Callable[..., Any]:
         """Import the command's function."""
         function: Callable[..., Any] = getattr(importlib.import_module(self.module), self.name.replace("-", "_"))
         return function
+
+    def options(self) -> type[Any]:
+        """Import the class of the command's options: of ``what-if``, ``WhatIfOptions``."""
+        name = "".join(part.capitalize() for part in self.name.split("-"))
+        kind: type[Any] = getattr(importlib.import_module(self.module), f"{name}Options")
+        return kind
 
 
 COMMANDS: Final[tuple[Command, ...]] = (
@@ -42,6 +50,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
         "version",
         "Show the version, and the version of kube-scheduler whose decisions it makes.",
         "scheduler.cli.version",
+        reads_words=True,
     ),
     Command(
         "why",

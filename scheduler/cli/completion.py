@@ -6,13 +6,13 @@ kubectl asks a program of its own, ``kubectl_complete-tandem``, for the candidat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Final
 
-import typer
-
-from scheduler.cli.app import app
+from scheduler.cli.commands import COMMANDS
 from scheduler.cli.flags import FLAGS
+from scheduler.cli.options import Options, argument, declared_by, one_of
 
 Candidates = Mapping[str, Sequence[tuple[str, str]]]
 """Command -> its flags, each with a help text of one line; under "" the commands themselves."""
@@ -28,11 +28,16 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-def completion(
-    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.", show_default=False)],
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class CompletionOptions(Options):
+    """The options of ``tandem completion``."""
+
+    shell: Shell = argument("SHELL", "bash, zsh or fish.", reads=one_of(Shell))
+
+
+def completion(options: CompletionOptions) -> int:
     """Print the script with which a shell completes commands and flags."""
-    print(script(shell, candidates()))
+    print(script(options.shell, candidates()))
     return 0
 
 
@@ -44,16 +49,15 @@ def complete_for_kubectl(words: list[str]) -> int:
 
 def candidates() -> Candidates:
     """What can follow ``tandem``, and what each command takes. Loads every command."""
-    group: Any = typer.main.get_command(app())
-    commands = group.commands
-    found = {"": [(name, _one_line(command.help or "")) for name, command in commands.items()]}
-    for name, command in commands.items():
-        found[name] = [
-            (option, _one_line(parameter.help or ""))
-            for parameter in command.params
-            if parameter.param_type_name == "option"
-            for option in parameter.opts
-            if option.startswith("--")
+    found = {"": [(command.name, _one_line(command.help)) for command in COMMANDS]}
+    for command in COMMANDS:
+        if command.reads_words:
+            continue
+        found[command.name] = [
+            (flag, _one_line(declared.help))
+            for _, _, declared in declared_by(command.options())
+            for flag in declared.flags
+            if flag.startswith("--")
         ]
     # The flags of "run" are kube-scheduler's, and have a table of their own.
     found["run"] = [(f"--{flag.name}", _one_line(flag.help)) for flag in FLAGS if not flag.no_meaning]

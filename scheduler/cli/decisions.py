@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 
-from scheduler.cli.asking import (
-    LEASE,
-    AsJson,
-    Context,
-    Kubeconfig,
-    SchedulerLease,
-    Server,
-    ServerAuthority,
-    ServerFingerprint,
-    access_of,
-    show_page,
-    source_of,
-)
+from scheduler.cli.asking import AskingRunning, show_page
+from scheduler.cli.options import option, whole
 from scheduler.cli.tables import short, table
 
 
-def decisions(
-    limit: Annotated[int, typer.Option("--limit", help="How many.", min=1, max=1000)] = 100,
-    kubeconfig: Kubeconfig = "",
-    context: Context = "",
-    scheduler: SchedulerLease = LEASE,
-    server: Server = "",
-    server_ca: ServerAuthority = "",
-    server_fingerprint: ServerFingerprint = "",
-    as_json: AsJson = False,
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class DecisionsOptions(AskingRunning):
+    """The options of ``tandem decisions``."""
+
+    SECTION: ClassVar[str] = "Options"
+    limit: int = option("--limit", metavar="N", help="How many.", default=100, reads=whole(1, 1000), shows=True)
+
+
+def decisions(options: DecisionsOptions) -> int:
     """Show the newest decisions: which pod went where, or why it did not, and its victims."""
-    access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
-    source = source_of(access, "", "", "")
-    return show_page(f"/debug/decisions?limit={limit}", source, as_json, print_decisions)
+    path = f"/debug/decisions?limit={options.limit}"
+    return show_page(path, options.source(), options.as_json, print_decisions)
 
 
 def print_decisions(page: dict[str, Any], console: Console) -> None:

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import Annotated, Final
+from dataclasses import dataclass
+from typing import Final
 
-import typer
 from rich.console import Console
 
 from scheduler.cli.complaint import complain
+from scheduler.cli.options import Options, switch
 from scheduler.simulate.demo import DemoFailure, run_demo
 
 TERMINATED: Final = 128 + signal.SIGTERM
 """The exit code of a demo that was terminated before its end, as shells have it."""
 
 
-def demo(
-    serve: Annotated[
-        bool, typer.Option("--serve", help="Keep the cluster up afterwards, and print a kubeconfig for kubectl.")
-    ] = False,
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions(Options):
+    """The options of ``tandem demo``."""
+
+    serve: bool = switch("--serve", help="Keep the cluster up afterwards, and print a kubeconfig for kubectl.")
+
+
+def demo(options: DemoOptions) -> int:
     """Watch it work, without a cluster: an API server in this process, the scheduler beside it, half a minute."""
     try:
-        return asyncio.run(_until_terminated(serve=serve))
+        return asyncio.run(_until_terminated(serve=options.serve))
     except DemoFailure as failure:
         complain(str(failure))
         return 1

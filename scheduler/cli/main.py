@@ -1,10 +1,14 @@
-"""The entry point: from the words of a command line to an exit code."""
+"""The entry point: from the words of a command line to an exit code.
+
+Exit codes: 0 done, or stopped by a signal; 1 for a wrong configuration (every fault on standard error), wrong flags, a
+lost Lease, or a question that could not be answered.
+"""
 
 from __future__ import annotations
 
 import sys
 
-from scheduler.cli.commands import BY_NAME
+from scheduler.cli.commands import BY_NAME, HELP
 from scheduler.cli.complaint import complain
 from scheduler.controller import garbage
 from scheduler.errors import ConfigurationError
@@ -30,11 +34,24 @@ def main(arguments: list[str] | None = None, name: str = "tandem") -> int:
 
 def _run(words: list[str], name: str) -> int:
     command = BY_NAME.get(words[0]) if words else None
-    # typer takes 0.1 s of CPU: a command without options, or with flags of its own rules, does without it.
     if command is not None and command.reads_words:
-        return int(command.load()(words[1:]))
-    if words == ["version"]:
-        return int(BY_NAME["version"].load()())
-    from scheduler.cli.app import run_app
+        return int(command.function()(words[1:]))
+    # What reads options and shows help would double the cost of `version`.
+    from scheduler.cli.help import refuse_command, show_command_help, show_help
+    from scheduler.cli.options import WrongOptions, read_options
 
-    return run_app(words, name)
+    if command is None:
+        if not words or words[0] in HELP:
+            show_help(name)
+            return 0
+        return refuse_command(words[0], name)
+    options = command.options()
+    if any(word in HELP for word in words[1:]):
+        show_command_help(command, name)
+        return 0
+    try:
+        read = read_options(options, words[1:])
+    except WrongOptions as error:
+        complain(f"{error}. Try '{name} {command.name} --help' for help.")
+        return 1
+    return int(command.function()(read))

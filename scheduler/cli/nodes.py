@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 
-from scheduler.cli.asking import (
-    LEASE,
-    AsJson,
-    Context,
-    Kubeconfig,
-    SchedulerLease,
-    Server,
-    ServerAuthority,
-    ServerFingerprint,
-    access_of,
-    show_page,
-    source_of,
-)
+from scheduler.cli.asking import AskingRunning, show_page
+from scheduler.cli.options import argument, option
 from scheduler.cli.tables import names, table
 from scheduler.objects.shown_amounts import shown_amount
 
@@ -29,25 +18,22 @@ PAGE: Final = "/debug/nodes"
 MAX_ROWS: Final = 500
 
 
-def nodes(
-    node: Annotated[str, typer.Argument(metavar="[NODE]", help="One node: its pods, and who is nominated.")] = "",
-    pool: Annotated[
-        str, typer.Option("--pool", metavar="LABEL", help="The label whose value is a node's pool.", show_default=False)
-    ] = "",
-    kubeconfig: Kubeconfig = "",
-    context: Context = "",
-    scheduler: SchedulerLease = LEASE,
-    server: Server = "",
-    server_ca: ServerAuthority = "",
-    server_fingerprint: ServerFingerprint = "",
-    as_json: AsJson = False,
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class NodesOptions(AskingRunning):
+    """The options of ``tandem nodes``."""
+
+    SECTION: ClassVar[str] = "Options"
+    node: str = argument("[NODE]", "One node: its pods, and who is nominated.", default="")
+    pool: str = option("--pool", metavar="LABEL", help="The label whose value is a node's pool.")
+
+
+def nodes(options: NodesOptions) -> int:
     """Show what is taken of every node, or who is on one and who is nominated to it."""
-    access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
-    source = source_of(access, "", "", "")
-    if node:
-        return show_page(f"{PAGE}/{quote(node, safe='')}", source, as_json, print_node)
-    return show_page(f"{PAGE}?pool={quote(pool)}" if pool else PAGE, source, as_json, print_nodes)
+    source = options.source()
+    if options.node:
+        return show_page(f"{PAGE}/{quote(options.node, safe='')}", source, options.as_json, print_node)
+    path = f"{PAGE}?pool={quote(options.pool)}" if options.pool else PAGE
+    return show_page(path, source, options.as_json, print_nodes)
 
 
 def print_nodes(page: dict[str, Any], console: Console) -> None:

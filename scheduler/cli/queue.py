@@ -5,37 +5,22 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import urlencode
 
 import msgspec
-import typer
 from rich.console import Console
 from rich.markup import escape
 
-from scheduler.cli.asking import (
-    LEASE,
-    AsJson,
-    Context,
-    From,
-    Kubeconfig,
-    PluginFolder,
-    SchedulerLease,
-    Server,
-    ServerAuthority,
-    ServerFingerprint,
-    Source,
-    Until,
-    access_of,
-    show_page,
-    source_of,
-)
+from scheduler.cli.asking import Asking, Source, show_page
 from scheduler.cli.complaint import complain, remark
 from scheduler.cli.connection import Unanswered
 from scheduler.cli.context_namespace import context_namespace
 from scheduler.cli.groups import print_waiting_groups
+from scheduler.cli.options import option, seconds, switch
 from scheduler.cli.tables import age, merged, table
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.page_limits import MAX_WAITING_LISTED
@@ -45,61 +30,54 @@ MAX_ROWS: Final = 500
 WATCH_SECONDS: Final = 2.0
 
 
-def queue(
-    namespace: Annotated[
-        str,
-        typer.Option(
-            "--namespace",
-            "-n",
-            metavar="NAMESPACE",
-            help="Only its pods; by default the context's, if it has one.",
-            show_default=False,
-        ),
-    ] = "",
-    all_namespaces: Annotated[
-        bool, typer.Option("--all-namespaces", "-A", help="The pods of all namespaces.", show_default=False)
-    ] = False,
-    profile: Annotated[
-        str, typer.Option("--profile", metavar="NAME", help="Only pods of this scheduler name.", show_default=False)
-    ] = "",
-    plugin: Annotated[
-        str, typer.Option("--plugin", metavar="NAME", help="Only pods that this plugin rejected.", show_default=False)
-    ] = "",
-    pods: Annotated[bool, typer.Option("--pods", help="Pod by pod, in the queue's order.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Print it again whenever it has changed.")] = False,
-    interval: Annotated[
-        float, typer.Option("--interval", metavar="SECONDS", min=0.01, help="How often --watch asks.")
-    ] = WATCH_SECONDS,
-    kubeconfig: Kubeconfig = "",
-    context: Context = "",
-    scheduler: SchedulerLease = LEASE,
-    server: Server = "",
-    server_ca: ServerAuthority = "",
-    server_fingerprint: ServerFingerprint = "",
-    from_: From = "",
-    until: Until = "",
-    plugin_folder: PluginFolder = "",
-    as_json: AsJson = False,
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class QueueOptions(Asking):
+    """The options of ``tandem queue``."""
+
+    SECTION: ClassVar[str] = "Options"
+    namespace: str = option(
+        "--namespace", "-n", metavar="NAMESPACE", help="Only its pods; by default the context's, if it has one."
+    )
+    all_namespaces: bool = switch("--all-namespaces", "-A", help="The pods of all namespaces.")
+    profile: str = option("--profile", metavar="NAME", help="Only pods of this scheduler name.")
+    plugin: str = option("--plugin", metavar="NAME", help="Only pods that this plugin rejected.")
+    pods: bool = switch("--pods", help="Pod by pod, in the queue's order.")
+    watch: bool = switch("--watch", "-w", help="Print it again whenever it has changed.")
+    interval: float = option(
+        "--interval",
+        metavar="SECONDS",
+        help="How often --watch asks.",
+        default=WATCH_SECONDS,
+        reads=seconds(0.01),
+        shows=True,
+    )
+
+    def asked_namespace(self) -> str:
+        """The namespace that is given, else the context's; "" for all. Raises ConfigurationError."""
+        if self.namespace and self.all_namespaces:
+            raise ConfigurationError([Fault("--namespace", "can't be given together with --all-namespaces")])
+        if self.namespace or self.all_namespaces or self.place:
+            return self.namespace
+        namespace = context_namespace(self.access())
+        if namespace:
+            remark(f"these are the pods of namespace {namespace}, the kubeconfig context's; -A shows all")
+        return namespace
+
+
+def queue(options: QueueOptions) -> int:
     """Show the pending pods: where, since when, which plugins rejected them, and which events would wake them.
 
     Groups of pods come first: how many of how many are there."""
-    access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
-    source = source_of(access, from_, until, plugin_folder)
-    if namespace and all_namespaces:
-        raise ConfigurationError([Fault("--namespace", "can't be given together with --all-namespaces")])
-    if not (namespace or all_namespaces or from_):
-        namespace = context_namespace(access)
-        if namespace:
-            remark(f"these are the pods of namespace {namespace}, the kubeconfig context's; -A shows all")
-    asked = {name: word for name, word in (("namespace", namespace), ("profile", profile), ("plugin", plugin)) if word}
+    source = options.source()
+    wanted = {"namespace": options.asked_namespace(), "profile": options.profile, "plugin": options.plugin}
+    asked = {name: word for name, word in wanted.items() if word}
     path = "/debug/queue" + (f"?{urlencode(asked)}" if asked else "")
-    print_page = partial(print_pods if pods else print_queue, now=source.at)
-    if watch:
+    print_page = partial(print_pods if options.pods else print_queue, now=source.at)
+    if options.watch:
         if source.at is not None:
             raise ConfigurationError([Fault("--watch", "what --from names does not change")])
-        return _watch(path, source, lambda page: print_page(page, Console()), interval)
-    return show_page(path, source, as_json, print_page)
+        return _watch(path, source, lambda page: print_page(page, Console()), options.interval)
+    return show_page(path, source, options.as_json, print_page)
 
 
 def print_queue(page: dict[str, Any], console: Console, now: datetime | None = None) -> None:
@@ -111,17 +89,21 @@ def print_queue(page: dict[str, Any], console: Console, now: datetime | None = N
     for story in page["pods"]:
         groups.setdefault(_group_of(story), []).append(story)
     ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
-    for (who, place, _, _), stories in ordered[:MAX_ROWS]:
-        oldest = min(story["since"] for story in stories)
-        console.print(
-            f"\n{len(stories)} pod{'s' * (len(stories) != 1)}  [bold]{escape(who)}[/bold]  "
-            f"{place}, oldest {age(oldest, now)}"
-        )
-        for line in _why(stories[0]):
-            console.print(f"  {escape(line)}")
-        if stories[0]["workload"]:
-            console.print(f"  {'such as ' if len(stories) > 1 else ''}{escape(stories[0]['pod'])}")
+    lines = [line for (who, place, _, _), stories in ordered[:MAX_ROWS] for line in _lines_of(who, place, stories, now)]
+    # One call, without the search for numbers and paths to colour: rich took longer than all the rest.
+    console.print("\n".join(lines), highlight=False)
     _print_rest(page, console, len(ordered), "groups")
+
+
+def _lines_of(who: str, place: str, stories: list[dict[str, Any]], now: datetime) -> list[str]:
+    """A group: how many, whose, where, since when, why, and one of them."""
+    oldest = min(story["since"] for story in stories)
+    plural = "s" * (len(stories) != 1)
+    head = f"\n{len(stories)} pod{plural}  [bold]{escape(who)}[/bold]  {place}, oldest {age(oldest, now)}"
+    lines = [head, *(f"  {escape(line)}" for line in _why(stories[0]))]
+    if stories[0]["workload"]:
+        lines.append(f"  {'such as ' if len(stories) > 1 else ''}{escape(stories[0]['pod'])}")
+    return lines
 
 
 def print_pods(page: dict[str, Any], console: Console, now: datetime | None = None) -> None:

@@ -4,18 +4,19 @@ is not."""
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, ClassVar
 
 import msgspec
-import typer
 from rich.console import Console
 from rich.markup import escape
 
 from scheduler.cli import anonymise as anonymous
-from scheduler.cli.asking import AsJson, PluginFolder, Until
+from scheduler.cli.asking import OfRecording, Showing
 from scheduler.cli.compare import compare
+from scheduler.cli.options import argument, option
 from scheduler.cli.prepare import read_configuration
 from scheduler.cli.recorded import Maker, Stretch, classes_of, stretches, until_of, why_not_provable
 from scheduler.config.loading import load
@@ -25,45 +26,41 @@ from scheduler.user_plugins.loading import PluginClasses
 SAME, DIFFERENT, NOT_PROVABLE = 0, 1, 2
 """Exit codes. NOT_PROVABLE: the decisions agree, with other code or only as far as the recording is whole."""
 
-Place = Annotated[
-    Path, typer.Argument(metavar="DIR", help="A recording's folder, one of its files, or a snapshot.", exists=False)
-]
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayOptions(OfRecording, Showing):
+    """The options of ``tandem replay``."""
+
+    SECTION: ClassVar[str] = "Options"
+    place: Path = argument("DIR", "A recording's folder, one of its files, or a snapshot.", reads=Path)
+    config: str = option("--config", metavar="FILE", help="Decide by this configuration, and compare.")
+    anonymise: Path | None = option(
+        "--anonymise", metavar="FILE", help="Write it under other names, for others.", default=None, reads=Path
+    )
 
 
-def replay(
-    place: Place,
-    until: Until = "",
-    config: Annotated[
-        str,
-        typer.Option("--config", metavar="FILE", help="Decide by this configuration, and compare.", show_default=False),
-    ] = "",
-    anonymise: Annotated[
-        Path | None,
-        typer.Option("--anonymise", metavar="FILE", help="Write it under other names, for others.", show_default=False),
-    ] = None,
-    plugin_folder: PluginFolder = "",
-    as_json: AsJson = False,
-) -> int:
+def replay(options: ReplayOptions) -> int:
     """Decide a recording again: proves that every decision is the same, or shows the first that is not.
 
     Exit code 0: all are the same. 1: one differs, or nothing can be replayed. 2: they agree, and prove nothing, since
     the code is not the one that was recorded, or the recording is damaged.
     """
-    classes = classes_of(plugin_folder)
-    stop = until_of(until)
-    if anonymise is not None:
-        return _write_anonymous(place, anonymise, classes)
-    if config:
-        return compare(place, load(read_configuration(config)), stop, classes, as_json)
+    classes = classes_of(options.plugin_folder)
+    stop = until_of(options.until)
+    if options.anonymise is not None:
+        return _write_anonymous(options.place, options.anonymise, classes)
+    if options.config:
+        configuration = load(read_configuration(options.config))
+        return compare(options.place, configuration, stop, classes, options.as_json)
     code = SAME
     reports = []
-    for stretch in stretches(place, Maker(classes), stop):
+    for stretch in stretches(options.place, Maker(classes), stop):
         report = _report(stretch)
         reports.append(report)
-        if not as_json:
+        if not options.as_json:
             _print(report)
         code = max(code, _code_of(report), key=_weight)
-    if as_json:
+    if options.as_json:
         print(msgspec.json.format(msgspec.json.encode(reports), indent=2).decode())
     return code
 

@@ -6,24 +6,16 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, BinaryIO, Final
+from typing import BinaryIO, ClassVar, Final
 
 import msgspec
-import typer
 
-from scheduler.cli.asking import (
-    LEASE,
-    Context,
-    Kubeconfig,
-    SchedulerLease,
-    Server,
-    ServerAuthority,
-    ServerFingerprint,
-    access_of,
-)
+from scheduler.cli.asking import Reaching
 from scheduler.cli.connection import Access, Unanswered, fetch
 from scheduler.cli.leader import fetch_from_leader
+from scheduler.cli.options import argument, option, switch
 from scheduler.cli.prepare import read_configuration
 from scheduler.cli.recorded import Maker, about_of, stated_of
 from scheduler.cli.shell_settings import kinds_read
@@ -50,34 +42,33 @@ MAX_OBJECTS: Final = 2_000_000
 MAX_SECONDS: Final = 600.0
 
 
-def snapshot(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file, for its owner alone.", show_default=False)],
-    api: Annotated[
-        bool, typer.Option("--api", help="Read the objects from the API server: no Tandem needs to run there.")
-    ] = False,
-    config: Annotated[
-        str, typer.Option("--config", metavar="FILE", help="With --api: decide as configured here.", show_default=False)
-    ] = "",
-    as_scheduler: Annotated[
-        str,
-        typer.Option("--as", metavar="NAME", help="With --api: pods of this scheduler are the ones that wait."),
-    ] = "default-scheduler",
-    kubeconfig: Kubeconfig = "",
-    context: Context = "",
-    scheduler: SchedulerLease = LEASE,
-    server: Server = "",
-    server_ca: ServerAuthority = "",
-    server_fingerprint: ServerFingerprint = "",
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class SnapshotOptions(Reaching):
+    """The options of ``tandem snapshot``."""
+
+    SECTION: ClassVar[str] = "Options"
+    file: Path = argument("FILE", "A new file, for its owner alone.", reads=Path)
+    api: bool = switch("--api", help="Read the objects from the API server: no Tandem needs to run there.")
+    config: str = option("--config", metavar="FILE", help="With --api: decide as configured here.")
+    as_scheduler: str = option(
+        "--as",
+        metavar="NAME",
+        help="With --api: pods of this scheduler are the ones that wait.",
+        default="default-scheduler",
+        shows=True,
+    )
+
+
+def snapshot(options: SnapshotOptions) -> int:
     """Write the state of a running scheduler, or with --api of any cluster, into a file.
 
     [bold]--from FILE[/bold] of why, queue, what-if and capacity asks it. A snapshot holds what scheduling reads
     of each object: names, labels, annotations, requests, but no commands and no environment.
     """
-    access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
+    access, file = options.access(), options.file
     try:
-        if api:
-            _from_api(file, access, _configuration(config, as_scheduler))
+        if options.api:
+            _from_api(file, access, _configuration(options.config, options.as_scheduler))
         else:
             body = fetch(PATH, access) if access.server else fetch_from_leader(PATH, access, os.environ)
             with new_file(file) as target:

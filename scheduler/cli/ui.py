@@ -16,25 +16,17 @@ import ssl
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Annotated, Final
+from dataclasses import dataclass
+from typing import ClassVar, Final
 
 import aiohttp
-import typer
 from aiohttp import web
 from yarl import URL
 
-from scheduler.cli.asking import (
-    LEASE,
-    Context,
-    Kubeconfig,
-    SchedulerLease,
-    Server,
-    ServerAuthority,
-    ServerFingerprint,
-    access_of,
-)
+from scheduler.cli.asking import Reaching
 from scheduler.cli.connection import Access, Unanswered, way_to
 from scheduler.cli.leader import LeaderWay
+from scheduler.cli.options import option, whole
 from scheduler.controller.serve.authorization import refusal
 from scheduler.controller.serve.page_files import HEADERS
 from scheduler.errors import ConfigurationError, Fault
@@ -51,21 +43,27 @@ _ASKED_HEADERS: Final = ("Accept", "Content-Type", "If-None-Match", "Last-Event-
 _ANSWERED_HEADERS: Final = (*HEADERS, "Content-Type", "ETag", "Location", "Retry-After")
 
 
-def ui(
-    kubeconfig: Kubeconfig = "",
-    context: Context = "",
-    scheduler: SchedulerLease = LEASE,
-    server: Server = "",
-    server_ca: ServerAuthority = "",
-    server_fingerprint: ServerFingerprint = "",
-    port: Annotated[int, typer.Option("--port", help="The port on the loopback; 0 is any free one.", min=0)] = 0,
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class UiOptions(Reaching):
+    """The options of ``tandem ui``."""
+
+    SECTION: ClassVar[str] = "Options"
+    port: int = option(
+        "--port",
+        metavar="PORT",
+        help="The port on the loopback; 0 is any free one.",
+        default=0,
+        reads=whole(0, 65535),
+        shows=True,
+    )
+
+
+def ui(options: UiOptions) -> int:
     """Serve the scheduler's page to a browser on this machine, until Ctrl-C.
 
     Prints the address. Who has it sees what you may see: do not pass it on."""
-    access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
     try:
-        asyncio.run(_serve(access, port))
+        asyncio.run(_serve(options.access(), options.port))
     except KeyboardInterrupt:
         return 0
     except Unanswered as error:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import metadata
 from typing import Final
+
+from scheduler.errors import ConfigurationError, Fault
 
 KUBERNETES: Final = "1.36"
 
 
-def version() -> int:
+def version(words: Sequence[str] = ()) -> int:
     """Show the version, and the version of kube-scheduler whose decisions it makes."""
+    if words:
+        raise ConfigurationError([Fault("", f'version takes no options or arguments: "{words[0]}"')])
     print(f"Tandem {own_version()} (decides as kube-scheduler {KUBERNETES})")
     return 0
 

@@ -3,141 +3,102 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
-import typer
 
 from scheduler.cli.answers import print_answer
-from scheduler.cli.asking import (
-    LEASE,
-    AsJson,
-    Context,
-    From,
-    Kubeconfig,
-    PluginFolder,
-    SchedulerLease,
-    Server,
-    ServerAuthority,
-    ServerFingerprint,
-    Until,
-    access_of,
-    show_page,
-    source_of,
-)
+from scheduler.cli.asking import Asking, show_page
+from scheduler.cli.options import either, option, switch, whole
+from scheduler.cli.options import options as several
 from scheduler.config.documents import MAX_BYTES, kind_of, read_documents
 from scheduler.errors import ConfigurationError, Fault
 
 PAGE: Final = "/debug/what-if"
 _EDITS_OF_A_NODE: Final = ("drain", "cordon", "uncordon", "removeNode")
 
-Nodes = list[str]
+
+@dataclass(frozen=True, kw_only=True)
+class WhatIfOptions(Asking):
+    """The options of ``tandem what-if``."""
+
+    SECTION: ClassVar[str] = "Options"
+    files: tuple[str, ...] = several(
+        "--filename",
+        "-f",
+        metavar="FILE",
+        help="Pods, Deployments, ReplicaSets, StatefulSets or Jobs as for kubectl apply; - is standard input.",
+    )
+    replicas: int | None = option(
+        "--replicas", metavar="N", help="In place of the manifests' own numbers.", default=None, reads=whole(0)
+    )
+    finds_max: bool = switch("--max", help="How many more fit, and what runs out first.")
+    drain: tuple[str, ...] = several("--drain", metavar="NODE", help="Drain the node, budgets observed.")
+    cordon: tuple[str, ...] = several("--cordon", metavar="NODE", help="Close the node for new pods.")
+    uncordon: tuple[str, ...] = several("--uncordon", metavar="NODE", help="Open a closed node.")
+    remove_node: tuple[str, ...] = several(
+        "--remove-node", metavar="NODE", help="The node is gone, and its pods with it."
+    )
+    taint: tuple[str, ...] = several("--taint", metavar="NODE:KEY[=VALUE]:EFFECT", help="Taint a node.")
+    label: tuple[str, ...] = several(
+        "--label", metavar="NODE:KEY=VALUE", help="Label a node; KEY- takes the label away."
+    )
+    remove_pod: tuple[str, ...] = several("--remove-pod", metavar="[NAMESPACE/]NAME", help="The pod is gone for good.")
+    add_nodes: int = option("--add-nodes", metavar="N", help="Add empty nodes; see --like.", default=0, reads=whole(0))
+    like: str = option("--like", metavar="NODE", help="The node that added ones are like.")
+    edit: tuple[str, ...] = several(
+        "--edit",
+        metavar="FILE",
+        help="Objects to create or replace, and edits such as {edit: delete, kind: Service, name: web}.",
+    )
+    config: str = option("--config", metavar="FILE", help="Decide by this configuration.")
+    waiting: bool | None = either("--waiting", "Try the pods that wait, too. Default: if something else changes.")
+    seed: int = option(
+        "--seed", metavar="N", help="For choices among equally good nodes.", default=0, reads=whole(0), shows=True
+    )
+    namespace: str = option(
+        "--namespace", "-n", metavar="NAMESPACE", help="Of pods that name none.", default="default", shows=True
+    )
 
 
-def _nodes(flag: str, text: str) -> Any:
-    return typer.Option(flag, metavar="NODE", help=text, show_default=False)
-
-
-def what_if(
-    files: Annotated[
-        list[str],
-        typer.Option(
-            "--filename",
-            "-f",
-            metavar="FILE",
-            help="Pods, Deployments, ReplicaSets, StatefulSets or Jobs as for kubectl apply; - is standard input.",
-            show_default=False,
-        ),
-    ] = [],  # noqa: B006 - typer copies it
-    replicas: Annotated[
-        int, typer.Option("--replicas", metavar="N", help="In place of the manifests' own numbers.", show_default=False)
-    ] = -1,
-    finds_max: Annotated[bool, typer.Option("--max", help="How many more fit, and what runs out first.")] = False,
-    drain: Annotated[Nodes, _nodes("--drain", "Drain the node, budgets observed.")] = [],  # noqa: B006
-    cordon: Annotated[Nodes, _nodes("--cordon", "Close the node for new pods.")] = [],  # noqa: B006
-    uncordon: Annotated[Nodes, _nodes("--uncordon", "Open a closed node.")] = [],  # noqa: B006
-    remove_node: Annotated[Nodes, _nodes("--remove-node", "The node is gone, and its pods with it.")] = [],  # noqa: B006
-    taint: Annotated[
-        list[str], typer.Option("--taint", metavar="NODE:KEY[=VALUE]:EFFECT", help="Taint a node.", show_default=False)
-    ] = [],  # noqa: B006
-    label: Annotated[
-        list[str],
-        typer.Option(
-            "--label", metavar="NODE:KEY=VALUE", help="Label a node; KEY- takes the label away.", show_default=False
-        ),
-    ] = [],  # noqa: B006
-    remove_pod: Annotated[
-        list[str],
-        typer.Option("--remove-pod", metavar="[NAMESPACE/]NAME", help="The pod is gone for good.", show_default=False),
-    ] = [],  # noqa: B006
-    add_nodes: Annotated[
-        int, typer.Option("--add-nodes", metavar="N", help="Add empty nodes; see --like.", show_default=False)
-    ] = 0,
-    like: Annotated[
-        str, typer.Option("--like", metavar="NODE", help="The node that added ones are like.", show_default=False)
-    ] = "",
-    edit: Annotated[
-        list[str],
-        typer.Option(
-            "--edit",
-            metavar="FILE",
-            help="Objects to create or replace, and edits such as {edit: delete, kind: Service, name: web}.",
-            show_default=False,
-        ),
-    ] = [],  # noqa: B006
-    config: Annotated[
-        str, typer.Option("--config", metavar="FILE", help="Decide by this configuration.", show_default=False)
-    ] = "",
-    waiting: Annotated[
-        bool | None,
-        typer.Option("--waiting/--no-waiting", help="Try the pods that wait, too. Default: if something else changes."),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="For choices among equally good nodes.")] = 0,
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Of pods that name none.")] = "default",
-    kubeconfig: Kubeconfig = "",
-    context: Context = "",
-    scheduler: SchedulerLease = LEASE,
-    server: Server = "",
-    server_ca: ServerAuthority = "",
-    server_fingerprint: ServerFingerprint = "",
-    from_: From = "",
-    until: Until = "",
-    plugin_folder: PluginFolder = "",
-    as_json: AsJson = False,
-) -> int:
+def what_if(options: WhatIfOptions) -> int:
     """Where pods would go, and where everything would go after a change: asked of the scheduler, nothing happens."""
-    edits: list[dict[str, Any]] = [
-        {"edit": name, "node": node}
-        for name, nodes in zip(_EDITS_OF_A_NODE, (drain, cordon, uncordon, remove_node), strict=True)
-        for node in nodes
-    ]
-    edits += [_taint(text) for text in taint]
-    edits += [_label(text) for text in label]
-    edits += [{"edit": "removePod", "pod": pod if "/" in pod else f"{namespace}/{pod}"} for pod in remove_pod]
-    if bool(add_nodes) != bool(like):
-        raise ConfigurationError([Fault("", "--add-nodes N and --like NODE belong together")])
-    if add_nodes:
-        edits.append({"edit": "addNodes", "like": like, "count": add_nodes})
-    for path in edit:
-        edits += [one if "edit" in one else {"edit": "put", "object": one} for one in _documents(path, "--edit")]
     asked = [
-        {"manifest": _in_namespace(one, namespace), "replicas": replicas if replicas >= 0 else None}
-        for path in files
+        {"manifest": _in_namespace(one, options.namespace), "replicas": options.replicas}
+        for path in options.files
         for one in _documents(path, "--filename")
     ]
     question = {
         "workloads": asked,
-        "edits": edits,
-        "findsMax": finds_max,
-        "withWaiting": waiting,
-        "configuration": _read(config).decode(errors="replace") if config else "",
-        "seed": seed,
+        "edits": _edits(options),
+        "findsMax": options.finds_max,
+        "withWaiting": options.waiting,
+        "configuration": _read(options.config).decode(errors="replace") if options.config else "",
+        "seed": options.seed,
     }
-    body = msgspec.json.encode(question)
-    access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
-    source = source_of(access, from_, until, plugin_folder)
-    return show_page(PAGE, source, as_json, print_answer, body)
+    return show_page(PAGE, options.source(), options.as_json, print_answer, msgspec.json.encode(question))
+
+
+def _edits(options: WhatIfOptions) -> list[dict[str, Any]]:
+    """Raises ConfigurationError."""
+    of_nodes = (options.drain, options.cordon, options.uncordon, options.remove_node)
+    edits: list[dict[str, Any]] = [
+        {"edit": name, "node": node} for name, nodes in zip(_EDITS_OF_A_NODE, of_nodes, strict=True) for node in nodes
+    ]
+    edits += [_taint(text) for text in options.taint]
+    edits += [_label(text) for text in options.label]
+    edits += [
+        {"edit": "removePod", "pod": pod if "/" in pod else f"{options.namespace}/{pod}"} for pod in options.remove_pod
+    ]
+    if bool(options.add_nodes) != bool(options.like):
+        raise ConfigurationError([Fault("", "--add-nodes N and --like NODE belong together")])
+    if options.add_nodes:
+        edits.append({"edit": "addNodes", "like": options.like, "count": options.add_nodes})
+    for path in options.edit:
+        edits += [one if "edit" in one else {"edit": "put", "object": one} for one in _documents(path, "--edit")]
+    return edits
 
 
 def _taint(text: str) -> dict[str, Any]:

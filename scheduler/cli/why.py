@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 
-from scheduler.cli.asking import (
-    LEASE,
-    AsJson,
-    Context,
-    From,
-    Kubeconfig,
-    PluginFolder,
-    SchedulerLease,
-    Server,
-    ServerAuthority,
-    ServerFingerprint,
-    Until,
-    access_of,
-    show_page,
-    source_of,
-)
+from scheduler.cli.asking import Asking, show_page
 from scheduler.cli.context_namespace import context_namespace
 from scheduler.cli.groups import print_group, print_group_of_pod
 from scheduler.cli.helps import HELPS_PAGE, print_helps, question_about
+from scheduler.cli.options import argument, option, switch
 from scheduler.cli.tables import merged, names, reasons, table
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.objects.workload_kinds import kind_of_workload
@@ -37,52 +23,32 @@ NODES_A_TABLE: Final = 4
 """Nodes beside each other in a table of scores: as many as fit 80 columns."""
 
 
-def why(
-    pod: Annotated[
-        str,
-        typer.Argument(
-            metavar="POD",
-            help="NAME or NAMESPACE/NAME, of a pod or a group, or a workload: deploy/NAME, job/NAME, ….",
-            show_default=False,
-        ),
-    ],
-    namespace: Annotated[
-        str,
-        typer.Option(
-            "--namespace",
-            "-n",
-            metavar="NAMESPACE",
-            help="The namespace; by default the context's, else default.",
-            show_default=False,
-        ),
-    ] = "",
-    node: Annotated[
-        str, typer.Option("--node", metavar="NODE", help="Explain this node in full.", show_default=False)
-    ] = "",
-    kubeconfig: Kubeconfig = "",
-    context: Context = "",
-    scheduler: SchedulerLease = LEASE,
-    server: Server = "",
-    server_ca: ServerAuthority = "",
-    server_fingerprint: ServerFingerprint = "",
-    from_: From = "",
-    until: Until = "",
-    plugin_folder: PluginFolder = "",
-    what_helps: Annotated[bool, typer.Option("--what-helps", help="Which single changes would make it fit.")] = False,
-    as_json: AsJson = False,
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class WhyOptions(Asking):
+    """The options of ``tandem why``."""
+
+    SECTION: ClassVar[str] = "Options"
+    pod: str = argument("POD", "NAME or NAMESPACE/NAME, of a pod or a group, or a workload: deploy/NAME, job/NAME, ….")
+    namespace: str = option(
+        "--namespace", "-n", metavar="NAMESPACE", help="The namespace; by default the context's, else default."
+    )
+    node: str = option("--node", metavar="NODE", help="Explain this node in full.")
+    what_helps: bool = switch("--what-helps", help="Which single changes would make it fit.")
+
+
+def why(options: WhyOptions) -> int:
     """Why a pod is where it is, or why it waits: node by node, what would wake it, what preemption found.
 
     Of a group of pods: how many of how many are there, and which member fails where."""
-    access = access_of(kubeconfig, context, scheduler, server, server_ca, server_fingerprint)
-    source = source_of(access, from_, until, plugin_folder)
-    default = (context_namespace(access) if not from_ else "") or DEFAULT_NAMESPACE
-    path = page_path(pod, namespace, default)
-    if what_helps:
-        return show_page(HELPS_PAGE, source, as_json, print_helps, question_about(_pod_key(pod, namespace, default)))
-    if node:
-        path += f"?node={quote(node, safe='')}"
-    return show_page(path, source, as_json, print_why)
+    source = options.source()
+    default = (context_namespace(options.access()) if not options.place else "") or DEFAULT_NAMESPACE
+    path = page_path(options.pod, options.namespace, default)
+    if options.what_helps:
+        question = question_about(_pod_key(options.pod, options.namespace, default))
+        return show_page(HELPS_PAGE, source, options.as_json, print_helps, question)
+    if options.node:
+        path += f"?node={quote(options.node, safe='')}"
+    return show_page(path, source, options.as_json, print_why)
 
 
 def page_path(target: str, namespace: str, default: str = DEFAULT_NAMESPACE) -> str:

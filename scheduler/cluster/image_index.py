@@ -7,6 +7,7 @@ always the present number, as in a kube-scheduler that has just started.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,15 +21,36 @@ from scheduler.objects.node import Node
 class ImageState:
     size_bytes: int
     rows: set[int] = field(default_factory=set)
+    version: int = 0
+    """The index's version when this was last changed."""
     _array: npt.NDArray[np.int64] | None = None
+    _moved: set[int] = field(default_factory=set)
+    """Rows that came or went since ``_array`` was made."""
 
     def copied(self) -> ImageState:
-        return ImageState(self.size_bytes, set(self.rows))
+        return ImageState(self.size_bytes, set(self.rows), self.version, self._array, set(self._moved))
+
+    def put(self, row: int, is_held: bool, version: int) -> None:
+        """The row holds the image now, or no longer."""
+        if is_held:
+            self.rows.add(row)
+        else:
+            self.rows.discard(row)
+        self.version = version
+        if self._array is not None:
+            self._moved.add(row)
 
     def row_array(self) -> npt.NDArray[np.int64]:
-        """The rows that hold the image, int64, ascending."""
+        """The rows that hold the image, int64, ascending. Made from the one before, where there is one: sorting the
+        rows of 100,000 nodes takes 20 ms."""
         if self._array is None:
             self._array = np.array(sorted(self.rows), dtype=np.int64)
+        elif self._moved:
+            moved = np.array(sorted(self._moved), dtype=np.int64)
+            stayed = np.setdiff1d(self._array, moved, assume_unique=True)
+            came = moved[[row in self.rows for row in moved.tolist()]]
+            self._array = np.insert(stayed, np.searchsorted(stayed, came), came)
+            self._moved.clear()
         return self._array
 
 
@@ -42,24 +64,34 @@ class ImageIndex:
     def get(self, name: str) -> ImageState | None:
         return self._states.get(name)
 
+    def versions(self, names: Iterable[str]) -> tuple[int, ...]:
+        """Of these images: which nodes hold them, and their sizes, are the same while these are. 0: no node has it."""
+        found = map(self._states.get, names)
+        return tuple([0 if state is None else state.version for state in found])
+
     def change(self, row: int, old: Node | None, new: Node | None) -> None:
+        """The row has another version of its node, a node, or none any more."""
+        if old is not None and new is not None and old.status.images == new.status.images:
+            return
         before = _sizes(old)
         after = _sizes(new)
         if before == after:
             return
         self.version += 1
         for name in before:
+            if name in after and len(self._states[name].rows) > 1:
+                continue  # Others hold it, too: neither the rows change nor the size.
             state = self._states.writable(name, ImageState.copied)
-            state.rows.discard(row)
-            state._array = None
+            state.put(row, False, self.version)
             if not state.rows:
                 del self._states[name]
         for name, size in after.items():
-            if name not in self._states:
+            known = self._states.get(name)
+            if known is not None and row in known.rows:
+                continue
+            if known is None:
                 self._states[name] = ImageState(size)
-            state = self._states.writable(name, ImageState.copied)
-            state.rows.add(row)
-            state._array = None
+            self._states.writable(name, ImageState.copied).put(row, True, self.version)
 
     def fork(self) -> ImageIndex:
         other = ImageIndex()

@@ -10,6 +10,7 @@ from scheduler.cluster.interning import ABSENT
 from scheduler.cluster.label_columns import LabelColumn, LabelColumns
 from scheduler.cluster.offer import Offer
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.selected_rows import SelectedRows
 from scheduler.cluster.vocabulary import TableVocabulary
 from scheduler.objects.node import Node
 from scheduler.objects.resources import ResourceVector, allocatable_of
@@ -59,6 +60,7 @@ class NodeColumns:
         self._feature_set: Int32Column = np.zeros(capacity, np.int32)
         self._row_version: Int64Column = np.zeros(capacity, np.int64)
         self._labels = LabelColumns()
+        self._selected = SelectedRows()
         self._allocatable = Amounts()
         self._requested = Amounts()
         self._offers: dict[str, Offer] = {}
@@ -137,6 +139,7 @@ class NodeColumns:
         features = frozenset(node.status.declared_features)
         self._feature_set[row] = self.vocabulary.features.intern(features) if features else ABSENT
         self._labels.put(row, node.metadata.labels)
+        self._selected.put(row, node.metadata.labels)
 
     def _clear_node_columns(self, row: int, old: Node | None) -> None:
         self._put_scalars(row, old, ResourceVector())
@@ -146,6 +149,7 @@ class NodeColumns:
         self._taint_set[row] = ABSENT
         self._feature_set[row] = ABSENT
         self._labels.drop(row)
+        self._selected.put(row, None)
 
     def _put_scalars(self, row: int, old: Node | None, offered: ResourceVector) -> None:
         for name in allocatable_of(old).scalars if old is not None else ():

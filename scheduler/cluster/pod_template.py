@@ -8,7 +8,8 @@ about pods and selectors that came later.)
 
 What remains is identity. Built-in hints look at it in two ways:
 
-* "is the event's object this pod itself?" The pool asks for that pod alone, and shares among the others only.
+* "is the event's object this pod itself, or was it made for this pod?" The latter are ResourceClaims, whose names only
+  the pod's status has. The pool asks for the pod that is or controls the object alone, and shares among the others.
 * the claims of generic ephemeral volumes, which are named after the pod. Such pods are a class of their own each.
 """
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from weakref import ref
 
 import numpy as np
+import numpy.typing as npt
 
 from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.node_columns import NodeColumns
@@ -20,6 +21,7 @@ from scheduler.cluster.vocabulary import TableVocabulary
 from scheduler.errors import InvariantViolation
 from scheduler.objects.node import Node
 from scheduler.objects.ports import HostPort, PortKey, key_of
+from scheduler.objects.selectors import Selector
 
 
 class Versions:
@@ -71,6 +73,11 @@ class NodeTable(NodeColumns):
         """The row of a node that exists."""
         row = self._row_of.get(name)
         return row if row is not None and self._exists[row] else None
+
+    def selected(self, selector: Selector) -> npt.NDArray[np.bool_]:
+        """The rows whose nodes a label selector accepts: a mask that is kept, for selectors that are asked about again
+        and again. Do not change it."""
+        return self._selected.mask(selector, self.nodes, self._capacity)[: self.size]
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 
@@ -182,6 +189,7 @@ class NodeTable(NodeColumns):
             other._row_of[name] = place
         other._take_columns(self, np.array(rows, dtype=np.int64))
         other._labels = self._labels.taken(rows)
+        other._selected = self._selected.taken(np.array(rows, dtype=np.int64))
         other._allocatable = self._allocatable.taken(rows)
         other._requested = self._requested.taken(rows)
         other._cut()
@@ -208,6 +216,7 @@ class NodeTable(NodeColumns):
         other._offers = dict(self._offers)
         other._take_columns(self, slice(None))
         other._labels = self._labels.fork()
+        other._selected = self._selected.fork()
         other._allocatable = self._allocatable.fork()
         other._requested = self._requested.fork()
         other._cut()
@@ -233,6 +242,8 @@ class NodeTable(NodeColumns):
         """Raise InvariantViolation unless the columns of labels are what the nodes say."""
         if not self._labels.check([None if node is None else node.metadata.labels for node in self.nodes]):
             raise InvariantViolation("columns of labels differ from the nodes' labels")
+        if not self._selected.check(self.nodes):
+            raise InvariantViolation("rows that selectors accept differ from the nodes' labels")
 
     # --- rows and capacity --------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from scheduler.errors import ConfigurationError, Fault
 
 HONOURED: Final = frozenset(
     {
+        "DRAWorkloadResourceClaims",
         "GangScheduling",
         "GenericWorkload",
         "NodeDeclaredFeatures",
@@ -38,7 +39,6 @@ DECIDING: Final = frozenset(
         "DRAPrioritizedList",
         "DRAResourceClaimDeviceStatus",
         "DRASchedulerFilterTimeout",
-        "DRAWorkloadResourceClaims",
         "MatchLabelKeysInPodTopologySpread",
         "NominatedNodeNameForExpectation",
         "PodLevelResources",

@@ -60,7 +60,8 @@ def load(
     if adjust is not None:
         configuration = adjust(configuration)
     built_in = frozenset(default_plugin_names(configuration.plugin_gates))
-    found = validation.validate(configuration.kube) + tandem.validate(configuration.tandem, built_in)
+    names = [profile.scheduler_name for profile in configuration.kube.profiles]
+    found = validation.validate(configuration.kube) + tandem.validate(configuration.tandem, built_in, names)
     faults = stated.faults + tuple(fault for fault in found if not _follows(fault, stated.faults))
     if faults:
         raise ConfigurationError(faults)

@@ -16,6 +16,7 @@ from scheduler.config.durations import Duration
 from scheduler.config.points import PluginEntry
 from scheduler.config.types import API_VERSION, KIND, Extender, KubeSchedulerConfiguration
 
+_OMITTED_IF_EMPTY: Final = ("node_scope", "match_labels")
 _DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -54,6 +55,8 @@ def public_form(value: object) -> Any:
             return base64.b64encode(value).decode("ascii")
         case tuple() | list():
             return [public_form(item) for item in value]
+        case dict() if any(isinstance(member, msgspec.Struct) for member in value.values()):
+            return {key: public_form(member) for key, member in value.items()}
         case _:
             return value
 
@@ -63,7 +66,7 @@ def _members(struct: msgspec.Struct) -> dict[str, Any]:
     for field in msgspec.structs.fields(struct):
         value = getattr(struct, field.name)
         # Args are their plugin's own: `args: {}` stays as it is, and nothing inside is touched.
-        if value is None or value == () or value == b"":
+        if value is None or value == () or value == b"" or (value == {} and field.name in _OMITTED_IF_EMPTY):
             continue
         if isinstance(struct, PluginEntry) and field.name == "weight" and value == 0:
             continue

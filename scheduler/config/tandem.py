@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
 
 from scheduler.config import validators
 from scheduler.config.durations import MINUTE, Duration
-from scheduler.config.field_faults import duplicate, invalid, required
+from scheduler.config.field_faults import child, duplicate, invalid, not_supported, required
+from scheduler.config.names import NODE_SCOPE_PLUGIN
 from scheduler.config.rendering import public_form
 from scheduler.config.strict import DurationOrZero
 from scheduler.errors import Fault
+from scheduler.objects.selector_fields import LabelSelector
+from scheduler.objects.selectors import SelectorError, parse_selector
 
 API_GROUP: Final = "tandem.scheduling"
 API_VERSION: Final = f"{API_GROUP}/v1alpha1"
@@ -126,6 +129,8 @@ class TandemConfiguration(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     nominations: Nominations = Nominations.OURS
     preemption: PreemptionSettings = PreemptionSettings()
     groups: GroupSettings = GroupSettings()
+    node_scope: dict[str, LabelSelector] = msgspec.field(default_factory=dict)
+    """Scheduler name of a profile → the labels of the nodes that it may use; profiles not named may use all."""
     plugins: tuple[UserPlugin, ...] = ()
     limits: Limits = Limits()
     pod_max_in_unschedulable_pods_duration: Duration = Duration(5 * MINUTE)
@@ -153,9 +158,13 @@ _LIMIT_RANGES: Final = {
 }
 
 
-def validate(configuration: TandemConfiguration, built_in_plugins: frozenset[str]) -> tuple[Fault, ...]:
-    """Every fault of our settings. ``built_in_plugins`` are the names that a plugin from outside can't take."""
-    return tuple(_faults(configuration, built_in_plugins))
+def validate(
+    configuration: TandemConfiguration, built_in_plugins: frozenset[str], profiles: Sequence[str]
+) -> tuple[Fault, ...]:
+    """Every fault of our settings. ``built_in_plugins`` are the names that a plugin from outside can't take,
+    ``profiles`` the scheduler names that there are."""
+    found = _faults(configuration, built_in_plugins | {NODE_SCOPE_PLUGIN})
+    return (*found, *_scope_faults(configuration.node_scope, profiles))
 
 
 def configuration_document(configuration: TandemConfiguration) -> dict[str, Any]:
@@ -181,6 +190,26 @@ def _faults(configuration: TandemConfiguration, built_in_plugins: frozenset[str]
     longest = configuration.pod_max_in_unschedulable_pods_duration
     if longest <= 0:
         yield invalid("podMaxInUnschedulablePodsDuration", longest, "must be greater than zero")
+
+
+def _scope_faults(scopes: Mapping[str, LabelSelector], profiles: Sequence[str]) -> Iterator[Fault]:
+    for name, selector in scopes.items():
+        path = child("nodeScope", name)
+        if name not in profiles:
+            yield not_supported(path, name, profiles)
+        if not selector.match_labels and not selector.match_expressions:
+            yield required(path, "matchLabels or matchExpressions; a profile that may use all nodes is not named here")
+        for index, part in enumerate(selector.match_expressions):
+            yield from _selector_faults(LabelSelector(match_expressions=(part,)), f"{path}.matchExpressions[{index}]")
+        for key, value in selector.match_labels.items():
+            yield from _selector_faults(LabelSelector(match_labels={key: value}), f"{path}.matchLabels")
+
+
+def _selector_faults(selector: LabelSelector, path: str) -> Iterator[Fault]:
+    try:
+        parse_selector(selector)
+    except SelectorError as error:
+        yield Fault(path, str(error))
 
 
 def _plugin_faults(plugins: tuple[UserPlugin, ...], built_in_plugins: frozenset[str]) -> Iterator[Fault]:

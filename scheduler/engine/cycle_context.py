@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from random import Random
@@ -47,6 +47,11 @@ class Depth(Enum):
 class Assumptions(Protocol):
     """Takes the cycle's decision: the assumed pod."""
 
+    @property
+    def on_trial(self) -> Collection[str]:
+        """UIDs of the pods that are assumed on a fork, and nowhere else."""
+        ...
+
     def assume(self, info: PodInfo) -> None: ...
 
     def release(self, uid: str) -> None: ...
@@ -89,6 +94,9 @@ class CycleContext:
     """The owner of extenders' answers."""
     tie_break: Callable[[Sequence[int]], int] | None = None
     """Takes one of several equally good rows; None: ``rng`` does. For questions, which want to know the rows."""
+    pauses: bool = False
+    """Whether a cycle yields, without calls, where it would take long. For questions on a fork, which nothing else
+    changes in between."""
 
     @property
     def total_nodes(self) -> int:

@@ -186,8 +186,9 @@ class Engine(EngineParts):
         return self._with_problems(commands)
 
     def schedule_one(self, now: Now) -> list[Command] | None:
-        """Try the next pod, or the next member of the group that is being tried: these two take turns. None: there is
-        none, or the engine is not ready, stopping, or waits for an extender or for a synchronous preemption."""
+        """Try the next pod, or the next member of the group that is being tried: these two take turns, unless the pod
+        is of lower priority than the group. None: there is none, or the engine is not ready, stopping, or waits for
+        an extender or for a synchronous preemption."""
         finished = self._finish_waking()
         commands = self._schedule_one(now)
         return [*finished, *(commands or ())] if finished else commands
@@ -199,7 +200,7 @@ class Engine(EngineParts):
         is_group_ready = self.group_cycles.is_under_way and not self.group_cycles.is_waiting
         if is_group_ready and (self._is_groups_turn or self.group_cycles.is_alone):
             return self._step_of_group(now)
-        queued = self.queue.pop(now, only_plain=self.group_cycles.is_under_way)
+        queued = self.queue.pop(now, plain_from=self.group_cycles.priority)
         if queued is None:
             return self._step_of_group(now) if is_group_ready else None
         self._is_groups_turn = True

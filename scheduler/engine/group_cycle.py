@@ -13,7 +13,7 @@ docs/kube-scheduler/podgroups.md §6, §7.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -87,17 +87,20 @@ Search = Generator[Calls, Answers, Trial]
 class ForkAssumptions:
     """What a trial assumes: it is gone with its fork."""
 
-    __slots__ = ("_cache",)
+    __slots__ = ("_cache", "on_trial")
 
-    def __init__(self, cache: ClusterCache) -> None:
+    def __init__(self, cache: ClusterCache, on_trial: Collection[str] = ()) -> None:
         self._cache = cache
+        self.on_trial: set[str] = set(on_trial)
 
     def assume(self, info: PodInfo) -> None:
         self._cache.assume(info)
+        self.on_trial.add(info.uid)
         self._cache.nominator.delete(info.uid)
 
     def release(self, uid: str) -> None:
         self._cache.forget(uid)
+        self.on_trial.discard(uid)
 
     def apply(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
@@ -112,7 +115,7 @@ def forked(context: CycleContext) -> CycleContext:
         cache=cache,
         nominator=cache.nominator,
         classes=context.classes.fork(context.cache),
-        assumptions=ForkAssumptions(cache),
+        assumptions=ForkAssumptions(cache, context.assumptions.on_trial),
         kept=Kept(),
         asks_for=GroupTicket(),
     )

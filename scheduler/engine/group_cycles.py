@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
+from scheduler.cluster.groups.group import Group
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.cycle_context import CycleContext
 from scheduler.engine.deadlines import ANSWER_GRACE_SECONDS, Deadlines, ExtenderDeadline
@@ -17,6 +18,7 @@ from scheduler.engine.group_attempt import GroupAttempt, GroupResult
 from scheduler.engine.group_commit import Commit, Held, without_nodes
 from scheduler.engine.group_cycle import GroupUnit, Search, Trial, forked, search
 from scheduler.engine.group_preemption import search_with_preemption, still_helps
+from scheduler.engine.group_resources import resource_gap
 from scheduler.engine.internal import CycleEnded, GroupCycleEnded, Step
 from scheduler.engine.machine import Claims, Part, ReadsPods
 from scheduler.engine.outcome import CycleOutcome, Placed
@@ -72,6 +74,13 @@ class GroupCycles:
         return self._under_way is not None
 
     @property
+    def priority(self) -> int | None:
+        """The highest priority of the members of the group under way; None without a group. Pods of lower priority are
+        not tried in between: they would take the room that the group is about to find."""
+        under_way = self._under_way
+        return None if under_way is None else under_way.unit.members[0].queued.info.priority
+
+    @property
     def is_waiting(self) -> bool:
         """Whether the group under way waits for extenders."""
         return self._under_way is not None and bool(self._under_way.calls)
@@ -90,8 +99,7 @@ class GroupCycles:
         context = forked(self._context)
         began = self._context.stopwatch()
         group = context.cache.groups.get(unit.key)
-        starts = search_with_preemption if group is not None and group.preempts_as_one else search
-        self._under_way = _UnderWay(unit, record, context, starts(context, unit, now), began, is_alone)
+        self._under_way = _UnderWay(unit, record, context, _searched(context, unit, group, now), began, is_alone)
         return self.step(now)
 
     def step(self, now: Now) -> Sequence[Step]:
@@ -200,6 +208,14 @@ class GroupCycles:
         """The pod as it is now, if it still waits for a node."""
         info = self._known_pods.by_uid(uid)
         return info if info is not None and not info.node_name and not info.is_terminating else None
+
+
+def _searched(context: CycleContext, unit: GroupUnit, group: Group | None, now: Now) -> Search:
+    gap = resource_gap(group, context.cache.view) if group is not None else ""
+    if gap:
+        return Trial(message=f"resource gap: {gap}")
+    starts = search_with_preemption if group is not None and group.preempts_as_one else search
+    return (yield from starts(context, unit, now))
 
 
 CHANGED_SINCE = "the cluster changed while victims were sought for the pod group"

@@ -68,13 +68,18 @@ def search_with_preemption(context: CycleContext, unit: GroupUnit, now: Now) -> 
 
 def _make_room(context: CycleContext, unit: GroupUnit, group: Group, failed: Trial, now: Now) -> Search:
     pods = [member.queued.info for member in unit.members]
-    policy = context.policies.policy_of_group(group.reference.uid, pods, now)
+    policy = replace(
+        context.policies.policy_of_group(group.reference.uid, pods, now), node_scope=unit.profile.node_scope
+    )
     refused = _why_not(unit, group, pods)
     if refused:
         return _refused(failed, refused)
     if policy.is_full:
         return _put_off(failed)
-    units = candidate_units(context.cache.pods, context.cache.groups, group, policy)
+    priority = min(info.priority for info in pods) if group.priority is None else group.priority
+    units = candidate_units(
+        context.cache.pods, context.cache.groups, group.reference.key, priority, policy, context.cache.table
+    )
     if not units:
         return _refused(failed, NO_CANDIDATES)
     budgets = usable_budgets(context.cache.view.all(Kind.POD_DISRUPTION_BUDGET), policy.victims_in_flight)
@@ -95,7 +100,7 @@ def _why_not(unit: GroupUnit, group: Group, pods: Iterable[PodInfo]) -> str:
     """Why the group must not preempt at all; "" if it may."""
     if all(plugin.name != PREEMPTION_PLUGIN for plugin in unit.profile.post_filter_plugins):
         return NOT_REGISTERED
-    if group.has_constraints:
+    if group.demands_topology:
         return NOT_IN_PLACEMENTS
     return NEVER if any(info.pod.spec.preemption_policy == "Never" for info in pods) else ""
 

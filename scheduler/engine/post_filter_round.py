@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from scheduler.engine.error_texts import text_of
 from scheduler.engine.extender_round import Answers, Calls, ExtenderRound
-from scheduler.engine.preempt_round import Preempting, ask_about_victims
+from scheduler.engine.preempt_round import Preempting, PreemptingInSteps, ask_about_victims, ask_in_steps
 from scheduler.errors import PluginError
 from scheduler.framework.plugin_times import PluginTimes
 from scheduler.framework.post_filter import (
@@ -48,13 +48,16 @@ def run_post_filters(
     asked: PostFilterContext,
     extenders: ExtenderRound,
     times: PluginTimes | None,
+    *,
+    pauses: bool = False,
 ) -> Generator[Calls, Answers, RoundAnswer]:
-    """A success ends the round, and so does all but UNSCHEDULABLE; what the others said is joined."""
+    """A success ends the round, and so does all but UNSCHEDULABLE; what the others said is joined. ``pauses``: see
+    ``CycleContext``."""
     reasons: list[str] = []
     so_far = RoundAnswer("", KEEP_NOMINATION)
     for plugin in plugins:
         try:
-            answer = yield from _ask(plugin, asked, extenders, times)
+            answer = yield from _ask(plugin, asked, extenders, times, pauses)
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
             text = text_of(PluginError(plugin.name, "PostFilter", error))
             return replace(so_far, message=text, nomination=KEEP_NOMINATION, room=None)
@@ -78,10 +81,16 @@ def run_post_filters(
 
 
 def _ask(
-    plugin: PostFilterPlugin, asked: PostFilterContext, extenders: ExtenderRound, times: PluginTimes | None
+    plugin: PostFilterPlugin,
+    asked: PostFilterContext,
+    extenders: ExtenderRound,
+    times: PluginTimes | None,
+    pauses: bool,
 ) -> Generator[Calls, Answers, PostFilterAnswer]:
     if extenders.preempters and isinstance(plugin, Preempting):
         return (yield from ask_about_victims(plugin, asked, extenders))
+    if pauses and isinstance(plugin, PreemptingInSteps):
+        return (yield from ask_in_steps(plugin, asked))
     ask = plugin.post_filter if times is None else times.timing(plugin.post_filter, plugin.name, "PostFilter")
     answer: object = ask(asked)
     if not isinstance(answer, PostFilterAnswer):

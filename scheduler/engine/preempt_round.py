@@ -34,6 +34,31 @@ class Preempting(Protocol):
     def conclude(self, context: PostFilterContext, candidates: Candidates) -> PostFilterAnswer: ...
 
 
+@runtime_checkable
+class PreemptingInSteps(Protocol):
+    """The same for questions: the first half yields, so that scheduling goes on in between."""
+
+    def begin_in_steps(self, context: PostFilterContext) -> Generator[None, None, PostFilterAnswer | Candidates]: ...
+
+    def conclude(self, context: PostFilterContext, candidates: Candidates) -> PostFilterAnswer: ...
+
+
+def ask_in_steps(plugin: PreemptingInSteps, context: PostFilterContext) -> Generator[Calls, Answers, PostFilterAnswer]:
+    """Each pause is a yield without calls."""
+    steps = plugin.begin_in_steps(context)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            begun: PostFilterAnswer | Candidates = done.value
+            break
+        yield ()
+    if isinstance(begun, PostFilterAnswer):
+        return begun
+    yield ()
+    return plugin.conclude(context, begun)
+
+
 def ask_about_victims(
     plugin: Preempting, context: PostFilterContext, extenders: ExtenderRound
 ) -> Generator[Calls, Answers, PostFilterAnswer]:

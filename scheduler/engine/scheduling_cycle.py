@@ -335,10 +335,11 @@ def _no_fit(run: Run, diagnosis: Diagnosis) -> Generator[Calls, Answers, NotPlac
             now_nanoseconds=run.now.wall,
             nominated_pods=context.nominator.pods_for_node,
             policy=context.policies.policy_of(run.pod, run.now),
+            on_trial=context.assumptions.on_trial,
             kept=context.kept,
             nominations=context.nominator,
         )
-        answer = yield from run_post_filters(plugins, asked, extenders, attempt.plugin_times)
+        answer = yield from run_post_filters(plugins, asked, extenders, attempt.plugin_times, pauses=context.pauses)
         diagnosis = diagnosis.with_post_filter(answer.message)
         attempt.preemption = answer.evidence
         attempt.victims = answer.victims

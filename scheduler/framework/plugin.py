@@ -33,6 +33,7 @@ from scheduler.messages.commands import UpdateObject
 from scheduler.messages.status import Refusal, Skip
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
+from scheduler.objects.selectors import EVERYTHING, Selector
 
 Rows = slice | npt.NDArray[np.int64]
 """The rows asked about: a slice for all, or an int64 array."""
@@ -186,6 +187,13 @@ class Plugin:
     def events(self) -> tuple[EventRegistration, ...]:
         """The events that may make a pod schedulable which this plugin rejected."""
         return DEFAULT_REGISTRATIONS
+
+
+class ScopedPlugin(Plugin):
+    """A plugin whose answers depend on which nodes its profile may use at all."""
+
+    node_scope: Selector = EVERYTHING
+    """The profile's ``nodeScope``, set once, when the profile is made."""
 
 
 class PreEnqueuePlugin(Plugin):

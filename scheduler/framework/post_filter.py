@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TypeVar
@@ -151,6 +151,8 @@ class PostFilterContext:
     """Extenders are asked about the candidates, and may know victims where the plugins see nothing in the way."""
     policy: PreemptionPolicy = UPSTREAM_POLICY
     """What this pod's preemption may do."""
+    on_trial: Collection[str] = ()
+    """UIDs of the pods that count on nodes in this trial alone."""
     kept: Kept = field(default_factory=Kept)
     """What plugins keep from one attempt to the next."""
     nominations: NominationLog | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.tandem import PDBPolicy
+from scheduler.objects.selectors import EVERYTHING, Selector
 
 _SUSPENDED = "Preemption is suspended on the node"
 TAKEN_AGAIN = f"{_SUSPENDED}: others took the room again and again"
@@ -22,6 +23,8 @@ class PreemptionPolicy:
     """``STRICT``: a node on which a budget would be violated is no candidate."""
     victim_schedulers: frozenset[str] | None = None
     """The scheduler names whose pods may be removed; None = anybody's."""
+    node_scope: Selector = EVERYTHING
+    """The nodes whose pods a group may have removed. For a single pod the filters refuse all others."""
     prefer_other_than_daemon_sets: bool = False
     """Of candidates that nothing else tells apart, take one that removes the fewest pods of DaemonSets."""
     excluded_nodes: Mapping[str, str] = field(default_factory=dict)

@@ -24,10 +24,12 @@ from scheduler.framework.plugin import (
     PreScorePlugin,
     QueueSortPlugin,
     ReservePlugin,
+    ScopedPlugin,
     ScorePlugin,
 )
 from scheduler.framework.post_filter import PostFilterPlugin
 from scheduler.framework.traits import traits_of
+from scheduler.objects.selectors import EVERYTHING, Selector
 
 POINT_TYPES: dict[Point, type[Plugin]] = {
     Point.PRE_ENQUEUE: PreEnqueuePlugin,
@@ -81,13 +83,26 @@ class Profile:
     """Which sets of nodes a group of pods is tried on; None: on all nodes."""
     placement_scorers: tuple[tuple[PlacementScorePlugin, int], ...] = ()
     """Plugins and weights: which of several sets of nodes a group gets."""
+    node_scope: Selector = EVERYTHING
+    """The nodes that the profile may use: no pod is placed on another, and no victim is taken there."""
 
 
-def build_profile(configuration: ProfileConfiguration, registry: Registry, index: int = 0) -> Profile:
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The nodes that a profile may use, and the filter that sees to it."""
+
+    selector: Selector
+    keeper: FilterPlugin
+
+
+def build_profile(
+    configuration: ProfileConfiguration, registry: Registry, index: int = 0, scope: Scope | None = None
+) -> Profile:
     """Creates the plugins of a profile and assigns them to their extension points.
 
-    ``index`` is the profile's index in the configuration, for the paths of faults. Raises ConfigurationError with all
-    faults: unknown plugins, invalid arguments, extension points without a required plugin.
+    ``index`` is the profile's index in the configuration, for the paths of faults. ``scope`` None: the profile may use
+    all nodes. Raises ConfigurationError with all faults: unknown plugins, invalid arguments, extension points without a
+    required plugin.
     """
 
     def implements(name: str, point: Point) -> bool:
@@ -113,6 +128,13 @@ def build_profile(configuration: ProfileConfiguration, registry: Registry, index
     weights = {entry.name: entry.weight for entry in expansion.points[Point.SCORE]}
     placement_weights = {entry.name: entry.weight for entry in expansion.points[Point.PLACEMENT_SCORE]}
     in_order = tuple(made[name] for name in registry if name in made)
+    keepers: tuple[FilterPlugin, ...] = ()
+    if scope is not None:
+        keepers = (scope.keeper,)
+        in_order = (scope.keeper, *in_order)
+        for plugin in in_order:
+            if isinstance(plugin, ScopedPlugin):
+                plugin.node_scope = scope.selector
     deciding = [
         plugin
         for plugin in in_order
@@ -126,7 +148,7 @@ def build_profile(configuration: ProfileConfiguration, registry: Registry, index
         queue_sort=at(Point.QUEUE_SORT)[0],  # type: ignore[arg-type]
         pre_enqueue_plugins=at(Point.PRE_ENQUEUE),  # type: ignore[arg-type]
         pre_filter_plugins=at(Point.PRE_FILTER),  # type: ignore[arg-type]
-        filter_plugins=at(Point.FILTER),  # type: ignore[arg-type]
+        filter_plugins=keepers + at(Point.FILTER),  # type: ignore[operator]
         post_filter_plugins=at(Point.POST_FILTER),  # type: ignore[arg-type]
         score_plugins=tuple((plugin, weights[plugin.name]) for plugin in at(Point.SCORE)),  # type: ignore[misc]
         reserve_plugins=at(Point.RESERVE),  # type: ignore[arg-type]
@@ -149,6 +171,7 @@ def build_profile(configuration: ProfileConfiguration, registry: Registry, index
             (plugin, placement_weights[plugin.name])  # type: ignore[misc]
             for plugin in at(Point.PLACEMENT_SCORE)
         ),
+        node_scope=EVERYTHING if scope is None else scope.selector,
     )
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler.messages.references import PodReference
 from scheduler.objects.pod import ContainerExtendedResourceRequest
-from scheduler.objects.resource_claims import Allocation, DeviceRequest, ResourceClaim
+from scheduler.objects.resource_claims import Allocation, ClaimConsumer, DeviceRequest, ResourceClaim
 
 
 class ClaimReference(msgspec.Struct, frozen=True):
@@ -33,10 +33,10 @@ class _ClaimCommand(msgspec.Struct, frozen=True):
 
 
 class ReserveClaim(_ClaimCommand, frozen=True):
-    """Reserve a claim for a pod, and write its allocation if it is given here. Tried again on a conflict, as long as
-    the claim is neither being deleted nor allocated by somebody else."""
+    """Reserve a claim for a pod or a group of pods, and write its allocation if it is given here. Tried again on a
+    conflict, as long as the claim is neither being deleted nor allocated otherwise."""
 
-    pod: PodReference
+    consumer: ClaimConsumer
     known: ResourceClaim
     """The resourceVersion on which the decision was based."""
     allocation: Allocation | None = None
@@ -55,9 +55,9 @@ class CreateClaim(_ClaimCommand, frozen=True):
 
 
 class UnreserveClaim(_ClaimCommand, frozen=True):
-    """Remove the claim's reservation for the pod; its allocation stays."""
+    """Remove the claim's reservation for the pod or the group; its allocation stays."""
 
-    pod: PodReference
+    consumer: ClaimConsumer
 
 
 class DeallocateClaim(_ClaimCommand, frozen=True):

@@ -5,14 +5,18 @@ Its status is written by the controller of scheduler-plugins, and is not read he
 
 from __future__ import annotations
 
+import msgspec
+
 from scheduler.objects.meta import ApiObject, ApiStruct
+from scheduler.objects.quantity import Quantities
 
 
 class PodGroupSpec(ApiStruct, frozen=True):
-    """``min_member``: the quorum. ``schedule_timeout_seconds``: how long a member waits for it in Permit; None is the
-    scheduler's default."""
+    """``min_member``: the quorum. ``min_resources``: what must be free in the cluster before its pods are tried.
+    ``schedule_timeout_seconds``: how long a member waits for the quorum in Permit; None is the scheduler's default."""
 
     min_member: int = 1
+    min_resources: Quantities = msgspec.field(default_factory=dict)
     schedule_timeout_seconds: int | None = None
 
 

@@ -30,6 +30,21 @@ class SchedulingConstraints(ApiStruct, frozen=True):
     topology: tuple[TopologyConstraint, ...] = ()
 
 
+class PodGroupResourceClaim(ApiStruct, frozen=True):
+    """A claim that the group's pods share. One of the two names is set: of a claim, or of a template for one."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodGroupResourceClaimStatus(ApiStruct, frozen=True):
+    """The claim that was made from a template; None: none was needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodGroupSpec(ApiStruct, frozen=True):
     """``disruption_mode`` is ``Pod`` or ``PodGroup``; None is ``Pod``. ``priority`` None is 0."""
 
@@ -37,10 +52,12 @@ class PodGroupSpec(ApiStruct, frozen=True):
     scheduling_constraints: SchedulingConstraints | None = None
     disruption_mode: str | None = None
     priority: int | None = None
+    resource_claims: tuple[PodGroupResourceClaim, ...] = ()
 
 
 class PodGroupStatus(ApiStruct, frozen=True):
     conditions: tuple[Condition, ...] = ()
+    resource_claim_statuses: tuple[PodGroupResourceClaimStatus, ...] = ()
 
 
 class PodGroup(ApiObject, frozen=True):

@@ -127,6 +127,11 @@ def allocatable_of(node: Node) -> ResourceVector:
     return _allocatable(tuple(node.status.allocatable.items()))
 
 
+def amounts_of(quantities: Quantities) -> ResourceVector:
+    """Amounts by name, rounded up as those of nodes. Raises `InvalidQuantity`."""
+    return _allocatable(tuple(quantities.items()))
+
+
 def reports_resources(pod: Pod) -> bool:
     """Whether the status reports the pod's resources, which may differ from the spec."""
     status = pod.status

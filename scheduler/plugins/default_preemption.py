@@ -14,7 +14,7 @@ Arguments, the number of candidate nodes that ends the search:
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Generator
 from typing import Any
 
 import msgspec
@@ -27,7 +27,7 @@ from scheduler.framework.events import Action, ClusterEvent, EventRegistration, 
 from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
 from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext, PostFilterPlugin
 from scheduler.messages.status import Refusal, unresolvable, unschedulable
-from scheduler.preemption.evaluation import Candidates, Extent, begin, conclude
+from scheduler.preemption.evaluation import Candidates, Extent, begin, begin_in_steps, conclude
 from scheduler.preemption.pod_columns import PodColumns
 
 _MAX_INT32 = 2**31 - 1
@@ -88,12 +88,26 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
 
     def begin(self, context: PostFilterContext) -> PostFilterAnswer | Candidates:
         """The first half: the candidates that extenders may have a say in, or the answer where there are none."""
+        of_group = self._answer_of_group(context)
+        if of_group is not None:
+            return of_group
+        return begin(context, self._extent, context.policy, context.kept.of(PodColumns))
+
+    def begin_in_steps(self, context: PostFilterContext) -> Generator[None, None, PostFilterAnswer | Candidates]:
+        """``begin`` for a question, which yields between its steps."""
+        of_group = self._answer_of_group(context)
+        if of_group is not None:
+            return of_group
+        return (yield from begin_in_steps(context, self._extent, context.policy, context.kept.of(PodColumns)))
+
+    def _answer_of_group(self, context: PostFilterContext) -> PostFilterAnswer | None:
+        """The answer for a member of a group that does not preempt for itself."""
         group = context.view.groups.of(context.pod)
-        if group is not None and group.preempts_as_one:
-            return LEFT_TO_THE_GROUP
         if group is not None and group.has_constraints:
             return BOUND_TO_PLACEMENTS
-        return begin(context, self._extent, context.policy, context.kept.of(PodColumns))
+        if group is not None and group.preempts_as_one:
+            return LEFT_TO_THE_GROUP
+        return None
 
     def conclude(self, context: PostFilterContext, candidates: Candidates) -> PostFilterAnswer:
         """The second half: the choice among the candidates that are left."""

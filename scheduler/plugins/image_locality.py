@@ -35,7 +35,8 @@ class ImageLocality(ScorePlugin):
         return tuple(sorted(_image_names(spec))), _container_count(spec)
 
     def stamp(self, fragment: Hashable, view: View) -> Hashable:
-        return view.images.version, view.total_nodes
+        assert isinstance(fragment, tuple)
+        return view.images.versions(fragment[0]), view.total_nodes
 
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
         spec = pod.pod.spec

@@ -59,6 +59,11 @@ class Candidate(msgspec.Struct, frozen=True, dict=True):
         """When the first of the victims of the highest priority started; ``start_time`` says what ``now`` is for."""
         return self._top_start if self._has_started else min(now, self._top_start)
 
+    def prepare_choice(self, now: int) -> None:
+        """Work out what ``ranking.choose`` asks."""
+        self.top_start(now)
+        _ = self.priorities_sum
+
     @cached_property
     def _top_start(self) -> int:
         return min([start_time(info, LATER_THAN_ANY) for info in self._top])

@@ -7,8 +7,9 @@ In two halves, so that extenders can be asked in between: ``begin`` tries the no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from scheduler.framework.post_filter import (
 from scheduler.framework.preemption_policy import UPSTREAM_POLICY, PreemptionPolicy
 from scheduler.messages.status import Code, Refusal, failure, unresolvable, unschedulable
 from scheduler.preemption.candidates import candidates_wanted, potential_rows, walk, without_excluded
-from scheduler.preemption.dry_run import Candidate, dry_run_node, trial_of
+from scheduler.preemption.dry_run import Candidate, trial_of
 from scheduler.preemption.eligibility import TOO_MANY, VICTIMS_STILL_DYING, why_not_eligible
 from scheduler.preemption.pod_columns import PodColumns
 from scheduler.preemption.ranking import Criterion, choose
@@ -40,6 +41,9 @@ NOT_HELPFUL = unresolvable("Preemption is not helpful for scheduling")
 NO_CANDIDATE_LEFT = "no candidate node for preemption"
 _WORTH_ANOTHER_TRY: Mapping[str, Room] = {TOO_MANY: PutOff(), VICTIMS_STILL_DYING: WaitForVictims()}
 """Why a pod may not preempt now → what it waits for."""
+
+ROWS_A_STEP: Final = 128
+"""Nodes that a step of a question tries: 1 to 2 ms, with 30 pods on each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +111,61 @@ def begin(
     context: PostFilterContext, extent: Extent, policy: PreemptionPolicy, columns: PodColumns | None = None
 ) -> PostFilterAnswer | Candidates:
     """At least one candidate, or the answer that ends the attempt."""
-    reason = why_not_eligible(context, policy)
-    if reason:
-        message = _PREFIX + reason
-        evidence = PreemptionEvidence(eligible=False, message=message)
-        return PostFilterAnswer(unschedulable(message), KEEP_NOMINATION, _WORTH_ANOTHER_TRY.get(reason), evidence)
+    answer = _not_eligible(context, policy)
+    if answer is not None:
+        return answer
     candidates = dry_run_all(context, extent, policy, columns)
     return candidates if candidates.found else _nothing_found(context, candidates)
+
+
+def begin_in_steps(
+    context: PostFilterContext, extent: Extent, policy: PreemptionPolicy, columns: PodColumns | None = None
+) -> Generator[None, None, PostFilterAnswer | Candidates]:
+    """``begin``, yielding after every ``ROWS_A_STEP`` nodes: for questions on a fork, between whose steps scheduling
+    goes on."""
+    answer = _not_eligible(context, policy)
+    if answer is not None:
+        return answer
+    yield
+    candidates = yield from _dry_runs(context, extent, policy, columns, ROWS_A_STEP)
+    for number, candidate in enumerate(candidates.found):
+        # A candidate keeps what the choice asks of it.
+        candidate.prepare_choice(context.now_nanoseconds)
+        if number % ROWS_A_STEP == ROWS_A_STEP - 1:
+            yield
+    return candidates if candidates.found else _nothing_found(context, candidates)
+
+
+def _not_eligible(context: PostFilterContext, policy: PreemptionPolicy) -> PostFilterAnswer | None:
+    reason = why_not_eligible(context, policy)
+    if not reason:
+        return None
+    message = _PREFIX + reason
+    evidence = PreemptionEvidence(eligible=False, message=message)
+    return PostFilterAnswer(unschedulable(message), KEEP_NOMINATION, _WORTH_ANOTHER_TRY.get(reason), evidence)
 
 
 def dry_run_all(
     context: PostFilterContext, extent: Extent, policy: PreemptionPolicy, columns: PodColumns | None = None
 ) -> Candidates:
     """Try the nodes in turn from a random one on, until there are candidates enough."""
+    runs = _dry_runs(context, extent, policy, columns)
+    while True:
+        try:
+            next(runs)
+        except StopIteration as done:
+            found: Candidates = done.value
+            return found
+
+
+def _dry_runs(
+    context: PostFilterContext,
+    extent: Extent,
+    policy: PreemptionPolicy,
+    columns: PodColumns | None,
+    rows_a_step: int | None = None,
+) -> Generator[None, None, Candidates]:
+    """``dry_run_all``, yielding after at most so many nodes; None: no limit."""
     refused = RefusedRows()
     rows, excluded = without_excluded(context, policy, potential_rows(context))
     for row, refusal in excluded.items():
@@ -130,10 +176,7 @@ def dry_run_all(
     trial = trial_of(context, policy)
     rows = walk(rows, context.rng)
     search = Search(wanted, refused)
-    if columns is None:
-        search.each((row, dry_run_node(trial, row)) for row in rows.tolist())
-    else:
-        search.in_waves(trial, rows, columns)
+    yield from search.in_waves(trial, rows, columns, rows_a_step)
     return Candidates((*search.harmless, *search.violating), refused)
 
 

@@ -15,6 +15,7 @@ import msgspec
 from scheduler.cluster.groups.facts import Groups
 from scheduler.cluster.groups.group import DisruptionMode, Group
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.table import NodeTable
 from scheduler.framework.preemption_policy import PreemptionPolicy
 from scheduler.preemption.budgets import Budgets
 from scheduler.preemption.importance import start_time
@@ -34,10 +35,10 @@ class Unit(msgspec.Struct, frozen=True, dict=True, eq=False):
 
 
 def candidate_units(
-    pods: Mapping[str, PodInfo], groups: Groups, preemptor: Group, policy: PreemptionPolicy
+    pods: Mapping[str, PodInfo], groups: Groups, own: str, below: int, policy: PreemptionPolicy, table: NodeTable
 ) -> list[Unit]:
-    """The units of lower priority than ``preemptor`` that ``policy`` lets it remove. ``pods``: all on nodes, by UID."""
-    own = preemptor.reference.key
+    """The units of a priority below ``below`` that ``policy`` lets the group ``own`` remove. ``pods``: all on nodes of
+    ``table``, by UID."""
     found: list[Unit] = []
     whole: dict[str, Group] = {}
     for info in pods.values():
@@ -47,12 +48,13 @@ def candidate_units(
             continue
         if group is not None and group.disruption is DisruptionMode.GROUP:
             whole[key] = group
-        elif info.priority < preemptor.priority and _is_within_reach(info, policy):
+        elif info.priority < below and _is_within_reach(info, policy, table):
             found.append(Unit((info,), info.priority, bool(key)))
     for key, group in whole.items():
         members = tuple(groups.members(key).placed.values())
-        if group.priority < preemptor.priority and all(_is_within_reach(info, policy) for info in members):
-            found.append(Unit(members, group.priority, True))
+        priority = min(info.priority for info in members) if group.priority is None else group.priority
+        if priority < below and all(_is_within_reach(info, policy, table) for info in members):
+            found.append(Unit(members, priority, True))
     return found
 
 
@@ -87,7 +89,11 @@ def _importance(unit: Unit, now: int) -> tuple[object, ...]:
     return (-unit.priority, not unit.is_of_group, -len(unit.pods) if unit.is_of_group else 0, started, first)
 
 
-def _is_within_reach(info: PodInfo, policy: PreemptionPolicy) -> bool:
+def _is_within_reach(info: PodInfo, policy: PreemptionPolicy, table: NodeTable) -> bool:
+    if not policy.node_scope.is_everything:
+        row = table.existing_row(info.node_name)
+        if row is None or not table.selected(policy.node_scope)[row]:
+            return False
     schedulers = policy.victim_schedulers
     return (schedulers is None or info.pod.spec.scheduler_name in schedulers) and (
         info.is_terminating or info.node_name not in policy.excluded_nodes

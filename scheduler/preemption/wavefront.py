@@ -21,7 +21,7 @@ What was said of a row is kept for the next pod of the same template (``kept_ans
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -55,7 +55,7 @@ class Search:
     violating: list[Candidate] = field(default_factory=list)
     is_over: bool = False
 
-    def each(self, answers: Iterable[tuple[int, Answer]]) -> None:
+    def _each(self, answers: Iterable[tuple[int, Answer]]) -> None:
         """(row, what ``dry_run_node`` says of it), row by row."""
         for row, answer in answers:
             if isinstance(answer, Refusal):
@@ -68,22 +68,27 @@ class Search:
                 self.is_over = True
                 return
 
-    def in_waves(self, trial: Trial, rows: Rows, columns: PodColumns) -> None:
-        """Rows are worked out in waves, each twice the size of the one before, since the search may end at any row."""
-        filters = wave_filters(trial)
-        kept = None if filters is None else columns.kept.of(trial, filters)
+    def in_waves(
+        self, trial: Trial, rows: Rows, columns: PodColumns | None, largest_wave: int | None = None
+    ) -> Generator[None, None, None]:
+        """Tries the rows in waves, each twice the size of the one before, since the search may end at any row; yields
+        after each. ``columns`` None: each row is tried by itself. ``largest_wave``: rows, None for no limit."""
+        filters = None if columns is None else wave_filters(trial)
+        kept = None if filters is None or columns is None else columns.kept.of(trial, filters)
         start = 0
         size = max(self.wanted, _SMALLEST_WAVE)
         while start < len(rows) and not self.is_over:
+            size = size if largest_wave is None else min(size, largest_wave)
             wave = rows[start : start + size]
-            if filters is None:
-                self.each((row, dry_run_node(trial, row)) for row in wave.tolist())
+            if columns is None or filters is None:
+                self._each((row, dry_run_node(trial, row)) for row in wave.tolist())
             elif kept is None:
-                self.each(_or_plainly(trial, wave, wave_answers(trial, wave, columns, filters)))
+                self._each(_or_plainly(trial, wave, wave_answers(trial, wave, columns, filters)))
             else:
                 self._of_kept(trial, wave, columns, filters, kept)
             start += size
             size *= 2
+            yield
 
     def _of_kept(self, trial: Trial, wave: Rows, columns: PodColumns, filters: WaveFilters, kept: RowAnswers) -> None:
         columns.refresh(trial.view.table, wave)
@@ -96,7 +101,7 @@ class Search:
             if (codes == UNKNOWN).any():
                 answers = zip(wave.tolist(), codes.tolist(), strict=True)
                 known = {row: kept.answer(row, code) for row, code in answers} | found
-                self.each(_or_plainly(trial, wave, known))
+                self._each(_or_plainly(trial, wave, known))
                 return
         # Nothing that is kept violates a budget.
         places = np.flatnonzero(codes == CANDIDATE)[: self.wanted - len(self.harmless)]

@@ -54,25 +54,25 @@ class ActiveQueue:
         """Adds the pod, or moves it to where its present order puts it."""
         (self._grouped if record.group else self._plain).put(record)
 
-    def take(self, *, only_plain: bool = False) -> QueuedPod | None:
-        """Removes and returns the first pod, with ``only_plain`` the first one without a group; None without one."""
-        if only_plain or not self._grouped:
+    def take(self) -> QueuedPod | None:
+        """Removes and returns the first pod; None without one."""
+        if not self._grouped:
             return self._plain.take()
         plain, grouped = self._plain.head(), self._grouped.head()
         if plain is None or (grouped is not None and self._order(grouped) < self._order(plain)):
             return self._grouped.take()
         return self._plain.take()
 
+    def take_plain(self, least_priority: int) -> QueuedPod | None:
+        """Removes and returns the first pod without a group, if it has at least this priority."""
+        head = self._plain.head()
+        return self._plain.take() if head is not None and head.info.priority >= least_priority else None
+
     def remove(self, key: str) -> QueuedPod | None:
         return self._plain.remove(key) or self._grouped.remove(key)
 
     def get(self, key: str) -> QueuedPod | None:
         return self._plain.get(key) or self._grouped.get(key)
-
-    @property
-    def plain_count(self) -> int:
-        """The number of pods without a group."""
-        return len(self._plain)
 
     def in_order(self) -> tuple[QueuedPod, ...]:
         """All pods in order, the next one first."""

@@ -281,6 +281,9 @@ class EventHandlers:
 
     # --- decisions ----------------------------------------------------------------------------------------------------
 
+    on_trial = ()
+    """What is assumed here is assumed in earnest."""
+
     def assume(self, info: PodInfo) -> None:
         """The pod counts on its node from now on, and is nominated nowhere. Raises InvariantViolation if it is placed
         already."""

@@ -4,7 +4,8 @@ Source: docs/kube-scheduler/queue.md §6.2, §6.7.
 
 What a plugin's hint may look at: the pending pod (a PodInfo), and the event's object before and after (pods as PodInfo,
 everything else as the object itself, None where absent). Pods that are alike but for their identity share an answer
-(``pod_template.py``), so a hint may use a pod's name or UID only to recognise the pod itself as the event's object.
+(``pod_template.py``), so a hint may use a pod's name, UID or status only to recognise the pod itself as the event's
+object, or an object as one that the pod controls.
 """
 
 from __future__ import annotations

@@ -143,30 +143,31 @@ class SchedulingQueue(QueueListing):
     @property
     def has_next(self) -> bool:
         """Whether ``pop`` would return a pod."""
-        return self._has_next(only_plain=False)
+        early = self._settings.pops_from_backoff and bool(self._places.backoff.rejected)
+        return not self.is_closed and (len(self._places.active) > 0 or early)
 
-    def _has_next(self, *, only_plain: bool) -> bool:
-        early = self._settings.pops_from_backoff and not only_plain and bool(self._places.backoff.rejected)
-        has_active = self._places.active.plain_count > 0 if only_plain else len(self._places.active) > 0
-        return not self.is_closed and (has_active or early)
-
-    def pop(self, now: Now, *, only_plain: bool = False) -> QueuedPod | None:
+    def pop(self, now: Now, *, plain_from: int | None = None) -> QueuedPod | None:
         """Removes and returns the next pod, or None. ``done`` must be called once for each, however its attempt ends.
 
-        With no active pod, the rejected pod whose back-off ends first is taken early. ``only_plain``: an active pod
-        that belongs to no group.
+        With no active pod, the rejected pod whose back-off ends first is taken early. ``plain_from``: only an active
+        pod that belongs to no group and has at least this priority.
         """
         self.finish_waking()
-        while self._has_next(only_plain=only_plain):
-            record = self._places.active.take(only_plain=only_plain)
-            if record is None:
-                record = self._places.backoff.take_early()
-                self.facts.incoming["active", POP_FROM_BACKOFF] += 1
-            if record is None:
-                return None
+        while (record := self._next(plain_from)) is not None:
             if self._begin(record, now):
                 return record
         return None
+
+    def _next(self, plain_from: int | None) -> QueuedPod | None:
+        if self.is_closed:
+            return None
+        if plain_from is not None:
+            return self._places.active.take_plain(plain_from)
+        record = self._places.active.take()
+        if record is None and self._settings.pops_from_backoff and self._places.backoff.rejected:
+            record = self._places.backoff.take_early()
+            self.facts.incoming["active", POP_FROM_BACKOFF] += 1
+        return record
 
     def pop_siblings(self, group: str, keys: Iterable[str], now: Now) -> list[QueuedPod]:
         """Removes and returns those of these pods (``namespace/name``) that may be tried, wherever they wait and

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import ClusterEvent
+from scheduler.objects.meta import ApiObject, controller_of
 from scheduler.queue.hints import HintMap, Listener, Strategy
 from scheduler.queue.in_flight import InFlight
 from scheduler.queue.pool import UnschedulablePool
@@ -64,7 +65,8 @@ class Wake:
     held_back: HeldBack
     only: Only | None
     _own: dict[str, QueuedPod] = field(default_factory=dict)
-    """The waiting pods that are the event's object, by UID: hints may recognise them as such."""
+    """By UID, the waiting pods that the event's object is about. Hints may recognise them, by name or by status, which
+    a group does not share."""
 
     def worth_moving(self) -> Generator[None, None, list[tuple[QueuedPod, Strategy]]]:
         """The pods, never with SKIP. Yields after each group.
@@ -96,12 +98,14 @@ class Wake:
         return moving
 
     def _own_records(self) -> dict[str, QueuedPod]:
+        """The waiting pods that the event's object is about: the pod itself, or the one that controls the object, as of
+        a claim that was made for it."""
         found: dict[str, QueuedPod] = {}
-        for pod in (self.old, self.new):
-            if isinstance(pod, PodInfo):
-                record = self.pool.get(pod.key)
-                if record is not None and record.uid == pod.uid:
-                    found[record.uid] = record
+        for obj in (self.old, self.new):
+            key, uid = _pod_of(obj)
+            record = self.pool.get(key) if uid else None
+            if record is not None and record.uid == uid:
+                found[uid] = record
         return found
 
     def _groups(self) -> Generator[None, None, Iterable[PoolGroup]]:
@@ -155,6 +159,16 @@ class Wake:
 
     def _strategy(self, record: QueuedPod) -> Strategy:
         return self.hints.strategy(record, self.event, self.old, self.new)
+
+
+def _pod_of(obj: Any) -> tuple[str, str]:
+    """``namespace/name`` and UID of the pod that an event's object is, or that controls it; empty for any other."""
+    if isinstance(obj, PodInfo):
+        return obj.key, obj.uid
+    controller = controller_of(obj.metadata) if isinstance(obj, ApiObject) else None
+    if controller is None or controller.kind != "Pod":
+        return "", ""
+    return f"{obj.metadata.namespace}/{controller.name}", controller.uid
 
 
 def strategy_after_attempt(record: QueuedPod, in_flight: InFlight, hints: HintMap) -> Strategy:

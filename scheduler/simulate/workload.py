@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.changes import BreakWatch, Change, Create, Delete, Merge, Reload, Restart
+from scheduler.simulate.workload_devices import DeviceActions, free_gpus
 from scheduler.simulate.workload_gangs import GangActions, group_of
 from scheduler.simulate.world import World
 from scheduler.simulate.world_facts import Document, is_over
@@ -47,7 +48,14 @@ def pod_document(name: str, *, cpu: str = "500m", memory: str = "256Mi", priorit
     }
 
 
-_CONSTRAINTS: Final = ("topologySpreadConstraints", "affinity", "schedulingGates", "volumes", "schedulingGroup")
+_CONSTRAINTS: Final = (
+    "topologySpreadConstraints",
+    "affinity",
+    "schedulingGates",
+    "volumes",
+    "schedulingGroup",
+    "resourceClaims",
+)
 
 OPEN_GATES: Final[Document] = {"spec": {"schedulingGates": None}}
 
@@ -56,7 +64,14 @@ class RandomWorkload:
     """``step`` draws one random change that fits the present state of the world and does not carry it out."""
 
     def __init__(
-        self, world: World, *, nodes: int = 5, volumes: bool = False, gangs: bool = False, configurations: int = 1
+        self,
+        world: World,
+        *,
+        nodes: int = 5,
+        volumes: bool = False,
+        gangs: bool = False,
+        devices: bool = False,
+        configurations: int = 1,
     ) -> None:
         self._world = world
         self._nodes = nodes
@@ -82,6 +97,9 @@ class RandomWorkload:
         self._gangs = gangs
         if gangs:
             self._actions |= GangActions(self._random, lambda: world.facts, PRIORITIES, pod_document).weights()
+        self._devices = DeviceActions(self._random, lambda: world.facts, self._pod) if devices else None
+        if self._devices is not None:
+            self._actions |= self._devices.weights()
         if configurations > 1:
             self._actions[self._reload] = 3
 
@@ -100,6 +118,8 @@ class RandomWorkload:
             for name, provisioner in ((LOCAL, NO_PROVISIONER), (MADE, "csi.example.com")):
                 mode = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
                 yield Create(Kind.STORAGE_CLASS, {"metadata": {"name": name}, **mode})
+        if self._devices is not None:
+            yield from self._devices.begin()
 
     def step(self) -> list[Change]:
         """One random action: the changes that it consists of, none if nothing is there for it."""
@@ -111,6 +131,8 @@ class RandomWorkload:
             yield Merge(Kind.NODE, name, {"spec": {"unschedulable": None, "taints": None}})
         for key, _ in self._world.facts.of(Kind.POD):
             yield Merge(Kind.POD, key, OPEN_GATES)
+        if self._devices is not None:
+            yield from self._devices.settle()
         if self._configurations > 1:
             yield Reload(0)
 
@@ -230,6 +252,8 @@ class RandomWorkload:
             kinds += [Kind.PERSISTENT_VOLUME, Kind.PERSISTENT_VOLUME_CLAIM]
         if self._gangs:
             kinds.append(Kind.POD_GROUP)
+        if self._devices is not None:
+            kinds += [Kind.RESOURCE_CLAIM, Kind.RESOURCE_SLICE]
         yield BreakWatch(self._random.choice(kinds))
 
     def _restart(self) -> Iterator[Change]:
@@ -248,13 +272,16 @@ def plain_pods_that_fit(world: World) -> list[str]:
     """Pending pods for which some node has room, computed from the facts alone, as a check on the engine.
 
     Only pods without constraints on other pods are checked: requests, node selector, tolerations, and whether a pod
-    on the node has anti-affinity to them. Those of a gang are left to ``gangs_that_fit``."""
+    on the node has anti-affinity to them. Those of a gang are left to ``gangs_that_fit``. Of those with claims the
+    plain ones are checked: one GPU, which they have not got yet."""
     free = {name: _free(world, name, node) for name, node in world.facts.of(Kind.NODE)}
+    gpus = free_gpus(world.facts)
     found = []
     for key in world.pending():
         pod = world.facts.get(Kind.POD, key) or {}
         spec = pod["spec"]
-        if any(spec.get(field) for field in _CONSTRAINTS):
+        wants_gpu = _wants_one_gpu(world, pod)
+        if any(spec.get(field) for field in _CONSTRAINTS if not (field == "resourceClaims" and wants_gpu)):
             continue
         container = spec["containers"][0]
         if container.get("ports") or "deletionTimestamp" in pod["metadata"]:
@@ -262,10 +289,20 @@ def plain_pods_that_fit(world: World) -> list[str]:
         cpu, memory = _amounts(container)
         for name, node in world.facts.of(Kind.NODE):
             has_room = free[name][0] >= cpu and free[name][1] >= memory and free[name][2] >= 1
+            has_room = has_room and (not wants_gpu or gpus.get(name, 0) > 0)
             if has_room and _lets_in(node, spec) and not _is_shunned(world, name, pod):
                 found.append(key)
                 break
     return found
+
+
+def _wants_one_gpu(world: World, pod: Document) -> bool:
+    """Whether all it claims is a GPU, in a claim made for it that has none yet."""
+    if [entry.get("resourceClaimTemplateName") for entry in pod["spec"].get("resourceClaims", ())] != ["gpus-1"]:
+        return False
+    made = pod["status"].get("resourceClaimStatuses", ())
+    claims = [world.facts.get(Kind.RESOURCE_CLAIM, f"default/{one['resourceClaimName']}") or {} for one in made]
+    return bool(claims) and not any(claim.get("status", {}).get("allocation") for claim in claims)
 
 
 def gangs_that_fit(world: World) -> list[str]:

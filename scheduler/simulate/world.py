@@ -35,7 +35,7 @@ from scheduler.messages.stimuli import (
     WakingContinued,
 )
 from scheduler.objects.kinds import READ_KINDS, Kind, decode
-from scheduler.simulate.world_devices import check_devices, free_claims
+from scheduler.simulate.world_devices import check_devices, free_claims, make_claims
 from scheduler.simulate.world_extender import Extender, extender_answer, no_extender
 from scheduler.simulate.world_facts import Document, Facts, is_over
 from scheduler.simulate.world_gangs import GangWatch
@@ -261,13 +261,14 @@ class World:
         self.timeline.at(date, deliver)
 
     def _free_claims_later(self) -> None:
-        """Run the claim controller on what pods have left behind."""
-        if self._frees_claims or not any(True for _ in self.facts.of(Kind.RESOURCE_CLAIM)):
+        """Run the claim controller: what pods need made for them, and what they have left behind."""
+        if self._frees_claims or not any(True for _ in self.facts.of(Kind.DEVICE_CLASS)):
             return
         self._frees_claims = True
 
         def look() -> None:
             self._frees_claims = False
+            make_claims(self.facts, self.time)
             free_claims(self.facts)
 
         self.timeline.later(self.trouble.stop_seconds, "claims", look)

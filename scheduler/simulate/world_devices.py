@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -23,10 +22,13 @@ from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import WriteFinished
 from scheduler.objects.kinds import Kind, decode
 from scheduler.objects.quantity import parse
-from scheduler.simulate.world_facts import Document, Facts, Refused, is_over
+from scheduler.simulate.world_facts import Document, Facts, Refused, copied, is_over
 from scheduler.simulate.world_trouble import outcome_of
 
 EXTENDED = "resource.kubernetes.io/extended-resource-claim"
+
+CLASS_SIZES: Final = {"gpus": 0, "wholes": 2, "halves": 1}
+"""Device classes of random workloads, by the attribute that their devices have."""
 
 
 class ClaimWrites:
@@ -57,7 +59,7 @@ def carry_out(facts: Facts, command: ClaimCommand, time: str) -> str:
             return _create(facts, command, time)
         case UnreserveClaim():
             _claim(facts, command.claim)
-            facts.change(Kind.RESOURCE_CLAIM, command.claim.key, lambda claim: _drop(claim, command.pod.uid))
+            facts.change(Kind.RESOURCE_CLAIM, command.claim.key, lambda claim: _drop(claim, command.consumer.uid))
         case DeallocateClaim():
             found = _claim(facts, command.claim)
             if found["metadata"]["resourceVersion"] != command.resource_version:
@@ -80,18 +82,19 @@ def _claim(facts: Facts, reference: ClaimReference) -> Document:
 def _reserve(facts: Facts, command: ReserveClaim, time: str) -> None:
     allocation = _claim(facts, command.claim).get("status", {}).get("allocation")
     if command.allocation is not None:
-        if allocation is not None:
+        decided = msgspec.to_builtins(command.allocation)
+        if allocation is not None and {**allocation, **decided} != allocation:
             raise Refused(409, "Conflict", f"claim {command.claim.key} got allocated elsewhere in the meantime")
-        allocation = msgspec.to_builtins(command.allocation)
+        allocation = allocation or decided
     if allocation is None:
         raise Refused(409, "Conflict", f"claim {command.claim.key} got deallocated elsewhere in the meantime")
     if command.needs_timestamp:
         allocation = {"allocationTimestamp": time, **allocation}
 
     def edit(claim: Document) -> None:
-        _drop(claim, command.pod.uid)
-        claim.setdefault("status", {})["allocation"] = copy.deepcopy(allocation)
-        claim["status"].setdefault("reservedFor", []).append(_consumer(command.pod))
+        _drop(claim, command.consumer.uid)
+        claim.setdefault("status", {})["allocation"] = copied(allocation)
+        claim["status"].setdefault("reservedFor", []).append(msgspec.to_builtins(command.consumer))
 
     facts.change(Kind.RESOURCE_CLAIM, command.claim.key, edit)
 
@@ -124,6 +127,36 @@ def _drop(claim: Document, uid: str) -> None:
 
 
 # --- the controller ---------------------------------------------------------------------------------------------------
+
+
+def claim_spec(template: str) -> Document:
+    """What a template asks for. Templates are no objects here: the name of one says it, as in ``gpus-2``."""
+    device_class, _, count = template.rpartition("-")
+    exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": int(count)}
+    return {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+
+
+def make_claims(facts: Facts, time: str) -> None:
+    """Pods that name a template get a claim each, and then its name in their status."""
+    for key, pod in facts.of(Kind.POD):
+        known = {one["name"] for one in pod["status"].get("resourceClaimStatuses", ())}
+        for entry in pod["spec"].get("resourceClaims", ()) if not is_over(pod) else ():
+            template = entry.get("resourceClaimTemplateName", "")
+            if template and entry["name"] not in known:
+                name = f"{pod['metadata']['name']}-{entry['name']}-{pod['metadata']['uid']}"
+                owner = {"kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+                metadata = {
+                    "name": name,
+                    "namespace": pod["metadata"]["namespace"],
+                    "ownerReferences": [{"apiVersion": "v1", **owner, "controller": True}],
+                }
+                facts.create(Kind.RESOURCE_CLAIM, {"metadata": metadata, "spec": claim_spec(template)}, time)
+                made = {"name": entry["name"], "resourceClaimName": name}
+                facts.change(Kind.POD, key, partial(_note_claim, made))
+
+
+def _note_claim(made: dict[str, str], pod: Document) -> None:
+    pod["status"].setdefault("resourceClaimStatuses", []).append(made)
 
 
 def free_claims(facts: Facts) -> None:
@@ -166,8 +199,9 @@ def check_devices(facts: Facts) -> None:
     for key, pod in facts.of(Kind.POD):
         if not pod["spec"].get("nodeName") or is_over(pod):
             continue
+        made = {one["name"]: one["resourceClaimName"] for one in pod["status"].get("resourceClaimStatuses", ())}
         for entry in pod["spec"].get("resourceClaims", ()):
-            claim_key = f"{pod['metadata']['namespace']}/{entry['resourceClaimName']}"
+            claim_key = f"{pod['metadata']['namespace']}/{entry.get('resourceClaimName') or made[entry['name']]}"
             found = facts.get(Kind.RESOURCE_CLAIM, claim_key)
             reserved = found.get("status", {}).get("reservedFor", []) if found is not None else []
             if found is not None and not any(one["uid"] == pod["metadata"]["uid"] for one in reserved):

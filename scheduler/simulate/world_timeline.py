@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import OrderedDict
 from collections.abc import Callable
 from random import Random
+from typing import TypeVar
 
 from scheduler.messages.now import Now
 from scheduler.objects.timestamps import format_seconds
@@ -13,6 +14,11 @@ from scheduler.simulate.world_trouble import Range, Trouble
 
 START_MONOTONIC = 1_000.0
 START_WALL = 1_800_000_000 * 10**9
+
+MAX_NOTED = 10_000
+"""Subjects of chance, and bindings: many times what is alive in any run."""
+
+Value = TypeVar("Value")
 
 
 class Timeline:
@@ -22,7 +28,7 @@ class Timeline:
         self.seed = seed
         self.trouble = trouble
         self.monotonic = START_MONOTONIC
-        self._drawn: Counter[str] = Counter()
+        self._drawn: OrderedDict[str, int] = OrderedDict()
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._sequence = 0
 
@@ -50,8 +56,9 @@ class Timeline:
     def chance(self, subject: str) -> Random:
         """Chance of its own for each subject and each time that it is asked for: what is drawn for one write does not
         depend on how many others there were, so that a script from which steps are left out stays much the same."""
-        self._drawn[subject] += 1
-        return Random(f"{self.seed} {subject} {self._drawn[subject]}")
+        number = self._drawn.get(subject, 0) + 1
+        note(self._drawn, subject, number)
+        return Random(f"{self.seed} {subject} {number}")
 
     def later(self, bounds: Range, subject: str, what: Callable[[], None]) -> None:
         """After a delay between the bounds, in seconds."""
@@ -60,3 +67,11 @@ class Timeline:
     def at(self, date: float, what: Callable[[], None]) -> None:
         self._sequence += 1
         heapq.heappush(self._heap, (date, self._sequence, what))
+
+
+def note(kept: OrderedDict[str, Value], key: str, value: Value) -> None:
+    """Keep those that were noted last: worlds through which many pods go measure memory, and need none for these."""
+    kept[key] = value
+    kept.move_to_end(key)
+    if len(kept) > MAX_NOTED:
+        kept.popitem(last=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from random import Random
 
@@ -17,7 +18,7 @@ from scheduler.objects.meta import Condition
 from scheduler.simulate.world_devices import ClaimWrites
 from scheduler.simulate.world_facts import Document, Facts, Refused
 from scheduler.simulate.world_kubelets import Kubelets
-from scheduler.simulate.world_timeline import Timeline
+from scheduler.simulate.world_timeline import Timeline, note
 from scheduler.simulate.world_trouble import NO_ANSWER, REFUSALS, WriteFate, outcome_of
 
 
@@ -31,7 +32,7 @@ class Writes:
         self._kubelets = kubelets
         self._feed = feed
         self._claims = ClaimWrites(facts)
-        self._confirmed: dict[str, str] = {}
+        self._confirmed: OrderedDict[str, str] = OrderedDict()
         """Bindings that the engine knows to be done: UID → node."""
 
     def restart(self) -> None:
@@ -91,7 +92,7 @@ class Writes:
             if refused is not None and refused.status == 409 and self._is_bound_as(command):
                 refused = None
             if refused is None and self.life == life:
-                self._confirmed[command.pod.uid] = command.node
+                note(self._confirmed, command.pod.uid, command.node)
             self.answer(self.bind_outcome(command, refused), life)
         elif isinstance(command, ClaimCommand) and command.ticket:
             self.answer(self._claims.outcome_of(command, refused), life)

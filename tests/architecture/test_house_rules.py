@@ -30,8 +30,8 @@ def test_no_import_is_hidden_behind_a_type_checking_guard() -> None:
 
 
 LOADED_WHEN_NEEDED = {
-    "scheduler/__main__.py",  # typer, for kubectl's completion
-    "scheduler/cli/main.py",  # typer
+    "scheduler/__main__.py",  # every command, for kubectl's completion
+    "scheduler/cli/main.py",  # argparse and rich, which `version` does without
     "scheduler/cli/run.py",  # rich
     "scheduler/cli/asking.py",  # all of the scheduler, for a question that another one answers
     "scheduler/controller/operator.py",  # kopf

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from tests.benchmarks import (
+    answers,
     cycle,
     devices,
     events,
@@ -20,16 +21,19 @@ from tests.benchmarks import (
     questions,
     queue,
     recording,
+    scale,
     start,
     sync,
 )
 
 BENCHMARKS = {
     "start, CPU time to that of importing numpy and aiohttp": (start.starts, "x"),
+    "answers of a running scheduler, 5,000 nodes, 5,000 waiting pods, process start included": (answers.answers, "s"),
     "sync, 5,000 nodes, 150,000 pods": (sync.sync, ""),
     "queue, 10,000 waiting pods of 100 classes": (queue.waiting, ""),
     "cycle, plain pods, 5,000 nodes": (cycle.plain, "µs"),
     "cycle, spread and affinity, 5,000 nodes, 10,000 pods": (cycle.spread_and_affinity, "µs"),
+    "scale, 10,000 nodes, 100,000 pods; more by python -m tests.benchmarks.scale": (scale.on_10_000_nodes, ""),
     "preemption, 5,000 nodes, 150,000 pods": (preemption.dry_runs, "ms"),
     "preemptors, 1,000 on 1,000 full nodes, three victims each": (preemptors.all_waiting, ""),
     "preemptors, one after the other, 100 victims each": (preemptors.of_a_hundred_victims, ""),

@@ -36,11 +36,8 @@ def engine_with(nodes: int, gates: str = "", **node_fields: Any) -> Engine:
             "topology.kubernetes.io/zone": zone,
             "topology.ebs.csi.aws.com/zone": zone,
         }
-        show(
-            engine,
-            Kind.NODE,
-            node_json(name, **{"cpu": "32", "memory": "128Gi", "pods": 110, "labels": labels} | node_fields),
-        )
+        fields: dict[str, Any] = {"cpu": "32", "memory": "128Gi", "pods": 110, "labels": labels}
+        show(engine, Kind.NODE, node_json(name, **(fields | node_fields)))
     engine.handle(Synced(), now())
     return engine
 

@@ -30,15 +30,16 @@ def spread_and_affinity() -> dict[str, float]:
     """Microseconds, uncached: zone spread and host anti-affinity in play, 10,000 pods in 500 groups there already."""
     engine = engine_with(NODES)
     for number in range(PODS_THERE):
-        document = _grouped(f"there-{number}", number % GROUPS)
+        document = grouped(f"there-{number}", number % GROUPS)
         document["spec"]["nodeName"] = f"node-{number % NODES:05}"
         show(engine, Kind.POD, document)
     for number in range(600):
-        show(engine, Kind.POD, _grouped(f"new-{number}", number % GROUPS))
+        show(engine, Kind.POD, grouped(f"new-{number}", number % GROUPS))
     return {"class unknown": _median(engine, 500, before=engine.classes.clear)}
 
 
-def _grouped(name: str, group: int) -> dict[str, Any]:
+def grouped(name: str, group: int) -> dict[str, Any]:
+    """A pod that spreads over zones and hosts with those of its group, and keeps off their hosts."""
     document = pending(name, labels={"app": f"app-{group}"})
     selector = {"matchLabels": {"app": f"app-{group}"}}
     document["spec"] |= {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.engine import Engine
@@ -56,7 +57,7 @@ def _full(launcher: str) -> Engine:
         there["spec"] |= {"nodeName": f"node-{number // PODS_A_NODE:05}", "priority": number % 3}
         there["status"] |= {"phase": "Running", "startTime": f"2026-01-01T{number % 24:02}:00:{number % 60:02}Z"}
         show(engine, Kind.POD, there)
-    gang = {"metadata": {"name": "g", "namespace": "default", "uid": "g"}}
+    gang: dict[str, Any] = {"metadata": {"name": "g", "namespace": "default", "uid": "g"}}
     gang["spec"] = {"schedulingPolicy": {"gang": {"minCount": MEMBERS}}, "priority": 100}
     show(engine, Kind.POD_GROUP, gang)
     for number in range(MEMBERS):

@@ -112,7 +112,7 @@ def _claiming(claim: dict[str, Any], *others: tuple[Kind, dict[str, Any]]) -> li
     document = pending("hostile")
     document["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     document["spec"]["priority"] = 100
-    metadata = {"name": "data", "namespace": "default", "uid": "claim"}
+    metadata: dict[str, Any] = {"name": "data", "namespace": "default", "uid": "claim"}
     status = {"phase": "Bound" if "volumeName" in claim else "Pending"}
     if "volumeName" in claim:
         metadata["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}

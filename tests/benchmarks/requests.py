@@ -233,9 +233,10 @@ def _own_app(number: int) -> dict[str, str]:
 def _near(kind: str, key: str, *, weight: int | None = None) -> Callable[[int], Json]:
     def fields(number: int) -> Json:
         term: Any = pod_term(_own_app(number), key)
+        terms: dict[str, Any] = {kind: [term if weight is None else (weight, term)]}
         return {
             "labels": _own_app(number),
-            "affinity": affinity_json(**{kind: [term if weight is None else (weight, term)]}),
+            "affinity": affinity_json(**terms),
         }
 
     return fields

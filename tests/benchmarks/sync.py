@@ -11,7 +11,7 @@ import gc
 import resource
 import time
 import tracemalloc
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ from scheduler.controller.inbox import Inbox
 from scheduler.controller.loop import SchedulingLoop
 from scheduler.controller.watch.reflector import Reading, Reflector
 from scheduler.controller.write.client import Answer, ApiClient
+from scheduler.engine.engine import Engine
 from scheduler.objects.kinds import Kind
 from tests.benchmarks.clusters import now, pending
 from tests.builders import node_json
@@ -46,12 +47,20 @@ class CannedClient(ApiClient):
         started = time.process_time()
         start = int(options["query"].get("continue", "0"))
         end = min(start + PAGE, self._counts[path])
-        make: Callable[[int], dict[str, Any]] = _node if path == Kind.NODE.entry.collection_path() else _pod
+        make = self.node if path == Kind.NODE.entry.collection_path() else self.pod
         place = {"resourceVersion": "1", "continue": str(end) if end < self._counts[path] else ""}
         body = msgspec.json.encode({"metadata": place, "items": [make(number) for number in range(start, end)]})
         self.making_seconds += time.process_time() - started
         await asyncio.sleep(0)
         return Answer(200, body)
+
+    def node(self, number: int) -> Any:
+        """The node of this number, as JSON encodes it."""
+        return node(number)
+
+    def pod(self, number: int) -> Any:
+        """The pod of this number, as JSON encodes it."""
+        return pod(number, NODES)
 
 
 def sync() -> dict[str, float]:
@@ -59,12 +68,12 @@ def sync() -> dict[str, float]:
     garbage.collect_seldom()
     traced = _traced_bytes_a_pod()
     gc.collect()
-    before = _resident_bytes()
+    before = resident_bytes()
     seconds, longest, keep = asyncio.run(_lists({Kind.NODE: NODES}))
-    nodes = _resident_bytes() - before
+    nodes = resident_bytes() - before
     del keep
     seconds, longest, keep = asyncio.run(_lists({Kind.NODE: NODES, Kind.POD: PODS}))
-    grown = _resident_bytes() - before
+    grown = resident_bytes() - before
     del keep
     return {
         "seconds of CPU": seconds,
@@ -97,7 +106,14 @@ def _traced_bytes_a_pod() -> float:
 async def _lists(counts: Mapping[Kind, int]) -> tuple[float, float, object]:
     """Seconds of CPU, the longest step in seconds, and what keeps all objects alive."""
     engine = build_engine(load(), started=now(), seed=1)
-    client, inbox = CannedClient(counts), Inbox()
+    seconds, longest, reflectors = await read_lists(engine, CannedClient(counts), counts)
+    return seconds, longest, (engine, reflectors)
+
+
+async def read_lists(engine: Engine, client: CannedClient, counts: Mapping[Kind, int]) -> tuple[float, float, object]:
+    """The engine learns the client's objects by reflectors and loop. Seconds of CPU, the longest step in seconds, and
+    what keeps all objects alive."""
+    inbox = Inbox()
     loop = SchedulingLoop(engine, inbox, lambda _: None, lambda: False)
     reflectors = [Reflector(kind, client, inbox, Reading(PAGE), step=loop.steps.step) for kind in counts]
     started = time.process_time()
@@ -110,15 +126,16 @@ async def _lists(counts: Mapping[Kind, int]) -> tuple[float, float, object]:
     await asyncio.gather(scheduling, return_exceptions=True)
     if len(engine.known_pods) != counts.get(Kind.POD, 0):
         raise AssertionError(f"{len(engine.known_pods)} pods are known")
-    return seconds, loop.steps.longest_seconds, (engine, reflectors)
+    return seconds, loop.steps.longest_seconds, reflectors
 
 
-def _resident_bytes() -> int:
+def resident_bytes() -> int:
+    """Of this process."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
-def _node(number: int) -> dict[str, Any]:
+def node(number: int) -> dict[str, Any]:
     name = f"node-{number:05}"
     labels = {
         "kubernetes.io/hostname": name,
@@ -139,7 +156,8 @@ def _node(number: int) -> dict[str, Any]:
     return document
 
 
-def _pod(number: int) -> dict[str, Any]:
+def pod(number: int, nodes: int) -> dict[str, Any]:
+    """A running pod of one of TEMPLATES workloads, on one of these nodes."""
     template = number % TEMPLATES
     document = pending(f"app-{template}-{number:06}", labels={"app": f"app-{template}", "pod-template-hash": "abc123"})
     document["metadata"]["ownerReferences"] = [
@@ -153,7 +171,7 @@ def _pod(number: int) -> dict[str, Any]:
     ]
     document["metadata"]["managedFields"] = _MANAGED_FIELDS
     document["spec"]["containers"][0]["env"] = _ENVIRONMENT
-    document["spec"]["nodeName"] = f"node-{number % NODES:05}"
+    document["spec"]["nodeName"] = f"node-{number % nodes:05}"
     document["spec"]["volumes"] = [{"name": f"kube-api-access-{number}", "projected": {"sources": []}}]
     document["spec"]["tolerations"] = [
         {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}

@@ -13,7 +13,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from scheduler.cli.asking import access_of
+from scheduler.cli.asking import Reaching
 from scheduler.cli.leader import READER
 from scheduler.cli.main import main
 from scheduler.cli.ui import MAX_BODY_BYTES, window
@@ -26,7 +26,7 @@ from tests.controller.serve.browser import browsing, needs_browser
 @asynccontextmanager
 async def open_window(folder: Path) -> AsyncIterator[str]:
     """The address that the command prints, without ``ui/``."""
-    access = access_of(str(folder / "kubeconfig"), "", "tandem-system/tandem-scheduler", "", "", "")
+    access = Reaching(kubeconfig=str(folder / "kubeconfig")).access()
     async with window(access, os.environ) as address:
         yield address.removesuffix("ui/")
 
@@ -45,7 +45,7 @@ async def test_the_page_and_what_it_reads_come_through_the_leaders_pod(tmp_path:
             assert "<title>Tandem</title>" in await answer.text()
             assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
             tag = answer.headers["ETag"]
-        assert (await fetch(f"{root}ui/", **{"If-None-Match": tag}))[0] == 304
+        assert (await fetch(f"{root}ui/", "GET", None, **{"If-None-Match": tag}))[0] == 304
         status, text = await fetch(f"{root}debug/queue?limit=5")
         assert (status, json.loads(text)["pods"][0]["pod"]) == (200, "default/huge")
         question = json.dumps({"edits": [{"edit": "drain", "node": "n1"}]}).encode()

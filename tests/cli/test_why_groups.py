@@ -9,7 +9,7 @@ from rich.console import Console
 
 from scheduler.cli.why import print_why
 from scheduler.engine.explain import pod_page
-from tests.engine.test_groups import Gangs
+from tests.engine.gangs import Gangs
 
 
 def page_of(cluster: Gangs, name: str) -> dict[str, Any]:

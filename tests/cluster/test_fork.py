@@ -20,14 +20,17 @@ from scheduler.cluster.table import NodeTable
 from scheduler.cluster.volumes.csi import Attachable
 from scheduler.cluster.volumes.disks import disks_of
 from scheduler.cluster.volumes.reserved import Release, Reservation, StaticBinding
+from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.kinds import Kind, kind_of
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.pod_group import PodGroup
 from scheduler.objects.quantity import parse
+from scheduler.objects.resource_claims import EXTENDED_RESOURCE_CLAIM_ANNOTATION, ResourceClaim
 from scheduler.objects.selector_fields import LabelSelector
 from scheduler.objects.selectors import EVERYTHING, parse_selector
 from scheduler.objects.storage import MIGRATED_PLUGINS_ANNOTATION, PersistentVolume
 from tests import builders
+from tests.device_documents import DRIVER, claim, device_class, gpu, resource_slice
 
 ZONE = "topology.kubernetes.io/zone"
 KEYS = (ZONE, "kubernetes.io/hostname", "disk", "example.com/nowhere")
@@ -38,7 +41,7 @@ DRIVERS = ("csi.test", "ebs.csi.aws.com", "other")
 EBS_PLUGIN = "kubernetes.io/aws-ebs"
 CLASSES = ("fast", "slow")
 GOLD = parse_selector(LabelSelector(match_labels={"tier": "gold"}))
-GROUP_APIS = (v1alpha2(reads_constraints=True, preempts_as_one=True),)
+GROUP_APIS = (v1alpha2(reads_constraints=True, preempts_as_one=True, has_claims=True),)
 DISK = {"name": "d", "awsElasticBlockStore": {"volumeID": "vol-inline"}}
 
 
@@ -72,7 +75,7 @@ def answers(cache: ClusterCache) -> dict[str, Any]:
     """What may be asked of a cache, by names instead of rows and ids."""
     table = cache.table
     rows = [(row, name) for row, name in sorted(enumerate(table.names), key=lambda each: each[1]) if name]
-    found: dict[str, Any] = {
+    found: dict[Any, Any] = {
         "nodes": {name: table.nodes[row] for row, name in rows if table.nodes[row] is not None},
         "pods": {name: set(table.pods[row]) for row, name in rows},
         "placed": set(cache.pods),
@@ -100,6 +103,7 @@ def answers(cache: ClusterCache) -> dict[str, Any]:
     found["claims"] = {name: cache.volumes.claim(f"default/{name}") for name in ("c0", "c1")}
     found["users"] = {name: cache.volumes.users(f"default/{name}") for name in ("c0", "c1")}
     found |= volume_answers(cache, rows)
+    found |= device_answers(cache, rows)
     found["nominated"] = {
         node: [info.uid for info in cache.nominator.pods_for_node(node)] for node in sorted(cache.nominator.nodes)
     }
@@ -122,7 +126,7 @@ def volume_answers(cache: ClusterCache, rows: list[tuple[int, str]]) -> dict[str
     def names_of(some: Any) -> set[str]:
         return {table.names[row] for row in some}
 
-    found: dict[str, Any] = {"accounts": {name: attached.on_row(row) for row, name in rows}}
+    found: dict[Any, Any] = {"accounts": {name: attached.on_row(row) for row, name in rows}}
     for driver in DRIVERS:
         limits = attached.limits(driver)
         said = {} if limits is None else {n: (int(limits[r]), int(attached.counts(driver)[r])) for r, n in rows}
@@ -151,6 +155,31 @@ def volume_answers(cache: ClusterCache, rows: list[tuple[int, str]]) -> dict[str
             found["capacity", storage_class, size] = named(capacity.rows_with(table, parse(size)))
         found["set aside", storage_class] = pool.set_aside_for(builders.claim("c0"))
     return found
+
+
+def device_answers(cache: ClusterCache, rows: list[tuple[int, str]]) -> dict[str, Any]:
+    """What may be asked of devices: pools as each node sees them, which look alike, what is held, and classes."""
+    devices = cache.view.devices
+    devices.catch_up()
+    pools = {name: devices.pools(row) for row, name in rows if cache.table.exists[row]}
+    shown = {
+        name: [
+            (pool.key, pool.state, [(one.device.id, one.is_reachable) for one in pool.devices], pool.counter_sets)
+            for pool in there
+        ]
+        for name, there in pools.items()
+    }
+    looks = {name: devices.signature(row) for row, name in rows if name in pools}
+    ids = {one.device.id for there in pools.values() for pool in there for one in pool.devices}
+    return {
+        "pools": shown,
+        "alike": {(one, other): looks[one] == looks[other] for one in looks for other in looks},
+        "held": {each: devices.is_held(each) for each in ids},
+        "shares": {pool.key: devices.stored.shares_in(pool.key) for there in pools.values() for pool in there},
+        "reachable": {name: {one.id for one in devices.reachable(row)} for row, name in rows if name in pools},
+        "class": devices.classes.get("example.com/gpu"),
+        "special": {claim.uid for claim in devices.special_claims_of("uid-of-a-pod")},
+    }
 
 
 def is_shared(volume: PersistentVolume) -> bool:
@@ -275,6 +304,52 @@ class ForksAgainstScratch(RuleBasedStateMachine):
             kind, key = data.draw(st.sampled_from(sorted(side.objects, key=str)))
             del side.objects[kind, key]
             side.cache.remove_object(kind, key)
+
+    @rule(side=sides, number=st.integers(0, 4), count=st.integers(0, 2), shape=st.integers(0, 5))
+    def put_slice(self, side: Side, number: int, count: int, shape: int) -> None:
+        """Of a node, a zone, all nodes, or device by device; with counters, or of a later generation."""
+        devices = [gpu(f"gpu-{place}", allowMultipleAllocations=place == 1) for place in range(count)]
+        made = resource_slice(f"n{number}", *devices, pool=f"pool{number % 3}", name=f"slice{number}")
+        spec = made["spec"]
+        spec["pool"] |= {"generation": 1 + shape // 5, "resourceSliceCount": 1 + number // 3}
+        if shape in (1, 2, 3):
+            del spec["nodeName"]
+        if shape == 1:
+            zone = {"key": ZONE, "operator": "In", "values": ["east"]}
+            spec["nodeSelector"] = {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}
+        elif shape == 2:
+            spec["allNodes"] = True
+        elif shape == 3:
+            spec["perDeviceNodeSelection"] = True
+            for device in devices:
+                device["nodeName"] = f"n{number}"
+        elif shape == 4:
+            spec["devices"] = []
+            spec["sharedCounters"] = [{"name": "memory", "counters": {"slots": {"value": str(count)}}}]
+        made["metadata"]["resourceVersion"] = self.next_version()
+        self.put_object(side, builders.build(ResourceSlice, made))
+
+    @rule(side=sides, number=st.integers(0, 2), is_allocated=st.booleans(), is_special=st.booleans())
+    def put_device_claim(self, side: Side, number: int, is_allocated: bool, is_special: bool) -> None:
+        """No device is held by two claims: then it matters which of them came first."""
+        made = claim(f"devices{number}", "gpus")
+        result: dict[str, Any] = {"request": "r", "driver": DRIVER, "pool": f"pool{number}", "device": "gpu-0"}
+        if is_special:
+            made["metadata"]["annotations"] = {EXTENDED_RESOURCE_CLAIM_ANNOTATION: "true"}
+            owner = {"kind": "Pod", "name": "a-pod", "uid": "uid-of-a-pod", "controller": True}
+            made["metadata"]["ownerReferences"] = [owner]
+            result |= {"device": "gpu-1", "shareID": f"share{number}", "consumedCapacity": {"memory": "1Gi"}}
+        if is_allocated:
+            made["status"] = {"allocation": {"devices": {"results": [result]}}}
+        made["metadata"]["resourceVersion"] = self.next_version()
+        self.put_object(side, builders.build(ResourceClaim, made))
+
+    @rule(side=sides, is_mapped=st.booleans())
+    def put_device_class(self, side: Side, is_mapped: bool) -> None:
+        fields = {"extendedResourceName": "example.com/gpu"} if is_mapped else {}
+        made = device_class("gpus", **fields)
+        made["metadata"]["resourceVersion"] = self.next_version()
+        self.put_object(side, builders.build(DeviceClass, made))
 
     def next_version(self) -> str:
         self.serial += 1

@@ -29,6 +29,16 @@ HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigura
             "---\napiVersion: tandem.scheduling/v1alpha1\nkind: TandemConfiguration\nlimits: {queuedWrites: 0}\n",
             ["limits.queuedWrites", "config:6:24"],
         ),
+        (
+            "---\napiVersion: tandem.scheduling/v1alpha1\nkind: TandemConfiguration\n"
+            "nodeScope:\n  tandem-scheduler:\n    matchExpressions:\n    - {key: pool, operator: Gt, values: ['1']}\n",
+            ['nodeScope.tandem-scheduler.matchExpressions[0]: "Gt" is not a valid', "config:9:7"],
+        ),
+        (
+            "---\napiVersion: tandem.scheduling/v1alpha1\nkind: TandemConfiguration\n"
+            "nodeScope:\n  team.a:\n    matchLabels: {pool: a}\n",
+            ['supported values: "tandem-scheduler"', "config:7:3"],
+        ),
         ("profiles: [\n", ["line 4"]),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.config.durations import Duration
-from scheduler.config.loading import load
+from scheduler.config.loading import load, write_config
 from scheduler.config.tandem import Nominations, PDBPolicy, PreemptionMode, UserPlugin, VictimScope
 from scheduler.errors import ConfigurationError
 
@@ -112,4 +112,62 @@ podMaxInUnschedulablePodsDuration: 0s
         "plugins[3].path: Required value",
         "limits.requestsInFlight: Invalid value: 0: not in valid range [24-256]",
         "podMaxInUnschedulablePodsDuration: Invalid value: 0s: must be greater than zero",
+    ]
+
+
+# --- nodeScope --------------------------------------------------------------------------------------------------------
+
+
+def test_the_nodes_of_a_profile_are_read_and_written_back() -> None:
+    text = """nodeScope:
+  tandem-scheduler:
+    matchLabels: {pool: a}
+    matchExpressions: [{key: zone, operator: NotIn, values: [x, y]}]
+"""
+    loaded = load(HEADER + text)
+    scope = loaded.tandem.node_scope["tandem-scheduler"]
+    assert scope.match_labels == {"pool": "a"}
+    assert [(part.key, part.operator, part.values) for part in scope.match_expressions] == [
+        ("zone", "NotIn", ("x", "y"))
+    ]
+    assert load(write_config(loaded)).tandem == loaded.tandem
+    assert "nodeScope" not in write_config(load())
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected"),
+    [
+        (
+            "{other: {matchLabels: {a: b}}}",
+            ['nodeScope.other: Unsupported value: "other": supported values: "tandem-scheduler"'],
+        ),
+        (
+            "{tandem-scheduler: {}}",
+            [
+                "nodeScope.tandem-scheduler: Required value: matchLabels or matchExpressions; a profile that may use "
+                "all nodes is not named here"
+            ],
+        ),
+        (
+            "{tandem-scheduler: {matchExpressions: [{key: a, operator: Exists}, {key: a, operator: Gt}]}}",
+            ['nodeScope.tandem-scheduler.matchExpressions[1]: "Gt" is not a valid label selector operator'],
+        ),
+        (
+            "{tandem-scheduler: [a]}",
+            ['nodeScope.tandem-scheduler: Invalid value: ["a"]: expected a mapping, got a list'],
+        ),
+    ],
+)
+def test_faults_of_the_nodes_of_a_profile(scope: str, expected: list[str]) -> None:
+    assert faults(f"nodeScope: {scope}") == expected
+
+
+def test_a_label_that_no_node_can_have_is_a_fault() -> None:
+    (fault,) = faults("nodeScope: {tandem-scheduler: {matchLabels: {pool: 'a b'}}}")
+    assert fault.startswith('nodeScope.tandem-scheduler.matchLabels: values[0][pool]: Invalid value: "a b"')
+
+
+def test_the_name_of_the_plugin_behind_it_is_taken() -> None:
+    assert faults("plugins: [{name: NodeScope, path: 'a:B'}]") == [
+        'plugins[0].name: Invalid value: "NodeScope": is the name of a built-in plugin'
     ]

@@ -22,8 +22,9 @@ from scheduler.controller.parts import Parts
 from scheduler.controller.run import Shell
 from scheduler.controller.serve import pages
 from scheduler.controller.serve.serving_settings import ServingSettings
-from scheduler.controller.settings import ConnectionSettings, OperatorOptions, ShellSettings
+from scheduler.controller.settings import OperatorOptions, ShellSettings
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.engine.engine import Engine
 from scheduler.engine.explain import PreemptionMemory
 from tests.controller.conftest import PODS, create, node_document, pod_document, read, until

@@ -14,6 +14,7 @@ from scheduler.cli.flags import read_flags
 from scheduler.cli.prepare import prepare
 from scheduler.cli.run import parts_of
 from scheduler.compose import build_engine
+from scheduler.config.changes import changes_between
 from scheduler.controller.loop import read_clock
 from scheduler.controller.reload import ConfigurationReloader, NewConfiguration
 from scheduler.controller.report.instruments import Counter
@@ -313,3 +314,29 @@ async def test_a_deleted_file_is_a_warning_once_and_changes_nothing(
     gone = [event for event in target.events if event[1] == "ConfigurationGone"]
     assert gone == [("Warning", "ConfigurationGone", f"{file} is gone, the configuration stays as it is")]
     assert len([line for line in log_lines if "is gone" in line["event"]]) == 1
+
+
+def scoped(pool: str) -> str:
+    return f"""profiles: [{{schedulerName: one}}]
+---
+apiVersion: tandem.scheduling/v1alpha1
+kind: TandemConfiguration
+nodeScope: {{one: {{matchLabels: {{pool: {pool}}}}}}}
+"""
+
+
+async def test_a_profile_s_nodes_change_with_a_reload_which_says_so(tmp_path: Path) -> None:
+    running = Running(tmp_path, scoped("a"))
+    running.engine.handle(ObjectObserved(Kind.NODE, builders.node("n", labels={"pool": "b"})), read_clock())
+    running.observe(pending("p", "one"))
+    running.engine.schedule_one(read_clock())
+    assert running.waiting() == {"default/p": "unschedulable"}
+    before = running.prepare((HEAD + LEASE + scoped("a")).encode()).document
+    after = running.reload(scoped("b")).document
+    assert [str(change) for change in changes_between(before, after)] == [
+        "tandem.nodeScope.one.matchLabels.pool: a → b"
+    ]
+    running.engine.schedule_one(read_clock())
+    attempt = running.engine.attempt_of("default/p")
+    assert attempt is not None
+    assert attempt.node == "n"

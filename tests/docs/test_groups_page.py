@@ -21,7 +21,7 @@ from scheduler.objects.kinds import Kind, decode
 from scheduler.simulate.apiserver import Registry, Store
 from scheduler.simulate.apiserver import kinds as served
 from tests.docs.pages import DOCS, blocks, section
-from tests.engine.test_groups import Gangs
+from tests.engine.gangs import Gangs
 
 PAGE = (DOCS / "groups.md").read_text()
 FRAMEWORKS = ("Job", "JobSet", "KubeRay", "Kubeflow Trainer", "Kueue in front")

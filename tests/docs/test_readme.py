@@ -6,24 +6,27 @@ import enum
 import gzip
 import re
 import shlex
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-import typer
 import yaml
 
 from e2e.controlplane.versions import KUBERNETES
-from scheduler.cli import app as cli
+from scheduler.cli.commands import BY_NAME
 from scheduler.cli.flags import FLAGS, read_flags
+from scheduler.cli.options import declared_by, read_options
 from scheduler.cli.reload import AT_START_ONLY
+from scheduler.cli.version import KUBERNETES as DECIDES_AS
 from scheduler.config import tandem
 from scheduler.config.feature_gates import DECIDING, HONOURED
 from scheduler.config.gate_table import GATES
 from scheduler.config.loading import load
 from scheduler.config.tandem import Limits, TandemConfiguration, configuration_document
+from scheduler.objects.selector_fields import LabelSelector
 from scheduler.simulate.demo_workload import scenes
 from tests.docs.pages import anchor, headings, links
 from tests.queue.vectors import DIFFERENCES
@@ -42,7 +45,7 @@ VECTORS = ROOT / "tests" / "conformance" / "data"
 
 _FOLDERS = "scheduler|tests|e2e|manifests|docs|examples"
 _PATH = re.compile(rf"(?<![\w/.-])(?:\.ci/run|(?:{_FOLDERS})/[\w./-]*|[A-Z][\w.-]*\.md|Dockerfile|Makefile)(?![\w*])")
-_COMMANDS: dict[str, Any] = typer.main.get_command(cli.app()).commands  # type: ignore[attr-defined]
+_OPTIONS = {name: command.options() for name, command in BY_NAME.items() if not command.reads_words}
 
 
 def _blocks(page: str, language: str) -> list[str]:
@@ -114,17 +117,19 @@ def test_every_make_target_that_is_named_is_in_the_makefile_and_the_other_way_ro
 
 def test_every_command_of_tandem_that_is_shown_is_understood() -> None:
     calls = _own_calls()
-    assert {call[0] for call in calls} == set(_COMMANDS)
+    assert {call[0] for call in calls} == set(BY_NAME)
     for name, *rest in calls:
         if name == "run":
             read_flags(rest)
+        elif name == "version":
+            assert not rest
         else:
-            _COMMANDS[name].make_context(name, [re.sub(r"^[A-Z/]+$", "x", word) for word in rest])
+            read_options(_OPTIONS[name], [re.sub(r"^[A-Z/]+$", "x", word) for word in rest])
 
 
 def test_every_flag_in_the_text_exists() -> None:
     known = {f"--{flag.name}" for flag in FLAGS}
-    known |= {option for command in _COMMANDS.values() for each in command.params for option in each.opts}
+    known |= {flag for kind in _OPTIONS.values() for _, _, one in declared_by(kind) for flag in one.flags}
     named = set(re.findall(r"`(--[a-z][a-z-]+)", _page("questions") + _page("configuration") + README))
     assert named
     assert not named - known
@@ -230,7 +235,8 @@ def _settings(kind: type[Any], defaults: dict[str, Any], path: str = "") -> Iter
         if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
             yield from _settings(field.type, default or {}, f"{name}.")
         else:
-            yield f"`{name}`", _values(kind, field), f"`{_shown(default)}`"
+            is_map = typing.get_origin(field.type) is dict
+            yield f"`{name}`", _values(kind, field), "`{}`" if is_map and default is None else f"`{_shown(default)}`"
 
 
 def _values(kind: type[Any], field: msgspec.structs.FieldInfo) -> str:
@@ -243,6 +249,7 @@ def _values(kind: type[Any], field: msgspec.structs.FieldInfo) -> str:
         "yes or no": (bool,),
         "a number": (tandem.Count,),
         "a list": (tuple[tandem.UserPlugin, ...],),
+        "label selectors by `schedulerName`": (dict[str, LabelSelector],),
     }.items():
         if field.type in types:
             return word
@@ -271,7 +278,7 @@ def test_the_numbers_of_vectors_are_those_of_the_data() -> None:
 
 def test_the_version_that_it_is_tested_with_is_the_one_that_is_built() -> None:
     assert f"kube-apiserver {KUBERNETES.removeprefix('v')}" in _page("limits")
-    assert f"kube-scheduler {cli.KUBERNETES}" in README
+    assert f"kube-scheduler {DECIDES_AS}" in README
 
 
 def test_the_python_version_is_that_of_the_package() -> None:

@@ -19,7 +19,7 @@ CONFIGURATION = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
 
 def pages(entries: list[Any]) -> list[str]:
     """The files that a navigation names, those of its folders included."""
-    found = []
+    found: list[str] = []
     for entry in entries:
         for value in entry.values():
             found += pages(value) if isinstance(value, list) else [value]

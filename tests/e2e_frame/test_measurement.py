@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import msgspec
 
 from e2e.bench.driver import Times, _decode
-from e2e.bench.measurement import Result, measure, middle, percentile, ratios
+from e2e.bench.measurement import Result, Spent, measure, middle, percentile, ratios
+from e2e.bench.metering import longest_step
 from e2e.bench.report import COLUMNS, row
+
+SPENT = Spent(0.02, 0.03, 0.01, 1 << 20)
 
 
 def run(contender: str = "tandem", **changes: object) -> Result:
@@ -19,8 +25,7 @@ def run(contender: str = "tandem", **changes: object) -> Result:
         "created": dict.fromkeys(names, 100.0),
         "bound": {name: 100.1 + index / 10 for index, name in enumerate(names)},
         "reported": {name: 100.1 + index / 10 for index, name in enumerate(names)},
-        "cpu_seconds": 0.02,
-        "peak_rss": 1 << 20,
+        "spent": SPENT,
     }
     return measure(**{**moments, **changes})  # type: ignore[arg-type]
 
@@ -41,6 +46,27 @@ def test_pods_that_were_there_before_the_clock_started_wait_from_its_start_on() 
 
 def test_cpu_time_is_shared_among_the_pods() -> None:
     assert run().cpu_per_pod == 0.002
+
+
+def test_the_whole_machine_pays_for_scheduler_api_server_and_etcd() -> None:
+    result = run()
+    assert round(result.whole_cpu_per_pod, 6) == 0.006
+    shown = dict(zip(COLUMNS, row(result), strict=True))
+    assert (shown["whole CPU µs/pod"], shown["of it API server"], shown["etcd"]) == ("6000", "3000", "1000")
+
+
+def test_the_longest_pause_says_whether_it_was_before_the_clock_ran() -> None:
+    def pause(seconds: float | None, is_from_before: bool = False) -> str:
+        spent = replace(SPENT, longest_pause=seconds, is_pause_from_before=is_from_before)
+        return dict(zip(COLUMNS, row(run(spent=spent)), strict=True))["longest pause ms"]
+
+    assert [pause(0.012), pause(0.12, True), pause(None)] == ["12", "< 120", "–"]
+
+
+def test_the_longest_pause_is_read_from_a_series_that_the_product_has() -> None:
+    assert "`tandem_longest_step_seconds`" in (Path(__file__).parents[2] / "docs/metrics.md").read_text()
+    assert longest_step("# TYPE x gauge\ntandem_longest_step_seconds 0.25\n") == 0.25
+    assert longest_step("") is None
 
 
 def test_a_run_in_which_every_pod_is_bound_and_reported_counts() -> None:
@@ -73,8 +99,14 @@ def test_of_three_rounds_the_middle_one_is_reported_and_those_that_do_not_count_
 
 
 def test_ratios_above_one_are_in_favour_of_tandem() -> None:
-    theirs = run("kube-scheduler", cpu_seconds=0.04, peak_rss=3 << 20)
-    assert ratios([run(), theirs])["plain"] == {"throughput": 1.0, "p99": 1.0, "cpu": 2.0, "memory": 3.0}
+    theirs = run("kube-scheduler", spent=Spent(0.04, 0.07, 0.01, 3 << 20))
+    assert ratios([run(), theirs])["plain"] == {
+        "throughput": 1.0,
+        "p99": 1.0,
+        "cpu": 2.0,
+        "whole cpu": 2.0,
+        "memory": 3.0,
+    }
 
 
 def test_a_run_that_does_not_count_is_compared_with_nothing() -> None:

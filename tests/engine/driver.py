@@ -8,7 +8,7 @@ left to do. The engine's invariants are checked after every step.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -332,8 +332,8 @@ class Cluster:
         queue = self.engine.queue
         for record in queue.in_flight.named(_key(name)):
             return queue.story(record).place.value
-        record = queue.find(_key(name))
-        return "" if record is None else queue.story(record).place.value
+        found = queue.find(_key(name))
+        return "" if found is None else queue.story(found).place.value
 
     def node_of(self, name: str) -> str:
         """Where the engine counts the pod, "" if nowhere."""
@@ -373,12 +373,13 @@ class Cluster:
 
 
 def _answerable(commands: Iterable[Command]) -> list[Answerable]:
-    return [
+    wanted = [
         command
         for command in commands
         if not isinstance(command, WriteEvent | RecordAttempt | RecordGroupAttempt | PatchGroupStatus | ReportProblem)
         and not (isinstance(command, RunPlugin) and command.point == "PostBind")
     ]
+    return cast("list[Answerable]", wanted)
 
 
 def _pod_name(command: Any) -> str:

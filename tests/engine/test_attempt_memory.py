@@ -50,7 +50,8 @@ def test_a_page_says_the_same_of_an_attempt_before_and_after_it_was_cut_down() -
     for number in range(100):
         cluster.pod(f"filler{number}", cpu="8")
     cluster.schedule_all()
-    assert isinstance(made.preemption, PreemptionSummary)
+    summary: object = cluster.engine.attempt_of("default/high") and made.preemption
+    assert isinstance(summary, PreemptionSummary)
     page = pod_page(cluster.engine, "default/high", cluster.now)
     assert page is not None
     assert page["attempt"] == before

@@ -6,12 +6,12 @@ from typing import Any
 
 from scheduler.cluster.groups.coscheduling import LABEL, PERMIT_SECONDS
 from scheduler.engine.group_attempt import GroupResult
-from scheduler.messages.commands import PatchGroupStatus
+from scheduler.messages.commands import DeletePod, PatchGroupStatus
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved
 from scheduler.objects.coscheduling import PodGroup
 from scheduler.objects.kinds import Kind
 from tests import builders
-from tests.engine.test_groups import GANGS, Gangs, group
+from tests.engine.gangs import GANGS, Gangs, group
 
 ENABLED = {"groups": {"coscheduling": {"enabled": True}}}
 RAY = {"schedulerName": "scheduler-plugins-scheduler"}
@@ -64,6 +64,60 @@ def test_a_group_that_does_not_fit_holds_no_room_and_is_tried_with_a_back_off() 
     cluster.node("m", cpu="1")
     cluster.schedule_all()
     assert len(cluster.bound()) == 3
+
+
+def test_a_group_is_not_tried_before_the_cluster_has_its_least_resources() -> None:
+    cluster = Coscheduling()
+    cluster.node("n", cpu="4", memory="8Gi")
+    cluster.crd(minMember=2, minResources={"cpu": "6", "memory": "4Gi", "example.com/gpu": "1"})
+    cluster.labelled("a", "b", cpu="1")
+    cluster.schedule_all()
+    assert cluster.bound() == {}
+    remembered = cluster.engine.group_reports.of("default/g")
+    assert remembered is not None
+    assert remembered.attempt.message == "resource gap: 2 cpu, 1 example.com/gpu"
+    assert cluster.reason_of("a") == ("Unschedulable", "resource gap: 2 cpu, 1 example.com/gpu")
+    cluster.node("m", cpu="2", memory="8Gi", allocatable={"example.com/gpu": "1"})
+    cluster.advance(30)
+    cluster.schedule_all()
+    assert sorted(cluster.bound()) == ["a", "b"]
+
+
+def test_the_room_of_its_own_pods_counts_among_a_groups_least_resources() -> None:
+    cluster = Coscheduling()
+    cluster.node("n", cpu="4")
+    cluster.crd(minMember=2, minResources={"cpu": "4"})
+    cluster.labelled("running", cpu="2", node="n")
+    cluster.labelled("late", cpu="1")
+    cluster.schedule_all()
+    assert list(cluster.bound()) == ["late"]
+
+
+def test_a_group_removes_pods_as_one_and_no_more_than_it_needs() -> None:
+    cluster = Coscheduling()
+    cluster.nodes_like(2, cpu="2")
+    for number in range(4):
+        cluster.pod(f"low{number}", cpu="1", node=f"n{number // 2}", priority=number)
+    cluster.crd(minMember=3)
+    cluster.labelled("a", "b", "c", cpu="1", priority=10)
+    for _ in range(20):
+        cluster.settle()
+        cluster.advance(1)
+    deleted = [command.pod.name for command in cluster.sent if isinstance(command, DeletePod)]
+    assert sorted(deleted) == ["low0", "low1", "low2"]
+    assert all(cluster.pods[f"default/{name}"].node_name for name in "abc")
+
+
+def test_the_least_important_pod_decides_what_a_group_may_remove() -> None:
+    cluster = Coscheduling()
+    cluster.node("n", cpu="2")
+    for number in range(2):
+        cluster.pod(f"low{number}", cpu="1", node="n", priority=5)
+    cluster.crd(minMember=2)
+    cluster.labelled("a", cpu="1", priority=10)
+    cluster.labelled("b", cpu="1", priority=5)
+    cluster.schedule_all()
+    assert not [command for command in cluster.sent if isinstance(command, DeletePod)]
 
 
 def test_a_smaller_quorum_lets_pods_go_that_wait_for_more() -> None:

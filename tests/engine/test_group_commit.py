@@ -10,8 +10,8 @@ import pytest
 from scheduler.messages.commands import BindPod, DeletePod, PatchPodStatus
 from scheduler.messages.stimuli import ShutdownRequested
 from scheduler.queue.story import Place
+from tests.engine.gangs import Gangs
 from tests.engine.scripted import calls_of, scripted
-from tests.engine.test_groups import Gangs
 
 
 def gang(count: int = 4, nodes: int = 2, cpu: str = "2", min_count: int | None = None) -> Gangs:
@@ -195,7 +195,6 @@ def test_no_victim_dies_for_a_member_that_is_deleted_while_its_gang_is_handed_ov
 def victims(cluster: Gangs) -> list[str]:
     return [
         write.pod.name
-        for kind in (DeletePod, PatchPodStatus)
-        for write in cluster.writes(kind)
-        if "low" in write.pod.name
+        for write in cluster.unanswered
+        if isinstance(write, DeletePod | PatchPodStatus) and "low" in write.pod.name
     ]

@@ -15,8 +15,8 @@ from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.kinds import Kind, decode
 from scheduler.objects.resource_claims import ResourceClaim
 from tests import builders, device_documents
+from tests.engine.gangs import TOPOLOGY, Gangs, topology, zones
 from tests.engine.scripted import calls_of, scripted
-from tests.engine.test_groups import TOPOLOGY, Gangs, topology, zones
 
 
 def with_extender(**fields: Any) -> Gangs:
@@ -305,19 +305,3 @@ def test_a_group_object_that_cannot_be_read_as_one_changes_nothing_else() -> Non
     cluster.members(1, cpu="1")
     cluster.schedule_all()
     assert cluster.bound() == {"g0": "n"}
-
-
-def test_members_that_share_a_claim_without_devices_do_not_start_as_with_kube_scheduler() -> None:
-    """The claim is in flight for the first of them, and refused to the others."""
-    cluster = Gangs()
-    cluster.nodes_like(2, cpu="8")
-    devices(cluster, 1)
-    cluster.show(builders.build(ResourceClaim, device_documents.claim("shared", "gpu")))
-    cluster.group(min_count=2)
-    spec = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]}
-    for number in range(2):
-        cluster.member(f"g{number}", cpu="1", spec=spec)
-    cluster.schedule_all()
-    assert cluster.engine.cache.assumed_count == 0
-    texts = [cluster.reason_of(name)[1] for name in ("g0", "g1")]
-    assert any("resource claim default/shared is in the process of being allocated" in text for text in texts)

@@ -18,8 +18,8 @@ from scheduler.messages.commands import DeletePod, EvictPod, PatchPodStatus, Wri
 from scheduler.messages.stimuli import PodsActivated
 from scheduler.queue.queued_pod import QueuedPod
 from tests import builders
+from tests.engine.gangs import GANGS, Gangs
 from tests.engine.naive_group_preemption import naive, outcome_of
-from tests.engine.test_groups import GANGS, Gangs
 
 WHOLE = f"{GANGS},WorkloadAwarePreemption=true"
 HOSTNAME = "kubernetes.io/hostname"
@@ -47,6 +47,16 @@ def run_on(cluster: Gangs, rounds: int = 20) -> None:
 
 def placed(cluster: Gangs, *names: str) -> dict[str, str]:
     return {name: cluster.pods[f"default/{name}"].node_name for name in names}
+
+
+def test_a_group_that_states_a_topology_removes_no_pods_even_where_the_topology_is_not_honoured() -> None:
+    cluster = full_cluster(nodes=1, pods=1)
+    cluster.group(min_count=1, priority=10, schedulingConstraints={"topology": [{"key": HOSTNAME}]})
+    cluster.members(1, cpu="1", priority=10)
+    cluster.schedule_all()
+    assert victims(cluster) == set()
+    text = "workload aware preemption is not supported for pod groups with scheduling constraints"
+    assert cluster.conditions() == [("False", "Unschedulable", f"pod group is unschedulable, {text}")]
 
 
 # --- what is removed --------------------------------------------------------------------------------------------------

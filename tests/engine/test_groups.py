@@ -2,70 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 import pytest
 
 from scheduler.engine.group_attempt import GroupResult
-from scheduler.framework.plugin import Plugin
-from scheduler.messages.commands import BindPod, PatchGroupStatus, PatchPodStatus
-from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved
+from scheduler.messages.commands import BindPod
+from scheduler.messages.stimuli import ObjectDeleted
 from scheduler.objects.kinds import Kind
-from scheduler.objects.pod_group import PodGroup
-from tests import builders
-from tests.engine.driver import Cluster
-
-GANGS = "GenericWorkload=true,GangScheduling=true"
-TOPOLOGY = f"{GANGS},TopologyAwareWorkloadScheduling=true"
-ZONE = "topology.kubernetes.io/zone"
-
-
-def group(name: str = "g", *, min_count: int | None = 3, **spec: Any) -> PodGroup:
-    policy = {"basic": {}} if min_count is None else {"gang": {"minCount": min_count}}
-    document = {
-        "metadata": {"name": name, "namespace": "default", "uid": f"group-{name}", "resourceVersion": "1"},
-        "spec": {"schedulingPolicy": policy, **spec},
-    }
-    return builders.build(PodGroup, document)
-
-
-class Gangs(Cluster):
-    def __init__(self, gates: str = GANGS, plugins: Iterable[type[Plugin]] = (), **settings: Any) -> None:
-        super().__init__(*plugins, gates=gates, **settings)
-
-    def group(self, name: str = "g", *, min_count: int | None = 3, **spec: Any) -> None:
-        self.feed(ObjectObserved(Kind.POD_GROUP, group(name, min_count=min_count, **spec)))
-
-    def member(self, name: str, of: str = "g", **fields: Any) -> None:
-        spec = fields.pop("spec", {}) | {"schedulingGroup": {"podGroupName": of}}
-        self.pod(name, spec=spec, **fields)
-
-    def members(self, count: int, of: str = "g", **fields: Any) -> list[str]:
-        names = [f"{of}{number}" for number in range(count)]
-        for name in names:
-            self.member(name, of, **fields)
-        return names
-
-    def bound(self) -> dict[str, str]:
-        return {command.pod.name: command.node for command in self.writes(BindPod)}
-
-    def conditions(self) -> list[tuple[str, str, str]]:
-        return [
-            (command.condition.status, command.condition.reason, command.condition.message)
-            for command in self.sent
-            if isinstance(command, PatchGroupStatus)
-        ]
-
-    def reason_of(self, name: str) -> tuple[str, str]:
-        """Reason and message of the condition that was written last about a pod."""
-        written = [
-            command.condition
-            for command in self.sent
-            if isinstance(command, PatchPodStatus) and command.pod.name == name and command.condition is not None
-        ]
-        return written[-1].reason, written[-1].message
-
+from tests.engine.gangs import GANGS, TOPOLOGY, Gangs, group, topology, zones
 
 # --- waiting for the others -------------------------------------------------------------------------------------------
 
@@ -251,6 +194,18 @@ def test_pods_without_a_group_are_tried_between_the_members() -> None:
     assert len(cluster.bound()) == 32
 
 
+def test_pods_of_lower_priority_do_not_take_the_room_of_a_gang_that_is_being_tried() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="4")
+    cluster.group(min_count=4)
+    cluster.members(4, cpu="1", priority=10)
+    cluster.schedule()
+    cluster.pod("less", cpu="1", priority=9)
+    cluster.pod("as-much", cpu="0", priority=10)
+    cluster.schedule_all()
+    assert sorted(cluster.bound()) == ["as-much", "g0", "g1", "g2", "g3"]
+
+
 def test_room_that_is_lost_while_the_gang_is_tried_is_noticed_at_the_commit() -> None:
     cluster = Gangs()
     cluster.nodes_like(2, cpu="2")
@@ -381,16 +336,6 @@ def test_a_gang_makes_room_for_all_its_members() -> None:
 # --- topology ---------------------------------------------------------------------------------------------------------
 
 
-def topology(key: str = ZONE) -> dict[str, Any]:
-    return {"schedulingConstraints": {"topology": [{"key": key}]}}
-
-
-def zones(cluster: Cluster, **cpus: str) -> None:
-    for zone, cpu in cpus.items():
-        for number in range(2):
-            cluster.node(f"{zone}{number}", cpu=cpu, labels={ZONE: zone})
-
-
 def test_a_gang_gets_all_its_nodes_in_one_domain() -> None:
     cluster = Gangs(TOPOLOGY)
     zones(cluster, a="1", b="2")
@@ -445,6 +390,16 @@ def test_a_gang_that_fits_no_domain_says_of_how_many() -> None:
         "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: not eligible due to "
         "placement-based pod group scheduling limitation"
     )
+
+
+def test_with_both_gates_a_topology_is_named_as_what_forbids_preemption() -> None:
+    cluster = Gangs(f"{TOPOLOGY},WorkloadAwarePreemption=true")
+    zones(cluster, a="1")
+    cluster.group(min_count=3, **topology())
+    cluster.members(3, cpu="1")
+    cluster.schedule_all()
+    said = sorted(cluster.reason_of(name)[1] for name in ("g0", "g1", "g2"))
+    assert said[0].endswith("preemption: not eligible due to placement-based pod group scheduling limitation")
 
 
 def test_a_gang_without_any_domain_says_so() -> None:

@@ -72,7 +72,7 @@ def tried(engine: Engine, now: Now) -> list[str]:
     return names
 
 
-EVENTS = {
+EVENTS: dict[str, tuple[Stimulus, float]] = {
     "a node appears": (ObjectObserved(Kind.NODE, node("new", cpu="1")), 20.0),
     "a pod leaves": (ObjectDeleted(Kind.POD, running()), 20.0),
     "the pool is flushed": (Tick(), 400.0),

@@ -45,7 +45,9 @@ def test_a_plugin_that_fails_is_named_and_stops_nobody_else(
         return asked
 
     pods = {"a": 2, "b": 1}
-    wrapped = {name: only_for_a(answer) if name != "normalize" else answer for name, answer in points.items()}
+    wrapped: dict[str, Any] = {
+        name: only_for_a(answer) if name != "normalize" else answer for name, answer in points.items()
+    }
     cluster = Cluster(scripted("Bad", **wrapped))
     cluster.nodes_like(2)
     for name, priority in pods.items():

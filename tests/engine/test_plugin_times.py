@@ -161,9 +161,10 @@ def test_a_wait_in_permit_is_recorded_with_its_end(end: Callable[[Cluster], obje
     cluster = Cluster(scripted("Waits", permit=lambda pod, node: Wait(10)))
     cluster.node("n")
     attempt = schedule(cluster, "a")
-    assert attempt.permit_wait is None
+    before = attempt.permit_wait
     cluster.advance(2)
     end(cluster)
+    assert before is None
     assert attempt.permit_wait is not None
     ending, seconds = attempt.permit_wait
     assert (ending, round(seconds)) == recorded

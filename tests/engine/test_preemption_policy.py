@@ -9,9 +9,12 @@ from scheduler.engine.making_room.policies import REFUSED_SECONDS
 from scheduler.framework.post_filter import NominationMode
 from scheduler.messages.commands import DeletePod, EvictPod, PatchPodStatus
 from tests.builders import budget, owner_json
-from tests.engine.driver import Cluster
+from tests.engine.driver import Answerable, Cluster
 
 PREEMPTING = "high"
+
+REMOVAL: tuple[type[Answerable], ...] = (PatchPodStatus, DeletePod)
+"""The writes that remove a victim, in their order."""
 
 
 def full(*nodes: str, **preemption: Any) -> Cluster:
@@ -106,7 +109,7 @@ def test_a_victim_counts_against_the_budget_until_the_budget_itself_does_so() ->
         cluster.change(name, labels={"app": "web"})
     cluster.show(budget("guard", {"app": "web"}, allowed=2))
     assert try_high(cluster) == "a"
-    for kind in (PatchPodStatus, DeletePod):
+    for kind in REMOVAL:
         cluster.succeed(cluster.write(kind, "v-a"))
     in_flight = cluster.engine.room.victims_in_flight
     assert [info.name for info in in_flight(cluster.now)] == ["v-a"], "gone, but the budget does not say so yet"
@@ -117,7 +120,7 @@ def test_a_victim_counts_against_the_budget_until_the_budget_itself_does_so() ->
 def test_a_victim_without_a_change_of_a_budget_is_forgotten_in_the_end() -> None:
     cluster = full("a")
     assert try_high(cluster) == "a"
-    for kind in (PatchPodStatus, DeletePod):
+    for kind in REMOVAL:
         cluster.succeed(cluster.write(kind, "v-a"))
     assert cluster.engine.room.victims_in_flight(cluster.now)
     cluster.time += BUDGET_SECONDS
@@ -154,7 +157,7 @@ def test_pods_of_daemon_sets_are_preferably_left_alone_where_that_is_asked_for()
 def start_dying(cluster: Cluster, node: str) -> None:
     """The victim is deleted, but stays."""
     cluster.lingering.add(f"v-{node}")
-    for kind in (PatchPodStatus, DeletePod):
+    for kind in REMOVAL:
         cluster.succeed(cluster.write(kind, f"v-{node}"))
     for patch in cluster.writes(PatchPodStatus, "high"):
         cluster.succeed(patch)
@@ -212,7 +215,7 @@ def test_a_preemptor_that_goes_leaves_no_deadline_behind() -> None:
 def lose_the_room(cluster: Cluster, node: str, number: int) -> None:
     """The victim goes, and another scheduler fills the room before the preemptor is tried."""
     (last,) = [pod.metadata.name for pod in cluster.pods.values() if pod.node_name == node]
-    for kind in (PatchPodStatus, DeletePod):
+    for kind in REMOVAL:
         cluster.succeed(cluster.write(kind, last))
     cluster.pod(f"v-{node}-{number}", cpu="1", node=node, priority=1)
 
@@ -294,7 +297,7 @@ def test_beyond_the_limit_a_preemptor_is_put_off_until_another_preemption_has_en
     assert cluster.place("second") == "unschedulable"
     removed = cluster.attempt("first").victims[0].partition("/")[2]
     cluster.lingering.add(removed)
-    for kind in (PatchPodStatus, DeletePod):
+    for kind in REMOVAL:
         cluster.succeed(cluster.write(kind, removed))
     assert cluster.place("second") == "active"
     cluster.schedule_all()

@@ -5,7 +5,7 @@ import pytest
 
 from scheduler.messages.commands import DeletePod, EvictPod, PatchPodStatus
 from scheduler.messages.stimuli import Reconciled, ReconciliationStarted, WriteFinished
-from tests.engine.driver import Cluster
+from tests.engine.driver import Answerable, Cluster
 
 EVENT_NOTE = "Preempted by pod pod-high on node n"
 
@@ -103,7 +103,8 @@ def test_a_victim_that_is_gone_or_replaced_is_as_good_as_removed(status: int, at
     own_status(cluster)
     if at == "deletion":
         cluster.succeed(cluster.write(PatchPodStatus, "low"))
-    write = cluster.write(PatchPodStatus if at == "condition" else DeletePod, "low")
+    kind: type[Answerable] = PatchPodStatus if at == "condition" else DeletePod
+    write = cluster.write(kind, "low")
     cluster.delete("low")
     if status != 404:
         cluster.pod("low", cpu="1", node="elsewhere", uid="pod-low2")
@@ -127,7 +128,8 @@ def test_a_foreign_uid_tells_that_the_victim_is_gone_before_the_watch_does(at: s
     own_status(cluster)
     if at == "deletion":
         cluster.succeed(cluster.write(PatchPodStatus, "low"))
-    cluster.fail(cluster.write(PatchPodStatus if at == "condition" else DeletePod, "low"), status, message)
+    kind: type[Answerable] = PatchPodStatus if at == "condition" else DeletePod
+    cluster.fail(cluster.write(kind, "low"), status, message)
     assert cluster.ended_removals() == {"success": 1}
     assert cluster.writes(DeletePod) == []
 

@@ -77,6 +77,6 @@ def _places(value: Any, path: tuple[str | int, ...]) -> Any:
 def _replaced(value: Any, path: tuple[str | int, ...], by: Any) -> Any:
     if not path:
         return by
-    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy: Any = dict(value) if isinstance(value, dict) else list(value)
     copy[path[0]] = _replaced(value[path[0]], path[1:], by)
     return copy

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from scheduler.config.loading import load
 from tests.manifests.documents import BASE, MANIFESTS, Document, documents, pod_spec, the
 
+SEVERAL = MANIFESTS / "overlays" / "several"
+SCOPES = ("red", "green")
 FOLDERS = (BASE, MANIFESTS / "overlays" / "kind", MANIFESTS / "overlays" / "monitoring")
 NAME = "tandem-scheduler"
 
@@ -28,7 +31,8 @@ def test_each_file_of_a_folder_is_named_in_its_kustomization(folder: Path) -> No
 
 
 def test_every_folder_with_a_kustomization_is_checked_here() -> None:
-    assert {file.parent for file in MANIFESTS.rglob("kustomization.yaml")} == set(FOLDERS)
+    several = {SEVERAL, SEVERAL / "people", *(SEVERAL / scope for scope in SCOPES)}
+    assert {file.parent for file in MANIFESTS.rglob("kustomization.yaml")} == set(FOLDERS) | several
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -120,3 +124,49 @@ def test_images_that_overlays_rename_are_the_deployments() -> None:
     (container,) = pod_spec()["containers"]
     for image in kustomization(MANIFESTS / "overlays" / "kind")["images"]:
         assert container["image"].partition(":")[0] == image["name"]
+
+
+# --- several schedulers on one cluster --------------------------------------------------------------------------------
+
+
+def _role_patch(folder: Path, name: str) -> tuple[str, object]:
+    """The path and the value that the patch of a Role has."""
+    (patch,) = [
+        patch
+        for patch in kustomization(folder)["patches"]
+        if patch["target"].get("kind") == "Role" and patch["target"]["name"] == name
+    ]
+    (change,) = yaml.safe_load(patch["patch"])
+    return change["path"], change["value"]
+
+
+def test_each_of_several_has_a_lease_a_name_and_nodes_that_no_other_has() -> None:
+    leases, names, labels = [], [], []
+    for scope in SCOPES:
+        loaded = load((SEVERAL / scope / "scheduler.yaml").read_text())
+        leases.append(loaded.kube.leader_election.resource_name)
+        assert loaded.kube.leader_election.resource_namespace == the("Namespace")["metadata"]["name"]
+        (profile,) = loaded.kube.profiles
+        names.append(profile.scheduler_name)
+        ((scheduler, selector),) = loaded.tandem.node_scope.items()
+        assert scheduler == profile.scheduler_name
+        assert not selector.match_expressions
+        labels.append(selector.match_labels)
+    assert len(set(leases)) == len(set(names)) == len(SCOPES)
+    assert all(label.keys() == labels[0].keys() for label in labels), "values of one label can't overlap"
+    assert len({tuple(label.values()) for label in labels}) == len(SCOPES)
+
+
+def test_the_roles_of_several_name_the_leases_that_they_have() -> None:
+    leases = [f"{NAME}-{scope}" for scope in SCOPES]
+    for scope, lease in zip(SCOPES, leases, strict=True):
+        assert _role_patch(SEVERAL / scope, NAME) == ("/rules/1/resourceNames", [lease])
+        assert kustomization(SEVERAL / scope)["nameSuffix"] == f"-{scope}"
+    assert _role_patch(SEVERAL / "people", "tandem-user") == ("/rules/0/resourceNames", leases)
+    assert set(kustomization(SEVERAL)["resources"]) == {"people", *SCOPES}
+
+
+def test_the_selectors_of_several_do_not_select_each_others_pods() -> None:
+    for scope in SCOPES:
+        (labels,) = kustomization(SEVERAL / scope)["labels"]
+        assert labels == {"pairs": {"app.kubernetes.io/name": f"{NAME}-{scope}"}, "includeSelectors": True}

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import re
 
-import typer
-
-from scheduler.cli.app import app
-from scheduler.cli.flags import FLAGS
+from scheduler.cli.completion import candidates
 from scheduler.cli.reload import AT_START_ONLY
 from scheduler.config.tandem import Limits
 from scheduler.controller.assembly import LEASE_OVERDUE_SECONDS
@@ -27,14 +24,11 @@ def commands() -> set[str]:
 
 
 def test_each_command_exists() -> None:
-    known = typer.main.get_command(app()).commands  # type: ignore[attr-defined]
-    assert commands() and commands() <= known.keys()
+    assert commands() and commands() <= dict(candidates()[""]).keys()
 
 
 def test_each_flag_of_ours_exists() -> None:
-    commands = typer.main.get_command(app()).commands.values()  # type: ignore[attr-defined]
-    known = {flag.name for flag in FLAGS if not flag.no_meaning}
-    known |= {option.removeprefix("--") for command in commands for each in command.params for option in each.opts}
+    known = {flag.removeprefix("--") for flags in candidates().values() for flag, _ in flags}
     ours = set(re.findall(r"`--([a-z-]+)[` ]", TEXT)) - {"previous"}
     assert ours and ours <= known
 

@@ -14,7 +14,7 @@ from scheduler.messages.status import unresolvable
 from scheduler.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 from tests.builders import node, pod
 from tests.plugins.clusters import info
-from tests.preemption.situations import Situation
+from tests.preemption.situations import Situation, evidence_of
 
 
 @dataclass
@@ -55,7 +55,7 @@ def test_it_nominates_the_node_whose_victims_matter_least() -> None:
     for _ in range(2):
         answer = plugin.post_filter(situation.attempt(pod(cpu="3", priority=9)))
         assert answer.nomination == nominate("n2")
-        assert [victim.name for victim in answer.evidence.victims] == ["b"]
+        assert [victim.name for victim in evidence_of(answer).victims] == ["b"]
 
 
 def test_between_the_halves_candidates_may_be_dropped() -> None:

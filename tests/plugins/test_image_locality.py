@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from scheduler.cluster.cache import ClusterCache
@@ -44,7 +46,7 @@ def test_images_of_init_containers_and_volumes_count_but_volumes_are_no_containe
     init = [container_json("init", image="init:1")]
     volumes = [{"name": "v", "image": {"reference": "data:1"}}]
 
-    def score(**fields: object) -> int:
+    def score(**fields: Any) -> int:
         scores = raw_scores(ImageLocality(), info(containers=containers, **fields), view)
         assert scores is not None
         return scores["a"]

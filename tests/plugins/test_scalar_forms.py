@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 
 from scheduler.cluster.view import View
 from scheduler.framework.plugin import FilterPlugin, ScorePlugin
+from scheduler.objects.selector_fields import LabelSelector, SelectorExpression
+from scheduler.objects.selectors import equality_selector, parse_selector
 from scheduler.plugins.image_locality import ImageLocality
 from scheduler.plugins.node_affinity import NodeAffinity
 from scheduler.plugins.node_declared_features import RESTART_ALL_CONTAINERS, NodeDeclaredFeatures
 from scheduler.plugins.node_name import NodeName
 from scheduler.plugins.node_ports import NodePorts
+from scheduler.plugins.node_scope import NodeScope
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
 from scheduler.plugins.resources.fit_args import (
     NodeResourcesFitArgs,
@@ -40,6 +43,8 @@ PLUGINS: list[FilterPlugin | ScorePlugin] = [
     NodeName(),
     TaintToleration(),
     NodeAffinity(),
+    NodeScope(equality_selector({"disk": "ssd"})),
+    NodeScope(parse_selector(LabelSelector(match_expressions=(SelectorExpression("cores", "NotIn", ("3",)),)))),
     NodePorts(),
     NodeDeclaredFeatures(),
     ImageLocality(),

@@ -11,7 +11,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.diagnosis import NOT_LOOKED_AT, Diagnosis
 from scheduler.framework.node_filter import filter_with_nominated, rivals
 from scheduler.framework.plugin import FilterPlugin, NodeSubset, Plugin, PreFilterPlugin, State
-from scheduler.framework.post_filter import PostFilterContext
+from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext
 from scheduler.messages.status import Refusal, Skip, unschedulable
 from scheduler.objects.kinds import kind_of
 from scheduler.objects.meta import ApiObject
@@ -94,6 +94,11 @@ class Situation:
             now_nanoseconds=NOW,
             nominated_pods=lambda name: self.nominated.get(name, ()),
         )
+
+
+def evidence_of(answer: PostFilterAnswer) -> PreemptionEvidence:
+    assert isinstance(answer.evidence, PreemptionEvidence)
+    return answer.evidence
 
 
 def victims_by_node(evidence: PreemptionEvidence) -> dict[str, list[str]]:

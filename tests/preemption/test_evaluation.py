@@ -14,7 +14,7 @@ from scheduler.preemption.evaluation import Candidates, Extent, conclude, evalua
 from scheduler.preemption.pod_columns import PodColumns
 from scheduler.preemption.ranking import Criterion
 from tests.builders import budget, node, pod
-from tests.preemption.situations import Situation, victims_by_node
+from tests.preemption.situations import Situation, evidence_of, victims_by_node
 
 ALL = Extent(100, 0)
 COLUMNS = [None, PodColumns()]
@@ -32,7 +32,7 @@ def test_the_node_with_the_least_important_victims_is_nominated() -> None:
     answer = evaluate(situation.attempt(pod(cpu="3", priority=9)), ALL)
     assert answer.status is None
     assert answer.nomination == nominate("n2")
-    evidence = answer.evidence
+    evidence = evidence_of(answer)
     assert (evidence.eligible, evidence.message, evidence.nominated_node) == (True, "", "n2")
     assert victims_by_node(evidence) == {"n1": ["a"], "n2": ["b"]}
     assert [victim.name for victim in evidence.victims] == ["b"]
@@ -57,7 +57,7 @@ def test_where_nothing_helps_the_message_counts_every_node_and_the_nomination_is
         "preemption: 0/4 nodes are available: 1 Insufficient cpu, 1 Preemption is not helpful for scheduling, "
         "2 No preemption victims found for incoming pod."
     )
-    assert answer.evidence.message == answer.status.message
+    assert evidence_of(answer).message == answer.status.message
 
 
 def test_a_pod_that_may_not_preempt_keeps_its_nomination() -> None:
@@ -65,7 +65,7 @@ def test_a_pod_that_may_not_preempt_keeps_its_nomination() -> None:
     answer = evaluate(situation.attempt(pod(cpu="3", priority=9, preemption_policy="Never")))
     assert answer.nomination == KEEP_NOMINATION
     assert answer.status == unschedulable("preemption: not eligible due to preemptionPolicy=Never.")
-    assert not answer.evidence.eligible
+    assert not evidence_of(answer).eligible
 
 
 @pytest.mark.parametrize("columns", COLUMNS, ids=["plain", "waves"])
@@ -77,7 +77,8 @@ def test_the_search_ends_with_enough_candidates_of_which_one_is_harmless(columns
     for seed in range(20):
         context = situation.attempt(pod(cpu="3", priority=9), seed=seed)
         found = [
-            candidate.node_name for candidate in evaluate(context, Extent(0, 3), columns=columns).evidence.candidates
+            candidate.node_name
+            for candidate in evidence_of(evaluate(context, Extent(0, 3), columns=columns)).candidates
         ]
         start = Random(seed).randrange(10)
         walk = [f"n{(start + step) % 10}" for step in range(10)]
@@ -91,7 +92,10 @@ def test_equal_nodes_are_chosen_by_the_random_start_and_one_seed_gives_one_choic
         [node(f"n{place}") for place in range(4)], [low(f"v{place}", f"n{place}") for place in range(4)]
     )
     chosen = [
-        [evaluate(situation.attempt(pod(cpu="3", priority=9), seed=seed)).evidence.nominated_node for seed in range(30)]
+        [
+            evidence_of(evaluate(situation.attempt(pod(cpu="3", priority=9), seed=seed))).nominated_node
+            for seed in range(30)
+        ]
         for _ in range(2)
     ]
     assert chosen[0] == chosen[1]
@@ -127,7 +131,7 @@ def test_excluded_and_given_up_nodes_are_not_tried_and_say_so() -> None:
         [node(name) for name in ("n1", "n2", "n3")], [low(f"v-{name}", name) for name in ("n1", "n2", "n3")]
     )
     policy = PreemptionPolicy(excluded_nodes={"n1": "not here", "unknown": "nor here"}, given_up_node="n2")
-    evidence = evaluate(situation.attempt(pod(cpu="3", priority=9)), ALL, policy).evidence
+    evidence = evidence_of(evaluate(situation.attempt(pod(cpu="3", priority=9)), ALL, policy))
     assert evidence.nominated_node == "n3"
     assert set(evidence.node_statuses) == {"n1", "n2"}
     nowhere = PreemptionPolicy(excluded_nodes=dict.fromkeys(("n1", "n2", "n3"), TAKEN_AGAIN))

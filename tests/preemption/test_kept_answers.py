@@ -18,7 +18,7 @@ from scheduler.objects.pod import Pod
 from scheduler.preemption.evaluation import Extent, evaluate
 from scheduler.preemption.pod_columns import PodColumns
 from tests.builders import budget, node, pod
-from tests.preemption.situations import Situation
+from tests.preemption.situations import Situation, evidence_of
 
 NODES = ("n0", "n1", "n2")
 EVERY_NODE = Extent(100, 0)
@@ -77,7 +77,7 @@ class Attempts:
     def of(self, one: Pod, policy: PreemptionPolicy = UPSTREAM_POLICY, columns: PodColumns | None = None) -> Any:
         statuses = {name: unschedulable("full") for name in self.situation.cache.table.names}
         context = replace(self.situation.attempt(one, statuses=statuses), states=self._states)
-        evidence = evaluate(context, EVERY_NODE, policy, columns).evidence
+        evidence = evidence_of(evaluate(context, EVERY_NODE, policy, columns))
         candidates = [(each.node_name, [info.uid for info in each.victims]) for each in evidence.candidates]
         return candidates, evidence.refusals, evidence.nominated_node
 
@@ -162,5 +162,6 @@ def test_what_is_kept_says_what_would_be_found_out_anew(data: st.DataObject) -> 
             case "node":
                 cordoned = data.draw(st.booleans())
                 situation.cache.observe_node(node(name, cpu=data.draw(st.sampled_from("246")), unschedulable=cordoned))
-        one = preemptor(step, **data.draw(st.sampled_from(({}, {"labels": {"app": "web"}}, {"priority": 5}))))
+        fields: dict[str, Any] = data.draw(st.sampled_from(({}, {"labels": {"app": "web"}}, {"priority": 5})))
+        one = preemptor(step, **fields)
         assert attempts.kept(one) == attempts.of(one)

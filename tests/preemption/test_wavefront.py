@@ -22,7 +22,7 @@ from scheduler.preemption.pod_columns import PodColumns
 from scheduler.preemption.wave_filters import wave_filters
 from scheduler.preemption.wavefront import wave_answers
 from tests.builders import affinity_json, budget, node, pod, pod_term, spread_json
-from tests.preemption.situations import Situation
+from tests.preemption.situations import Situation, evidence_of
 
 APPS = ("web", "db", "job")
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -40,11 +40,12 @@ def affinity_of(draw: Any) -> dict[str, Any] | None:
     if kind is None:
         return None
     term = pod_term({"app": draw(st.sampled_from(APPS))}, draw(st.sampled_from((HOST, ZONE))))
-    return affinity_json(**{kind: [term]})
+    terms: dict[str, Any] = {kind: [term]}
+    return affinity_json(**terms)
 
 
 @st.composite
-def a_pod(draw: Any, name: str, is_plain: bool, **fields: Any) -> Pod:
+def a_pod(draw: st.DrawFn, /, name: str, is_plain: bool, **fields: Any) -> Pod:
     requests = {"cpu": f"{draw(st.integers(0, 4))}", "memory": f"{draw(st.integers(0, 3))}Gi"}
     if draw(st.booleans()):
         requests["example.com/gpu"] = str(draw(st.integers(0, 2)))
@@ -111,7 +112,7 @@ def policies(draw: Any) -> PreemptionPolicy:
 
 def answer_of(context: PostFilterContext, policy: PreemptionPolicy, extent: Extent, columns: PodColumns | None) -> Any:
     answer = evaluate(context, extent, policy, columns)
-    evidence = answer.evidence
+    evidence = evidence_of(answer)
     candidates = [
         (one.node_name, [info.uid for info in one.victims], one.pdb_violations) for one in evidence.candidates
     ]
@@ -214,7 +215,7 @@ def test_a_plugin_that_looks_at_the_pods_themselves_is_asked_plainly() -> None:
         pods = [pod(f"p{index}", node="n1", priority=index) for index in range(6)]
         situation = Situation([node("n1")], pods, added_plugins=[plugin])
         context = situation.attempt(pod("preemptor", priority=9))
-        evidence = evaluate(context, ALL, columns=PodColumns()).evidence
+        evidence = evidence_of(evaluate(context, ALL, columns=PodColumns()))
         assert [info.name for info in evidence.victims] == ["p2", "p1", "p0"]
 
 

@@ -73,11 +73,12 @@ def storage(draw: Any, nodes: list[str]) -> list[ApiObject]:
 
 
 @st.composite
-def a_pod(draw: Any, name: str, *, is_preemptor: bool = False, **fields: Any) -> Pod:
+def a_pod(draw: st.DrawFn, /, name: str, *, is_preemptor: bool = False, **fields: Any) -> Pod:
     claims = draw(st.lists(st.sampled_from(CLAIMS[:6]), max_size=2, unique=True))
     disks = draw(st.lists(st.sampled_from(DISKS), max_size=1 + is_preemptor, unique_by=lambda disk: disk["name"]))
     kind = draw(st.sampled_from((None, None, None, "anti_required")))
-    affinity = affinity_json(**{kind: [pod_term({"app": "web"}, HOST)]}) if kind else None
+    terms: dict[str, Any] = {} if kind is None else {kind: [pod_term({"app": "web"}, HOST)]}
+    affinity = affinity_json(**terms) if terms else None
     return builders.pod(
         name,
         cpu=f"{draw(st.integers(0, 4))}",
@@ -139,7 +140,8 @@ def test_what_is_kept_of_volumes_follows_pods_and_objects(
     for step in range(3):
         judge(situation, preemptor, columns)
         placed = sorted(situation.cache.pods)
-        if placed and data.draw(st.booleans()):
+        leaves: bool = data.draw(st.booleans())
+        if placed and leaves:
             situation.cache.remove_pod(data.draw(st.sampled_from(placed)))
         if data.draw(st.booleans()):
             added = data.draw(a_pod(f"new-{step}", node=data.draw(st.sampled_from(names)), priority=0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import hypothesis.strategies as st
@@ -20,7 +21,7 @@ from scheduler.framework.classes.cache import ClassCache, PodClass
 from scheduler.framework.classes.nominated_overlay import NominatedOverlay
 from scheduler.framework.classes.run import ClassRun
 from scheduler.framework.per_node import PerNodeFilter, PerNodeScore
-from scheduler.framework.plugin import Reads
+from scheduler.framework.plugin import Plugin, Reads
 from scheduler.framework.profile import Profile
 from scheduler.messages.status import unschedulable
 from scheduler.objects.kinds import Kind
@@ -45,7 +46,8 @@ class LabelOfPods(PerNodeFilter, PerNodeScore):
         return unschedulable(f"{noisy} noisy pods") if noisy else None
 
     def score_one(self, state: Any, pod: PodInfo, node: Any, node_view: Any) -> int:
-        return min(100, 10 * sum(other.labels.get("app") == pod.labels.get("app") for other in node_view.pods))
+        alike: int = sum(other.labels.get("app") == pod.labels.get("app") for other in node_view.pods)
+        return min(100, 10 * alike)
 
 
 class ByName(PerNodeFilter):
@@ -71,7 +73,7 @@ class Secretive(PerNodeFilter, PerNodeScore):
         return unschedulable("odd") if odd == 0 else None
 
     def score_one(self, state: Any, pod: PodInfo, node: Any, node_view: Any) -> int:
-        return (7 * len(pod.name) + node_view.view.total_nodes) % 100
+        return int(7 * len(pod.name) + node_view.view.total_nodes) % 100
 
 
 class Stamped(PerNodeFilter):
@@ -94,7 +96,7 @@ class Stamped(PerNodeFilter):
 ADDED = (LabelOfPods, ByName, Stamped, Secretive)
 
 
-def profile_of(*added: type) -> Profile:
+def profile_of(*added: type[Plugin]) -> Profile:
     """A profile with a name of its own: the cache goes by the names."""
     name = f"with-{len(added)}-added"
     enabled = ", ".join(f"{{name: {plugin.name}}}" for plugin in added)
@@ -250,11 +252,12 @@ class Comparison(RuleBasedStateMachine):
         self.cache, self.classes = self.cache.fork(), self.classes.fork(self.cache)
         self.nominator = self.nominator.fork(self.cache.affinity_terms)
         try:
-            for change in (
+            changes: tuple[Callable[[], object], ...] = (
                 lambda: None,
                 lambda: self.cache.assume(pending(kind, f"f{self.serial}").on_node(f"n{number}")),
                 lambda: self.cache.observe_node(builders.node(f"n{number}", cpu="8", zone=ZONES[0])),
-            ):
+            )
+            for change in changes:
                 change()
                 for profile in PROFILES:
                     for asked in dict.fromkeys((0, 3, kind)):

@@ -302,7 +302,7 @@ class ScriptedCluster:
 
     def _fill(self, objects: Mapping[str, list[Json]]) -> None:
         for plural, documents in objects.items():
-            kind = Kind(plural)
+            kind: Kind = Kind._value2member_map_[plural]  # type: ignore[assignment]  # __new__ takes the entry
             for document in documents:
                 if kind is Kind.NODE:
                     self.cache.observe_node(_object(kind, document))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import gc
 import sys
-import tracemalloc
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from scheduler.config.loading import load
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.world import World
 from tests import builders
+from tests.simulation.live_bytes import live_bytes
 from tests.simulation.runs import engines
 
 LIVE_NODES = 30
@@ -40,7 +40,7 @@ class Memory:
     """After the first part of the run, and at its end."""
 
     live_bytes: tuple[int, int]
-    """Allocated by Python and numpy, as tracemalloc counts."""
+    """Allocated, as the allocators count."""
     resident_bytes: tuple[int, int]
 
     @property
@@ -60,7 +60,6 @@ def come_and_go(pods: int, nodes: int, first: float = 0.1, limits: str = "{}", *
     """
     steps = max(nodes, pods // PODS_A_NODE)
     simulated = World(1, engines(load(_CONFIGURATION.format(limits))))
-    tracemalloc.start()
     names: deque[str] = deque()
     waiting: deque[str] = deque()
     marks: list[tuple[int, int]] = []
@@ -79,7 +78,6 @@ def come_and_go(pods: int, nodes: int, first: float = 0.1, limits: str = "{}", *
             simulated.run_for(30.0)
             simulated.check()
             marks.append(_memory(counts_memos))
-    tracemalloc.stop()
     (early, early_resident), (late, late_resident) = marks
     return Memory((early, late), (early_resident, late_resident))
 
@@ -128,7 +126,7 @@ def _memory(counts_memos: bool) -> tuple[int, int]:
                 memo.cache_clear()
         gc.collect()
     resident = int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-    return tracemalloc.get_traced_memory()[0], resident
+    return live_bytes(), resident
 
 
 MAX_LIVE_GROWTH = 0.10
@@ -138,7 +136,8 @@ MAX_RESIDENT_GROWTH = 0.25
 def main(arguments: list[str]) -> int:
     """``PODS NODES [--check]``: 1 if memory grew by more than is promised."""
     numbers = [argument for argument in arguments if argument != "--check"]
-    found = come_and_go(*map(int, numbers))
+    pods, nodes = map(int, numbers)
+    found = come_and_go(pods, nodes)
     print(f"live bytes {found.live_bytes}: {found.live_growth:+.1%}")
     print(f"resident bytes {found.resident_bytes}: {found.resident_growth:+.1%}")
     is_kept = found.live_growth <= MAX_LIVE_GROWTH and found.resident_growth <= MAX_RESIDENT_GROWTH

@@ -62,6 +62,7 @@ class Case:
     configurations: tuple[str, ...] = ("",)
     has_volumes: bool = False
     has_gangs: bool = False
+    has_devices: bool = False
     gates: str = ""
     extender: Extender = no_extender
 
@@ -98,6 +99,7 @@ CASES = {
     "extender": Case((EXTENDER,), extender=keeps_batch_from_odd_nodes),
     "reloads": Case(("", KUBE + "percentageOfNodesToScore: 50\n", KUBE + "podMaxBackoffSeconds: 1\n")),
     "gangs": Case(has_gangs=True, gates="GenericWorkload=true,GangScheduling=true"),
+    "devices": Case(has_devices=True),
     "all of them": Case(
         (EXTENDER, EXTENDER + "percentageOfNodesToScore: 50\n"),
         has_volumes=True,
@@ -128,6 +130,7 @@ class Run:
             self.world,
             volumes=self.case.has_volumes,
             gangs=self.case.has_gangs,
+            devices=self.case.has_devices,
             configurations=len(self.case.configurations),
         )
         self._apply(workload.begin())
@@ -143,7 +146,9 @@ class Run:
             self._apply([step.change], step.seconds)
             if number % CHECK_STEPS == 0:
                 self.world.check()
-        self._calm(RandomWorkload(self.world, configurations=len(self.case.configurations)))
+        self._calm(
+            RandomWorkload(self.world, devices=self.case.has_devices, configurations=len(self.case.configurations))
+        )
 
     def _apply(self, changes: Iterable[Change], seconds: float = 0.0) -> None:
         for change in changes:

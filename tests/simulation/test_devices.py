@@ -229,3 +229,21 @@ def test_whatever_happens_no_counter_is_overdrawn(seed: int) -> None:
     made.run_for(700)
     made.check()
     assert max(placed, len(made.bound())) > 1
+
+
+def test_nodes_that_have_gone_leave_no_answer_behind_that_breaks_the_next() -> None:
+    made = with_gpus(world(), nodes=3, gpus=0)
+    made.create(Kind.RESOURCE_SLICE, resource_slice("n0", gpu("gpu-0"), gpu("gpu-1"), name="of-n0"))
+    made.delete(Kind.RESOURCE_SLICE, "n0-slice")
+    made.run_for(1)
+    first = claiming(made, "p0")
+    assert made.run_until(lambda: first in made.bound(), 10)
+    # The first node can give devices, the others can't; then only the first is left, and the classes change.
+    for name in ("n1", "n2"):
+        made.delete(Kind.NODE, name)
+    made.change(Kind.DEVICE_CLASS, "gpus", lambda found: found["metadata"].update(labels={"of": "now"}))
+    made.run_for(0.5)
+    second = claiming(made, "p1")
+    made.run_for(20)
+    assert second in made.bound()
+    assert not [line for line in made.journal if " error " in line]

@@ -14,7 +14,7 @@ from scheduler.simulate.world import World
 from scheduler.simulate.world_facts import is_over
 from scheduler.simulate.world_gangs import GangWatch, check_at_rest
 from scheduler.simulate.world_trouble import CALM, ROUGH, Trouble
-from tests.engine.test_groups import Gangs
+from tests.engine.gangs import Gangs
 from tests.simulation.runs import CASES, Run
 
 

@@ -58,7 +58,7 @@ class NoFilter(FilterPlugin):
 
 
 class DeclaresWithoutFragment(Honest):
-    fragment = Plugin.fragment  # type: ignore[assignment]
+    fragment = Plugin.fragment
 
 
 class CodeOutOfRange(Honest):
@@ -194,7 +194,7 @@ class NotWhole(PerNodeScore):
 
 class FragmentTooSmall(Honest):
     def is_refused(self, pod: Any, view: Any, row: int) -> bool:
-        return pod.labels.get("app") == "web"
+        return bool(pod.labels.get("app") == "web")
 
 
 class FragmentNotHashable(Honest):

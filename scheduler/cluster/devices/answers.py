@@ -33,6 +33,8 @@ class NodeAnswers:
     def reset(self, stamp: Hashable) -> None:
         self.stamp = stamp
         self.versions[:] = UNKNOWN
+        # Rows without a node are asked for with the others and never answered: their codes must be those of an outcome.
+        self.codes[:] = 0
         self.outcomes = []
         self.numbers = {}
         self.of_signature = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ from scheduler.cluster.devices.allocated import Holdings, takes_the_same
 from scheduler.cluster.devices.answers import KeptAnswers, KeptNeeds
 from scheduler.cluster.devices.extended_resources import ClassesByResource
 from scheduler.cluster.devices.looks import Looks
-from scheduler.cluster.devices.pools import Pool, foreign_pool, pools_of
+from scheduler.cluster.devices.pools import Pool, foreign_pool, pools_of, reachable_devices
 from scheduler.cluster.devices.reserved import ClaimInFlight, SetAside
-from scheduler.cluster.devices.slices import PoolKey, SliceIndex
+from scheduler.cluster.devices.slices import DeviceId, PoolKey, SliceDevice, SliceIndex
+from scheduler.cluster.devices.tallies import KeptTallies
 from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_info import PodInfo
@@ -22,7 +23,7 @@ from scheduler.cluster.table import NodeTable
 from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import controller_of
-from scheduler.objects.resource_claims import EXTENDED_RESOURCE_CLAIM_ANNOTATION, ResourceClaim
+from scheduler.objects.resource_claims import EXTENDED_RESOURCE_CLAIM_ANNOTATION, Allocation, ResourceClaim
 
 
 def special_claim_uid(pod_uid: str) -> str:
@@ -45,8 +46,8 @@ class Devices:
         """What is set aside besides."""
         self.classes = ClassesByResource()
         self._set_aside: dict[str, SetAside] = {}
-        self._pod_of_claim: dict[str, str] = {}
-        """Claim UID → the pod that has it in flight."""
+        self._pods_of_claim: dict[str, tuple[str, ...]] = {}
+        """Claim UID → the pods that have it in flight, with one allocation for all of them."""
         self._writes: dict[int, str] = {}
         """Ticket → UID of the claim whose allocation is being written."""
         self._orphans: dict[str, ClaimInFlight] = {}
@@ -60,6 +61,7 @@ class Devices:
         """Grows with every change."""
         self.answers = KeptAnswers()
         self.needs = KeptNeeds()
+        self.tallies = KeptTallies()
         self.now_nanoseconds = 0
         """Wall clock of the attempt in hand."""
         self._special: ForkableDict[str, dict[str, ResourceClaim]] = ForkableDict()
@@ -141,10 +143,10 @@ class Devices:
 
     def _flying(self, claim_uid: str) -> ClaimInFlight | None:
         orphan = self._orphans.get(claim_uid)
-        if orphan is not None:
+        pods = self._pods_of_claim.get(claim_uid)
+        if orphan is not None or pods is None:
             return orphan
-        held = self._set_aside.get(self._pod_of_claim.get(claim_uid, ""))
-        return next((claim for claim in held.claims if claim.claim_uid == claim_uid), None) if held else None
+        return next(claim for claim in self._set_aside[pods[0]].claims if claim.claim_uid == claim_uid)
 
     def _note_special(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         for claim in (old, new):
@@ -196,21 +198,29 @@ class Devices:
     def set_aside_for(self, pod_uid: str) -> SetAside | None:
         return self._set_aside.get(pod_uid)
 
-    def pod_with_claim_in_flight(self, claim_uid: str) -> str | None:
-        """The UID of the pod for which the claim is being allocated; "" where that pod has given up meanwhile."""
-        return "" if claim_uid in self._orphans else self._pod_of_claim.get(claim_uid)
+    def pods_with_claim_in_flight(self, claim_uid: str) -> tuple[str, ...] | None:
+        """The UIDs of the pods for which the claim is being allocated, none where they have given up meanwhile; None
+        where it is not."""
+        return () if claim_uid in self._orphans else self._pods_of_claim.get(claim_uid)
+
+    def allocation_in_flight(self, claim_uid: str) -> Allocation | None:
+        return None if (found := self._flying(claim_uid)) is None else found.allocation
 
     def set_aside(self, change: SetAside) -> None:
-        """Raises InvariantViolation for a claim that is in flight already, and then has changed nothing."""
+        """Raises InvariantViolation for a claim that is in flight already with another allocation, and then has
+        changed nothing."""
         for claim in change.claims:
-            if claim.claim_uid in self._pod_of_claim or claim.claim_uid in self._orphans:
+            known = self._flying(claim.claim_uid)
+            if known is not None and (claim.claim_uid in self._orphans or known.allocation != claim.allocation):
                 raise InvariantViolation(f"claim {claim.claim_key} is in flight already")
         self.give_back(change.pod_uid)
         self._set_aside[change.pod_uid] = change
         self.version += 1
         for claim in change.claims:
-            self._pod_of_claim[claim.claim_uid] = change.pod_uid
-            self._touch_pools(self.in_flight.add(claim.claim_key, claim.allocation))
+            holders = self._pods_of_claim.get(claim.claim_uid, ())
+            self._pods_of_claim[claim.claim_uid] = (*holders, change.pod_uid)
+            if not holders:
+                self._touch_pools(self.in_flight.add(claim.claim_key, claim.allocation))
 
     def give_back(self, pod_uid: str) -> None:
         held = self._set_aside.pop(pod_uid, None)
@@ -218,13 +228,24 @@ class Devices:
             return
         open_writes = set(self._writes.values())
         for claim in held.claims:
-            if self._pod_of_claim.pop(claim.claim_uid, None) is None:
+            rest = self._without_holder(claim.claim_uid, pod_uid)
+            if rest is None or rest:
                 continue
             if claim.claim_uid in open_writes:
                 self._orphans[claim.claim_uid] = claim
             else:
                 self._touch_pools(self.in_flight.remove(claim.allocation))
         self.version += 1
+
+    def _without_holder(self, claim_uid: str, pod_uid: str) -> tuple[str, ...] | None:
+        """The other pods that have the claim in flight; None if this one had it no more."""
+        holders = self._pods_of_claim.pop(claim_uid, None)
+        if holders is None:
+            return None
+        rest = tuple([uid for uid in holders if uid != pod_uid])
+        if rest:
+            self._pods_of_claim[claim_uid] = rest
+        return rest
 
     def write_sent(self, ticket: int, claim_uid: str) -> None:
         """The allocation of a claim in flight is on its way to the API server."""
@@ -246,12 +267,10 @@ class Devices:
         """The API server knows of the claim's allocation, or the claim is gone: nothing is in flight any more.
         ``is_expected``: what was in flight is what the API server has."""
         self._drop_orphan(claim_uid, is_expected=is_expected)
-        pod_uid = self._pod_of_claim.pop(claim_uid, None)
-        if pod_uid is None:
-            return
-        for claim in self._set_aside[pod_uid].claims:
-            if claim.claim_uid == claim_uid:
-                self._drop_from_flight(claim, is_expected=is_expected)
+        claim = self._flying(claim_uid)
+        if claim is not None:
+            del self._pods_of_claim[claim_uid]
+            self._drop_from_flight(claim, is_expected=is_expected)
 
     def _drop_from_flight(self, claim: ClaimInFlight, *, is_expected: bool) -> None:
         pools = self.in_flight.remove(claim.allocation)
@@ -273,10 +292,21 @@ class Devices:
         self._pools_of_row[row] = (stamp, pools)
         return pools
 
+    def reachable(self, row: int) -> Iterator[SliceDevice]:
+        """All devices that the node of a row can reach, whatever the state of their pools."""
+        node = self._table.nodes[row]
+        return iter(()) if node is None else reachable_devices(self._slices, node.metadata.name, node.metadata.labels)
+
+    def is_held(self, device: DeviceId) -> bool:
+        """Whether a claim holds all or a part of it."""
+        driver, pool, name = device
+        key = (driver, pool)
+        return any(name in one.taken_in(key) or name in one.shares_in(key) for one in (self.stored, self.in_flight))
+
     def signatures(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """By row asked, a number: equal for nodes whose devices look alike and are taken alike, whatever the nodes are
         called. Numbers of one ``looks_epoch`` compare."""
-        return self._looks.of_rows(rows, self.row_versions(self._table.size), self.common_version, self._look)
+        return self._looks.of_rows(rows, self.row_versions(), self.common_version, self._look)
 
     def signature(self, row: int) -> int:
         return int(self.signatures(np.array([row], np.int64))[0])
@@ -290,10 +320,10 @@ class Devices:
         name, holdings = self._table.names[row], (self.stored, self.in_flight)
         return tuple([self._looks.look_of(pool, name, holdings) for pool in self.pools(row)])
 
-    def row_versions(self, size: int) -> npt.NDArray[np.int64]:
+    def row_versions(self) -> npt.NDArray[np.int64]:
         """By row, a version: grows with what concerns the row alone."""
-        self._grow(size)
-        return self._row_versions
+        self._grow(self._table.size)
+        return self._row_versions[: self._table.size]
 
     def _stamp(self, row: int) -> tuple[int, int]:
         self._grow(row + 1)
@@ -346,7 +376,7 @@ class Devices:
         other.classes = self.classes.copy()
         other._special = self._special.fork()
         other._set_aside = dict(self._set_aside)
-        other._pod_of_claim = dict(self._pod_of_claim)
+        other._pods_of_claim = dict(self._pods_of_claim)
         other._orphans = dict(self._orphans)
         other._writes = dict(self._writes)
         other._looks = self._looks.fork()
@@ -372,7 +402,7 @@ class Devices:
             if uid not in placed:
                 raise InvariantViolation(f"{uid} has devices set aside but is on no node")
             for claim in held.claims:
-                if self._pod_of_claim.get(claim.claim_uid) == uid:
+                if self._pods_of_claim.get(claim.claim_uid, ("",))[0] == uid:
                     flying.add(claim.claim_key, claim.allocation)
         for orphan in self._orphans.values():
             flying.add(orphan.claim_key, orphan.allocation)

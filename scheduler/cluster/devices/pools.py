@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -60,6 +60,16 @@ def pools_of(
     return tuple(sorted(pools, key=lambda pool: (_has_conditions(pool), pool.key[0].encode(), pool.key[1].encode())))
 
 
+def reachable_devices(index: SliceIndex, node: str, labels: Mapping[str, str]) -> Iterator[SliceDevice]:
+    """The devices of all slices that a node can reach, of whatever generation and whether their pools are complete."""
+    for part in (*index.of_node(node), *index.of_many()):
+        spec = part.slice.spec
+        if spec.per_device_node_selection:
+            yield from (device for device in part.devices if _reaches(device, node, labels))
+        elif spec.node_name or spec.all_nodes or part.selector is None or part.selector.matches(labels, node):
+            yield from part.devices
+
+
 def foreign_pool(index: SliceIndex, key: PoolKey) -> Pool | None:
     """A pool of which a node sees the counters alone; None where nothing is wrong with it: it then has no say."""
     parts = list(index.counters_of(key))
@@ -94,12 +104,14 @@ def _pool(index: SliceIndex, key: PoolKey, parts: list[SlicePart], node: str, la
     generation = max(part.generation for part in parts)
     kept = sorted([part for part in parts if part.generation == generation], key=lambda part: part.name)
     wanted = kept[0].slice.spec.pool.resource_slice_count
-    everywhere = index.of_pool(key)
-    same = [part for part in everywhere if part.generation == generation]
+    same = kept
     state = PoolState.COMPLETE
     if len(kept) != wanted:
+        # Only now the slices of other nodes are looked at, as in kube-scheduler 1.36.
+        everywhere = index.of_pool(key)
         if any(part.generation > generation for part in everywhere):
             return None
+        same = [part for part in everywhere if part.generation == generation]
         if len(same) != wanted:
             state = PoolState.INCOMPLETE
     devices = []
@@ -142,4 +154,5 @@ def _fault(kept: list[SlicePart], devices: list[ReachableDevice], consumers: tup
 
 
 def _has_conditions(pool: Pool) -> bool:
-    return any(one.device.fields.binding_conditions for one in pool.devices)
+    """Of pools that can be used: in the order the others come with those that have none, as in kube-scheduler 1.36."""
+    return pool.state is PoolState.COMPLETE and any(one.device.fields.binding_conditions for one in pool.devices)

@@ -1,7 +1,6 @@
 """The API ``scheduling.x-k8s.io/v1alpha1`` of scheduler-plugins: PodGroup, and a label of its pods.
 
-``minResources`` is not needed: there it spares a look at pods that cannot start, here all members are tried at once.
-Source: docs/kube-scheduler/podgroups.md §12.
+Such a group has no priority of its own, and makes room as one. Source: docs/kube-scheduler/podgroups.md §12.
 """
 
 from __future__ import annotations
@@ -9,10 +8,12 @@ from __future__ import annotations
 from typing import Final
 
 from scheduler.cluster.groups.group import Group, GroupApi, GroupReference
-from scheduler.objects.coscheduling import PodGroup
+from scheduler.objects.coscheduling import PodGroup, PodGroupSpec
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.pod import Pod
+from scheduler.objects.quantity import InvalidQuantity
+from scheduler.objects.resources import amounts_of
 
 LABEL: Final = "scheduling.x-k8s.io/pod-group"
 PERMIT_SECONDS: Final = 60.0
@@ -35,6 +36,21 @@ def _read(obj: ApiObject) -> Group:
     return Group(
         GroupReference(Kind.COSCHEDULING_POD_GROUP, meta.namespace, meta.name, meta.uid),
         min_count=max(1, spec.min_member),
+        priority=None,
+        preempts_as_one=True,
+        min_resources=_least_of(spec),
         permit_seconds=float(seconds) if seconds > 0 else PERMIT_SECONDS,
         reports_condition=False,
     )
+
+
+def _least_of(spec: PodGroupSpec) -> tuple[tuple[str, int], ...]:
+    """``minResources`` with the pods of the quorum; none where an amount is no quantity."""
+    if not spec.min_resources:
+        return ()
+    try:
+        least = amounts_of(spec.min_resources)
+    except InvalidQuantity:
+        return ()
+    named = {name: least.amount(name) for name in spec.min_resources}
+    return tuple({**named, "pods": max(1, spec.min_member)}.items())

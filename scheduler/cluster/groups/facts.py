@@ -50,6 +50,8 @@ class Groups:
     def __init__(self, apis: Sequence[GroupApi] = ()) -> None:
         self._apis = tuple(apis)
         self._api_of = {api.kind: api for api in apis}
+        self.have_claims = any(api.has_claims for api in apis)
+        """Whether groups may have ResourceClaims of their own."""
         self._groups: ForkableDict[tuple[Kind, str], Group] = ForkableDict()
         self._members: ForkableDict[str, Members] = ForkableDict()
 

@@ -41,6 +41,16 @@ class GroupReference(msgspec.Struct, frozen=True):
         return f"{self.namespace}/{self.name}"
 
 
+class GroupClaim(msgspec.Struct, frozen=True):
+    """A ResourceClaim that the group's pods share. ``claim_name`` or ``template_name`` is stated; ``made`` is the name
+    of the claim that was made from the template, None where there is none (yet)."""
+
+    name: str
+    claim_name: str | None
+    template_name: str | None
+    made: str | None = None
+
+
 class Group(msgspec.Struct, frozen=True):
     """What an API's object says about a group."""
 
@@ -51,13 +61,20 @@ class Group(msgspec.Struct, frozen=True):
     """The node label of whose values all pods must have one; "" for none."""
     has_constraints: bool = False
     """Whether it states constraints of placement, even if they demand nothing."""
-    priority: int = 0
-    """The group's own; its pods' priorities are independent of it."""
+    demands_topology: bool = False
+    """Whether it states a topology, even if that is not honoured: no victims are sought for such a group as a whole."""
+    priority: int | None = 0
+    """The group's own; its pods' priorities are independent of it. None: it has none, and its least important pod
+    decides what may be preempted for it."""
     disruption: DisruptionMode = DisruptionMode.POD
     preempts_as_one: bool = False
     """Whether victims are sought for the group as a whole, of a lower priority than the group's; else for each of its
     pods, of a lower priority than the pod's."""
     permit_seconds: float = PERMIT_SECONDS
+    min_resources: tuple[tuple[str, int], ...] = ()
+    """Resource → what must be free in the whole cluster before the group is tried, in the units of ``NodeColumns``."""
+    claims: tuple[GroupClaim, ...] = ()
+    """Reserved for the group instead of its pods."""
     scheduled: Condition | None = None
     """The condition that reports whether the group is scheduled, as the object has it; None: it has none."""
     reports_condition: bool = True
@@ -71,3 +88,5 @@ class GroupApi(msgspec.Struct, frozen=True):
     name_in: Callable[[Pod], str]
     """The name of the pod's group in its namespace; "" if the API names none."""
     read: Callable[[ApiObject], Group]
+    has_claims: bool = False
+    """Whether its groups may have ResourceClaims of their own."""

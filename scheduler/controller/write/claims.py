@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +27,7 @@ from scheduler.objects.kinds import Kind, decode_as
 from scheduler.objects.resource_claims import (
     CLAIM_FINALIZER,
     EXTENDED_RESOURCE_CLAIM_ANNOTATION,
+    Allocation,
     ClaimConsumer,
     ResourceClaim,
 )
@@ -41,6 +44,8 @@ class ClaimRequests:
         self._client = client
         self._seconds = settings.write_timeout_seconds
         self._wall_time = wall_time
+        self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+        """Claim UID → whose turn it is; gone with the last who waits."""
         self.creations = {"success": 0, "failure": 0}
         """How often a claim for extended resources was to be made, by outcome."""
 
@@ -66,6 +71,14 @@ class ClaimRequests:
     # --- reserving ----------------------------------------------------------------------------------------------------
 
     async def _reserve(self, command: ReserveClaim, departure: Departure) -> ResourceClaim:
+        # Pods that share a claim are bound at once: one write after the other has no more conflicts than pods.
+        turn = self._turns.get(command.claim.uid)
+        if turn is None:
+            turn = self._turns[command.claim.uid] = asyncio.Lock()
+        async with turn:
+            return await self._reserve_in_turn(command, departure)
+
+    async def _reserve_in_turn(self, command: ReserveClaim, departure: Departure) -> ResourceClaim:
         claim: ResourceClaim | None = command.known
         for is_last in (False,) * (CONFLICT_TRIES - 1) + (True,):
             try:
@@ -84,14 +97,15 @@ class ClaimRequests:
         key = command.claim.key
         if claim.is_terminating:
             raise ApiError(409, _DECIDED, f"claim {key} got deleted in the meantime")
-        if claim.is_reserved_for(command.pod.uid) and (command.allocation is None or claim.allocation is not None):
+        if claim.is_reserved_for(command.consumer.uid) and (command.allocation is None or claim.allocation is not None):
             return claim
         allocation = claim.allocation
-        is_new = command.allocation is not None
+        is_new = False
         if command.allocation is not None:
-            if allocation is not None:
+            if allocation is not None and not _is_same(allocation, command.allocation):
                 raise ApiError(409, _DECIDED, f"claim {key} got allocated elsewhere in the meantime")
-            allocation = command.allocation
+            is_new = allocation is None
+            allocation = allocation or command.allocation
             if CLAIM_FINALIZER not in claim.metadata.finalizers:
                 claim = await self._patch(
                     command.claim,
@@ -101,7 +115,7 @@ class ClaimRequests:
                 )
         if allocation is None:
             raise ApiError(409, _DECIDED, f"claim {key} got deallocated elsewhere in the meantime")
-        status: dict[str, Any] = {"reservedFor": _consumers(claim, command.pod)}
+        status: dict[str, Any] = {"reservedFor": _consumers(claim, command.consumer)}
         if command.needs_timestamp and allocation.allocation_timestamp is None:
             allocation = msgspec.structs.replace(allocation, allocation_timestamp=self._wall_time())
             is_new = True
@@ -112,9 +126,9 @@ class ClaimRequests:
     async def _unreserve(self, command: UnreserveClaim, departure: Departure) -> ResourceClaim:
         for is_last in (False,) * (CONFLICT_TRIES - 1) + (True,):
             claim = await self._get(command.claim)
-            if not claim.is_reserved_for(command.pod.uid):
+            if not claim.is_reserved_for(command.consumer.uid):
                 return claim
-            others = [one for one in claim.status.reserved_for if one.uid != command.pod.uid]
+            others = [one for one in claim.status.reserved_for if one.uid != command.consumer.uid]
             try:
                 status = {"reservedFor": msgspec.to_builtins(others) or None}
                 return await self._patch_status(command.claim, claim.resource_version, status, departure)
@@ -159,7 +173,7 @@ class ClaimRequests:
         try:
             status = {
                 "allocation": msgspec.to_builtins(command.allocation),
-                "reservedFor": _consumers(made, command.pod),
+                "reservedFor": _consumers(made, _of_pod(command.pod)),
             }
             claim = await self._patch_status(reference, made.resource_version, status, departure)
             await self._tell_pod(command, claim, departure)
@@ -256,8 +270,16 @@ def _path(reference: ClaimReference) -> str:
     return Kind.RESOURCE_CLAIM.entry.object_path(reference.name, reference.namespace)
 
 
-def _consumers(claim: ResourceClaim, pod: PodReference) -> list[dict[str, Any]]:
-    consumer = ClaimConsumer(resource="pods", name=pod.name, uid=pod.uid)
-    others = [one for one in claim.status.reserved_for if one.uid != pod.uid]
+def _of_pod(pod: PodReference) -> ClaimConsumer:
+    return ClaimConsumer(resource="pods", name=pod.name, uid=pod.uid)
+
+
+def _is_same(written: Allocation, decided: Allocation) -> bool:
+    """Whether a pod that shares the claim was quicker to write what was decided for all of them."""
+    return msgspec.structs.replace(written, allocation_timestamp=decided.allocation_timestamp) == decided
+
+
+def _consumers(claim: ResourceClaim, consumer: ClaimConsumer) -> list[dict[str, Any]]:
+    others = [one for one in claim.status.reserved_for if one.uid != consumer.uid]
     found: list[dict[str, Any]] = msgspec.to_builtins([*others, consumer])
     return found

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.config.names import NODE_SCOPE_PLUGIN
 from scheduler.engine.engine import Engine
 from scheduler.engine.questions.evictions import created_again
 from scheduler.engine.questions.trial import Trial
@@ -78,6 +79,8 @@ class Fits(msgspec.Struct, frozen=True, rename="camel"):
     """Resource → nodes on which it runs out first."""
     closed: int
     """Nodes that refuse such a pod for another reason than room."""
+    outside_of_scope: int
+    """Of these, the nodes outside of the ``nodeScope`` of the pods' profile."""
 
 
 class Pool(msgspec.Struct, frozen=True, rename="camel"):
@@ -123,8 +126,11 @@ def _pools(trial: Trial, stated: Sequence[str]) -> Generator[None, None, tuple[t
     rows = table.order.rows
     labels = tuple(stated)
     if not labels:
-        first = next((key for key in POOL_LABELS if _is_on_a_node(trial, key)), "")
-        labels = (first,) if first else ()
+        for key in POOL_LABELS:
+            if _is_on_a_node(trial, key):
+                labels = (key,)
+                break
+            yield
     by_name: dict[str, list[int]] = {}
     for row in rows.tolist():
         node = table.nodes[row]
@@ -215,6 +221,7 @@ class _Copies:
         per_row: Rows,
         limits: Rows,
         is_open: npt.NDArray[np.bool_],
+        is_outside: npt.NDArray[np.bool_],
         free: dict[str, Rows],
         requests: dict[str, int],
     ) -> None:
@@ -222,6 +229,7 @@ class _Copies:
         self._per_row = per_row
         self._limits = limits
         self._is_open = is_open
+        self._is_outside = is_outside
         self._free = free
         self._requests = requests
 
@@ -240,6 +248,7 @@ class _Copies:
             max(whole - count, 0),
             dict(limited.most_common()),
             int(len(rows) - len(opened)),
+            int(np.count_nonzero(self._is_outside[rows])),
         )
 
 
@@ -259,4 +268,4 @@ def _copies(trial: Trial, info: PodInfo) -> tuple[str, _Copies]:
         per_row = np.minimum(per_row, 1)
     per_row = np.where(tried.fits, per_row, 0)
     is_open = tried.fits | tried.refused_by(NODE_RESOURCES)
-    return tried.message, _Copies(per_row, limits, is_open, free, requests)
+    return tried.message, _Copies(per_row, limits, is_open, tried.refused_by(NODE_SCOPE_PLUGIN), free, requests)

@@ -6,23 +6,23 @@ from: the *allowed set*. It is the set of nodes that the engine may choose in th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.cache import ClusterCache
-from scheduler.cluster.effects import Effect
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import CycleContext, Depth
 from scheduler.engine.engine import Engine
+from scheduler.engine.group_cycle import ForkAssumptions
 from scheduler.engine.machine import ReadsPods
 from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
-from scheduler.engine.scheduling_cycle import run_without_extenders, scheduling_cycle
+from scheduler.engine.scheduling_cycle import Cycle, scheduling_cycle
 from scheduler.framework.classes.cache import ClassCache
 from scheduler.framework.classes.first_refusals import FITS
 from scheduler.framework.post_filter import Kept, NominationMode, PutOff, Remove, WaitForVictims
@@ -95,6 +95,31 @@ class Filtered:
         return np.isin(self._codes, numbers)
 
 
+Result = TypeVar("Result")
+
+
+def run_in_steps(cycle: Cycle) -> Generator[None, None, CycleOutcome]:
+    """Drive a cycle that pauses and has no answer to wait for; yields at each pause."""
+    while True:
+        try:
+            calls = next(cycle)
+        except StopIteration as done:
+            outcome: CycleOutcome = done.value
+            return outcome
+        assert not calls, "a cycle without extenders asked one"
+        yield
+
+
+def run_to_end(steps: Generator[None, None, Result]) -> Result:
+    """The result of all steps at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: Result = done.value
+            return result
+
+
 class Trial:
     """One fork. ``chosen``: ``namespace/name`` → the node to take where it is among equally good ones."""
 
@@ -123,10 +148,11 @@ class Trial:
         """The pods that preemption has removed, in order."""
         self._context: CycleContext = replace(
             context,
-            assumptions=_ForkAssumptions(self.cache),
+            assumptions=ForkAssumptions(self.cache),
             policies=_Unhurried(engine, now),
             report=_ignore,
             tie_break=ties.pick,
+            pauses=True,
         )
         self._chosen = chosen or {}
         self._ties = ties
@@ -145,16 +171,19 @@ class Trial:
     def is_ours(self, pod: PodInfo) -> bool:
         return pod.pod.spec.scheduler_name in self.profiles
 
-    def place(self, pod: PodInfo, *, may_preempt: bool = True) -> Tried:
-        """Schedule the pod in the fork: it counts on its node afterwards, and its victims are gone.
+    def place(self, pod: PodInfo) -> Tried:
+        """Schedule the pod in the fork without preemption: it counts on its node afterwards. A pod that only finds a
+        node by removing others finds none, and nothing has changed."""
+        return run_to_end(self.place_in_steps(pod, may_preempt=False))
 
-        ``may_preempt`` False: a pod that only finds a node by removing others finds none, and nothing has changed.
-        """
+    def place_in_steps(self, pod: PodInfo, *, may_preempt: bool = True) -> Generator[None, None, Tried]:
+        """Schedule the pod in the fork: it counts on its node afterwards, and its victims are gone. Yields between the
+        steps of a preemption."""
         victims: tuple[PodInfo, ...] = ()
         allowed: tuple[str, ...] = ()
         is_sampled, violated = False, 0
         for _ in range(MAX_ROUNDS):
-            attempt, outcome = self._attempt(self._as_nominated(pod), Depth.DECIDE, may_preempt)
+            attempt, outcome = yield from self._attempt(self._as_nominated(pod), Depth.DECIDE, may_preempt)
             if isinstance(outcome, Placed):
                 fresh = self._allowed(outcome.pod.node_name)
                 return Tried(
@@ -177,6 +206,7 @@ class Trial:
                 violated = next((one.pdb_violations for one in evidence.candidates if one.node_name == room.node), 0)
             victims += room.victims
             self._make_room(pod, room)
+            yield
         return Tried(pod, victims=victims, message="room was made again and again, and it never fitted", is_error=True)
 
     def take_back(self, pod: PodInfo) -> None:
@@ -185,20 +215,23 @@ class Trial:
 
     def filtered(self, pod: PodInfo) -> Filtered:
         """The filters' answer for every row; nothing is placed, and no pod is preempted."""
-        _, outcome = self._attempt(self._as_nominated(pod), Depth.PREVIEW, may_preempt=False)
+        attempting = self._attempt(self._as_nominated(pod), Depth.PREVIEW, may_preempt=False)
+        outcome = run_to_end(attempting)[1]
         found, _ = self._context.classes.find(self.profile_of(pod), pod, self.cache.view)
         codes = found.filters.codes if found.filters.pre_refusal is None else np.zeros(0, np.int64)
         message = "" if isinstance(outcome, Placed) else outcome.message
         return Filtered(np.asarray(codes), tuple(found.filters.refusals), self.cache.table.size, message)
 
-    def _attempt(self, info: PodInfo, depth: Depth, may_preempt: bool) -> tuple[Attempt, CycleOutcome]:
+    def _attempt(
+        self, info: PodInfo, depth: Depth, may_preempt: bool
+    ) -> Generator[None, None, tuple[Attempt, CycleOutcome]]:
         profile = self.profile_of(info)
         if not may_preempt:
             profile = replace(profile, post_filter_plugins=())
         attempt = Attempt(info.key, info.uid, profile.scheduler_name, number=0, started_wall=self.now.wall)
         self._ties.begin(self._chosen.get(info.key, ""))
         cycle = scheduling_cycle(self._context, profile, info, attempt, self.now, depth)
-        return attempt, run_without_extenders(cycle)
+        return attempt, (yield from run_in_steps(cycle))
 
     def _allowed(self, node: str) -> tuple[str, ...]:
         names = self.cache.table.names
@@ -252,24 +285,6 @@ class _Ties:
             if row is not None and row in rows:
                 return row
         return int(rows[int(self._rng.random() * len(rows))])
-
-
-class _ForkAssumptions:
-    """Assume, release and apply on a fork's cache."""
-
-    def __init__(self, cache: ClusterCache) -> None:
-        self._cache = cache
-
-    def assume(self, info: PodInfo) -> None:
-        self._cache.assume(info)
-        self._cache.nominator.delete(info.uid)
-
-    def release(self, uid: str) -> None:
-        self._cache.forget(uid)
-
-    def apply(self, effects: Iterable[Effect]) -> None:
-        for effect in effects:
-            self._cache.apply(effect)
 
 
 class _Unhurried:

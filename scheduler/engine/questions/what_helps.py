@@ -128,6 +128,7 @@ class _Search:
             return Helps(info.key, fits_now=base.node, trials=self._trials)
         message = gate or base.message
         values = yield from self._values(base)
+        yield
         yield from self._relaxed()
         if not gate:
             diagnosis = base.attempt.diagnosis if base.attempt is not None else None
@@ -151,8 +152,12 @@ class _Search:
                 self._bound = SECONDS
         return bool(self._bound)
 
-    def _place(self, pod: PodInfo, *edits: Edit, may_preempt: bool = False) -> Tried:
-        return self._place_on(self._trial(*edits), pod, may_preempt=may_preempt)
+    def _place(self, pod: PodInfo, *edits: Edit) -> Tried:
+        return self._place_on(self._trial(*edits), pod)
+
+    def _preempt(self, pod: PodInfo) -> Generator[None, None, Tried]:
+        self._trials += 1
+        return (yield from self._trial().place_in_steps(pod))
 
     def _trial(self, *edits: Edit) -> Trial:
         trial = Trial(self._engine, self._now)
@@ -160,9 +165,9 @@ class _Search:
             pass
         return trial
 
-    def _place_on(self, trial: Trial, pod: PodInfo, *, may_preempt: bool = False) -> Tried:
+    def _place_on(self, trial: Trial, pod: PodInfo) -> Tried:
         self._trials += 1
-        return trial.place(pod, may_preempt=may_preempt)
+        return trial.place(pod)
 
     def _gate(self, info: PodInfo) -> str:
         engine = self._engine
@@ -224,8 +229,9 @@ class _Search:
             free = (table.allocatable(resource) - table.requested(resource))[rows]
             amounts = [0, *np.unique(free[(free > 0) & (free < wanted)]).tolist()]
 
-            def fits(amount: int, resource: str = resource) -> Tried | None:
+            def fits(amount: int, resource: str = resource) -> Generator[None, None, Tried | None]:
                 less = asking_less(self._info, resource, amount)
+                yield
                 tried = self._place(less) if less is not None else None
                 return tried if tried is not None and tried.node else None
 
@@ -239,13 +245,13 @@ class _Search:
                 self._note(Effort.RESOURCE, (wanted - amount) / wanted, text, tried)
 
     def _last_that(
-        self, ascending: list[int], holds: Callable[[int], Tried | None]
+        self, ascending: list[int], holds: Callable[[int], Generator[None, None, Tried | None]]
     ) -> Generator[None, None, tuple[int, Tried] | None]:
         """The last value for which it holds, where it holds for all values before; None if for none."""
         low, high, best = 0, len(ascending), None
         while low < high and not self._is_bounded():
             middle = 0 if best is None and low == 0 else (low + high) // 2
-            tried = holds(ascending[middle])
+            tried = yield from holds(ascending[middle])
             yield
             if tried is None:
                 high = middle
@@ -255,7 +261,7 @@ class _Search:
 
     def _priority(self) -> Generator[None, None, None]:
         info = self._info
-        tried = self._place(info, may_preempt=True)
+        tried = yield from self._preempt(info)
         yield
         if tried.node:
             self._note(Effort.PRIORITY, 0, "nothing: it preempts by the priority that it has", tried)
@@ -268,8 +274,8 @@ class _Search:
         lowest = info.priority if info.pod.spec.preemption_policy == "Never" else info.priority + 1
         steps = sorted({lowest, *(one + 1 for one in priorities if one + 1 > lowest)}, reverse=True)
 
-        def preempts(priority: int) -> Tried | None:
-            found = self._place(with_priority(info, priority), may_preempt=True)
+        def preempts(priority: int) -> Generator[None, None, Tried | None]:
+            found = yield from self._preempt(with_priority(info, priority))
             return found if found.node else None
 
         best = yield from self._last_that(steps, preempts)
@@ -334,7 +340,7 @@ class _Search:
                 if not tried.node:
                     continue
                 found += 1
-                again = trial.place(created_again(other, f"what-helps-{other.uid}"), may_preempt=False)
+                again = trial.place(created_again(other, f"what-helps-{other.uid}"))
                 if again.node:
                     text = f"move pod {other.key} from {other.node_name} to {again.node}"
                     self._note(Effort.POD_MOVED, found, text, tried, other.key, again.node)
@@ -349,9 +355,7 @@ class _Search:
         table = self._engine.cache.table
         rows = diagnosis.rows_refused_as(Code.UNSCHEDULABLE)
         requests = self._info.requests
-        resources = [
-            name for name in ("cpu", "memory", "ephemeral-storage", *requests.scalars) if requests.amount(name)
-        ]
+        resources = [name for name in (*_COMMON, *requests.scalars) if requests.amount(name)]
         total = np.zeros(len(rows))
         shorts = {}
         for name in resources:
@@ -378,6 +382,7 @@ class _Search:
         for key, wanted in wanted_keys(self._info).items():
             found.append(Values(wanted, most(Counter(node.labels.get(key, "") for node in self._nodes()))))
             yield
+        yield
         tolerations = self._info.pod.spec.tolerations
         taints: Counter[str] = Counter()
         for node in self._nodes():

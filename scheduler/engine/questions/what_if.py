@@ -218,7 +218,7 @@ class _Prediction:
                 number = source[1] + 1
                 self._push(source[0].pod(number), ASKED, "", source=(source[0], number))
             self._steps += 1
-            self._place(info, origin, node)
+            yield from self._place(info, origin, node)
             yield
 
     # --- groups that start together -----------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ class _Prediction:
                     self._push(rest, where, left)
                 return
             self._steps += 1
-            tried = self._trial.place(info, may_preempt=False)
+            tried = self._trial.place(info)
             self._note(self._described(tried, origin, left_node))
             if tried.node:
                 placed.append(info)
@@ -287,13 +287,13 @@ class _Prediction:
                 self._bound = SECONDS
         return bool(self._bound)
 
-    def _place(self, info: PodInfo, origin: str, left_node: str) -> None:
+    def _place(self, info: PodInfo, origin: str, left_node: str) -> Generator[None, None, None]:
         gate = self._gates(QueuedPod(info, self._start))
         if gate is not None:
             message = f"held back by {gate.plugin}: {gate.message}"
             self._note(Placement(info.key, origin, left_node=left_node, message=message))
             return
-        tried = self._trial.place(info)
+        tried = yield from self._trial.place_in_steps(info)
         self._note(self._described(tried, origin, left_node))
         is_other = len(tried.allowed) > 1 and self._question.chosen.get(info.key) != tried.node
         # When victims are gone is a matter of time: here they are at once.
@@ -338,7 +338,7 @@ class _Prediction:
         by_node: dict[str, int] = {}
         number = workload.count
         while not self._is_bounded():
-            tried = self._trial.place(workload.pod(number), may_preempt=False)
+            tried = self._trial.place(workload.pod(number))
             self._steps += 1
             if not tried.node:
                 refused = refusals_of(self._trial, tried)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from scheduler.cluster.devices.descriptions import Described
 from scheduler.cluster.devices.pools import Pool, PoolState, ReachableDevice
+from scheduler.cluster.devices.slices import Amounts
 from scheduler.errors import SchedulerError
 from scheduler.objects.node import Taint
 from scheduler.objects.pod import Toleration
 from scheduler.objects.taints import repels, tolerated
-from scheduler.plugins.devices.capacity import consumption
 from scheduler.plugins.devices.requests import ClaimNeeds, NamedExpression, Need
 
 
@@ -49,8 +50,12 @@ def tolerates_all(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]
     return all(not repels(taint) or tolerated(taint, tolerations) for taint in taints)
 
 
-def all_of(claim: ClaimNeeds, need: Need, pools: tuple[Pool, ...]) -> list[tuple[Pool, ReachableDevice]]:
-    """The devices of an "all devices" request, those in use included. Raises SearchError."""
+def all_of(
+    claim: ClaimNeeds, need: Need, pools: tuple[Pool, ...], room: Callable[[Need, ReachableDevice], Amounts | None]
+) -> list[tuple[Pool, ReachableDevice]]:
+    """The devices of an "all devices" request: those in use whole are included, those whose shares leave too little
+    are not. ``room``: what the request would consume of a device, None where there is too little. Raises
+    SearchError."""
     where = f"claim {claim.key}, request {need.own_name}"
     found = []
     for pool in pools:
@@ -60,10 +65,6 @@ def all_of(claim: ClaimNeeds, need: Need, pools: tuple[Pool, ...]) -> list[tuple
         if pool.state is PoolState.INVALID:
             raise SearchError(f"{where}: asks for all devices, but resource pool {name} is currently invalid")
         for one in pool.devices:
-            if (
-                is_selected(need, one.device.described)
-                and one.is_reachable
-                and consumption(need, one.device.fields) is not None
-            ):
+            if is_selected(need, one.device.described) and room(need, one) is not None:
                 found.append((pool, one))
     return found

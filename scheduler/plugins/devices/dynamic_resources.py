@@ -122,7 +122,7 @@ class DynamicResources(
             found = context.lookup(Kind.RESOURCE_CLAIM, key)
             return found if isinstance(found, ResourceClaim) else None
 
-        found = claims_of(pod, look_up)
+        found = claims_of(pod, context.groups, look_up)
         return unresolvable(found) if isinstance(found, str) else None
 
     # --- filter -------------------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ class DynamicResources(
             return PostFilterAnswer(STATE_NOT_FOUND)
         if not isinstance(state, Situation):
             return PostFilterAnswer(NOTHING_TO_DEALLOCATE)
-        return give_up(state, context.pod, self._remembered(state, context), context.rng)
+        return give_up(state, self._remembered(state, context), context)
 
     def _remembered(self, state: Situation, context: PostFilterContext) -> list[ResourceClaim]:
         """The claims that were the only reason of some node."""
@@ -213,7 +213,7 @@ class DynamicResources(
         found = []
         for entry in state.allocated:
             mask = self._out_of_reach(entry, context.view, rows)
-            if mask is not None and mask.any():
+            if entry.unwritten is None and mask is not None and mask.any():
                 found.append(entry.claim)
         return found
 
@@ -258,7 +258,7 @@ class DynamicResources(
         aside = view.devices.set_aside_for(pod.uid)
         if aside is None:
             return SKIP
-        return pre_flight(aside.decision, pod, self.args.binding_timeout.seconds)
+        return pre_flight(aside.decision, pod, view.groups, self.args.binding_timeout.seconds)
 
     def pre_bind_progress(self, state: State | None, pod: PodInfo, view: View, node: str) -> bool | Refusal:
         return progress(pod, view, self.args.binding_timeout)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple
 
+from scheduler.cluster.devices.descriptions import Described
 from scheduler.cluster.devices.pools import Pool, PoolState, ReachableDevice
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
@@ -21,11 +22,14 @@ from scheduler.plugins.devices.claims import claims_of
 from scheduler.plugins.devices.outcomes import Held, asked_for, find, outcome_of, resources_by_devices
 from scheduler.plugins.devices.requests import ClaimNeeds, NamedExpression, Need
 from scheduler.plugins.devices.search import Fault, allocate
+from scheduler.plugins.devices.selectors.rewriting import conjuncts
 from scheduler.plugins.devices.situation import Situation, situation_of
 
 MAX_GROUPS = 20
 """Groups of nodes that are listed."""
 NO_ROOM_IS_MADE = "preemption makes no room here: devices stay with their claims until the pods that use them are gone"
+MAX_PARTS = 16
+"""Conditions joined by ``&&`` that are tried one by one."""
 MAX_NAMES = 10
 """Nodes named of a group, and holders named of its devices."""
 
@@ -55,7 +59,7 @@ def findings(pod: PodInfo, view: View, max_steps: int) -> tuple[Finding, ...]:
 
 
 def _devices_of(pod: PodInfo, view: View) -> Iterator[str]:
-    claims = claims_of(pod, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
+    claims = claims_of(pod, view.groups, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
     own = claims if not isinstance(claims, str) else ()
     for claim in (*own, *view.devices.special_claims_of(pod.uid)):
         for result in claim.allocation.devices.results if claim.allocation is not None else ():
@@ -120,7 +124,7 @@ def _request(
         if fault is None:
             passing.append(one)
         else:
-            failed[_selector(fault)] += 1
+            failed[_selector(fault, one.device.described)] += 1
     lost: Counter[str] = Counter()
     holders: Counter[str] = Counter()
     free = 0
@@ -151,11 +155,21 @@ def _with_pods(claim: str, view: View) -> str:
     return f"{claim} for {' and '.join(pods)}" if pods else claim
 
 
-def _selector(fault: NamedExpression | str) -> str:
+def _selector(fault: NamedExpression | str, described: Described) -> str:
     if isinstance(fault, str):
         return "with an error"
     owner = "the class's" if fault.place.startswith("class ") else "the request's"
-    return f"{owner} {fault.expression}"
+    return f"{owner} {_false_part(fault.expression, described)}"
+
+
+def _false_part(expression: str, described: Described) -> str:
+    """The first of the conditions joined by ``&&`` that is false, alone; else the whole expression."""
+    parts = conjuncts(expression)
+    if 1 < len(parts) <= MAX_PARTS:
+        for part in parts:
+            if isinstance(first_false((NamedExpression("", part),), described), NamedExpression):
+                return part
+    return expression
 
 
 def _in_the_way(need: Need, one: ReachableDevice, held: Held) -> str:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scheduler.cluster.pod_info import PodInfo
-from scheduler.framework.post_filter import Chance, PostFilterAnswer
-from scheduler.messages.claim_commands import ClaimReference, DeallocateClaim, DeleteClaim
-from scheduler.messages.status import unschedulable
+from scheduler.cluster.groups.group import Group
+from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext
+from scheduler.messages.claim_commands import ClaimReference, DeallocateClaim, DeleteClaim, UnreserveClaim
+from scheduler.messages.status import unresolvable, unschedulable
+from scheduler.objects.kinds import Kind
 from scheduler.objects.resource_claims import ResourceClaim
+from scheduler.plugins.devices.claims import group_consumer, group_with_claims, is_of_group, is_reserved
 from scheduler.plugins.devices.situation import Situation
 
 DEALLOCATED = unschedulable("deallocation of ResourceClaim completed")
+UNRESERVED = unresolvable("ResourceClaim unreserved for PodGroup")
 DELETED = unschedulable("deletion of ResourceClaim completed")
 STILL_NOT_SCHEDULABLE = unschedulable("still not schedulable")
 
 
-def give_up(situation: Situation, pod: PodInfo, unavailable: Sequence[ResourceClaim], rng: Chance) -> PostFilterAnswer:
+def give_up(situation: Situation, unavailable: Sequence[ResourceClaim], context: PostFilterContext) -> PostFilterAnswer:
     """``unavailable``: claims that kept the pod from some node which could have given the others."""
+    pod, rng = context.pod, context.rng
     candidates = list(unavailable)
     while candidates:
         claim = candidates.pop(rng.randrange(len(candidates)))
@@ -31,4 +35,27 @@ def give_up(situation: Situation, pod: PodInfo, unavailable: Sequence[ResourceCl
     if existing is not None:
         reference = ClaimReference(existing.namespace, existing.name, existing.uid)
         return PostFilterAnswer(DELETED, writes=(DeleteClaim(0, reference),))
+    group = group_with_claims(pod, context.view.groups)
+    kept = _reserved_for(group, context) if isinstance(group, Group) else None
+    if kept is not None and isinstance(group, Group):
+        reference = ClaimReference(kept.namespace, kept.name, kept.uid)
+        return PostFilterAnswer(UNRESERVED, writes=(UnreserveClaim(0, reference, group_consumer(group)),))
     return PostFilterAnswer(STILL_NOT_SCHEDULABLE)
+
+
+def _reserved_for(group: Group, context: PostFilterContext) -> ResourceClaim | None:
+    """The first claim of the pod's group that keeps devices from an attempt of which no pod is left: without its
+    reservation it can get others."""
+    pod, groups = context.pod, context.view.groups
+    if any(uid not in context.on_trial for uid in groups.members(group.reference.key).placed):
+        return None
+    for entry in group.claims:
+        name = entry.claim_name or entry.made
+        claim: ResourceClaim | None = None
+        if name:
+            claim = context.view.get(Kind.RESOURCE_CLAIM, f"{pod.namespace}/{name}")
+        if claim is None or (entry.claim_name is None and not is_of_group(pod, claim)):
+            continue
+        if claim.allocation is not None and is_reserved(claim, pod, groups):
+            return claim
+    return None

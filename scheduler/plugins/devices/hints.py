@@ -8,6 +8,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.objects.pod import Pod
 from scheduler.objects.resource_claims import ResourceClaim
+from scheduler.plugins.devices.claims import is_of_group
 
 
 def _claim_changed(pod: PodInfo, old: ResourceClaim | None, new: ResourceClaim | None) -> Hint:
@@ -31,7 +32,7 @@ def _is_own(pod: PodInfo, claim: ResourceClaim) -> bool:
         if entry.resource_claim_name == claim.name:
             return True
         if entry.resource_claim_template_name is not None and made_for_it.get(claim.name) == entry.name:
-            return claim.is_controlled_by(pod.uid)
+            return claim.is_controlled_by(pod.uid) or is_of_group(pod, claim)
     return False
 
 

@@ -182,7 +182,7 @@ def outcomes(
     if answers.stamp != stamp:
         answers.reset(stamp)
     answers.grow(table.size)
-    versions = devices.row_versions(table.size)[: table.size]
+    versions = devices.row_versions()
     stale = listed[answers.versions[listed] != versions[listed]]
     stale = stale[table.exists[stale]]
     if len(stale):

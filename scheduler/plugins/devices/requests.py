@@ -102,6 +102,7 @@ def _request(claim: str, request: DeviceRequest, find_class: ClassLookup) -> Req
 
 def _need(claim: str, name: str, parent: str, own_name: str, asked: DeviceSubRequest, find_class: ClassLookup) -> Need:
     where = f"claim {claim}, request {own_name}"
+    own_selectors = _expressions(where, f"claim {claim}", asked.selectors)
     if not asked.device_class_name:
         raise InvalidClaim(f"{where}: missing device class name (unsupported request type?)")
     device_class = find_class(asked.device_class_name)
@@ -111,7 +112,6 @@ def _need(claim: str, name: str, parent: str, own_name: str, asked: DeviceSubReq
     if asked.allocation_mode not in (EXACT_COUNT, ALL):
         raise InvalidClaim(f"{where}: unsupported count mode {asked.allocation_mode}")
     class_selectors = _expressions(where, f"class {asked.device_class_name}", device_class.spec.selectors)
-    own_selectors = _expressions(where, f"claim {claim}", asked.selectors)
     try:
         capacity = tuple(
             [
@@ -139,6 +139,6 @@ def _expressions(where: str, owner: str, selectors: tuple[DeviceSelector, ...]) 
     found = []
     for number, selector in enumerate(selectors):
         if selector.cel is None:
-            raise InvalidClaim(f"{where}: selector #{number}: CEL expression empty (unsupported selector type?)")
+            raise InvalidClaim(f"{where}, selector #{number}: CEL expression empty (unsupported selector type?)")
         found.append(NamedExpression(f"{owner}: selector #{number}", selector.cel.expression))
     return tuple(found)

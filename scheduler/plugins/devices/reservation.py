@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from uuid import UUID, uuid5
 
@@ -12,7 +12,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.errors import SchedulerError
 from scheduler.messages.status import Refusal
-from scheduler.objects.resource_claims import Allocation, ResourceClaim
+from scheduler.objects.resource_claims import Allocation, ClaimConsumer, ResourceClaim
 from scheduler.plugins.devices.extended import ExtendedRequests
 from scheduler.plugins.devices.outcomes import Found, asked_for, find, resources_by_devices
 from scheduler.plugins.devices.results import allocation_of
@@ -38,24 +38,33 @@ class SpecialClaim:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be written: claims that get devices now, claims that have theirs, and the special one."""
+    """What is to be written: claims that get devices now, claims that have theirs, and the special one. ``consumers``:
+    claim UID → the consumer that it is reserved for."""
 
     allocated: tuple[tuple[ResourceClaim, Allocation], ...]
     reserved: tuple[ResourceClaim, ...]
     special: SpecialClaim | None
+    consumers: Mapping[str, ClaimConsumer]
 
 
 def decide(situation: Situation, pod: PodInfo, view: View, node: str, max_steps: int) -> Decision:
     """Raises NothingFound."""
-    reserved = tuple([entry.claim for entry in situation.allocated])
+    reserved = tuple([entry.claim for entry in situation.allocated if entry.unwritten is None])
+    shared = tuple(
+        [
+            (entry.unwritten, entry.claim.allocation)
+            for entry in situation.allocated
+            if entry.unwritten is not None and entry.claim.allocation is not None
+        ]
+    )
     if not situation.searches:
-        return Decision((), reserved, None)
+        return Decision(shared, reserved, None, situation.consumers)
     row = view.devices.row_of(node)
     by_devices = resources_by_devices(situation, view.table, row) if row is not None else None
     if row is None or isinstance(by_devices, Refusal):
         raise NothingFound
     if by_devices is None:
-        return Decision((), reserved, None)
+        return Decision(shared, reserved, None, situation.consumers)
     found = find(asked_for(situation, pod, view, by_devices), view, row, max_steps)
     if not isinstance(found, Found):
         raise NothingFound
@@ -67,7 +76,8 @@ def decide(situation: Situation, pod: PodInfo, view: View, node: str, max_steps:
     if found.extended is not None:
         existing = situation.extended.existing if situation.extended is not None else None
         special = SpecialClaim(found.extended, allocations.pop(), existing)
-    return Decision(tuple(zip(situation.unallocated, allocations, strict=True)), reserved, special)
+    allocated = (*shared, *zip(situation.unallocated, allocations, strict=True))
+    return Decision(allocated, reserved, special, situation.consumers)
 
 
 def set_aside(situation: Situation, pod: PodInfo, view: View, node: str, max_steps: int) -> SetAside:

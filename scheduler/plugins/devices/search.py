@@ -75,6 +75,9 @@ def allocate(
     return Fault.INVALID_POOLS if any(pool.state is PoolState.INVALID for pool in pools) else Fault.NONE_FITS
 
 
+LOOKS_A_STEP = 16
+"""Devices that are looked at and not taken for the time of a step: 1 to 2 µs each."""
+
 _Place = tuple[int, int]
 """Pool and device where the next candidate is."""
 
@@ -88,6 +91,7 @@ class _Search:
         self._usable = [pool if pool.state is PoolState.COMPLETE else None for pool in pools]
         self._holders = holders
         self._steps_left = max_steps or -1
+        self._looks_left = LOOKS_A_STEP
         self._all_devices: dict[tuple[int, str], list[tuple[Pool, ReachableDevice]]] = {}
         self._constraints = [Constraints(claim) for claim in claims]
         self._chosen: list[list[Chosen]] = [[] for _ in claims]
@@ -110,7 +114,7 @@ class _Search:
             counts = []
             for need in request.alternatives:
                 if need.takes_all:
-                    devices = self._all_devices[number, need.name] = all_of(claim, need, self._pools)
+                    devices = self._all_devices[number, need.name] = all_of(claim, need, self._pools, self._room)
                     counts.append(len(devices))
                 else:
                     counts.append(need.exact_count)
@@ -132,19 +136,20 @@ class _Search:
         if number >= len(requests):
             return self._from_claim(claim + 1)
         request: Request = requests[number]
-        found = _Found.NO
+        is_always_too_many = True
         for need in request.alternatives:
             found = self._from_device(claim, number, need, 0, (0, 0))
             if found is _Found.YES:
                 return found
-        return found
+            is_always_too_many = is_always_too_many and found is _Found.TOO_MANY
+        return _Found.TOO_MANY if is_always_too_many else _Found.NO
 
     def _from_device(self, claim: int, request: int, need: Need, number: int, place: _Place) -> _Found:
         """Find device ``number`` of a request and everything behind it."""
         self._step()
         all_devices = self._all_devices[claim, need.name] if need.takes_all else None
         wanted = need.exact_count if all_devices is None else len(all_devices)
-        if not wanted:
+        if all_devices is not None and not wanted:
             return _Found.NO
         if number >= wanted:
             return self._from_request(claim, request + 1)
@@ -160,8 +165,7 @@ class _Search:
         pool, one = devices[number]
         if self._is_in_use(claim, need, one.device.id):
             return _Found.NO
-        consumed = self._room(need, one)
-        if consumed is None or not self._take(claim, need, pool, one, consumed, must_be=True):
+        if not self._take(claim, need, pool, one, self._room(need, one), must_be=True):
             return _Found.NO
         found = self._from_device(claim, request, need, number + 1, (0, 0))
         if found is not _Found.YES:
@@ -177,6 +181,10 @@ class _Search:
             devices = pool.devices
             for device_number in range(first_device if pool_number == first_pool else 0, len(devices)):
                 one = devices[device_number]
+                self._looks_left -= 1
+                if not self._looks_left:
+                    self._looks_left = LOOKS_A_STEP
+                    self._step()
                 if self._is_in_use(claim, need, one.device.id) or not is_selected(need, one.device.described):
                     continue
                 consumed = self._room(need, one)
@@ -210,18 +218,19 @@ class _Search:
             return None
         fields = one.device.fields
         consumed = consumption(need, fields)
-        if consumed is None or not fields.allow_multiple_allocations:
+        if not consumed:
             return consumed
         held = [*self._shares.get(one.device.id, ())]
         shared = self._holders.shared(one.device.id)
-        if shared is not None:
+        if shared:
             held.append(shared)
         return consumed if leaves_room(fields, consumed, *held) else None
 
     def _take(
-        self, claim: int, need: Need, pool: Pool, one: ReachableDevice, consumed: Amounts, *, must_be: bool
+        self, claim: int, need: Need, pool: Pool, one: ReachableDevice, consumed: Amounts | None, *, must_be: bool
     ) -> bool:
-        """Whether counters, taints and constraints allow it; then the device is the claim's. Raises SearchError."""
+        """Whether counters, taints, constraints and, last, capacity allow it; then the device is the claim's.
+        ``consumed`` None: it has not enough room. Raises SearchError."""
         device = one.device
         counts = self._is_counted(one)
         if counts and not self._counters.take(pool, device):
@@ -238,6 +247,11 @@ class _Search:
                     f"claim {self._claims[claim].key}, request {need.own_name}: cannot add device "
                     f"{'/'.join(device.id)} because a claim constraint would not be satisfied"
                 )
+            return False
+        if consumed is None:
+            self._constraints[claim].remove(need, device)
+            if counts:
+                self._counters.give_back(pool, device)
             return False
         if device.fields.allow_multiple_allocations:
             self._shares.setdefault(device.id, []).append(consumed)
@@ -266,11 +280,11 @@ class _Search:
             self._counters.give_back(pool, device)
 
     def _is_counted(self, one: ReachableDevice) -> bool:
-        """Whether the device takes from its counters now. Its first share takes for all; without capacities upstream
-        can't see that there is one."""
+        """Whether the device takes from its counters now. Its first share takes for all; the share of another claim
+        counts as the first only if it holds some capacity, as in kube-scheduler 1.36."""
         device = one.device
         if not device.consumes:
             return False
-        if not device.fields.allow_multiple_allocations or not device.fields.capacity:
+        if not device.fields.allow_multiple_allocations:
             return True
-        return device.id not in self._shares and self._holders.shared(device.id) is None
+        return device.id not in self._shares and not self._holders.shared(device.id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -16,8 +16,8 @@ from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import controller_of
 from scheduler.objects.node_selectors import NodeSelector, parse_node_selector
 from scheduler.objects.pod import Container
-from scheduler.objects.resource_claims import EXTENDED_RESOURCE_CLAIM_ANNOTATION, ResourceClaim
-from scheduler.plugins.devices.claims import claims_of
+from scheduler.objects.resource_claims import EXTENDED_RESOURCE_CLAIM_ANNOTATION, ClaimConsumer, ResourceClaim
+from scheduler.plugins.devices.claims import claims_of, consumer_of, group_with_claims, used_claims
 from scheduler.plugins.devices.extended import SPECIAL_CLAIM_NAME, may_be_mapped
 from scheduler.plugins.devices.requests import ClaimNeeds, InvalidClaim, needs_of
 
@@ -30,6 +30,8 @@ class AllocatedClaim:
     claim: ResourceClaim
     selector: NodeSelector | None
     """Where its devices can be used; None: everywhere."""
+    unwritten: ResourceClaim | None = None
+    """The claim as it is stored, where its devices are being written for another pod of the same group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class Situation(State):
     pods of one template share; ``fault`` is why they can't be (under the same names)."""
 
     claims: tuple[ResourceClaim, ...]
+    consumers: Mapping[str, ClaimConsumer]
+    """Claim UID → the consumer that it is to be reserved for."""
     allocated: tuple[AllocatedClaim, ...]
     unallocated: tuple[ResourceClaim, ...]
     waiting: tuple[ClaimNeeds, ...]
@@ -83,21 +87,30 @@ def placeholder(number: int) -> str:
 
 def situation_of(pod: PodInfo, view: View) -> Situation | Refusal | None:
     """None: devices play no part."""
-    claims = claims_of(pod, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
-    if isinstance(claims, str):
-        return unresolvable(claims)
+    used = used_claims(pod, view.groups, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
+    if isinstance(used, str):
+        return unresolvable(used)
     extended = _extended_of(pod, view)
-    if not claims and extended is None:
+    if not used and extended is None:
         return None
+    group = group_with_claims(pod, view.groups)
+    if isinstance(group, str):
+        return unresolvable(group)
+    consumers = {one.claim.uid: consumer_of(one, pod, group) for one in used}
+    claims = tuple([one.claim for one in used])
     allocated, unallocated = [], []
     for claim in claims:
         if claim.allocation is not None:
             written = claim.allocation.node_selector
             allocated.append(AllocatedClaim(claim, parse_node_selector(written) if written is not None else None))
             continue
-        holder = view.devices.pod_with_claim_in_flight(claim.uid)
-        if holder is not None and holder != pod.uid:
-            return unresolvable(f"resource claim {claim.key} is in the process of being allocated")
+        holders = view.devices.pods_with_claim_in_flight(claim.uid)
+        if holders is not None and holders != (pod.uid,):
+            shared = _shared(claim, holders, pod, view)
+            if shared is None:
+                return unresolvable(f"resource claim {claim.key} is in the process of being allocated")
+            allocated.append(shared)
+            continue
         problem = _class_problem(claim, view)
         if problem is not None:
             return problem
@@ -108,12 +121,26 @@ def situation_of(pod: PodInfo, view: View) -> Situation | Refusal | None:
         specs,
         (extended.names, extended.classes, extended.existing is not None, _asked(pod)) if extended else None,
     )
-    return Situation(claims, tuple(allocated), tuple(unallocated), waiting, fault, extended, shape)
+    return Situation(claims, consumers, tuple(allocated), tuple(unallocated), waiting, fault, extended, shape)
+
+
+def _shared(claim: ResourceClaim, holders: tuple[str, ...], pod: PodInfo, view: View) -> AllocatedClaim | None:
+    """The claim with the devices that it is about to get for pods of the same group; None if another pod gets them."""
+    key = view.groups.key_of(pod)
+    allocation = view.devices.allocation_in_flight(claim.uid)
+    if not key or not holders or allocation is None:
+        return None
+    siblings = view.groups.members(key).placed
+    if not all(uid in siblings for uid in holders if uid != pod.uid):
+        return None
+    as_written = msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, allocation=allocation))
+    written = allocation.node_selector
+    return AllocatedClaim(as_written, parse_node_selector(written) if written is not None else None, unwritten=claim)
 
 
 def is_ranked(pod: PodInfo, view: View) -> bool:
     """Whether nodes may score differently: some request of the pod's claims has alternatives."""
-    claims = claims_of(pod, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
+    claims = claims_of(pod, view.groups, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
     return not isinstance(claims, str) and any(
         request.first_available for claim in claims for request in claim.spec.devices.requests
     )

@@ -5,6 +5,7 @@ Source: docs/kube-scheduler/dra.md §9.
 
 from __future__ import annotations
 
+from scheduler.cluster.groups.facts import Groups
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.plugin import PreFlight, Waiting
@@ -19,9 +20,9 @@ from scheduler.messages.claim_commands import (
 from scheduler.messages.references import PodReference
 from scheduler.messages.status import SKIP, Refusal, Skip, failure
 from scheduler.objects.kinds import Kind
-from scheduler.objects.resource_claims import Allocation, ResourceClaim
+from scheduler.objects.resource_claims import Allocation, ClaimConsumer, ResourceClaim
 from scheduler.plugins.devices.allocated import Readiness, has_conditions, is_late, readiness
-from scheduler.plugins.devices.claims import claims_of
+from scheduler.plugins.devices.claims import claims_of, is_reserved, pod_consumer
 from scheduler.plugins.devices.reservation import Decision
 
 FAILED = "device binding failed"
@@ -30,13 +31,17 @@ DOING = "binding devices"
 ENDINGS = ((FAILED, "failure"), (TIMEOUT, "timeout"), (DOING, "timeout"))
 
 
-def pre_flight(decision: Decision, pod: PodInfo, binding_seconds: float) -> PreFlight | Skip:
-    """Reserve every claim for the pod, with its devices where it gets them now."""
+def pre_flight(decision: Decision, pod: PodInfo, groups: Groups, binding_seconds: float) -> PreFlight | Skip:
+    """Reserve every claim for the pod or its group, with its devices where it gets them now."""
     reference = PodReference(pod.namespace, pod.name, pod.uid)
     writes: list[ReserveClaim | CreateClaim] = [
-        _reserve(claim, reference, allocation) for claim, allocation in decision.allocated
+        _reserve(claim, decision.consumers[claim.uid], allocation) for claim, allocation in decision.allocated
     ]
-    writes += [_reserve(claim, reference, None) for claim in decision.reserved if not claim.is_reserved_for(pod.uid)]
+    writes += [
+        _reserve(claim, decision.consumers[claim.uid], None)
+        for claim in decision.reserved
+        if not is_reserved(claim, pod, groups)
+    ]
     special = decision.special
     if special is not None and special.requests.requests:
         nothing_yet = ClaimReference(pod.namespace, "", "")
@@ -73,12 +78,12 @@ def _waiting(allocations: list[Allocation], node: str) -> Waiting:
     )
 
 
-def _reserve(claim: ResourceClaim, pod: PodReference, allocation: Allocation | None) -> ReserveClaim:
+def _reserve(claim: ResourceClaim, consumer: ClaimConsumer, allocation: Allocation | None) -> ReserveClaim:
     known = allocation or claim.allocation
     return ReserveClaim(
         0,
         ClaimReference(claim.namespace, claim.name, claim.uid),
-        pod,
+        consumer,
         claim,
         allocation,
         needs_timestamp=known is not None and has_conditions(known) and known.allocation_timestamp is None,
@@ -87,7 +92,7 @@ def _reserve(claim: ResourceClaim, pod: PodReference, allocation: Allocation | N
 
 def progress(pod: PodInfo, view: View, timeout_nanoseconds: int) -> bool | Refusal:
     """Whether all devices with binding conditions are ready; a Refusal if one failed or was not ready in time."""
-    claims = claims_of(pod, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
+    claims = claims_of(pod, view.groups, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
     if isinstance(claims, str):
         return failure(claims)
     waits = False
@@ -108,12 +113,11 @@ def progress(pod: PodInfo, view: View, timeout_nanoseconds: int) -> bool | Refus
 def release_writes(pod: PodInfo, view: View) -> tuple[ClaimCommand, ...]:
     """The pod is not coming: its claims keep their devices, but are not reserved for it any more; the claim that the
     scheduler made goes."""
-    reference = PodReference(pod.namespace, pod.name, pod.uid)
     writes: list[ClaimCommand] = []
-    claims = claims_of(pod, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
+    claims = claims_of(pod, view.groups, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
     for claim in claims if not isinstance(claims, str) else ():
         if claim.allocation is not None and claim.is_reserved_for(pod.uid):
-            writes.append(UnreserveClaim(0, ClaimReference(claim.namespace, claim.name, claim.uid), reference))
+            writes.append(UnreserveClaim(0, ClaimReference(claim.namespace, claim.name, claim.uid), pod_consumer(pod)))
     for claim in view.devices.special_claims_of(pod.uid):
         writes.append(DeleteClaim(0, ClaimReference(claim.namespace, claim.name, claim.uid)))
     return tuple(writes)

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
 from scheduler.config.field_faults import invalid
 from scheduler.config.validators import distinct
@@ -25,8 +24,16 @@ from scheduler.framework.events import EventRegistration
 from scheduler.framework.plugin import FragmentReads, PreScorePlugin, Reads, Rows, ScorePlugin, Scores, State
 from scheduler.messages.status import SKIP, Refusal, Skip
 from scheduler.objects.resources import is_scalar_resource
+from scheduler.plugins.resources.device_class_resources import tallies_stamp
 from scheduler.plugins.resources.fit_args import ResourceSpec, completed_resources
-from scheduler.plugins.resources.scoring import ResourceTerm, ResourceTerms, requested_columns
+from scheduler.plugins.resources.scoring import (
+    Column,
+    ResourceTerm,
+    ResourceTerms,
+    offered,
+    requested_columns,
+    with_devices,
+)
 
 _Floats = npt.NDArray[np.float64]
 _NO_CHANGE = 50 + 50 // 2
@@ -63,6 +70,9 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         charged = pod.charged
         return tuple([charged.amount(name) for name in self._names])
 
+    def stamp(self, fragment: Hashable, view: View) -> Hashable:
+        return tallies_stamp(view, self._names)
+
     def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip | Refusal:
         charged = pod.charged
         terms = [ResourceTerm(name, charged.amount(name)) for name in self._names]
@@ -73,8 +83,8 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
         assert isinstance(state, ResourceTerms)
         if len(state.terms) == 2:
-            return _score_of_two(state.terms, view.table, rows)
-        return _score_of_many(state.terms, view.table, rows)
+            return _score_of_two(state.terms, view, rows)
+        return _score_of_many(state.terms, view, rows)
 
     def score_row(self, state: State, pod: PodInfo, view: View, row: int) -> int:
         return self.score_few(state, pod, view, (row,))[0]
@@ -82,11 +92,15 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     def score_few(self, state: State, pod: PodInfo, view: View, rows: Sequence[int]) -> list[int]:
         assert isinstance(state, ResourceTerms)
         if len(state.terms) == 2:
-            return _few_of_two(*state.terms, view.table, rows)
-        return [_row_of_many(state.terms, view.table, row) for row in rows]
+            return _few_of_two(*state.terms, view, rows)
+        return [_row_of_many(state.terms, view, row) for row in rows]
 
     def events(self) -> tuple[EventRegistration, ...]:
         return ()
+
+
+def _columns(view: View, name: str) -> tuple[Column, Column]:
+    return with_devices(view, name, requested_columns(view.table, name))
 
 
 def _balance(fractions: list[float]) -> int:
@@ -108,11 +122,11 @@ def _balance(fractions: list[float]) -> int:
     return int((1 - deviation) * 100.0)
 
 
-def _row_of_many(terms: tuple[ResourceTerm, ...], table: NodeTable, row: int) -> int:
+def _row_of_many(terms: tuple[ResourceTerm, ...], view: View, row: int) -> int:
     before: list[float] = []
     after: list[float] = []
     for term in terms:
-        columns = requested_columns(table, term.name)
+        columns = _columns(view, term.name)
         allocatable = float(columns[0].item(row))
         if allocatable:
             requested = columns[1].item(row)
@@ -121,10 +135,10 @@ def _row_of_many(terms: tuple[ResourceTerm, ...], table: NodeTable, row: int) ->
     return 50 + (50 + _balance(after) - _balance(before)) // 2
 
 
-def _few_of_two(one: ResourceTerm, other: ResourceTerm, table: NodeTable, rows: Sequence[int]) -> list[int]:
+def _few_of_two(one: ResourceTerm, other: ResourceTerm, view: View, rows: Sequence[int]) -> list[int]:
     """The common case of two resources without lists or calls: it dominates the cost of a changed row."""
-    allocatable_one, requested_one = requested_columns(table, one.name)
-    allocatable_other, requested_other = requested_columns(table, other.name)
+    allocatable_one, requested_one = _columns(view, one.name)
+    allocatable_other, requested_other = _columns(view, other.name)
     own_one, own_other = one.own, other.own
     scores = []
     for row in rows:
@@ -145,13 +159,13 @@ def _few_of_two(one: ResourceTerm, other: ResourceTerm, table: NodeTable, rows: 
     return scores
 
 
-def _score_of_two(terms: tuple[ResourceTerm, ...], table: NodeTable, rows: Rows) -> Scores:
+def _score_of_two(terms: tuple[ResourceTerm, ...], view: View, rows: Rows) -> Scores:
     befores: list[_Floats] = []
     afters: list[_Floats] = []
     is_missing: npt.NDArray[np.bool_] | None = None
     for term in terms:
-        allocatable, requested = requested_columns(table, term.name)
-        offer, taken = table.offer(term.name, allocatable), requested[rows]
+        allocatable, requested, offer = offered(view, term.name, requested_columns(view.table, term.name))
+        taken = requested[rows]
         if not offer.is_everywhere:
             absent = allocatable[rows] == 0
             is_missing = absent if is_missing is None else is_missing | absent
@@ -180,15 +194,15 @@ def _balance_of_two(one: _Floats, other: _Floats) -> Scores:
     return one.astype(np.int64)
 
 
-def _score_of_many(terms: tuple[ResourceTerm, ...], table: NodeTable, rows: Rows) -> Scores:
+def _score_of_many(terms: tuple[ResourceTerm, ...], view: View, rows: Rows) -> Scores:
     befores: list[_Floats] = []
     afters: list[_Floats] = []
     counted: list[npt.NDArray[np.bool_]] = []
     for term in terms:
-        allocatable, requested = requested_columns(table, term.name)
-        offered, taken = allocatable[rows], requested[rows]
-        whole = np.maximum(offered, 1).astype(np.float64)
-        counted.append(offered != 0)
+        allocatable, requested = _columns(view, term.name)
+        present, taken = allocatable[rows], requested[rows]
+        whole = np.maximum(present, 1).astype(np.float64)
+        counted.append(present != 0)
         befores.append(_fractions(taken, whole))
         afters.append(_fractions(taken + term.own, whole))
     gain = _balance_of_many(afters, counted) - _balance_of_many(befores, counted)

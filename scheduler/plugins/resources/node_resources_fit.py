@@ -51,10 +51,9 @@ from scheduler.framework.plugin import (
     Verdicts,
 )
 from scheduler.messages.status import Code, Refusal, Skip
-from scheduler.objects.kinds import Kind
 from scheduler.objects.resources import is_extended_resource, is_scalar_resource
 from scheduler.plugins.normalization import shape_scores
-from scheduler.plugins.resources.device_class_resources import mapped_by_classes
+from scheduler.plugins.resources.device_class_resources import mapped_by_classes, tallies_stamp
 from scheduler.plugins.resources.evidence import Wanted, shortfalls
 from scheduler.plugins.resources.fit_args import NodeResourcesFitArgs, args_faults, completed_resources
 from scheduler.plugins.resources.fit_hints import (
@@ -124,7 +123,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return pod.requests.key, tuple([scored.amount(spec.name) for spec in self._resources])
 
     def stamp(self, fragment: Hashable, view: View) -> Hashable:
-        return view.version(Kind.DEVICE_CLASS)
+        return tallies_stamp(view, [spec.name for spec in self._resources])
 
     # --- filter -------------------------------------------------------------------------------------------------------
 
@@ -216,18 +215,19 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
         assert isinstance(state, ResourceTerms)
-        return self._scoring.score(state.terms, view.table, rows)
+        return self._scoring.score(state.terms, view, rows)
 
     def score_row(self, state: State, pod: PodInfo, view: View, row: int) -> int:
         assert isinstance(state, ResourceTerms)
-        return self._scoring.score_few(state.terms, view.table, (row,))[0]
+        return self._scoring.score_few(state.terms, view, (row,))[0]
 
     def score_few(self, state: State, pod: PodInfo, view: View, rows: Sequence[int]) -> list[int]:
         assert isinstance(state, ResourceTerms)
-        return self._scoring.score_few(state.terms, view.table, rows)
+        return self._scoring.score_few(state.terms, view, rows)
 
     def score_placement(self, placed: Placed) -> int:
-        """The weighted mean of the requested shares, of all nodes of the placement taken as one node."""
+        """The weighted mean of the requested shares, of all nodes of the placement taken as one node. Devices do not
+        count, as in kube-scheduler 1.36."""
         table, rows = placed.view.table, placed.placement.rows
         total = weights = 0
         for spec in self._resources:

@@ -15,8 +15,10 @@ import numpy.typing as npt
 
 from scheduler.cluster.offer import Offer
 from scheduler.cluster.table import NodeTable
+from scheduler.cluster.view import View
 from scheduler.framework.plugin import MAX_NODE_SCORE, Rows, Scores, State
 from scheduler.objects.resources import CPU, MEMORY, PODS
+from scheduler.plugins.resources.device_class_resources import device_columns
 
 Column = npt.NDArray[np.int64]
 
@@ -55,17 +57,16 @@ class ResourceScoring:
     strategy: Strategy
     shape: Scores | None = None
 
-    def score(self, terms: tuple[ResourceTerm, ...], table: NodeTable, rows: Rows) -> Scores:
+    def score(self, terms: tuple[ResourceTerm, ...], view: View, rows: Rows) -> Scores:
         """The scores of ``rows``, int64; 0 where no resource counts."""
         if not terms:
-            return np.zeros(len(table.pod_count[rows]), np.int64)
+            return np.zeros(len(view.table.pod_count[rows]), np.int64)
         if self.shape is not None:
-            return self._shaped(terms, self.shape, table, rows)
+            return self._shaped(terms, self.shape, view, rows)
         total: Column | int = 0
         weights: Column | int = 0
         for term in terms:
-            allocatable, used = scored_columns(table, term.name)
-            offer = table.offer(term.name, allocatable)
+            allocatable, used, offer = offered(view, term.name, scored_columns(view.table, term.name))
             allocatable = allocatable[rows]
             percents = self._percents(allocatable, used[rows] + term.own, offer, rows)
             total = total + (percents if term.weight == 1 else percents * term.weight)
@@ -75,11 +76,12 @@ class ResourceScoring:
         mean: Scores = total // (weights if isinstance(weights, int) else np.maximum(weights, 1))
         return mean
 
-    def score_few(self, terms: tuple[ResourceTerm, ...], table: NodeTable, rows: Sequence[int]) -> list[int]:
+    def score_few(self, terms: tuple[ResourceTerm, ...], view: View, rows: Sequence[int]) -> list[int]:
         """As ``score`` with plain integers, which is quicker for few rows."""
         columns = []
         for term in terms:
-            columns.append((*scored_columns(table, term.name), term.own, term.weight))
+            known = scored_columns(view.table, term.name)
+            columns.append((*with_devices(view, term.name, known), term.own, term.weight))
         is_least = self.strategy is Strategy.LEAST_ALLOCATED
         shape = self.shape
         scores = []
@@ -115,12 +117,11 @@ class ResourceScoring:
             counted = np.minimum(requested, allocatable, out=requested)
         return _percents_of(counted, allocatable, offer, rows)
 
-    def _shaped(self, terms: tuple[ResourceTerm, ...], shape: Scores, table: NodeTable, rows: Rows) -> Scores:
+    def _shaped(self, terms: tuple[ResourceTerm, ...], shape: Scores, view: View, rows: Rows) -> Scores:
         total: Column | int = 0
         weights: Column | int = 0
         for term in terms:
-            allocatable, used = scored_columns(table, term.name)
-            offer = table.offer(term.name, allocatable)
+            allocatable, used, offer = offered(view, term.name, scored_columns(view.table, term.name))
             allocatable = allocatable[rows]
             scores = shape[self._percents(allocatable, used[rows] + term.own, offer, rows)]
             scores[allocatable == 0] = 0
@@ -144,6 +145,24 @@ def _percents_of(part: Column, whole: Column, offer: Offer, rows: Rows) -> Score
         return part * MAX_NODE_SCORE // divisor
     exact: Scores = (part.astype(object) * MAX_NODE_SCORE // divisor.astype(object)).astype(np.int64)
     return exact
+
+
+def offered(view: View, name: str, own: tuple[Column, Column]) -> tuple[Column, Column, Offer]:
+    """As ``with_devices``, with what is worked out of the allocatable amounts."""
+    allocatable, used = with_devices(view, name, own)
+    offer = view.table.offer(name, allocatable) if allocatable is own[0] else Offer(allocatable, 0)
+    return allocatable, used, offer
+
+
+def with_devices(view: View, name: str, own: tuple[Column, Column]) -> tuple[Column, Column]:
+    """(allocatable, requested) of a resource: devices where a class stands for it and the node has none of it itself
+    (docs/kube-scheduler/dra.md §13). ``own``: without devices."""
+    devices = device_columns(view, name)
+    if devices is None:
+        return own
+    totals, held = devices
+    is_by_devices = (own[0] == 0) & (totals > 0)
+    return np.where(is_by_devices, totals, own[0]), np.where(is_by_devices, held, own[1])
 
 
 def scored_columns(table: NodeTable, name: str) -> tuple[Column, Column]:

@@ -15,7 +15,7 @@ from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
 from scheduler.objects.node_selectors import RequiredNodeAffinity
 from scheduler.objects.pod import Toleration, TopologySpreadConstraint
-from scheduler.objects.selectors import Selector, combined, equality_selector, parse_selector
+from scheduler.objects.selectors import EVERYTHING, Selector, combined, equality_selector, parse_selector
 from scheduler.plugins.spread.args import HOSTNAME_KEY
 from scheduler.plugins.spread.owners import workload_selector
 
@@ -56,12 +56,16 @@ class Eligibility(msgspec.Struct, frozen=True, gc=False):
     tolerations: tuple[Toleration, ...]
     comparison_operators: bool
     """Whether the operators Gt and Lt of tolerations count."""
+    node_scope: Selector = EVERYTHING
+    """What the profile requires of nodes, beside the pod; honoured where the pod's node affinity is."""
 
     def mask(self, constraint: Constraint, table: NodeTable) -> Mask | None:
         """Mask of the rows that count for the constraint; None = all."""
         mask: Mask | None = None
         if constraint.honors_affinity and not self.required.is_everything:
             mask = matches_required(table, self.required, slice(0, table.size))
+        if constraint.honors_affinity and not self.node_scope.is_everything:
+            mask = both(mask, table.selected(self.node_scope))
         if constraint.honors_taints:
             accepts = self._tolerated_sets(table)
             if not accepts.all():
@@ -74,7 +78,10 @@ class Eligibility(msgspec.Struct, frozen=True, gc=False):
         node = table.nodes[row]
         if node is None:
             return False
-        if constraint.honors_affinity and not self.required.matches(node.metadata.labels, node.metadata.name):
+        labels = node.metadata.labels
+        if constraint.honors_affinity and not (
+            self.required.matches(labels, node.metadata.name) and self.node_scope.matches(labels)
+        ):
             return False
         return not constraint.honors_taints or bool(self._tolerated_sets(table)[table.taint_set[row]])
 
@@ -82,8 +89,8 @@ class Eligibility(msgspec.Struct, frozen=True, gc=False):
         return tolerated_taint_sets(table, self.tolerations, comparison_operators=self.comparison_operators)
 
 
-def eligibility_of(pod: PodInfo, comparison_operators: bool) -> Eligibility:
-    return Eligibility(pod.required_node_affinity, pod.pod.spec.tolerations, comparison_operators)
+def eligibility_of(pod: PodInfo, comparison_operators: bool, node_scope: Selector) -> Eligibility:
+    return Eligibility(pod.required_node_affinity, pod.pod.spec.tolerations, comparison_operators, node_scope)
 
 
 def own_constraints(pod: PodInfo, action: str) -> tuple[Constraint, ...]:

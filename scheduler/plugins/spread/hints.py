@@ -13,16 +13,17 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Hint
 from scheduler.objects.node import Node
 from scheduler.objects.pod import TopologySpreadConstraint
-from scheduler.objects.selectors import SelectorError
+from scheduler.objects.selectors import EVERYTHING, Selector, SelectorError
 from scheduler.plugins.spread.args import DO_NOT_SCHEDULE
 from scheduler.plugins.spread.constraints import Constraint, own_constraints
 
 
 @dataclass(frozen=True, slots=True)
 class SpreadHints:
-    """The hints. ``defaults``: the default constraints with DoNotSchedule."""
+    """The hints. ``defaults``: the default constraints with DoNotSchedule; ``node_scope``: of the profile."""
 
     defaults: tuple[TopologySpreadConstraint, ...]
+    node_scope: Selector = EVERYTHING
 
     def pod_changed(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
         """The hint for a pod that was added, deleted, or changed its labels or tolerations."""
@@ -64,6 +65,8 @@ class SpreadHints:
         if counted_before != counts_now:
             return Hint.QUEUE
         before, after = old.metadata.labels, new.metadata.labels
+        if self.node_scope.matches(before) != self.node_scope.matches(after):
+            return Hint.QUEUE if keys else Hint.SKIP
         is_other = old.spec.taints != new.spec.taints or any(before.get(key) != after.get(key) for key in keys)
         return Hint.QUEUE if counts_now and is_other else Hint.SKIP
 

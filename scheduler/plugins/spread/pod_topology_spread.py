@@ -30,6 +30,7 @@ from scheduler.framework.plugin import (
     PreScorePlugin,
     Reads,
     Rows,
+    ScopedPlugin,
     Scores,
     State,
     Verdicts,
@@ -84,7 +85,7 @@ class _Fragment(msgspec.Struct, frozen=True, gc=False):
 _NOTHING = _Fragment((), ())
 
 
-class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugin):
+class PodTopologySpread(ScopedPlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugin):
     """See docs/kube-scheduler/plugins.md §3.12."""
 
     name = "PodTopologySpread"
@@ -103,7 +104,8 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, Normalize
         return tuple((fault.path, fault.message) for fault in args_faults(args, path))
 
     def events(self) -> tuple[EventRegistration, ...]:
-        hints = SpreadHints(tuple(one for one in self._defaults if one.when_unsatisfiable == DO_NOT_SCHEDULE))
+        defaults = tuple(one for one in self._defaults if one.when_unsatisfiable == DO_NOT_SCHEDULE)
+        hints = SpreadHints(defaults, self.node_scope)
         return (
             EventRegistration(ClusterEvent(Resource.POD, _POD_ACTIONS), hints.pod_changed, facet_of_pod),
             EventRegistration(ClusterEvent(Resource.NODE, _NODE_ACTIONS), hints.node_changed),
@@ -146,7 +148,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, Normalize
                 for one in constraints
             ]
         )
-        eligibility = eligibility_of(pod, self.comparison_operators)
+        eligibility = eligibility_of(pod, self.comparison_operators, self.node_scope)
         is_own = bool(pod.pod.spec.topology_spread_constraints)
         return _Fragment(
             tuple([intern(namespace, one.selector) for one in constraints]),
@@ -179,7 +181,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, Normalize
             return failure(f"obtaining pod's hard topology spread constraints: {error}")
         if not constraints:
             return SKIP
-        eligibility = eligibility_of(pod, self.comparison_operators)
+        eligibility = eligibility_of(pod, self.comparison_operators, self.node_scope)
         with_keys = rows_with_all_keys(constraints, view.table)
         return SpreadFilterState(
             pod.namespace,
@@ -211,7 +213,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, Normalize
         if not constraints:
             return SKIP
         requires_all_keys = bool(pod.pod.spec.topology_spread_constraints) or not self._is_system_defaulted
-        eligibility = eligibility_of(pod, self.comparison_operators)
+        eligibility = eligibility_of(pod, self.comparison_operators, self.node_scope)
         return score_state(constraints, eligibility, requires_all_keys, pod, view, rows)
 
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:

@@ -66,9 +66,9 @@ def test_nodes_with_equal_devices_look_alike_until_one_of_them_is_taken() -> Non
 
 def test_a_change_of_one_nodes_devices_concerns_no_other_node() -> None:
     cache = cluster()
-    before, common = cache.devices.row_versions(2).copy(), cache.devices.common_version
+    before, common = cache.devices.row_versions().copy(), cache.devices.common_version
     show(cache, Kind.RESOURCE_CLAIM, held("c", "n0", "gpu-0"))
-    changed = cache.devices.row_versions(2) != before
+    changed = cache.devices.row_versions() != before
     assert [bool(changed[row(cache, name)]) for name in ("n0", "n1")] == [True, False]
     assert cache.devices.common_version == common
 
@@ -79,26 +79,41 @@ def test_devices_set_aside_count_until_the_api_server_shows_the_allocation() -> 
     pending = PodInfo(pod("p")).on_node("n0")
     cache.assume(pending)
     cache.apply(SetAside(pending.uid, "n0", (ClaimInFlight("claim-c", "default/c", allocation("n0", "gpu-0")),)))
-    assert cache.devices.pod_with_claim_in_flight("claim-c") == pending.uid
+    assert cache.devices.pods_with_claim_in_flight("claim-c") == (pending.uid,)
     assert cache.devices.in_flight.taken_in((DRIVER, "n0")) == {"gpu-0": "default/c"}
     cache.check()
     show(cache, Kind.RESOURCE_CLAIM, held("c", "n0", "gpu-0"))
-    assert cache.devices.pod_with_claim_in_flight("claim-c") is None
+    assert cache.devices.pods_with_claim_in_flight("claim-c") is None
     assert not cache.devices.in_flight.taken_in((DRIVER, "n0"))
     assert cache.devices.stored.taken_in((DRIVER, "n0")) == {"gpu-0": "default/c"}
     cache.apply(GiveBack(pending.uid))
     cache.check()
 
 
-def test_a_claim_can_be_in_flight_for_one_pod_only() -> None:
+def test_a_claim_that_pods_share_is_in_flight_until_the_last_of_them_gives_it_back() -> None:
+    cache = cluster()
+    one, other = PodInfo(pod("p")).on_node("n0"), PodInfo(pod("q")).on_node("n0")
+    in_flight = (ClaimInFlight("claim-c", "default/c", allocation("n0", "gpu-0")),)
+    for pending in (one, other):
+        cache.assume(pending)
+        cache.apply(SetAside(pending.uid, "n0", in_flight))
+    cache.apply(GiveBack(one.uid))
+    cache.check()
+    assert cache.devices.pods_with_claim_in_flight("claim-c") == (other.uid,)
+    assert cache.devices.in_flight.taken_in((DRIVER, "n0")) == {"gpu-0": "default/c"}
+    cache.apply(GiveBack(other.uid))
+    cache.check()
+    assert not cache.devices.in_flight.taken_in((DRIVER, "n0"))
+
+
+def test_a_claim_is_in_flight_with_one_allocation_only() -> None:
     cache = cluster()
     one, other = PodInfo(pod("p")).on_node("n0"), PodInfo(pod("q")).on_node("n0")
     for pending in (one, other):
         cache.assume(pending)
-    in_flight = (ClaimInFlight("claim-c", "default/c", allocation("n0", "gpu-0")),)
-    cache.apply(SetAside(one.uid, "n0", in_flight))
+    cache.apply(SetAside(one.uid, "n0", (ClaimInFlight("claim-c", "default/c", allocation("n0", "gpu-0")),)))
     with pytest.raises(InvariantViolation):
-        cache.apply(SetAside(other.uid, "n0", in_flight))
+        cache.apply(SetAside(other.uid, "n0", (ClaimInFlight("claim-c", "default/c", allocation("n0", "gpu-1")),)))
 
 
 def test_a_device_given_twice_is_found_by_the_check() -> None:
@@ -159,9 +174,9 @@ def in_flight(cache: ClusterCache, name: str, device: str) -> PodInfo:
 def test_an_allocation_that_lands_as_it_was_decided_changes_no_answer() -> None:
     cache = cluster()
     in_flight(cache, "c", "gpu-0")
-    look, versions = cache.devices.signature(row(cache, "n0")), cache.devices.row_versions(2).copy()
+    look, versions = cache.devices.signature(row(cache, "n0")), cache.devices.row_versions().copy()
     show(cache, Kind.RESOURCE_CLAIM, held("c", "n0", "gpu-0"))
-    assert (cache.devices.row_versions(2) == versions).all()
+    assert (cache.devices.row_versions() == versions).all()
     cache.devices.node_changed(row(cache, "n0"))
     assert cache.devices.signature(row(cache, "n0")) == look
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -88,6 +90,10 @@ def test_claims_get_on_every_row_what_they_get_one_after_the_other(
     agree(table, pool, claims)
 
 
+def _is_matched(selector: Selector, volume: PersistentVolume) -> bool:
+    return selector.matches(volume.metadata.labels)
+
+
 def agree(table: NodeTable, pool: VolumePool, claims: list[tuple[int, Selector]]) -> None:
     taken: list[np.ndarray] = []
     given_away: list[set[str]] = [set() for _ in range(table.size)]
@@ -100,7 +106,7 @@ def agree(table: NodeTable, pool: VolumePool, claims: list[tuple[int, Selector]]
                 size,
                 labels_of(table, row),
                 given_away[row],
-                lambda volume, wanted=selector: wanted.matches(volume.metadata.labels),
+                partial(_is_matched, selector),
             )
             assert (found is None) == (ranks[row] == NO_RANK)
             if found is not None:

@@ -6,12 +6,14 @@ import asyncio
 
 from aiohttp import web
 
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.controller.calls.extender_calls import ExtenderCalls
 from scheduler.controller.calls.plugin_calls import PluginCalls
 from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.messages.commands import CallExtender, RunPlugin
 from scheduler.messages.status import SKIP, Code, Refusal, Skip, unschedulable
 from scheduler.messages.stimuli import ExtenderAnswered, PluginFinished
+from tests import builders
 from tests.controller.conftest import until
 from tests.controller.write.test_client import serving
 
@@ -85,7 +87,7 @@ async def test_plugins_say_yes_no_or_leave_it_and_a_bug_is_a_failure_that_names_
     for ticket, (point, plugin) in enumerate(
         [("PreBind", "Yes"), ("PreBind", "No"), ("Bind", "Leave"), ("Bind", "Broken"), ("Bind", "Missing")], start=1
     ):
-        calls.submit(RunPlugin(ticket, point, "tandem", plugin, None, "n1"))
+        calls.submit(RunPlugin(ticket, point, "tandem", plugin, PodInfo(builders.pod("p")), "n1"))
     await until(lambda: len(finished) == 5)
     await calls.close()
     by_ticket = {answer.ticket: answer for answer in finished}

@@ -14,8 +14,8 @@ from scheduler.config.loading import load
 from scheduler.controller.report.component_metrics import RestClientMetrics, add_component_metrics
 from scheduler.controller.report.instruments import Instruments
 from scheduler.controller.serve.slis import HealthIndicators
-from scheduler.controller.settings import ConnectionSettings
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.engine.pod_resources import resource_page_in_slices
 from scheduler.errors import ApiError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -36,7 +37,7 @@ def traced(attempts: Sequence[Attempt]) -> dict[str, ReadableSpan]:
     for one in attempts:
         # A replica of its own for each: nothing is handed on between them.
         exporter, end = InMemorySpanExporter(), one.started_wall + SECOND // 10
-        traces = PodTraces(SimpleSpanProcessor(exporter), {}, lambda _: "2027-01-15T08:00:00Z", lambda end=end: end)
+        traces = PodTraces(SimpleSpanProcessor(exporter), {}, lambda _: "2027-01-15T08:00:00Z", partial(int, end))
         traces.observe(one)
         traces.close()
         spans |= {span.name: span for span in exporter.get_finished_spans()}
@@ -130,8 +131,8 @@ def test_traces_go_by_otlp_to_where_the_environment_says(
     (resource,) = request.resource_spans
     names = {pair.key: pair.value.string_value for pair in resource.resource.attributes}
     assert names["service.name"] == "tandem-scheduler"
-    names = [span.name for scope in resource.scope_spans for span in scope.spans]
-    assert sorted(names) == ["Binding", "Filter", "attempt 1", "pod"]
+    spans = [span.name for scope in resource.scope_spans for span in scope.spans]
+    assert sorted(spans) == ["Binding", "Filter", "attempt 1", "pod"]
 
 
 def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

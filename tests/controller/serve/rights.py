@@ -15,8 +15,8 @@ from scheduler.controller.serve.authentication import Authenticator
 from scheduler.controller.serve.authorization import Authorizer, OpenPaths, guard
 from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.serve.serving_settings import AccessSettings, ServingSettings
-from scheduler.controller.settings import ConnectionSettings
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from tests.controller.serve.test_access import KUBECONFIG
 

@@ -220,7 +220,7 @@ async def test_a_client_certificate_says_who_somebody_is(tmp_path: Path) -> None
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    without = {"ssl": context}
+    without: dict[str, Any] = {"ssl": context}
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -306,7 +306,7 @@ async def test_a_header_that_is_no_text_is_refused_with_401(tmp_path: Path, capl
 
 
 def jwt(audience: object) -> str:
-    parts = ({"alg": "none"}, {"aud": audience, "sub": "anna"}, {})
+    parts: tuple[dict[str, object], ...] = ({"alg": "none"}, {"aud": audience, "sub": "anna"}, {})
     return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
 
 

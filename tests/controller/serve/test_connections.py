@@ -7,6 +7,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aiohttp
 import pytest
@@ -105,7 +106,7 @@ async def test_a_head_beyond_its_limit_is_refused() -> None:
 
 
 async def test_newcomers_displace_those_that_wait_longest_and_probes_get_through() -> None:
-    limits = {"connections": 20, "connections_of_address": 20}
+    limits: dict[str, Any] = {"connections": 20, "connections_of_address": 20}
     async with serving(**limits) as server, connected(server, b"GET /livez", count=60):
         assert await status_of(f"http://127.0.0.1:{server.port}/livez") == 200
         assert len(server.connections) <= 20

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.controller.report.metrics import SchedulerMetrics
-from scheduler.controller.serve.authorization import OpenPaths, guard
+from scheduler.controller.serve.authentication import Authenticator
+from scheduler.controller.serve.authorization import Authorizer, OpenPaths, guard
 from scheduler.controller.serve.connections import ConnectionLimits
 from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.serve.serving_settings import AccessSettings, ServingSettings
 from scheduler.errors import ApiError
-from tests.controller.serve.test_access import Authenticator, Authorizer
 from tests.limits import WAIT_SECONDS
 
 HEADERS = (

@@ -81,7 +81,7 @@ async def test_the_page_over_http_can_be_asked_for_a_part() -> None:
     pages = {route.path: route.handler for route in routes(cluster.engine, read_clock, PreemptionMemory())}
 
     async def handler(request: web.Request) -> web.StreamResponse:
-        answer: web.StreamResponse = await pages["/debug/queue"](request)  # type: ignore[operator, misc]
+        answer: web.StreamResponse = await pages["/debug/queue"](request)
         return answer
 
     async with serving(handler) as url, aiohttp.ClientSession() as session:

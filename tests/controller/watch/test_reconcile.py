@@ -152,7 +152,7 @@ async def engine_beside(client: ApiClient) -> AsyncIterator[tuple[Engine, Reconc
     reflectors = [Reflector(kind, client, inbox, step=loop.steps.step) for kind in (Kind.NODE, Kind.POD)]
     counter = Counter("repairs", "", ("kind",))
     reconciler = Reconciler(reflectors, client, inbox, counter, step=loop.steps.step)
-    tasks = [asyncio.create_task(each.run()) for each in (loop, *reflectors)]
+    tasks = [asyncio.create_task(run()) for run in (loop.run, *[reflector.run for reflector in reflectors])]
     await until(lambda: all(reflector.health is Health.WATCHING for reflector in reflectors))
     inbox.put(Synced())
     await inbox.emptied()

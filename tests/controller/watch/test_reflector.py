@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -50,6 +51,10 @@ class Seen:
 
 
 QUICK = WatchTimes(missing_kind=0.02)
+
+
+def _has_more(seconds: list[float], count: int) -> bool:
+    return len(seconds) > count
 
 
 class Waits(Backoff):
@@ -362,7 +367,7 @@ async def test_a_kind_whose_watches_are_cut_before_their_first_line_is_listed_ag
         for cuts in range(5):
             await until(lambda: reflector.health is Health.WATCHING)
             cluster.server.cut_watches()
-            await until(lambda cuts=cuts: len(waits.seconds) > cuts)
+            await until(partial(_has_more, waits.seconds, cuts))
         await until(lambda: reflector.relists == 1)
 
 

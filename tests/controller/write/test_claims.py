@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -23,12 +24,13 @@ from scheduler.messages.claim_commands import (
 )
 from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import decode_as
-from scheduler.objects.resource_claims import Allocation, DeviceAllocation, DeviceResult, ResourceClaim
+from scheduler.objects.resource_claims import Allocation, ClaimConsumer, DeviceAllocation, DeviceResult, ResourceClaim
 from tests.controller.conftest import PODS, create, pod_document, read
 from tests.device_documents import claim
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 POD = PodReference("default", "p", "uid-of-p")
+CONSUMER = ClaimConsumer(resource="pods", name="p", uid="uid-of-p")
 RESULT = DeviceResult(request="r", driver="gpu.example.com", pool="n1", device="gpu-0")
 ALLOCATION = Allocation(devices=DeviceAllocation(results=(RESULT,)))
 
@@ -62,7 +64,7 @@ async def test_a_conflict_is_tried_again_with_the_claim_as_it_is_by_then(
     known = await made(client)
     label = msgspec.json.encode({"metadata": {"labels": {"touched": "yes"}}})
     await client.request("PATCH", f"{CLAIMS}/c", body=label, content_type=MERGE_PATCH)
-    written = await requests.carry_out(ReserveClaim(1, reference(known), POD, known, ALLOCATION), held())
+    written = await requests.carry_out(ReserveClaim(1, reference(known), CONSUMER, known, ALLOCATION), held())
     assert written is not None
     assert written.is_reserved_for(POD.uid)
     assert written.allocation is not None
@@ -76,9 +78,30 @@ async def test_a_claim_that_was_allocated_meanwhile_is_not_allocated_again(
     elsewhere = {**msgspec.to_builtins(RESULT), "device": "gpu-1"}
     await change(client, "c", {"allocation": {"devices": {"results": [elsewhere]}}})
     with pytest.raises(ApiError, match="claim default/c got allocated elsewhere in the meantime"):
-        await requests.carry_out(ReserveClaim(1, reference(known), POD, known, ALLOCATION), held())
+        await requests.carry_out(ReserveClaim(1, reference(known), CONSUMER, known, ALLOCATION), held())
     found = await read(client, f"{CLAIMS}/c")
     assert found["status"]["allocation"]["devices"]["results"][0]["device"] == "gpu-1"
+
+
+async def test_pods_that_share_a_claim_are_all_entered_whoever_writes_first(
+    client: ApiClient, requests: ClaimRequests
+) -> None:
+    known = await made(client)
+    pods = [ClaimConsumer(resource="pods", name=f"p{number}", uid=f"uid-of-p{number}") for number in range(20)]
+    commands = [ReserveClaim(1, reference(known), one, known, ALLOCATION) for one in pods]
+    await asyncio.gather(*[requests.carry_out(command, held()) for command in commands])
+    found = await read(client, f"{CLAIMS}/c")
+    assert sorted(one["name"] for one in found["status"]["reservedFor"]) == sorted(one.name for one in pods)
+
+
+async def test_a_claim_is_reserved_for_a_group(client: ApiClient, requests: ClaimRequests) -> None:
+    known = await made(client)
+    group = ClaimConsumer(api_group="scheduling.k8s.io", resource="podgroups", name="g", uid="uid-of-g")
+    await requests.carry_out(ReserveClaim(1, reference(known), group, known, ALLOCATION), held())
+    found = await read(client, f"{CLAIMS}/c")
+    assert found["status"]["reservedFor"] == [
+        {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "uid-of-g"}
+    ]
 
 
 async def test_a_claim_that_was_made_anew_under_the_name_is_another_claim(
@@ -88,7 +111,7 @@ async def test_a_claim_that_was_made_anew_under_the_name_is_another_claim(
     await client.request("DELETE", f"{CLAIMS}/c")
     await made(client)
     with pytest.raises(ApiError):
-        await requests.carry_out(ReserveClaim(1, reference(known), POD, known, ALLOCATION), held())
+        await requests.carry_out(ReserveClaim(1, reference(known), CONSUMER, known, ALLOCATION), held())
     assert "allocation" not in (await read(client, f"{CLAIMS}/c")).get("status", {})
 
 
@@ -96,7 +119,7 @@ async def test_the_time_of_an_allocation_is_written_where_drivers_must_prepare_i
     client: ApiClient, requests: ClaimRequests
 ) -> None:
     known = await made(client)
-    command = ReserveClaim(1, reference(known), POD, known, ALLOCATION, needs_timestamp=True)
+    command = ReserveClaim(1, reference(known), CONSUMER, known, ALLOCATION, needs_timestamp=True)
     written = await requests.carry_out(command, held())
     assert written is not None
     assert written.allocation is not None
@@ -107,8 +130,8 @@ async def test_unreserving_leaves_the_allocation_and_the_other_pods(client: ApiC
     known = await made(client)
     other = {"resource": "pods", "name": "q", "uid": "uid-of-q"}
     await change(client, "c", {"reservedFor": [other]})
-    await requests.carry_out(ReserveClaim(1, reference(known), POD, known, ALLOCATION), held())
-    written = await requests.carry_out(UnreserveClaim(1, reference(known), POD), held())
+    await requests.carry_out(ReserveClaim(1, reference(known), CONSUMER, known, ALLOCATION), held())
+    written = await requests.carry_out(UnreserveClaim(1, reference(known), CONSUMER), held())
     assert written is not None
     assert [one.uid for one in written.status.reserved_for] == ["uid-of-q"]
     assert written.allocation is not None
@@ -118,7 +141,7 @@ async def test_deallocating_takes_everything_out_of_the_very_version(
     client: ApiClient, requests: ClaimRequests
 ) -> None:
     known = await made(client)
-    written = await requests.carry_out(ReserveClaim(1, reference(known), POD, known, ALLOCATION), held())
+    written = await requests.carry_out(ReserveClaim(1, reference(known), CONSUMER, known, ALLOCATION), held())
     assert written is not None
     with pytest.raises(ApiError):
         await requests.carry_out(DeallocateClaim(1, reference(known), known.resource_version), held())

@@ -252,7 +252,10 @@ async def test_a_client_certificate_in_the_kubeconfig_is_presented_and_leaves_no
     certificate, key = self_signed()
     folder = tmp_path / "config"
     folder.mkdir()
-    user = {"client-certificate-data": b64encode(certificate).decode(), "client-key-data": b64encode(key).decode()}
+    user: dict[str, object] = {
+        "client-certificate-data": b64encode(certificate).decode(),
+        "client-key-data": b64encode(key).decode(),
+    }
     found = await load(ConnectionSettings(kubeconfig=written(folder, {"server": "https://api.example"}, user)))
     assert found.ssl_context is not None
     assert found.client_certificate == ClientCertificate(certificate, key)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from scheduler.engine.questions.edits import Drain
-from scheduler.engine.questions.trial import Trial
+from scheduler.engine.questions.trial import Trial, run_to_end
 from scheduler.engine.questions.what_helps import what_helps
 from scheduler.engine.questions.what_if import Asked, Question, what_if
 from tests.engine.driver import Cluster
@@ -37,7 +37,7 @@ def test_a_fork_is_gone_with_its_trial_without_the_garbage_collector(without_col
     cluster = a_cluster()
     trial = Trial(cluster.engine, cluster.now)
     for name in ("a", "b", "c"):
-        trial.place(cluster.info(name, cpu="1", priority=9))
+        run_to_end(trial.place_in_steps(cluster.info(name, cpu="1", priority=9)))
     fork = weakref.ref(trial.cache)
     del trial
     assert fork() is None

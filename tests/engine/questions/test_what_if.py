@@ -30,7 +30,7 @@ from scheduler.engine.questions.trial import Basis
 from scheduler.engine.questions.what_if import Asked, Question, what_if
 from tests import builders
 from tests.engine.driver import Cluster
-from tests.engine.test_groups import Gangs
+from tests.engine.gangs import Gangs
 
 OWNER = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web", "uid": "rs-web", "controller": True}]}
 DAEMON = {"ownerReferences": [{"kind": "DaemonSet", "name": "agent", "uid": "ds", "controller": True}]}

@@ -18,9 +18,9 @@ from scheduler.plugins.image_locality import ImageLocality
 from scheduler.plugins.registry import registry
 from scheduler.simulate.workload import node_document, pod_document
 from scheduler.simulate.world_trouble import CALM, ROUGH
+from tests.engine.gangs import GANGS
 from tests.engine.recording.asking import Asking
 from tests.engine.recording.tapes import Tapes, replay_of
-from tests.engine.test_groups import GANGS
 from tests.simulation.runs import CASES, EXTENDER, Case, Run, keeps_batch_from_odd_nodes
 from tests.simulation.test_devices import claiming, with_gpus
 from tests.simulation.test_random_runs import CONFIGURATIONS

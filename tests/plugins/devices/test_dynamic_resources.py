@@ -9,6 +9,7 @@ import numpy as np
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.devices.reserved import SetAside
+from scheduler.cluster.groups.facts import Groups
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.args import decode_args
 from scheduler.config.durations import MILLISECOND, Duration
@@ -39,6 +40,11 @@ class Facts:
 
     def __init__(self, *claims: ResourceClaim) -> None:
         self._claims = {one.key: one for one in claims}
+        self._groups = Groups()
+
+    @property
+    def groups(self) -> Groups:
+        return self._groups
 
     def is_removing_victims_for(self, uid: str) -> bool:
         return False
@@ -203,7 +209,7 @@ def test_each_claim_is_reserved_and_new_devices_are_written() -> None:
     assert isinstance(write, ReserveClaim)
     assert write.claim.key == "default/new"
     assert write.allocation is not None
-    assert write.pod.uid == pod.uid
+    assert write.consumer.uid == pod.uid
     assert DynamicResources().pre_bind_progress(None, pod, cache.view, "n0") is True
 
 
@@ -331,6 +337,15 @@ def test_nodes_that_have_the_resource_themselves_and_nodes_with_devices_are_told
     asking = info("pending", requests={GPU: "2"})
     found = refusals(DynamicResources(), asking, cache.view)
     assert found.keys() == {"n0", "n1", "n2", "n3"}, "a node with the resource is left to NodeResourcesFit"
+
+
+def test_why_names_the_condition_of_a_selector_that_is_false() -> None:
+    place = 'device.attributes["gpu.example.com"].place'
+    asked = exactly("gpus", f'device.driver == "gpu.example.com" && {place} == 1 && {place} < 9', count=2)
+    cache = devices(1, claim("two", requests=[{"name": "r", "exactly": asked}]), gpus=3)
+    (finding,) = DynamicResources().findings(claiming("two"), cache.view)
+    assert f"2 fail the request's {place} == 1" in finding.lines[0]
+    assert f"{place} < 9" not in finding.lines[0]
 
 
 def test_why_names_the_constraint_that_no_choice_keeps_to() -> None:

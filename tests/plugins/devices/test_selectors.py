@@ -7,7 +7,8 @@ import time
 import pytest
 
 from scheduler.cluster.devices.descriptions import Described
-from scheduler.plugins.devices.selectors.rewriting import Read, UnsupportedExpression, rewrite
+from scheduler.plugins.devices.selectors.regexes import OVER_LIMIT
+from scheduler.plugins.devices.selectors.rewriting import Read, UnsupportedExpression, conjuncts, rewrite
 from scheduler.plugins.devices.selectors.selector import COMPILE, RUN_TIME, SelectorError, compiled, matches
 
 DEVICE = Described(
@@ -71,12 +72,17 @@ ERRORS = {
         RUN_TIME,
         "operation cancelled: actual cost limit exceeded",
     ),
-    "1 == 1.0": (COMPILE, "found no matching overload for '_==_' applied to '(int, double)'"),
+    "1 == 1.0": (
+        COMPILE,
+        "compilation failed: ERROR: <input>:1:3: found no matching overload for '_==_' applied to '(int, double)'\n"
+        " | 1 == 1.0\n | ..^",
+    ),
     'string(quantity("1")) == ""': (
         COMPILE,
-        "found no matching overload for 'string' applied to '(kubernetes.Quantity)'",
+        "compilation failed: ERROR: <input>:1:7: found no matching overload for 'string' applied to "
+        '\'(kubernetes.Quantity)\'\n | string(quantity("1")) == ""\n | ......^',
     ),
-    "device.driver": (COMPILE, "must evaluate to bool or the unknown type, not STRING"),
+    "device.driver": (COMPILE, "must evaluate to bool or the unknown type, not string"),
 }
 
 UNSUPPORTED = (
@@ -112,7 +118,7 @@ def test_an_expression_longer_than_the_api_server_allows_is_not_compiled() -> No
 
 def test_a_selector_looks_only_at_the_attributes_that_it_names() -> None:
     reads = rewrite(f'{A}.k == "x" && device.capacity["drv"].memory.isGreaterThan(quantity("1"))').reads
-    assert reads == {Read("attributes", "drv", "k"), Read("capacity", "drv", "memory")}
+    assert reads == frozenset({Read("attributes", "drv", "k"), Read("capacity", "drv", "memory")})
     assert rewrite(f'"k" in {A}').reads is None
     assert rewrite('device.attributes[?"drv"].hasValue()').reads is None
 
@@ -154,3 +160,29 @@ def test_an_expression_that_is_meant_to_take_long_ends_soon(expression: str) -> 
 def test_a_range_is_bounded() -> None:
     assert matches("lists.range(3000).size() == 3000", DEVICE) is True
     assert isinstance(matches("lists.range(3001).size() > 0", DEVICE), SelectorError)
+
+
+@pytest.mark.parametrize("pattern", ["(a|aa){1,60}c", r"\\pL\\pN", "((a{1,100}){1,100}){1,10}"])
+def test_regular_expressions_in_a_loop_have_a_limit_together(pattern: str) -> None:
+    looping = f'lists.range(2900).exists(i, {A}.k.matches("{pattern}"))'
+    started = time.process_time()
+    assert matches(looping, DEVICE) == SelectorError(RUN_TIME, OVER_LIMIT)
+    assert time.process_time() - started < 5
+    assert matches(f'{A}.k.matches("^x$") && matches({A}.k, "x")', DEVICE) is True, "each evaluation has its own"
+
+
+@pytest.mark.parametrize(
+    ("expression", "parts"),
+    [
+        ("a && (b && c) && d.all(x, x && y)", ("a", "(b && c)", "d.all(x, x && y)")),
+        ('"x && y" == a && b', ('"x && y" == a', "b")),
+        ("a || b && c", ("a || b && c",)),
+        ("a ? b && c : d", ("a ? b && c : d",)),
+        ("a && b[?c]", ("a", "b[?c]")),
+        ("a", ("a",)),
+    ],
+)
+def test_the_conditions_of_an_expression_are_what_stands_between_its_outermost_ands(
+    expression: str, parts: tuple[str, ...]
+) -> None:
+    assert conjuncts(expression) == parts

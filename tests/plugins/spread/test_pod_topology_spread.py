@@ -15,10 +15,10 @@ from scheduler.messages.status import SKIP, Code, Refusal
 from scheduler.objects.kinds import Kind
 from scheduler.objects.node import Node
 from scheduler.objects.pod import TopologySpreadConstraint
+from scheduler.plugins.spread.args import PodTopologySpreadArgs
 from scheduler.plugins.spread.pod_topology_spread import (
     ComparingPodTopologySpread,
     PodTopologySpread,
-    PodTopologySpreadArgs,
 )
 from tests.builders import affinity_json as affinity
 from tests.builders import (
@@ -457,4 +457,5 @@ def test_with_the_gate_of_comparison_operators_nodes_count_whose_number_is_toler
     assert raw_scores(PLUGIN, soft, on_b) == {"a": 0, "b": 0}, (
         "pods on nodes that the pod does not tolerate count nowhere"
     )
-    assert raw_scores(ComparingPodTopologySpread(), soft, on_b)["b"] > 0
+    compared = raw_scores(ComparingPodTopologySpread(), soft, on_b)
+    assert compared is not None and compared["b"] > 0

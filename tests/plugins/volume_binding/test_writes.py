@@ -61,7 +61,7 @@ class World:
     def writes(self, node: str) -> tuple[UpdateObject, ...]:
         flight = PLUGIN.pre_bind_pre_flight(None, self.pod.on_node(node), self.cache.view, node)
         assert isinstance(flight, PreFlight)
-        return flight.writes
+        return tuple(write for write in flight.writes if isinstance(write, UpdateObject))
 
     def progress(self, node: str) -> bool | str:
         answer = PLUGIN.pre_bind_progress(None, self.pod.on_node(node), self.cache.view, node)

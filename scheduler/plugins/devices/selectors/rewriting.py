@@ -14,6 +14,8 @@ from typing import NamedTuple
 DOMAIN_FUNCTION = "kubernetesDomain"
 RANGE_FUNCTION = "kubernetesRange"
 """``lists.range`` with a limit."""
+MATCH_FUNCTION = "kubernetesMatches"
+"""``matches`` with a limit."""
 MAPS = ("attributes", "capacity")
 FIELD_PREFIX = "device_"
 """Before the name of a field of ``device``: each of them is a variable of its own."""
@@ -49,6 +51,27 @@ class UnsupportedExpression(ValueError):
     """CEL that Kubernetes accepts and this scheduler does not."""
 
 
+def conjuncts(expression: str) -> tuple[str, ...]:
+    """The parts of an expression that are joined by ``&&`` at its top; the expression alone where there is only one."""
+    depth = 0
+    parts, start = [], 0
+    tokens = list(_TOKEN.finditer(expression))
+    for place, match in enumerate(tokens):
+        text = match.group()
+        if match.lastgroup == "other" and text in "([{":
+            depth += 1
+        elif match.lastgroup == "other" and text in ")]}":
+            depth -= 1
+        elif not depth and text in ("?", "|") and match.lastgroup == "other":
+            # Both bind less than && does, so that its sides are no conditions of the whole.
+            return (expression,)
+        elif not depth and text == "&" and tokens[place + 1 : place + 2] and tokens[place + 1].group() == "&":
+            parts.append(expression[start : match.start()].strip())
+            start = match.end() + 1
+    parts.append(expression[start:].strip())
+    return tuple([part for part in parts if part.strip("&")])
+
+
 def rewrite(expression: str) -> Rewritten:
     """Raises UnsupportedExpression where the expression uses the names in a way that cannot be kept apart."""
     tokens = [match for match in _TOKEN.finditer(expression) if match.lastgroup != "space"]
@@ -56,6 +79,8 @@ def rewrite(expression: str) -> Rewritten:
     replaced: dict[int, str] = {}
     reads: set[Read] | None = set()
     for place in range(len(texts)):
+        if texts[place : place + 2] == ["matches", "("]:
+            replaced[place] = MATCH_FUNCTION
         if place and texts[place - 1] == ".":
             continue
         if texts[place].startswith(FIELD_PREFIX):

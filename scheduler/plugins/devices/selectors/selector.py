@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from cel_expr_python import cel
 
 from scheduler.cluster.devices.descriptions import Described
+from scheduler.plugins.devices.selectors import regexes
 from scheduler.plugins.devices.selectors.functions import (
     BOOL,
     DOUBLE,
@@ -37,6 +38,7 @@ from scheduler.plugins.devices.selectors.functions import (
 from scheduler.plugins.devices.selectors.rewriting import (
     DOMAIN_FUNCTION,
     FIELD_PREFIX,
+    MATCH_FUNCTION,
     RANGE_FUNCTION,
     Read,
     UnsupportedExpression,
@@ -105,7 +107,7 @@ def compiled(expression: str) -> Selector | SelectorError:
         return SelectorError(COMPILE, _first_line(str(error)))
 
 
-_FAULT = re.compile(r"ERROR: <input>:\d+:\d+: (.*)")
+_FAULT = re.compile(r"ERROR: <input>:\d+:\d+: (.*)(?:\n \|.*)*")
 _MIXED_NUMBERS = re.compile(
     r"found no matching overload for '_[<>]=?_' applied to '\((int|uint|double), (int|uint|double)\)'"
 )
@@ -116,14 +118,15 @@ def _type_fault(expression: str) -> str:
     try:
         checked = _checker().compile(expression)
     except RuntimeError as error:
-        faults = _FAULT.findall(str(error))
+        faults = list(_FAULT.finditer(str(error).removesuffix(" [INVALID_ARGUMENT]")))
         if not faults:
             return _first_line(str(error))
-        return next((fault for fault in faults if not _MIXED_NUMBERS.match(fault)), "")
+        faults = [fault for fault in faults if not _MIXED_NUMBERS.match(fault[1])]
+        return "compilation failed: " + "\n".join(fault[0] for fault in faults) if faults else ""
     result = checked.return_type()
     if result in (cel.Type.BOOL, cel.Type.DYN):
         return ""
-    return f"must evaluate to bool or the unknown type, not {result}"
+    return f"must evaluate to bool or the unknown type, not {str(result).lower()}"
 
 
 def _first_line(message: str) -> str:
@@ -149,7 +152,7 @@ def _evaluator() -> Any:
     message = cel.Type(MESSAGE)
     types: dict[str, Any] = {**_PLAIN_TYPES, **dict.fromkeys(OPAQUE, message)}
     rows_of: dict[tuple[str, bool, tuple[str, ...]], list[Function]] = {}
-    for row in (*FUNCTIONS, *_REGEX, *_DOMAINS):
+    for row in (*FUNCTIONS, *_REGEX, *_OWN):
         stored = tuple([MESSAGE if kind in OPAQUE else kind for kind in row.parameters])
         rows_of.setdefault((row.name, row.is_member, stored), []).append(row)
     overloads: dict[str, list[Any]] = {}
@@ -159,7 +162,7 @@ def _evaluator() -> Any:
         has_opaque = any(kind in OPAQUE for kind in rows[0].parameters)
         call = dispatch(rows) if has_opaque else rows[0].call
         overloads.setdefault(name, []).append(
-            cel.Overload("_".join((name, *stored)), result, parameters, is_member, call)
+            cel.Overload("_".join((name, *stored, *["member"] * is_member)), result, parameters, is_member, call)
         )
     variables = {f"{FIELD_PREFIX}{field}": kind for field, kind in _variables(message).items()}
     return _environment(variables, overloads)
@@ -201,60 +204,22 @@ def _domain(maps: Mapping[str, Any], domain: str) -> Any:
 
 def _range(count: int) -> list[int]:
     if count > MAX_RANGE:
-        raise ValueError("operation cancelled: actual cost limit exceeded")
+        raise ValueError(regexes.OVER_LIMIT)
     return list(range(count))
 
 
-_DOMAINS = (
+_OWN = (
+    Function(MATCH_FUNCTION, True, (STRING, STRING), BOOL, regexes.is_match),
+    Function(MATCH_FUNCTION, False, (STRING, STRING), BOOL, regexes.is_match),
     Function(DOMAIN_FUNCTION, True, (MAP, STRING), MAP, _domain),
     Function(RANGE_FUNCTION, False, (INT,), LIST, _range),
 )
 
 
-# --- regular expressions: RE2 is inside the engine --------------------------------------------------------------------
-
-
-@lru_cache(maxsize=4)
-def _regex_program(expression: str) -> Any:
-    types = cel.Type
-    environment = cel.NewEnv(
-        config=cel.NewEnvConfigFromYaml(_EXTENSIONS), variables={"text": types.STRING, "pattern": types.STRING}
-    )
-    return environment.compile(expression)
-
-
-def _run_regex(expression: str, text: str, pattern: str) -> Any:
-    value = _regex_program(expression).eval(data={"text": text, "pattern": f"({_without_groups(pattern)})"})
-    if value.type() == cel.Type.ERROR:
-        raise ValueError(str(value.value()))
-    return value.plain_value()
-
-
-def _find(text: str, pattern: str) -> str:
-    return str(_run_regex('regex.extract(text, pattern).orValue("")', text, pattern))
-
-
-def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found: list[str] = _run_regex("regex.extractAll(text, pattern)", text, pattern)
-    return found if limit < 0 else found[:limit]
-
-
-_GROUP = re.compile(
-    r"\\Q.*?(?:\\E|$)|\\.|\[(?:\^?\]?(?:\\.|\[:[a-z^]+:\]|[^\]\\])*)\]|\((?:\?P?<[A-Za-z0-9_]+>|(?!\?))|.", re.DOTALL
-)
-
-
-def _without_groups(pattern: str) -> str:
-    """The pattern with groups that capture nothing: the engine extracts by a group."""
-    return _GROUP.sub(
-        lambda match: "(?:" if match.group().startswith("(") and match.group() != "(?" else match.group(), pattern
-    )
-
-
 _REGEX = (
-    Function("find", True, (STRING, STRING), STRING, _find),
-    Function("findAll", True, (STRING, STRING), LIST, _find_all),
-    Function("findAll", True, (STRING, STRING, INT), LIST, _find_all),
+    Function("find", True, (STRING, STRING), STRING, regexes.find),
+    Function("findAll", True, (STRING, STRING), LIST, regexes.find_all),
+    Function("findAll", True, (STRING, STRING, INT), LIST, regexes.find_all),
 )
 
 
@@ -273,6 +238,7 @@ def matches(expression: str, device: Described) -> bool | SelectorError:
 def _evaluated(expression: str, device: Described) -> bool | SelectorError:
     selector = compiled(expression)
     assert isinstance(selector, Selector)
+    regexes.start()
     try:
         value = selector.program.eval(data=_data(device))
         if value.type() == cel.Type.ERROR:
@@ -288,13 +254,30 @@ def _evaluated(expression: str, device: Described) -> bool | SelectorError:
 
 @lru_cache(maxsize=MAX_ANSWERS)
 def _reduced(device: Described, reads: frozenset[Read]) -> Described:
-    """Only what is read."""
+    """Only what is read, and what is an error whether it is read or not."""
     return Described(
         device.driver,
-        tuple([entry for entry in device.attributes if Read("attributes", entry[0], entry[1]) in reads]),
+        tuple(
+            [
+                entry
+                for entry in device.attributes
+                if Read("attributes", *entry[:2]) in reads or not _is_value(*entry[2:])
+            ]
+        ),
         tuple([entry for entry in device.capacity if Read("capacity", entry[0], entry[1]) in reads]),
         device.allows_multiple,
     )
+
+
+def _is_value(kind: str, value: str | int | bool) -> bool:
+    """Whether CEL can be given the value. The rest is a list, or a version that is none."""
+    if kind != "version":
+        return kind in _AS_VALUE
+    try:
+        semver(str(value))
+    except ValueError:
+        return False
+    return True
 
 
 _AS_VALUE: dict[str, Callable[[Any], Any]] = {"string": str, "int": int, "bool": bool, "version": semver}
@@ -307,7 +290,10 @@ def _data(device: Described) -> dict[str, Any]:
         convert = _AS_VALUE.get(kind)
         if convert is None:
             raise ValueError(f"attribute {name}: unsupported attribute value")
-        attributes.setdefault(domain, {})[name] = convert(value)
+        try:
+            attributes.setdefault(domain, {})[name] = convert(value)
+        except ValueError as error:
+            raise ValueError(f"attribute {name}: parse semantic version: {error}") from error
     capacity: dict[str, dict[str, Any]] = {}
     for domain, name, amount in device.capacity:
         capacity.setdefault(domain, {})[name] = quantity(amount)
@@ -335,5 +321,5 @@ def _worded(message: str) -> str:
     return {
         "divide by zero": "division by zero",
         "modulus by zero": "modulus by zero",
-        "Iteration budget exceeded": "operation cancelled: actual cost limit exceeded",
+        "Iteration budget exceeded": regexes.OVER_LIMIT,
     }.get(message.removesuffix(" [INTERNAL]"), message)

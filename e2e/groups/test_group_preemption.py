@@ -2,47 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from e2e import builders
 from e2e.builders import Object
-from e2e.client import Client
-from e2e.controlplane.cluster import ControlPlane
-from e2e.gangs import API, group, member, serving_groups, subject_with, wait_condition
+from e2e.groups.control import API
+from e2e.groups.objects import group, member, wait_condition
 from e2e.room import Room, placements
-from e2e.subject import Scheduler
 
 GATES = ("GenericWorkload", "GangScheduling", "WorkloadAwarePreemption")
-_rooms = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def controlplane() -> Iterator[ControlPlane]:
-    with serving_groups(GATES) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def client(controlplane: ControlPlane) -> Iterator[Client]:
-    with Client(controlplane.kubeconfig()) as client:
-        yield client
-
-
-@pytest.fixture
-def room(client: Client) -> Iterator[Room]:
-    with Room(client, f"whole-{next(_rooms)}") as room:
-        yield room
-
-
-@pytest.fixture
-def scheduler(controlplane: ControlPlane, client: Client, tmp_path: Path) -> Iterator[Scheduler]:
-    with subject_with(GATES, controlplane, client, tmp_path) as subject:
-        yield subject
 
 
 def low(room: Room, name: str, cpu: str = "1", **spec: Any) -> Object:

@@ -1,0 +1,177 @@
+"""Groups of pods that share ResourceClaims: one of a pod's own, or one of the PodGroup (dra.md, podgroups.md §9)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler.cluster.devices.allocated import Holdings
+from scheduler.messages.claim_commands import ClaimCommand, DeallocateClaim, ReserveClaim, UnreserveClaim
+from scheduler.objects.devices import DeviceClass, ResourceSlice
+from scheduler.objects.resource_claims import ResourceClaim
+from tests import builders, device_documents
+from tests.engine.gangs import GANGS, Gangs
+
+GROUP_CLAIMS = f"{GANGS},DRAWorkloadResourceClaims=true"
+ON_N0 = {
+    "nodeSelector": {
+        "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n0"]}]}]
+    },
+    "devices": {"results": [{"request": "r", "driver": device_documents.DRIVER, "pool": "n0", "device": "gpu0"}]},
+}
+OF_GROUP = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "group-g"}
+
+
+def with_devices(gates: str, nodes: int = 2, cpu: str = "8", devices_on: int = 1) -> Gangs:
+    """Nodes n0, n1, ...; each of the first ``devices_on`` has a device."""
+    cluster = Gangs(gates)
+    cluster.nodes_like(nodes, cpu=cpu)
+    expression = f'device.driver == "{device_documents.DRIVER}"'
+    cluster.show(builders.build(DeviceClass, device_documents.device_class("gpu", expression)))
+    for number in range(devices_on):
+        devices = device_documents.resource_slice(f"n{number}", device_documents.gpu("gpu0"))
+        cluster.show(builders.build(ResourceSlice, devices))
+    return cluster
+
+
+def show_claim(cluster: Gangs, name: str = "shared", **fields: Any) -> None:
+    document = device_documents.claim(name, "gpu")
+    document["metadata"].update(fields.pop("metadata", {}))
+    cluster.show(builders.build(ResourceClaim, {**document, **fields}))
+
+
+def claimants(cluster: Gangs, count: int, entry: dict[str, str], **fields: Any) -> None:
+    for number in range(count):
+        cluster.member(f"g{number}", cpu="1", spec={"resourceClaims": [{"name": "gpu", **entry}]}, **fields)
+
+
+def commands(cluster: Gangs) -> list[ClaimCommand]:
+    return [one for one in cluster.sent if isinstance(one, ReserveClaim | UnreserveClaim | DeallocateClaim)]
+
+
+def test_members_that_share_a_claim_start_together_on_the_node_of_its_device() -> None:
+    cluster = with_devices(GANGS)
+    show_claim(cluster)
+    cluster.group(min_count=3)
+    claimants(cluster, 3, {"resourceClaimName": "shared"})
+    cluster.schedule_all()
+    assert {cluster.node_of(f"g{number}") for number in range(3)} == {"n0"}
+    writes = commands(cluster)
+    assert {one.consumer.name for one in writes if isinstance(one, ReserveClaim)} == {"g0", "g1", "g2"}
+    allocations = [one.allocation for one in writes if isinstance(one, ReserveClaim)]
+    assert allocations[0] is not None
+    assert all(one == allocations[0] for one in allocations)
+    cluster.engine.check()
+
+
+def test_members_that_share_a_claim_hold_nothing_if_its_node_is_too_small_for_all() -> None:
+    cluster = with_devices(GANGS, cpu="2")
+    show_claim(cluster)
+    cluster.group(min_count=3)
+    claimants(cluster, 3, {"resourceClaimName": "shared"})
+    cluster.schedule_all()
+    assert cluster.engine.cache.assumed_count == 0
+    assert cluster.engine.cache.devices.in_flight == Holdings()
+    assert commands(cluster) == []
+    cluster.engine.check()
+
+
+def test_a_pod_of_no_group_waits_until_a_claim_is_allocated_for_another() -> None:
+    cluster = with_devices(GANGS)
+    show_claim(cluster)
+    for name in ("a", "b"):
+        cluster.pod(name, cpu="1", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]})
+    cluster.schedule_all()
+    said = cluster.attempt("b").diagnosis
+    assert said is not None
+    assert "is in the process of being allocated" in str(cluster.reason_of("b"))
+
+
+@pytest.mark.parametrize("source", ["resourceClaimName", "resourceClaimTemplateName"])
+def test_a_claim_of_the_group_is_reserved_for_the_group(source: str) -> None:
+    cluster = with_devices(GROUP_CLAIMS)
+    entry = {source: "shared" if source == "resourceClaimName" else "template"}
+    owner = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "name": "g", "uid": "group-g"}
+    show_claim(cluster, metadata={"ownerReferences": [{**owner, "controller": True}]})
+    cluster.group(min_count=2, resourceClaims=[{"name": "gpu", **entry}])
+    claimants(cluster, 2, entry, status={"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "shared"}]})
+    cluster.schedule_all()
+    assert {cluster.node_of(f"g{number}") for number in range(2)} == {"n0"}
+    consumers = [one.consumer for one in commands(cluster) if isinstance(one, ReserveClaim)]
+    assert {(one.resource, one.name, one.uid) for one in consumers} == {("podgroups", "g", "group-g")}
+    cluster.engine.check()
+
+
+def test_a_claim_that_is_reserved_for_the_group_needs_no_write_for_a_later_member() -> None:
+    cluster = with_devices(GROUP_CLAIMS)
+    show_claim(cluster, status={"allocation": ON_N0, "reservedFor": [OF_GROUP]})
+    cluster.group(min_count=1, resourceClaims=[{"name": "gpu", "resourceClaimName": "shared"}])
+    claimants(cluster, 1, {"resourceClaimName": "shared"})
+    cluster.schedule_all()
+    assert cluster.node_of("g0") == "n0"
+    assert commands(cluster) == []
+    assert list(cluster.bound()) == ["g0"]
+
+
+def test_a_claim_of_the_pod_is_reserved_for_the_pod_although_the_group_has_claims() -> None:
+    cluster = with_devices(GROUP_CLAIMS)
+    show_claim(cluster)
+    cluster.group(min_count=1, resourceClaims=[{"name": "other", "resourceClaimName": "shared"}])
+    claimants(cluster, 1, {"resourceClaimName": "shared"})
+    cluster.schedule_all()
+    assert [one.consumer.resource for one in commands(cluster) if isinstance(one, ReserveClaim)] == ["pods"]
+
+
+def test_without_the_gate_a_claim_made_for_the_group_is_not_the_pods() -> None:
+    cluster = with_devices(GANGS)
+    owner = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "name": "g", "uid": "group-g"}
+    show_claim(cluster, metadata={"ownerReferences": [{**owner, "controller": True}]})
+    cluster.group(min_count=1)
+    made = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "shared"}]}
+    claimants(cluster, 1, {"resourceClaimTemplateName": "template"}, status=made)
+    cluster.schedule_all()
+    record = cluster.engine.queue.find("default/g0")
+    assert record is not None
+    assert record.gating_reasons == (
+        "ResourceClaim default/shared was not created for Pod default/g0 (Pod is not owner)",
+    )
+
+
+def test_the_claim_of_a_group_that_does_not_fit_loses_its_reservation_and_then_its_devices() -> None:
+    cluster = with_devices(GROUP_CLAIMS, devices_on=2)
+    cluster.pod("there", cpu="7", node="n0")
+    show_claim(cluster, status={"allocation": ON_N0, "reservedFor": [OF_GROUP]})
+    cluster.group(min_count=2, resourceClaims=[{"name": "gpu", "resourceClaimName": "shared"}])
+    claimants(cluster, 2, {"resourceClaimName": "shared"})
+    cluster.schedule_all()
+    assert cluster.bound() == {}
+    (write,) = commands(cluster)
+    assert isinstance(write, UnreserveClaim)
+    assert (write.consumer.name, write.consumer.uid) == ("g", "group-g")
+    assert "ResourceClaim unreserved for PodGroup" in str([cluster.reason_of(f"g{number}") for number in range(2)])
+    show_claim(cluster, status={"allocation": ON_N0}, metadata={"resourceVersion": "2"})
+    cluster.schedule_all()
+    assert isinstance(commands(cluster)[-1], DeallocateClaim)
+    show_claim(cluster, metadata={"resourceVersion": "3"})
+    cluster.schedule_all()
+    assert {cluster.node_of(f"g{number}") for number in range(2)} == {"n1"}
+
+
+def test_the_claim_of_a_group_of_which_a_pod_runs_stays_reserved() -> None:
+    cluster = with_devices(GROUP_CLAIMS, devices_on=2)
+    cluster.pod("there", cpu="7", node="n0")
+    show_claim(cluster, status={"allocation": ON_N0, "reservedFor": [OF_GROUP]})
+    cluster.group(min_count=2, resourceClaims=[{"name": "gpu", "resourceClaimName": "shared"}])
+    cluster.member("running", cpu="1", node="n0")
+    claimants(cluster, 1, {"resourceClaimName": "shared"})
+    cluster.schedule_all()
+    assert commands(cluster) == []
+
+
+def test_with_the_gate_a_pod_with_claims_whose_group_is_gone_is_not_tried() -> None:
+    cluster = with_devices("GenericWorkload=true,DRAWorkloadResourceClaims=true")
+    show_claim(cluster)
+    claimants(cluster, 1, {"resourceClaimName": "shared"})
+    cluster.schedule_all()
+    assert 'podgroup.scheduling.k8s.io "g" not found' in cluster.reason_of("g0")[1]
