@@ -7,6 +7,7 @@ API server.
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -59,7 +60,9 @@ def all_waiting() -> dict[str, float]:
         "one after the other, CPU each, ms": alone.seconds / PREEMPTORS * 1e3,
         "all waiting, to one after the other": together.seconds / alone.seconds,
         "all waiting, attempts each": together.attempts / PREEMPTORS,
-        "all waiting, writes before the first binding": float(together.writes_before_a_binding or 0),
+        "all waiting, writes before the first binding": float(min(together.bound.values())),
+        "all waiting, writes before a binding, median": statistics.median(together.bound.values()),
+        "all waiting, writes before the last binding": float(max(together.bound.values())),
         "all waiting, acting writes each": together.acting_writes / PREEMPTORS,
         "one after the other, acting writes each": alone.acting_writes / PREEMPTORS,
     }
@@ -125,11 +128,11 @@ class Api:
         self.attempts = 0
         self.acting_writes = 0
         """Writes that change more than the condition of a pod that waits."""
-        self.writes_before_a_binding: int | None = None
         self._writes = 0
         self._pods: dict[str, dict[str, Any]] = {}
         self._pacing: Pacing[Sendable] = Pacing(PLACES)
-        self._bound: set[str] = set()
+        self.bound: dict[str, int] = {}
+        """UID of each pod that is bound → how many writes had been answered by then."""
 
     def show(self, document: dict[str, Any]) -> None:
         self._pods[document["metadata"]["uid"]] = document
@@ -147,8 +150,8 @@ class Api:
                 return
 
     def expect_bound(self, pods: int) -> None:
-        if len(self._bound) != pods:
-            raise AssertionError(f"{len(self._bound)} of {pods} are bound: {self.engine.queue.pending_counts()}")
+        if len(self.bound) != pods:
+            raise AssertionError(f"{len(self.bound)} of {pods} are bound: {self.engine.queue.pending_counts()}")
 
     def _wait(self) -> bool:
         """Goes to the end of the first back-off; False where nothing waits for a time that comes soon."""
@@ -200,9 +203,7 @@ class Api:
         metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
         if isinstance(command, BindPod):
             spec["nodeName"] = command.node
-            self._bound.add(command.pod.uid)
-            if self.writes_before_a_binding is None:
-                self.writes_before_a_binding = self._writes
+            self.bound[command.pod.uid] = self._writes
         elif isinstance(command, DeletePod):
             del self._pods[command.pod.uid]
             metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
