@@ -26,7 +26,7 @@ from scheduler.objects.selectors import parse_selector
 from scheduler.plugins.node_scope import NodeScope
 from scheduler.plugins.registry import registry
 from scheduler.plugins.resources.node_resources_fit import NodeResourcesFit
-from scheduler.queue.scheduling_queue import QueueSettings
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.user_plugins.loading import PluginClasses, load_user_plugins
 
 PLACEMENTS_GATE = "TopologyAwareWorkloadScheduling"

@@ -228,6 +228,17 @@ def _full(
     return existing
 
 
+def _nodes_of_100_pods(nodes: int, pods: int) -> Iterator[Object]:
+    """A hundred pods of low priority fill each node of ten CPUs."""
+    there = (
+        _pod(f"low-{i:05}", cpu="100m", nodeName=f"node-{i // 100:05}", priorityClassName=LOW)
+        for i in range(100 * nodes)
+    )
+    return chain(
+        (priority_class(LOW, 1), priority_class(HIGH, 1000)), (_node(i, cpu="10") for i in range(nodes)), there
+    )
+
+
 def _claims_of_all(nodes: int, pods: int) -> Iterator[Object]:
     """A bound claim for each pod of ``_full`` and each preemptor."""
     numbers = [*(f"low-{i:05}" for i in range(4 * nodes)), *(f"{i:05}" for i in range(pods))]
@@ -342,6 +353,22 @@ _TABLE = (
         **_SMALL | {"pods": 2000},
     ),
     Scenario("preemption", "three victims a pod, created meanwhile", _each(_preemptor(3)), _full(), **_SMALL),
+    Scenario(
+        "preemption-waiting",
+        "the same, all waiting when the scheduler starts",
+        _each(_preemptor(3)),
+        _full(),
+        **_SMALL | {"meanwhile": False},
+    ),
+    Scenario(
+        "preemption-of-100",
+        "a whole node of 100 pods each, one after the other",
+        _each(lambda _: {"cpu": "10", "priorityClassName": HIGH}),
+        _nodes_of_100_pods,
+        nodes=100,
+        pods=50,
+        meanwhile=True,
+    ),
     Scenario("preemption-of-one", "one victim a pod, the same", _each(_preemptor(1)), _full(), **_SMALL),
     Scenario(
         "preemption-volumes",

@@ -58,6 +58,7 @@ class NodeColumns:
         self._unschedulable: npt.NDArray[np.bool_] = np.zeros(capacity, np.bool_)
         self._taint_set: Int32Column = np.zeros(capacity, np.int32)
         self._feature_set: Int32Column = np.zeros(capacity, np.int32)
+        self._row_version: Int64Column = np.zeros(capacity, np.int64)
         self._labels = LabelColumns()
         self._selected = SelectedRows()
         self._allocatable = Amounts()
@@ -178,6 +179,7 @@ class NodeColumns:
         self._unschedulable = source._unschedulable[piece].copy()
         self._taint_set = source._taint_set[piece].copy()
         self._feature_set = source._feature_set[piece].copy()
+        self._row_version = source._row_version[piece].copy()
 
     def _grow(self) -> None:
         self._capacity *= 2
@@ -190,7 +192,7 @@ class NodeColumns:
 
         for name, array in self._arrays.items():
             self._arrays[name] = longer(array)  # type: ignore[assignment]
-        for attribute in ("_exists", "_unschedulable", "_taint_set", "_feature_set"):
+        for attribute in ("_exists", "_unschedulable", "_taint_set", "_feature_set", "_row_version"):
             setattr(self, attribute, longer(getattr(self, attribute)))
 
     def _cut(self) -> None:
@@ -202,3 +204,4 @@ class NodeColumns:
         self.unschedulable = self._unschedulable[:size]
         self.taint_set = self._taint_set[:size]
         self.feature_set = self._feature_set[:size]
+        self.row_version = self._row_version[:size]

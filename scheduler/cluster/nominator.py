@@ -126,6 +126,11 @@ class Nominator:
         return self._by_node.keys()
 
     @property
+    def uids(self) -> KeysView[str]:
+        """The pods that are nominated."""
+        return self._node_of.keys()
+
+    @property
     def position(self) -> int:
         """How many changes there have been: what a reader that is up to date remembers."""
         return self._first_change + len(self._changed_nodes)

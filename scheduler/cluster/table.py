@@ -24,12 +24,28 @@ from scheduler.objects.ports import HostPort, PortKey, key_of
 from scheduler.objects.selectors import Selector
 
 
+class Versions:
+    """Numbers that no table of one cluster, forks included, gives twice."""
+
+    __slots__ = ("_latest",)
+
+    def __init__(self) -> None:
+        self._latest = 0
+
+    def next(self) -> int:
+        self._latest += 1
+        return self._latest
+
+
 class NodeTable(NodeColumns):
     """Columns are numpy arrays of length ``size``; read them, and change them through the methods only."""
 
     def __init__(self, vocabulary: TableVocabulary | None = None, capacity: int = 16) -> None:
         super().__init__(vocabulary, capacity)
         self.node_count = 0
+        self.versions = Versions()
+        """Where the numbers of ``row_version`` come from: another one whenever the row's Node object, or one of its
+        pods, is another."""
         self.names_version = 0
         """Grows when a row gets a name or loses it."""
         self.order = NodeOrder()
@@ -78,6 +94,7 @@ class NodeTable(NodeColumns):
         self.order.put(row, node.metadata.labels)
         self._set_node_columns(row, self.nodes[row], node)
         self.nodes[row] = node
+        self._row_version[row] = self.versions.next()
         self._give_back_ids()
         return row
 
@@ -85,6 +102,7 @@ class NodeTable(NodeColumns):
         """Replace a Node object by another that decides alike (a heartbeat). Returns the row."""
         row = self._row_of[node.metadata.name]
         self.nodes[row] = node
+        self._row_version[row] = self.versions.next()
         return row
 
     def drop_node(self, name: str) -> int | None:
@@ -98,6 +116,7 @@ class NodeTable(NodeColumns):
         self.order.drop(row)
         self._clear_node_columns(row, self.nodes[row])
         self.nodes[row] = None
+        self._row_version[row] = self.versions.next()
         self._release(row)
         return row
 
@@ -112,6 +131,7 @@ class NodeTable(NodeColumns):
         if self._private_rows is not None:
             self._own_row(row)
         self.pods[row][info.uid] = info
+        self._row_version[row] = self.versions.next()
         self._charge(row, info, 1)
         if info.ports:
             used = self.ports[row]
@@ -127,6 +147,7 @@ class NodeTable(NodeColumns):
         if self._private_rows is not None:
             self._own_row(row)
         info = self.pods[row].pop(uid)
+        self._row_version[row] = self.versions.next()
         self._charge(row, info, -1)
         for port in info.ports:
             self.rows_by_port.remove(key_of(port), row)
@@ -143,6 +164,7 @@ class NodeTable(NodeColumns):
         if self._private_rows is not None:
             self._own_row(row)
         self.pods[row][info.uid] = info
+        self._row_version[row] = self.versions.next()
 
     # --- parts and forks ----------------------------------------------------------------------------------------------
 
@@ -178,6 +200,7 @@ class NodeTable(NodeColumns):
         when either side changes them."""
         other = NodeTable(self.vocabulary, capacity=self._capacity)
         other._parent = self
+        other.versions = self.versions
         other.size = self.size
         other.node_count = self.node_count
         other.node_version = self.node_version

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scheduler.cluster.groups.group import GroupApi
 from scheduler.config.tandem import PreemptionSettings
-from scheduler.queue.scheduling_queue import QueueSettings
+from scheduler.queue.queue_settings import QueueSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ that the type checker holds it to its claims.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from enum import Enum
 from typing import Protocol
 
@@ -83,6 +83,9 @@ class ReadsNominations(Protocol):
     def pods_for_node(self, node_name: str) -> Sequence[PodInfo]: ...
 
     def is_foreign(self, uid: str) -> bool: ...
+
+    @property
+    def uids(self) -> Set[str]: ...
 
 
 class ReadsBindings(Protocol):

@@ -29,6 +29,7 @@ from scheduler.messages.now import Now
 from scheduler.queue.handlers import EventHandlers, OurPods
 from scheduler.queue.known_pods import KnownPods
 from scheduler.queue.metrics import QueueMetrics
+from scheduler.queue.queue_settings import QueuePlugins
 from scheduler.queue.scheduling_queue import SchedulingQueue
 
 
@@ -71,13 +72,15 @@ class EngineParts:
             settings.running_preemptions,
         )
         self.queue = SchedulingQueue(
-            queue_sort=next(iter(profiles.values())).queue_sort,
-            hints=hints_of(profiles, self.facts, stopwatch, bool(extenders)),
-            facts=self.facts,
-            nominator=self.nominator,
-            pre_enqueue=gates_of(profiles, self.cache, self.room, self.facts),
-            started=started,
-            settings=settings.queue,
+            QueuePlugins(
+                next(iter(profiles.values())).queue_sort,
+                hints_of(profiles, self.facts, stopwatch, bool(extenders)),
+                gates_of(profiles, self.cache, self.room, self.facts),
+            ),
+            self.facts,
+            self.nominator,
+            started,
+            settings.queue,
             group_of=self.cache.groups.key_of,
         )
         self.tries = Tries(profiles, self.queue, self.cache)

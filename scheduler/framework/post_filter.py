@@ -86,6 +86,19 @@ class Chance(Protocol):
         ...
 
 
+class NominationLog(Protocol):
+    """Which nodes' nominations have changed."""
+
+    @property
+    def position(self) -> int:
+        """Where the log ends now."""
+        ...
+
+    def nodes_changed_since(self, position: int) -> set[str] | None:
+        """Names of nodes; None where that is no longer known."""
+        ...
+
+
 class Filters(Protocol):
     """What a dry run needs of the profile."""
 
@@ -142,6 +155,8 @@ class PostFilterContext:
     """UIDs of the pods that count on nodes in this trial alone."""
     kept: Kept = field(default_factory=Kept)
     """What plugins keep from one attempt to the next."""
+    nominations: NominationLog | None = None
+    """Of ``nominated_pods``; None: what has changed there is not known."""
 
 
 @dataclass(frozen=True, slots=True)

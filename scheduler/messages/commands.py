@@ -37,6 +37,8 @@ class PatchPodStatus(msgspec.Struct, frozen=True):
     pod: PodReference
     condition: Condition | None = None
     nominated_node_name: str | None = None
+    is_continuation: bool = False
+    """An earlier write of the same removal has been answered: this one leaves before those that begin a removal."""
 
 
 class PatchGroupStatus(msgspec.Struct, frozen=True):
@@ -52,6 +54,8 @@ class DeletePod(msgspec.Struct, frozen=True):
 
     ticket: int
     pod: PodReference
+    is_continuation: bool = False
+    """As for PatchPodStatus."""
 
 
 class EvictPod(msgspec.Struct, frozen=True):
@@ -59,6 +63,8 @@ class EvictPod(msgspec.Struct, frozen=True):
 
     ticket: int
     pod: PodReference
+    is_continuation: bool = False
+    """As for PatchPodStatus."""
 
 
 class UpdateObject(msgspec.Struct, frozen=True):

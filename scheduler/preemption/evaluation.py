@@ -7,8 +7,8 @@ In two halves, so that extenders can be asked in between: ``begin`` tries the no
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -29,11 +29,12 @@ from scheduler.framework.post_filter import (
 from scheduler.framework.preemption_policy import UPSTREAM_POLICY, PreemptionPolicy
 from scheduler.messages.status import Code, Refusal, failure, unresolvable, unschedulable
 from scheduler.preemption.candidates import candidates_wanted, potential_rows, walk, without_excluded
-from scheduler.preemption.dry_run import Candidate, dry_run_node, trial_of
+from scheduler.preemption.dry_run import Candidate, trial_of
 from scheduler.preemption.eligibility import TOO_MANY, VICTIMS_STILL_DYING, why_not_eligible
 from scheduler.preemption.pod_columns import PodColumns
 from scheduler.preemption.ranking import Criterion, choose
-from scheduler.preemption.wavefront import answers_in_turn
+from scheduler.preemption.refused_rows import RefusedRows
+from scheduler.preemption.wavefront import Search
 
 _PREFIX = "preemption: "
 NOT_HELPFUL = unresolvable("Preemption is not helpful for scheduling")
@@ -59,8 +60,8 @@ class Candidates:
 
     found: tuple[Candidate, ...]
     """Those that violate no budget first, each group in the order in which they were tried."""
-    refused: Mapping[int, Refusal]
-    """Row → why removing pods does not help, for the other nodes that were tried or excluded."""
+    refused: RefusedRows = field(default_factory=RefusedRows)
+    """Why removing pods does not help on the other nodes that were tried or excluded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,42 +166,18 @@ def _dry_runs(
     rows_a_step: int | None = None,
 ) -> Generator[None, None, Candidates]:
     """``dry_run_all``, yielding after each `rows_a_step` nodes; None: never."""
-    rows, refused = without_excluded(context, policy, potential_rows(context))
+    refused = RefusedRows()
+    rows, excluded = without_excluded(context, policy, potential_rows(context))
+    for row, refusal in excluded.items():
+        refused.add(refusal, (row,))
     if not len(rows):
         return Candidates((), refused)
     wanted = candidates_wanted(len(rows), extent.percentage, extent.absolute)
     trial = trial_of(context, policy)
     rows = walk(rows, context.rng)
-    answers: Iterable[tuple[int, Candidate | Refusal]]
-    if columns is None:
-        answers = ((row, dry_run_node(trial, row)) for row in rows.tolist())
-    else:
-        answers = answers_in_turn(trial, rows, wanted, columns, rows_a_step)
-    return (yield from _found(answers, wanted, refused, rows_a_step))
-
-
-def _found(
-    answers: Iterable[tuple[int, Candidate | Refusal]],
-    wanted: int,
-    refused: dict[int, Refusal],
-    rows_a_step: int | None,
-) -> Generator[None, None, Candidates]:
-    """The search ends with ``wanted`` candidates; but while all of them violate a budget, only with the last node."""
-    harmless: list[Candidate] = []
-    violating: list[Candidate] = []
-    for number, (row, answer) in enumerate(answers, 1):
-        if isinstance(answer, Refusal):
-            refused[row] = answer
-        else:
-            group = violating if answer.pdb_violations else harmless
-            if len(group) < wanted:
-                group.append(answer)
-            if harmless and len(harmless) + len(violating) >= wanted:
-                break
-        if rows_a_step is not None and number % rows_a_step == 0:
-            # The next answer begins a wave.
-            yield
-    return Candidates((*harmless, *violating), refused)
+    search = Search(wanted, refused)
+    yield from search.in_waves(trial, rows, columns, rows_a_step)
+    return Candidates((*search.harmless, *search.violating), refused)
 
 
 def conclude(context: PostFilterContext, candidates: Candidates, policy: PreemptionPolicy) -> PostFilterAnswer:
@@ -234,24 +211,13 @@ def _nothing_found(context: PostFilterContext, candidates: Candidates) -> PostFi
         return PostFilterAnswer(failure(text), KEEP_NOMINATION, evidence=evidence)
     view = context.view
     builder = DiagnosisBuilder(view.table.size)
-    for refusal, rows in _grouped(candidates.refused.items()).items():
+    for refusal, rows in candidates.refused:
         builder.refuse(np.array(rows, np.int64), refusal)
     message = _PREFIX + fit_error_text(view.total_nodes, builder.build(absent=NOT_HELPFUL))
     evidence = PreemptionEvidence(eligible=True, message=message, refusals=refusals)
     return PostFilterAnswer(unschedulable(message), CLEAR_NOMINATION, evidence=evidence)
 
 
-def _by_refusal(
-    context: PostFilterContext, refused: Mapping[int, Refusal]
-) -> tuple[tuple[Refusal, tuple[str, ...]], ...]:
+def _by_refusal(context: PostFilterContext, refused: RefusedRows) -> tuple[tuple[Refusal, tuple[str, ...]], ...]:
     names = context.view.table.names
-    return tuple(
-        [(refusal, tuple([names[row] for row in rows])) for refusal, rows in _grouped(refused.items()).items()]
-    )
-
-
-def _grouped(refused: Iterable[tuple[int, Refusal]]) -> dict[Refusal, list[int]]:
-    groups: dict[Refusal, list[int]] = {}
-    for row, refusal in refused:
-        groups.setdefault(refusal, []).append(row)
-    return groups
+    return tuple([(refusal, tuple([names[row] for row in rows])) for refusal, rows in refused])

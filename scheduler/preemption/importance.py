@@ -24,4 +24,9 @@ def most_important_first(pods: Iterable[PodInfo], now: int) -> list[PodInfo]:
 
     ``now``: nanoseconds since 1970, the same for the whole attempt.
     """
-    return sorted(pods, key=lambda info: (-info.priority, start_time(info, now), info.key, info.uid))
+    return sorted(pods, key=lambda info: importance(info, now))
+
+
+def importance(info: PodInfo, now: int) -> tuple[int, int, str, str]:
+    """A sort key: the most important pod has the least."""
+    return -info.priority, start_time(info, now), info.key, info.uid

@@ -9,7 +9,11 @@ counts pods, or looks at other objects of the cluster.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.pod_template import template_key
@@ -21,44 +25,104 @@ from scheduler.preemption.wave_filters import AskedFilter, WaveFilters
 
 Answer = Candidate | Refusal
 
+UNKNOWN: Final = 0
+CANDIDATE: Final = 1
+"""Greater codes are refusals."""
+
 _MAX_TEMPLATES = 8
+_MAX_REFUSALS = 1024
+"""Different refusals that are kept for one template; more, and all is forgotten."""
+
+Codes = npt.NDArray[np.int32]
+Rows = npt.NDArray[np.int64]
 
 
 class RowAnswers:
-    """Those of one template. ``shared``: what all rows' answers depend on, besides the template."""
+    """Those of one template, as numbers, so that one attempt looks at all rows at once. ``shared``: what all rows'
+    answers depend on, besides the template."""
 
-    __slots__ = ("_answers", "_shared", "_since")
+    __slots__ = ("_beside", "_candidates", "_codes", "_nominated_until", "_numbers", "_shared", "_since", "_versions")
 
     def __init__(self, shared: tuple[object, ...], now: int) -> None:
         self._shared = shared
         self._since = now
-        self._answers: dict[int, tuple[int, tuple[PodInfo, ...], Answer]] = {}
-        """Row → its version in the columns, the pods nominated to it, the answer."""
+        self._codes = np.zeros(0, np.int32)
+        """Row → UNKNOWN, CANDIDATE, or the number of a refusal."""
+        self._versions = np.zeros(0, np.int64)
+        """Row → its version in the columns that the answer is for."""
+        self._beside: dict[int, tuple[PodInfo, ...]] = {}
+        """Row → the pods nominated to it that the answer is for, where there are any."""
+        self._nominated_until: int | None = None
+        """Position in the log of nominations up to which ``_beside`` has been compared. The log is that of one engine,
+        as what is kept is; it is not held here, since a fork's would then live on with it."""
+        self._candidates: dict[int, Candidate] = {}
+        self._numbers: dict[Refusal, int] = {}
 
     def hold(self, shared: tuple[object, ...], now: int) -> bool:
         """Whether they are still good; with a clock that went back, pods without a start may be in another order."""
         before, self._since = self._since, now
         return now >= before and len(shared) == len(self._shared) and all(map(_is, shared, self._shared))
 
-    def known(self, trial: Trial, rows: list[int], versions: Sequence[int]) -> dict[int, Answer]:
-        """Row → answer, where that is known. ``versions``: of each row of the columns, which are up to date."""
-        names, nominated, kept = trial.view.table.names, trial.context.nominated_pods, self._answers
-        found = {}
-        for row in rows:
-            entry = kept.get(row)
-            if entry is not None and entry[0] == versions[row] and entry[1] == tuple(nominated(names[row])):
-                found[row] = entry[2]
+    def begin(self, trial: Trial) -> None:
+        """Forget what was said of rows whose nominations have changed since. Once for each attempt."""
+        table = trial.view.table
+        if (more := table.size - len(self._codes)) > 0:
+            self._codes = np.append(self._codes, np.zeros(more, np.int32))
+            self._versions = np.append(self._versions, np.zeros(more, np.int64))
+        log, nominated, beside = trial.context.nominations, trial.context.nominated_pods, self._beside
+        moved = None
+        if log is not None:
+            if self._nominated_until is not None:
+                moved = log.nodes_changed_since(self._nominated_until)
+            self._nominated_until = log.position
+        if moved is None:
+            changed: Iterable[int] = range(table.size)
+        else:
+            changed = [row for name in moved if (row := table.row(name)) is not None]
+        names, codes = table.names, self._codes
+        for row in changed:
+            if codes[row] != UNKNOWN and tuple(nominated(names[row])) != beside.get(row, ()):
+                codes[row] = UNKNOWN
+
+    def known(self, trial: Trial, rows: Rows, versions: Rows) -> Codes:
+        """What is known of each of these rows. ``versions``: of each row of the columns, which are up to date."""
+        codes = np.where(self._versions[rows] == versions[rows], self._codes[rows], UNKNOWN)
         own = _own_row(trial)
         if own is not None:
-            found.pop(own, None)
-        return found
+            codes[rows == own] = UNKNOWN
+        return codes
 
-    def keep(self, trial: Trial, answers: Mapping[int, Answer], versions: Sequence[int]) -> None:
+    def keep(self, trial: Trial, answers: Mapping[int, Answer], versions: Rows) -> None:
         names, nominated = trial.view.table.names, trial.context.nominated_pods
         own = _own_row(trial)
         for row, answer in answers.items():
-            if row != own:
-                self._answers[row] = versions[row], tuple(nominated(names[row])), answer
+            if row == own:
+                continue
+            beside = tuple(nominated(names[row]))
+            if beside:
+                self._beside[row] = beside
+            else:
+                self._beside.pop(row, None)
+            self._versions[row] = versions[row]
+            if isinstance(answer, Candidate):
+                self._candidates[row] = answer
+                self._codes[row] = CANDIDATE
+            else:
+                self._candidates.pop(row, None)
+                self._codes[row] = self._numbers.setdefault(answer, len(self._numbers) + CANDIDATE + 1)
+
+    def candidates(self, rows: Rows) -> list[Candidate]:
+        """Of rows that are known to be candidates."""
+        return [self._candidates[row] for row in rows.tolist()]
+
+    def refusals(self) -> list[Refusal]:
+        """By number, from ``CANDIDATE + 1`` on."""
+        return list(self._numbers)
+
+    def answer(self, row: int, code: int) -> Answer | None:
+        if code == UNKNOWN:
+            return None
+        return self._candidates[row] if code == CANDIDATE else self.refusals()[code - CANDIDATE - 1]
 
 
 class KeptAnswers:
@@ -81,11 +145,12 @@ class KeptAnswers:
             *(one.state for one in filters.asked),
         )
         answers = self._templates.get(template)
-        if answers is None or not answers.hold(shared, trial.now):
+        if answers is None or not answers.hold(shared, trial.now) or len(answers.refusals()) > _MAX_REFUSALS:
             answers = self._templates[template] = RowAnswers(shared, trial.now)
         self._templates.move_to_end(template)
         if len(self._templates) > _MAX_TEMPLATES:
             self._templates.popitem(last=False)
+        answers.begin(trial)
         return answers
 
 

@@ -1,24 +1,24 @@
 """The pods of each row in the order of importance, as arrays: kept from one attempt to the next.
 
-Sorting every pod of a cluster for each preemptor would cost more than all the rest. A row is sorted again when its pods
-are not the ones it was sorted from, which a comparison of the objects themselves shows: no notification is needed, and
-any view will do.
+Sorting every pod of a cluster for each preemptor would cost more than all the rest. A row is looked at again when the
+table gives it another version, and then only those of its pods are placed again that have come or changed.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import count
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.cluster.table import NodeTable
+from scheduler.cluster.table import NodeTable, Versions
 from scheduler.objects.node import Node
-from scheduler.objects.timestamps import parse_time
-from scheduler.preemption.importance import LATER_THAN_ANY, most_important_first
+from scheduler.preemption.importance import LATER_THAN_ANY, importance, most_important_first, start_time
 from scheduler.preemption.kept_answers import KeptAnswers
 from scheduler.preemption.kept_numbers import Facet, KeptFacet, KeptNumbers, Lines, Measure
 from scheduler.preemption.pod_profiles import PodProfiles
@@ -34,6 +34,7 @@ _MAX_CELLS = 1 << 24
 _MAX_NUMBERS = 16
 """Kinds of numbers that are kept: one a driver, mostly."""
 _FEWEST_PROFILES_TO_DROP = 4096
+_ABSENT = -1
 _CHARGES = ("requested_cpu", "requested_memory", "requested_storage")
 
 Matrix = npt.NDArray[np.int64]
@@ -55,6 +56,8 @@ class PodColumns:
         self.profile: npt.NDArray[np.int32] = np.zeros((0, 16), np.int32)
         self.charges: dict[str, Matrix] = {name: np.zeros((0, 16), np.int64) for name in _CHARGES}
         """Column of the node table → what each pod adds to it."""
+        self._start: Matrix = np.full((0, 16), LATER_THAN_ANY, np.int64)
+        """When each pod started, nanoseconds; LATER_THAN_ANY where that is not known."""
         self.scalars: dict[str, Matrix] = {}
         """Resource → what each pod adds to what is requested of it."""
         self.is_kept: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
@@ -62,34 +65,40 @@ class PodColumns:
         self.last_start: Matrix = np.zeros(0, np.int64)
         """The latest start among the pods of a row that also has pods without one, else -1; nanoseconds. From then on
         the order holds, since those count as started now."""
-        self.versions: list[int] = []
+        self.versions = np.zeros(0, np.int64)
         """By row; one that no row ever had, when its pods or its Node have changed since the last refresh."""
         self._pods_versions = np.zeros(0, np.int64)
         """The same for the pods alone."""
         self._numbers: OrderedDict[Hashable, KeptNumbers] = OrderedDict()
         self._facets: OrderedDict[Facet, KeptFacet] = OrderedDict()
-        self._sorted_from: list[tuple[PodInfo, ...]] = []
         self._nodes: list[Node | None] = []
+        self._source: Versions | None = None
+        """Whose versions ``_seen`` are."""
+        self._seen = np.zeros(0, np.int64)
+        """By row, the version in the table up to which its pods and its Node are known."""
         self.kept = KeptAnswers()
 
-    def refresh(self, table: NodeTable, rows: Sequence[int]) -> None:
+    def refresh(self, table: NodeTable, rows: Lines) -> None:
         """Bring these rows up to date."""
-        if len(self._sorted_from) < table.size:
-            self._lengthen(table.size)
-        if len(self.profiles) > max(_FEWEST_PROFILES_TO_DROP, 2 * int(table.pod_count.sum())):
+        has_many_profiles = len(self.profiles) > _FEWEST_PROFILES_TO_DROP
+        if (self._source is not None and table.versions is not self._source) or (
+            has_many_profiles and len(self.profiles) > 2 * int(table.pod_count.sum())
+        ):
             self.clear()
+        self._source = table.versions
+        if len(self._nodes) < table.size:
             self._lengthen(table.size)
-        pods, nodes = table.pods, table.nodes
-        sorted_from, known_nodes, versions = self._sorted_from, self._nodes, self.versions
-        for row in rows:
-            there = tuple(pods[row].values())
-            if there != sorted_from[row]:
-                sorted_from[row] = there
-                versions[row] = self._pods_versions[row] = self._new_version()
-                self._sort(row, there)
+        stale = rows[self._seen[rows] != table.row_version[rows]]
+        if not len(stale):
+            return
+        pods, nodes, known_nodes = table.pods, table.nodes, self._nodes
+        for row in stale.tolist():
+            if self._pods_changed(row, pods[row]):
+                self.versions[row] = self._pods_versions[row] = self._new_version()
             if nodes[row] is not known_nodes[row]:
                 known_nodes[row] = nodes[row]
-                versions[row] = self._new_version()
+                self.versions[row] = self._new_version()
+        self._seen[stale] = table.row_version[stale]
 
     def numbers(self, rows: Lines, key: Hashable, measure: Measure, stamps: Matrix | None = None) -> Matrix:
         """A number of each pod of these rows, which are up to date; see ``RowPods.numbers``."""
@@ -117,27 +126,59 @@ class PodColumns:
         """By row, another number whenever its pods have changed."""
         return self._pods_versions
 
-    def _sort(self, row: int, pods: tuple[PodInfo, ...]) -> None:
+    def _pods_changed(self, row: int, pods: Mapping[str, PodInfo]) -> bool:
+        """Place the row's pods, those that have not changed where they were; returns whether any has changed."""
         count = len(pods)
         if count > _MAX_PODS:
             # Left unsorted: the arrays don't describe the row, so nothing reads their order.
             self.infos[row], self.is_kept[row] = [], False
-            return
-        infos = self.infos[row] = most_important_first(pods, LATER_THAN_ANY)
-        self.is_kept[row] = self._has_room(row, infos)
-        if not self.is_kept[row]:
-            return
-        charged = [info.charged for info in infos]
+            return True
+        there = pods.get
+        infos = self.infos[row]
+        known = [place for place, info in enumerate(infos) if there(info.uid) is info] if self.is_kept[row] else []
+        if len(known) == count == len(infos) and self.is_kept[row]:
+            return False
+        if 2 * len(known) <= count:
+            arranged = most_important_first(pods.values(), LATER_THAN_ANY)
+            places = [_ABSENT] * count
+        else:
+            arranged = [infos[place] for place in known]
+            before = {info.uid for info in arranged}
+            places = known
+            for info in [info for uid, info in pods.items() if uid not in before]:
+                place = bisect_left(arranged, importance(info, LATER_THAN_ANY), key=_importance)
+                arranged.insert(place, info)
+                places.insert(place, _ABSENT)
+        self.infos[row] = arranged
+        self.is_kept[row] = self._has_room(row, arranged)
+        if self.is_kept[row]:
+            self._write(row, arranged, places)
+        return True
+
+    def _write(self, row: int, infos: Sequence[PodInfo], places: Sequence[int]) -> None:
+        """``places``: where each of these pods was in the row so far, ``_ABSENT`` where it is to be measured."""
+        count = len(infos)
+        new = [place for place, before in enumerate(places) if before == _ABSENT]
+        measured = [infos[place] for place in new]
+        charged = [info.charged for info in measured]
+
+        def put(matrix: npt.NDArray[Any], numbers: Sequence[int]) -> None:
+            line = matrix[row]
+            line[:count] = line[places]
+            line[new] = numbers
+
+        put(self.priority, [info.priority for info in measured])
         self.priority[row, count:] = NEVER_A_VICTIM
-        self.priority[row, :count] = [info.priority for info in infos]
-        self.profile[row, :count] = [self.profiles.number(info) for info in infos]
-        self.charges["requested_cpu"][row, :count] = [vector.milli_cpu for vector in charged]
-        self.charges["requested_memory"][row, :count] = [vector.memory for vector in charged]
-        self.charges["requested_storage"][row, :count] = [vector.ephemeral_storage for vector in charged]
+        put(self.profile, [self.profiles.number(info) for info in measured])
+        put(self.charges["requested_cpu"], [vector.milli_cpu for vector in charged])
+        put(self.charges["requested_memory"], [vector.memory for vector in charged])
+        put(self.charges["requested_storage"], [vector.ephemeral_storage for vector in charged])
         for name, matrix in self.scalars.items():
-            matrix[row, :count] = [vector.scalars.get(name, 0) for vector in charged]
-        starts = [start for info in infos if (start := info.pod.status.start_time) is not None]
-        self.last_start[row] = max(map(parse_time, starts)) if starts and len(starts) < count else -1
+            put(matrix, [vector.scalars.get(name, 0) for vector in charged])
+        put(self._start, [start_time(info, LATER_THAN_ANY) for info in measured])
+        starts = self._start[row, :count]
+        started = starts[starts != LATER_THAN_ANY]
+        self.last_start[row] = started.max() if 0 < len(started) < count else -1
 
     def _has_room(self, row: int, infos: Sequence[PodInfo]) -> bool:
         width = self.priority.shape[1]
@@ -156,9 +197,9 @@ class PodColumns:
     def _lengthen(self, size: int) -> None:
         more = size - len(self.infos)
         self.infos += [[] for _ in range(more)]
-        self._sorted_from += [()] * more
         self._nodes += [None] * more
-        self.versions += [0] * more
+        self._seen = np.append(self._seen, np.zeros(more, np.int64))
+        self.versions = np.append(self.versions, np.zeros(more, np.int64))
         self._pods_versions = np.append(self._pods_versions, np.zeros(more, np.int64))
         self.is_kept = np.concatenate([self.is_kept, np.ones(more, np.bool_)])
         self.last_start = np.concatenate([self.last_start, np.full(more, -1, np.int64)])
@@ -170,6 +211,11 @@ class PodColumns:
     def _pad(self, padding: tuple[tuple[int, int], tuple[int, int]]) -> None:
         self.priority = np.pad(self.priority, padding, constant_values=NEVER_A_VICTIM)
         self.profile = np.pad(self.profile, padding)
+        self._start = np.pad(self._start, padding, constant_values=LATER_THAN_ANY)
         for matrices in (self.charges, self.scalars):
             for name, matrix in matrices.items():
                 matrices[name] = np.pad(matrix, padding)
+
+
+def _importance(info: PodInfo) -> tuple[int, int, str, str]:
+    return importance(info, LATER_THAN_ANY)

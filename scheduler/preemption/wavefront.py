@@ -21,7 +21,8 @@ What was said of a row is kept for the next pod of the same template (``kept_ans
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +31,9 @@ from scheduler.framework.node_filter import rivals
 from scheduler.messages.status import Refusal
 from scheduler.preemption.budget_ranks import exhausting
 from scheduler.preemption.dry_run import NO_VICTIMS, Candidate, Trial, dry_run_node, verdict
-from scheduler.preemption.kept_answers import RowAnswers
+from scheduler.preemption.kept_answers import CANDIDATE, UNKNOWN, RowAnswers
 from scheduler.preemption.pod_columns import PodColumns
+from scheduler.preemption.refused_rows import RefusedRows
 from scheduler.preemption.wave import Beside, Wave
 from scheduler.preemption.wave_filters import WaveFilters, anybody_counts, wave_filters
 
@@ -42,50 +44,90 @@ Answer = Candidate | Refusal
 _SMALLEST_WAVE = 64
 
 
-def answers_in_turn(
-    trial: Trial, rows: Rows, wanted: int, columns: PodColumns, largest_wave: int | None = None
-) -> Iterator[tuple[int, Answer]]:
-    """(row, what ``dry_run_node`` says of it) in the order of ``rows``.
+@dataclass(slots=True)
+class Search:
+    """Tries rows in turn until there are candidates enough: ``wanted`` of them, but while all of them violate a budget,
+    only at the last row."""
 
-    Rows are worked out in waves, each twice the size of the one before, since the caller may stop at any time.
-    ``wanted``: how many candidates it is likely to want. ``largest_wave``: rows worked out at once, None for no limit.
-    """
-    filters = wave_filters(trial)
-    kept = None if filters is None else columns.kept.of(trial, filters)
-    start = 0
-    size = max(wanted, _SMALLEST_WAVE)
-    while start < len(rows):
-        size = size if largest_wave is None else min(size, largest_wave)
-        wave = rows[start : start + size]
-        known = {} if filters is None else _known(trial, wave, columns, filters, kept)
-        for row in wave.tolist():
-            answer = known.get(row)
-            yield row, dry_run_node(trial, row) if answer is None else answer
-        start += size
-        size *= 2
+    wanted: int
+    refused: RefusedRows
+    harmless: list[Candidate] = field(default_factory=list)
+    violating: list[Candidate] = field(default_factory=list)
+    is_over: bool = False
+
+    def _each(self, answers: Iterable[tuple[int, Answer]]) -> None:
+        """(row, what ``dry_run_node`` says of it), row by row."""
+        for row, answer in answers:
+            if isinstance(answer, Refusal):
+                self.refused.add(answer, (row,))
+                continue
+            group = self.violating if answer.pdb_violations else self.harmless
+            if len(group) < self.wanted:
+                group.append(answer)
+            if self.harmless and len(self.harmless) + len(self.violating) >= self.wanted:
+                self.is_over = True
+                return
+
+    def in_waves(
+        self, trial: Trial, rows: Rows, columns: PodColumns | None, largest_wave: int | None = None
+    ) -> Generator[None, None, None]:
+        """Tries the rows in waves, each twice the size of the one before, since the search may end at any row; yields
+        after each. ``columns`` None: each row is tried by itself. ``largest_wave``: rows, None for no limit."""
+        filters = None if columns is None else wave_filters(trial)
+        kept = None if filters is None or columns is None else columns.kept.of(trial, filters)
+        start = 0
+        size = max(self.wanted, _SMALLEST_WAVE)
+        while start < len(rows) and not self.is_over:
+            size = size if largest_wave is None else min(size, largest_wave)
+            wave = rows[start : start + size]
+            if columns is None or filters is None:
+                self._each((row, dry_run_node(trial, row)) for row in wave.tolist())
+            elif kept is None:
+                self._each(_or_plainly(trial, wave, wave_answers(trial, wave, columns, filters)))
+            else:
+                self._of_kept(trial, wave, columns, filters, kept)
+            start += size
+            size *= 2
+            yield
+
+    def _of_kept(self, trial: Trial, wave: Rows, columns: PodColumns, filters: WaveFilters, kept: RowAnswers) -> None:
+        columns.refresh(trial.view.table, wave)
+        codes = kept.known(trial, wave, columns.versions)
+        new = wave[codes == UNKNOWN]
+        if len(new):
+            found = wave_answers(trial, new, columns, filters)
+            kept.keep(trial, found, columns.versions)
+            codes = kept.known(trial, wave, columns.versions)
+            if (codes == UNKNOWN).any():
+                answers = zip(wave.tolist(), codes.tolist(), strict=True)
+                known = {row: kept.answer(row, code) for row, code in answers} | found
+                self._each(_or_plainly(trial, wave, known))
+                return
+        # Nothing that is kept violates a budget.
+        places = np.flatnonzero(codes == CANDIDATE)[: self.wanted - len(self.harmless)]
+        self.harmless += kept.candidates(wave[places])
+        if self.harmless and len(self.harmless) + len(self.violating) >= self.wanted:
+            self.is_over = True
+            end = int(places[-1])
+            wave, codes = wave[:end], codes[:end]
+        refusals = kept.refusals()
+        numbers, first = np.unique(codes, return_index=True)
+        for number in numbers[np.argsort(first)].tolist():
+            if number > CANDIDATE:
+                self.refused.add(refusals[number - CANDIDATE - 1], wave[codes == number].tolist())
 
 
-def _known(
-    trial: Trial, rows: Rows, columns: PodColumns, filters: WaveFilters, kept: RowAnswers | None
-) -> dict[int, Answer]:
-    """``wave_answers``, of rows of which it is not known already."""
-    if kept is None:
-        return wave_answers(trial, rows, columns, filters)
-    listed = rows.tolist()
-    columns.refresh(trial.view.table, listed)
-    known = kept.known(trial, listed, columns.versions)
-    new = [row for row in listed if row not in known]
-    if new:
-        found = wave_answers(trial, np.array(new, np.int64), columns, filters)
-        kept.keep(trial, found, columns.versions)
-        known |= found
-    return known
+def _or_plainly(trial: Trial, rows: Rows, known: Mapping[int, Answer | None]) -> Iterator[tuple[int, Answer]]:
+    """The answer for each row in turn, from the plain dry run where none is known."""
+    for row in rows.tolist():
+        answer = known.get(row)
+        yield row, dry_run_node(trial, row) if answer is None else answer
 
 
 def wave_answers(trial: Trial, rows: Rows, columns: PodColumns, filters: WaveFilters) -> dict[int, Answer]:
     """Row → answer, without the rows that need the plain dry run. Nothing at all if a plugin cannot be asked so, or
     fails: the plain dry run then finds out where."""
-    columns.refresh(trial.view.table, rows.tolist())
+    columns.refresh(trial.view.table, rows)
     potential = _potential(trial, rows, columns)
     has_victims = potential.any(axis=1)
     answers: dict[int, Answer] = dict.fromkeys(rows[columns.is_kept[rows] & ~has_victims].tolist(), NO_VICTIMS)

@@ -54,6 +54,7 @@ class WhatIfTable(NodeTable):
         self._unschedulable = source.unschedulable[rows]
         self._taint_set = source.taint_set[rows]
         self._feature_set = source.feature_set[rows]
+        self._row_version = source.row_version[rows]
         self._labels = source._labels.taken(listed)
         self._allocatable = source._allocatable.taken(listed)
         self._requested = source._requested.taken(listed)

@@ -34,6 +34,7 @@ from scheduler.queue.cluster_events import (
 from scheduler.queue.known_pods import KnownPods
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
+from scheduler.queue.waking import OnlyIf
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,12 +349,12 @@ class EventHandlers:
                 self._queue.move_all(ASSIGNED_POD_DELETE, assumed, None, now)
         fate = self.requeue_failed(record, CLEAR_NOMINATION, now)
         if is_rejection and not is_confirmed:
-            self._queue.move_all(ASSIGNED_POD_DELETE, assumed, None, now, lambda other: other.uid != uid)
+            self._queue.move_all(ASSIGNED_POD_DELETE, assumed, None, now, OnlyIf(lambda other: other.uid != uid))
         return fate
 
 
-def _at_most(priority: int) -> Callable[[QueuedPod], bool]:
-    return lambda record: record.info.priority <= priority
+def _at_most(priority: int) -> OnlyIf:
+    return OnlyIf(lambda record: record.info.priority <= priority)
 
 
 def _is_overtaken(kind: Kind, old: ApiObject, new: ApiObject) -> bool:

@@ -44,7 +44,7 @@ class UnschedulablePool:
                 if index is None:
                     index = by_plugin[plugin] = RejectorIndex()
                 index.add(group)
-        group.members[record.key] = record
+        group.members[record.uid] = record
         self._group_of[record.key] = group
         self._records[record.key] = record
         self._gated += record.is_gated
@@ -54,7 +54,7 @@ class UnschedulablePool:
         if record is None:
             return None
         group = self._group_of.pop(key)
-        del group.members[key]
+        del group.members[record.uid]
         self._gated -= group.gating_plugin != ""
         if not group.members:
             self._drop(group)
@@ -104,7 +104,7 @@ class UnschedulablePool:
         """Raises InvariantViolation unless every pod is in the group of its record, and the index finds it there."""
         for key, record in self._records.items():
             group = self._group_of.get(key)
-            if group is None or group.members.get(key) is not record or self._group_key(record) != group.key:
+            if group is None or group.members.get(record.uid) is not record or self._group_key(record) != group.key:
                 raise InvariantViolation(f"pod {key} is in the wrong group of the pool")
             by_plugin = self._by_rejector.get(record.profile, {})
             if any(plugin not in by_plugin for plugin in record.rejectors) or any(

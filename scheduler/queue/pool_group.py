@@ -21,6 +21,7 @@ class PoolGroup:
         self.rejectors = record.rejectors
         self.gating_plugin = record.gating_plugin
         self.members: dict[str, QueuedPod] = {}
+        """By UID."""
 
     @property
     def representative(self) -> QueuedPod:

@@ -121,7 +121,7 @@ def test_errors_of_plugins_end_the_attempt_only_where_there_is_no_candidate(colu
 
 def test_when_extenders_leave_no_candidate_the_nomination_is_kept() -> None:
     context = Situation([node("n1")], [low("a", "n1")]).attempt(pod(cpu="3", priority=9))
-    answer = conclude(context, Candidates((), {}), UPSTREAM_POLICY)
+    answer = conclude(context, Candidates(()), UPSTREAM_POLICY)
     assert answer.status == unschedulable("preemption: no candidate node for preemption")
     assert answer.nomination == KEEP_NOMINATION
 

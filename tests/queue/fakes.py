@@ -23,8 +23,9 @@ from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.queue.hints import HintMap
 from scheduler.queue.known_pods import KnownPods
 from scheduler.queue.metrics import QueueMetrics
+from scheduler.queue.queue_settings import QueuePlugins, QueueSettings
 from scheduler.queue.queued_pod import QueuedPod
-from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from scheduler.queue.scheduling_queue import SchedulingQueue
 from tests.builders import pod
 
 PROFILE = "tandem-scheduler"
@@ -86,13 +87,11 @@ class Bench:
         self.facts = QueueMetrics()
         self.nominator = Nominator(self.known.get)
         self.queue = SchedulingQueue(
-            queue_sort=PrioritySort(),
-            hints=HintMap({PROFILE: registrations or REGISTRATIONS}, self.facts),
-            facts=self.facts,
-            nominator=self.nominator,
-            pre_enqueue=_Gate(self),
-            started=self.now,
-            settings=settings,
+            QueuePlugins(PrioritySort(), HintMap({PROFILE: registrations or REGISTRATIONS}, self.facts), _Gate(self)),
+            self.facts,
+            self.nominator,
+            self.now,
+            settings,
         )
 
     @property

@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Action, ClusterEvent, Hint, Resource, only_itself
 from scheduler.queue.in_flight import KeptEvent
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.queue.queued_pod import QueuedPod
-from scheduler.queue.scheduling_queue import QueueSettings
 from tests.builders import node, pod
 from tests.queue.fakes import GATES_GONE, NODE_ADD, POD_DELETE, Bench, on, own_pod
 from tests.queue.model import Model, ModelEvent, ModelPod

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from scheduler.queue.scheduling_queue import QueueSettings
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.queue.story import Place
 from tests.builders import node
 from tests.queue.fakes import (

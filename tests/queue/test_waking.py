@@ -6,6 +6,7 @@ from typing import Any
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Hint, only_itself
+from scheduler.queue.waking import OnlyIf
 from tests.builders import node
 from tests.queue.fakes import (
     ASSIGNED_POD_DELETE,
@@ -103,7 +104,7 @@ def test_an_event_can_be_restricted_to_some_pods() -> None:
     bench.rejected("low", "Fit", priority=1)
     bench.rejected("high", "Fit", priority=9)
     bench.at(20)
-    bench.move(ASSIGNED_POD_DELETE, None, None, only=lambda record: record.info.priority <= 5)
+    bench.move(ASSIGNED_POD_DELETE, None, None, only=OnlyIf(lambda record: record.info.priority <= 5))
     assert bench.names() == {"active": ["low"], "pool": ["high"]}
 
 

@@ -31,8 +31,9 @@ from scheduler.queue.hints import HintMap, registrations_of
 from scheduler.queue.in_flight import KeptEvent
 from scheduler.queue.known_pods import KnownPods
 from scheduler.queue.metrics import QueueMetrics
+from scheduler.queue.queue_settings import QueuePlugins, QueueSettings
 from scheduler.queue.queued_pod import QueuedPod
-from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.queue.story import Place
 from scheduler.queue.waking import Only
 from tests.queue.outside import Outside
@@ -95,9 +96,9 @@ class ListeningQueue(SchedulingQueue):
     ``answers``: (event label, pod, plugin) → ``Queue``, ``Skip`` or both, in the last step.
     """
 
-    def __init__(self, hints: HintMap, **parts: Any) -> None:
-        super().__init__(hints=hints, **parts)
-        self._every_hint = hints
+    def __init__(self, plugins: QueuePlugins, *parts: Any, **settings: Any) -> None:
+        super().__init__(plugins, *parts, **settings)
+        self._every_hint = plugins.hints
         self.answers: dict[tuple[str, str, str], set[str]] = {}
 
     def move_all(self, event: ClusterEvent, old: Any, new: Any, now: Now, only: Only | None = None) -> int:
@@ -138,15 +139,19 @@ class ScriptedCluster:
         facts = QueueMetrics()
         config = scenario["config"] or {}
         self.queue = ListeningQueue(
-            queue_sort=next(plugin for plugin in plugins if isinstance(plugin, QueueSortPlugin)),
-            hints=HintMap({PROFILE: registrations_of(plugins, has_extenders=False)}, facts),
-            facts=facts,
-            nominator=Nominator(self.known_pods.get),
-            pre_enqueue=Gates(
-                {PROFILE: [plugin for plugin in plugins if isinstance(plugin, PreEnqueuePlugin)]}, self.removals, facts
+            QueuePlugins(
+                next(plugin for plugin in plugins if isinstance(plugin, QueueSortPlugin)),
+                HintMap({PROFILE: registrations_of(plugins, has_extenders=False)}, facts),
+                Gates(
+                    {PROFILE: [plugin for plugin in plugins if isinstance(plugin, PreEnqueuePlugin)]},
+                    self.removals,
+                    facts,
+                ),
             ),
-            started=STARTED,
-            settings=QueueSettings(
+            facts,
+            Nominator(self.known_pods.get),
+            STARTED,
+            QueueSettings(
                 initial_backoff=config.get("podInitialBackoffSeconds", 1),
                 maximum_backoff=config.get("podMaxBackoffSeconds", 10),
                 maximum_in_pool=config.get("maxInUnschedulablePodsSeconds", 300),

@@ -228,6 +228,10 @@ class EventWrite:
     series: Series | None = None
     tries: int = 0
 
+    @property
+    def is_continuation(self) -> bool:
+        return False
+
     def folded_over(self, older: Sendable) -> None:
         return None
 

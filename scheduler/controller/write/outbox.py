@@ -37,6 +37,9 @@ class Sendable(Protocol):
     @property
     def key(self) -> str: ...
 
+    @property
+    def is_continuation(self) -> bool: ...
+
     def folded_over(self, older: Self) -> Self | None: ...
 
     async def send(self) -> Sent:

@@ -5,6 +5,10 @@ At most ``places`` requests are under way. ``SHARE`` of them belong to each clas
 write queued, but first of all to a condition or a ``Scheduled`` event that has waited for ``MAX_WAIT_SECONDS``, for as
 long as the API server answers such writes.
 
+Within a class a write that continues something leaves before those that begin something, each in the order in which
+they came: of a thousand preemptors the first has its room after its own few writes, not after all others' first ones.
+What continues follows an answered write of the same removal, so there are only a few of them for each that began.
+
 Writes with the same key (one pod, one claim) leave one after the other, in the order in which they came. A newer one is
 folded into the one before it that is still queued, where the two say so (``Paced.folded_over``).
 
@@ -57,6 +61,11 @@ class Paced(Protocol):
     @property
     def key(self) -> str: ...
 
+    @property
+    def is_continuation(self) -> bool:
+        """Whether it goes on with something of which an earlier write has been answered."""
+        ...
+
     def folded_over(self, older: Self) -> Self | None:
         """The one write that replaces both, if ``older`` of the same key is not sent yet; None: both must be sent.
 
@@ -88,6 +97,38 @@ class Slot(Generic[W]):
     state: State = State.QUEUED
 
 
+class _Lane(Generic[W]):
+    """The writes of one class that may be sent: those that continue something first, then by age."""
+
+    __slots__ = ("_beginning", "_continuing")
+
+    def __init__(self) -> None:
+        self._continuing: OrderedDict[int, Slot[W]] = OrderedDict()
+        self._beginning: OrderedDict[int, Slot[W]] = OrderedDict()
+
+    def put(self, slot: Slot[W], *, is_first: bool = False) -> None:
+        slots = self._of(slot)
+        slots[slot.number] = slot
+        if is_first:
+            slots.move_to_end(slot.number, last=False)
+
+    def take(self) -> Slot[W]:
+        return (self._continuing or self._beginning).popitem(last=False)[1]
+
+    def remove(self, slot: Slot[W]) -> None:
+        del self._of(slot)[slot.number]
+
+    @property
+    def first(self) -> Slot[W]:
+        return next(iter((self._continuing or self._beginning).values()))
+
+    def _of(self, slot: Slot[W]) -> OrderedDict[int, Slot[W]]:
+        return self._continuing if slot.write.is_continuation else self._beginning
+
+    def __len__(self) -> int:
+        return len(self._continuing) + len(self._beginning)
+
+
 class Pacing(Generic[W]):
     """``offer`` writes, ``take`` those that may be sent now, and report each as ``finished``."""
 
@@ -96,8 +137,8 @@ class Pacing(Generic[W]):
         if places < MIN_PLACES:
             raise ValueError(f"{places} places are too few for the shares of {len(RANKS)} classes")
         self._common_free = places - SHARE * len(RANKS)
-        self._lanes: tuple[OrderedDict[int, Slot[W]], ...] = tuple(OrderedDict() for _ in RANKS)
-        """Rank → writes that may be sent, oldest first."""
+        self._lanes: tuple[_Lane[W], ...] = tuple(_Lane() for _ in RANKS)
+        """Rank → writes that may be sent."""
         self._lines: dict[str, list[Slot[W]]] = {}
         """Key → its writes in order; the first is queued, under way or resting, the others are parked."""
         self._in_lanes = 0
@@ -130,7 +171,8 @@ class Pacing(Generic[W]):
                 if folded is None:
                     break
                 self.folded += 1
-                if folded.rank is slot.write.rank:
+                replaced = slot.write
+                if folded.rank is replaced.rank and folded.is_continuation == replaced.is_continuation:
                     slot.write = folded
                     return
                 write, since = folded, min(since, slot.since)
@@ -144,7 +186,7 @@ class Pacing(Generic[W]):
             if line[0] is not slot:
                 slot.state = State.PARKED
                 return
-        self._lanes[write.rank][slot.number] = slot
+        self._lanes[write.rank].put(slot)
         self._in_lanes += 1
 
     # --- out ---------------------------------------------------------------------------------------------------------
@@ -154,7 +196,7 @@ class Pacing(Generic[W]):
         rank = self._next(now) if self._in_lanes else None
         if rank is None:
             return None
-        _, slot = self._lanes[rank].popitem(last=False)
+        slot = self._lanes[rank].take()
         self._in_lanes -= 1
         slot.state = State.UNDER_WAY
         if self._under_way[rank] >= SHARE:
@@ -175,8 +217,7 @@ class Pacing(Generic[W]):
         return None
 
     def _is_overdue(self, rank: Rank, now: float) -> bool:
-        oldest = next(iter(self._lanes[rank].values()))
-        return self._is_answered[rank] and now - oldest.since >= MAX_WAIT_SECONDS
+        return self._is_answered[rank] and now - self._lanes[rank].first.since >= MAX_WAIT_SECONDS
 
     # --- ends --------------------------------------------------------------------------------------------------------
 
@@ -204,16 +245,14 @@ class Pacing(Generic[W]):
 
     def _queue_first(self, slot: Slot[W]) -> None:
         slot.state = State.QUEUED
-        lane = self._lanes[slot.write.rank]
-        lane[slot.number] = slot
+        self._lanes[slot.write.rank].put(slot, is_first=True)
         self._in_lanes += 1
-        lane.move_to_end(slot.number, last=False)
 
     def _end(self, slot: Slot[W]) -> None:
         """Remove the slot; the next write of its key may be sent."""
         rank, key = slot.write.rank, slot.write.key
         if slot.state is State.QUEUED:
-            del self._lanes[rank][slot.number]
+            self._lanes[rank].remove(slot)
             self._in_lanes -= 1
         slot.state = State.OVER
         self._open[rank] -= 1

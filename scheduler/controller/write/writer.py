@@ -216,6 +216,10 @@ class PodWrite:
     tickets: tuple[int, ...]
     tries: int = 0
 
+    @property
+    def is_continuation(self) -> bool:
+        return isinstance(self.command, PatchPodStatus | DeletePod | EvictPod) and self.command.is_continuation
+
     def folded_over(self, older: Sendable) -> PodWrite | None:
         """A status folds over one of the same condition; a bind or removal of the pod folds over its condition."""
         assert isinstance(older, PodWrite)

@@ -16,7 +16,7 @@ within the cycle, the order of the victims is the same as above.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -26,7 +26,7 @@ from scheduler.engine.deadlines import Deadlines, NominationDeadline, RoundEnd, 
 from scheduler.engine.failure import reference
 from scheduler.engine.internal import NominationChanged, ObjectLearned, PodsReady, Step, VictimSettled
 from scheduler.engine.machine import Claims, Part, ReadsBindings, ReadsCache, ReadsNominations, ReadsPods
-from scheduler.engine.making_room.awaited_victims import AwaitedVictims
+from scheduler.engine.making_room.awaited_victims import AwaitedVictims, ConcernedByVictim
 from scheduler.engine.making_room.granted import GrantedDeletions
 from scheduler.engine.making_room.policies import PreemptionPolicies, Standing
 from scheduler.engine.making_room.preemptor import Preemptor
@@ -42,7 +42,6 @@ from scheduler.messages.now import Now
 from scheduler.messages.stimuli import PodsActivated, WriteFinished
 from scheduler.objects.kinds import Kind
 from scheduler.objects.pod import Pod
-from scheduler.queue.queued_pod import QueuedPod
 
 _NO_UIDS: frozenset[str] = frozenset()
 
@@ -173,7 +172,7 @@ class MakingRoom:
         """UIDs of preemptors for which ``is_removing_for`` certainly holds: one answer for all of them."""
         return self._held
 
-    def concerned_by(self, gone: PodInfo) -> Callable[[QueuedPod], bool] | None:
+    def concerned_by(self, gone: PodInfo) -> ConcernedByVictim | None:
         """The pending pods to notify that this one has left its node; None = all of them."""
         return self._awaited.concerned_by(gone, self._writes.is_strict)
 

@@ -32,14 +32,16 @@ class VictimWrites:
         if known is None or known.is_terminating:
             return [settled]
         if self.is_strict:
-            return [EvictPod(self._ticket(removal, victim, True), reference(victim))]
+            return [EvictPod(self._ticket(removal, victim, True), reference(victim), removal.is_at_last)]
         condition = disruption_target(removal.preemptor, known, now)
         if condition is None:
-            return [self.deletion(removal, victim)]
-        return [PatchPodStatus(self._ticket(removal, victim, False), reference(victim), condition)]
+            return [DeletePod(self._ticket(removal, victim, True), reference(victim), removal.is_at_last)]
+        ticket = self._ticket(removal, victim, False)
+        return [PatchPodStatus(ticket, reference(victim), condition, is_continuation=removal.is_at_last)]
 
     def deletion(self, removal: Removal, victim: PodInfo) -> DeletePod:
-        return DeletePod(self._ticket(removal, victim, True), reference(victim))
+        """The deletion of a victim that has its condition."""
+        return DeletePod(self._ticket(removal, victim, True), reference(victim), is_continuation=True)
 
     def _ticket(self, removal: Removal, victim: PodInfo, is_deletion: bool) -> int:
         return self._tickets.issue(VictimTicket(removal.preemptor.uid, victim, is_deletion))

@@ -6,6 +6,8 @@ in Tandem's filters.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Hint
 from scheduler.objects.devices import DeviceClass
@@ -34,6 +36,16 @@ def node_has_more_room(pod: PodInfo, old: Node | None, new: Node | None) -> Hint
     before, after = allocatable_of(old), allocatable_of(new)
     is_larger = after.pods > before.pods or _some_needed_amount_grew(pod.requests, before, after)
     return Hint.QUEUE if is_larger else Hint.SKIP
+
+
+def facet_of_pod(other: PodInfo) -> Hashable:
+    """All that ``pod_left_or_shrank`` looks at of another pod."""
+    return bool(other.node_name), bool(other.pod.status.nominated_node_name), other.charged.key
+
+
+def facet_of_node(node: Node) -> Hashable:
+    """All that ``node_has_more_room`` looks at: nodes of one size wake the same pods."""
+    return allocatable_of(node).key
 
 
 def class_maps_a_request(pod: PodInfo, old: DeviceClass | None, new: DeviceClass | None) -> Hint:

@@ -58,6 +58,8 @@ from scheduler.plugins.resources.evidence import Wanted, shortfalls
 from scheduler.plugins.resources.fit_args import NodeResourcesFitArgs, args_faults, completed_resources
 from scheduler.plugins.resources.fit_hints import (
     class_maps_a_request,
+    facet_of_node,
+    facet_of_pod,
     node_has_more_room,
     pod_left_or_shrank,
 )
@@ -244,8 +246,12 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
 
 _EVENTS = (
-    EventRegistration(ClusterEvent(Resource.POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN), pod_left_or_shrank),
-    EventRegistration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), node_has_more_room),
+    EventRegistration(
+        ClusterEvent(Resource.POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN), pod_left_or_shrank, facet_of_pod
+    ),
+    EventRegistration(
+        ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), node_has_more_room, facet_of_node
+    ),
     EventRegistration(ClusterEvent(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE), class_maps_a_request),
 )
 

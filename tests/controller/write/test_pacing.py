@@ -22,11 +22,13 @@ class Write:
     rank: Rank
     key: str = ""
     stands_for: list[Write] = field(default_factory=list)
+    is_continuation: bool = False
 
     def folded_over(self, older: Write) -> Write | None:
         if older.rank is not Rank.CONDITION:
             return None
-        return Write(min(self.rank, older.rank), self.key, older.originals + self.originals)
+        rank, originals = min(self.rank, older.rank), older.originals + self.originals
+        return Write(rank, self.key, originals, self.is_continuation)
 
     @property
     def originals(self) -> list[Write]:
@@ -61,6 +63,29 @@ def test_bindings_take_every_place_but_the_shares_of_the_others() -> None:
     out = ranks(taken(pacing))
     assert out.count(Rank.BINDING) == COMMON + SHARE
     assert out.count(Rank.EVENT) == SHARE
+
+
+def test_a_removal_that_has_begun_goes_on_before_others_begin() -> None:
+    pacing = Pacing[Write](PLACES)
+    offered(pacing, 100, Rank.AWAITED)
+    first = [slot for _ in range(COMMON + SHARE) if (slot := pacing.take(0.0)) is not None]
+    pacing.offer(Write(Rank.AWAITED, is_continuation=True), 0.0)
+    pacing.offer(Write(Rank.AWAITED, is_continuation=True), 1.0)
+    for slot in first[:3]:
+        pacing.finished(slot)
+    out = taken(pacing)
+    assert [(slot.since, slot.write.is_continuation) for slot in out] == [(0.0, True), (1.0, True), (0.0, False)]
+
+
+def test_a_folded_write_that_goes_on_with_a_removal_leaves_as_such() -> None:
+    pacing = Pacing[Write](PLACES)
+    offered(pacing, COMMON + SHARE, Rank.CONDITION)
+    busy = taken(pacing)
+    offered(pacing, 5, Rank.CONDITION)
+    pacing.offer(Write(Rank.CONDITION, "pod"), 0.0)
+    pacing.offer(Write(Rank.CONDITION, "pod", is_continuation=True), 0.0)
+    pacing.finished(busy[0])
+    assert [slot.write.key for slot in taken(pacing)] == ["pod"]
 
 
 def test_what_only_reports_keeps_to_its_share() -> None:

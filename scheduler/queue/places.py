@@ -1,0 +1,125 @@
+"""Where each waiting pod is: active, in back-off, or in the pool; and the gates that it passes on its way."""
+
+from __future__ import annotations
+
+from scheduler.framework.events import FORCE_ACTIVATE
+from scheduler.messages.status import Code
+from scheduler.queue.active import ActiveQueue
+from scheduler.queue.backoff import BackoffQueues
+from scheduler.queue.flushes import Flushes
+from scheduler.queue.hints import Strategy
+from scheduler.queue.metrics import QueueMetrics
+from scheduler.queue.pool import UnschedulablePool
+from scheduler.queue.queue_settings import PreEnqueue
+from scheduler.queue.queued_pod import QueuedPod
+from scheduler.queue.story import Place
+
+
+class Places:
+    """A pod is in one place, by ``namespace/name``. Times are queue time in nanoseconds."""
+
+    __slots__ = ("_facts", "_flushes", "_held", "active", "backoff", "pool", "pre_enqueue")
+
+    def __init__(
+        self,
+        active: ActiveQueue,
+        backoff: BackoffQueues,
+        pool: UnschedulablePool,
+        flushes: Flushes,
+        pre_enqueue: PreEnqueue,
+        facts: QueueMetrics,
+    ) -> None:
+        self.active = active
+        self.backoff = backoff
+        self.pool = pool
+        self.pre_enqueue = pre_enqueue
+        self._flushes = flushes
+        self._facts = facts
+        self._held: list[QueuedPod] = []
+
+    # --- in -----------------------------------------------------------------------------------------------------------
+
+    def put(
+        self, record: QueuedPod, strategy: Strategy, label: str, time: int, *, is_new_to_pool: bool = True
+    ) -> Place:
+        """Places a pod that is in no queue. The gates decide whether it may enter active or back-off."""
+        if strategy is not Strategy.SKIP and self._passes_gates(record):
+            if strategy is Strategy.AFTER_BACKOFF and self.backoff.is_backing_off(record, time):
+                self.backoff.add(record)
+                self._facts.incoming["backoff", label] += 1
+                return self.place_of(record)
+            self.make_active(record, label, time)
+            return Place.ACTIVE
+        if not len(self.pool):
+            self._flushes.done(time)
+        self.pool.put(record)
+        if is_new_to_pool:
+            self._facts.incoming["unschedulable", label] += 1
+        return self.place_of(record)
+
+    def make_active(self, record: QueuedPod, label: str, time: int) -> None:
+        if record.initial_attempt is None:
+            record.initial_attempt = time
+        self.active.put(record)
+        self._facts.incoming["active", label] += 1
+
+    def _passes_gates(self, record: QueuedPod) -> bool:
+        refusal = self.pre_enqueue(record)
+        if refusal is None:
+            record.gating_plugin = ""
+            record.gating_reasons = ()
+            return True
+        if refusal.plugin not in record.rejectors:
+            self._facts.rejected(frozenset((refusal.plugin,)), record.profile, 1)
+        record.unschedulable_plugins |= {refusal.plugin}
+        record.gating_plugin = refusal.plugin
+        record.gating_reasons = refusal.reasons
+        if refusal.code is Code.ERROR:
+            self._held.append(record)
+        return False
+
+    @property
+    def holds_in_error(self) -> bool:
+        return bool(self._held)
+
+    def take_held(self) -> tuple[QueuedPod, ...]:
+        """The pods that have been gated by an error since the last call, and still are."""
+        held = dict.fromkeys(one for one in self._held if one.is_gated and self.pool.get(one.key) is one)
+        self._held.clear()
+        return tuple(held)
+
+    # --- out ----------------------------------------------------------------------------------------------------------
+
+    def take_out(self, record: QueuedPod) -> None:
+        key = record.key
+        if self.active.remove(key) is None and self.backoff.remove(key) is None:
+            self.pool.remove(key)
+
+    def take_for_attempt(self, key: str) -> QueuedPod | None:
+        """Removes and returns a pod wherever it waits, whatever its back-off; None where a gate keeps it, or there is
+        none."""
+        record = self.active.remove(key)
+        if record is not None:
+            return record
+        record = self.backoff.remove(key)
+        if record is None and (record := self.pool.remove(key)) is not None and not self._passes_gates(record):
+            self.pool.put(record)
+            return None
+        if record is not None:
+            self._facts.incoming["active", FORCE_ACTIVATE.label] += 1
+        return record
+
+    # --- questions ----------------------------------------------------------------------------------------------------
+
+    def lookup(self, key: str) -> QueuedPod | None:
+        return self.active.get(key) or self.backoff.get(key) or self.pool.get(key)
+
+    def place_of(self, record: QueuedPod) -> Place:
+        key = record.key
+        if key in self.active:
+            return Place.ACTIVE
+        if key in self.backoff.rejected:
+            return Place.BACKOFF
+        if key in self.backoff.errors:
+            return Place.ERROR_BACKOFF
+        return Place.GATED if record.is_gated else Place.UNSCHEDULABLE
