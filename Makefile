@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: demo test lint e2e e2e-long bench conformance benchmarks docs clean
+.PHONY: demo test lint e2e e2e-long bench capacity conformance benchmarks docs clean
 
 $(VENV)/.installed: pyproject.toml requirements.txt
 	$(PYTHON) -m venv $(VENV)
@@ -39,6 +39,10 @@ e2e-long: $(VENV)/.installed
 ## bench: side by side with kube-scheduler and a null scheduler, on the real control plane; JSON and charts in build/bench
 bench: $(VENV)/.installed
 	$(BIN)/python -m e2e.bench --out build/bench/results.json --charts build/bench $(ARGS)
+
+## capacity: what schedulers can do where the API server is not the limit, on a stub API server
+capacity: $(VENV)/.installed
+	$(BIN)/python -m e2e.bench.capacity $(ARGS)
 
 ## conformance: run vector files, VECTORS=PATH...
 conformance: $(VENV)/.installed

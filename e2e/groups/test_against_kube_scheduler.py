@@ -3,7 +3,7 @@
 What became of the pods, what was said of pods and groups, and who was removed must be the same after each phase. Where
 kube-scheduler decides by chance, a scene is given to it again: what it made of it then is allowed, too.
 
-`E2E_GROUP_SCENES` is how many scenes of each kind are played (2; 40 with --long), `E2E_GROUP_SEED` the first.
+`E2E_GROUP_SCENES` is how many scenes of each kind are played, `E2E_GROUP_SEED` the first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from e2e.room import Room
 pytestmark = pytest.mark.tandem_only
 
 SEED = int(os.environ.get("E2E_GROUP_SEED", "1"))
-SCENES = int(os.environ.get("E2E_GROUP_SCENES", "0"))
+SCENES = int(os.environ.get("E2E_GROUP_SCENES", "40"))
 SETTLING = Settling(quiet_seconds=float(os.environ.get("E2E_GROUP_QUIET_SECONDS", "3.5")), max_seconds=25)
 REPEATS = 4
 """How often kube-scheduler gets a scene of which Tandem made something else."""
@@ -76,15 +76,10 @@ def sides() -> Iterator[dict[str, Side]]:
         yield made
 
 
-@pytest.mark.parametrize("kind", GATES)
-def test_groups_fare_as_with_kube_scheduler(sides: dict[str, Side], tmp_path: Path, kind: str) -> None:
-    play_scenes(sides, tmp_path, kind, SCENES or 2)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("kind", GATES)
-def test_groups_fare_as_with_kube_scheduler_for_long(sides: dict[str, Side], tmp_path: Path, kind: str) -> None:
-    play_scenes(sides, tmp_path, kind, SCENES or 40)
+def test_groups_fare_as_with_kube_scheduler(sides: dict[str, Side], tmp_path: Path, kind: str) -> None:
+    play_scenes(sides, tmp_path, kind, SCENES)
 
 
 def play_scenes(sides: dict[str, Side], folder: Path, kind: str, count: int) -> None:
