@@ -358,8 +358,7 @@ async def test_handshakes_under_way_are_bounded_by_the_connections_there_are(tmp
         await asyncio.gather(*(pool.send(request, 5.0, None) for _ in range(500)))
         await pool.close()
     assert len(opened) == server.connections <= 128
-    assert opened[:4] == [0, 0, 0, 0]
-    assert all(number < max(2 * there, 4) for number, there in enumerate(opened))
+    assert all(number < there + max(4, there) for number, there in enumerate(opened))
 
 
 async def test_an_unused_connection_is_closed_after_a_while() -> None:
