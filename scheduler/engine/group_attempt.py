@@ -51,3 +51,5 @@ class GroupAttempt(msgspec.Struct, eq=False):
     duration_seconds: float = 0.0
     repeats: int = 0
     """The number of attempts that were given up since the cluster had changed meanwhile."""
+    has_members: bool = True
+    """Whether a pod of it still waited when it failed; if not, its failure says nothing about the group."""

@@ -183,7 +183,8 @@ class GroupCycles:
                 is_repeat, under_way.is_alone = under_way.is_alone, True
                 while commit.held:
                     now = yield commit.take_back()
-                if not is_repeat:
+                record.has_members = any(self._waiting(member.uid) is not None for member in unit.members)
+                if not is_repeat and record.has_members:
                     return
                 trial.result, trial.message = GroupResult.ERROR, CHANGED_MEANWHILE
         if not still_helps(self._context, unit, trial, self._waiting, now):

@@ -71,7 +71,7 @@ class GroupReports:
         if len(self._last) > self._max_groups:
             self._last.popitem(last=False)
         commands: list[Command] = [RecordGroupAttempt(attempt)]
-        if group is not None and group.reports_condition:
+        if group is not None and group.reports_condition and attempt.has_members:
             commands += self._condition(attempt, group, now)
         return commands
 

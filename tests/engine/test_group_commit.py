@@ -119,6 +119,17 @@ def test_a_member_that_is_deleted_after_it_was_placed_is_not_bound() -> None:
     assert held(cluster) == 3
 
 
+def test_nothing_is_said_of_a_gang_whose_pods_are_all_deleted_while_it_is_placed() -> None:
+    cluster = gang(2)
+    run_until(cluster, lambda: held(cluster) == 1)
+    cluster.delete("g0")
+    cluster.delete("g1")
+    cluster.schedule_all()
+    assert cluster.bound() == {}
+    assert cluster.conditions() == []
+    assert held(cluster) == 0
+
+
 @pytest.mark.parametrize("placed", [1, 3])
 def test_shutdown_releases_a_gang_that_is_being_placed(placed: int) -> None:
     cluster = gang()
