@@ -1,0 +1,126 @@
+"""Promise: whatever comes in between, no device is given twice and every pod that can have one gets it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from e2e.client import ApiError
+from e2e.room import Room
+from e2e.subject import Scheduler
+from e2e.test_devices import add_template, devices_held, gpus, pod, with_gpus
+
+
+def claims(room: Room) -> list[dict[str, Any]]:
+    return room.client.list("ResourceClaim", room.name)
+
+
+def check_nothing_is_held_twice(room: Room) -> None:
+    held = devices_held(room)
+    assert len(held) == len(set(held))
+
+
+def test_of_two_pods_that_race_for_one_device_one_gets_it_and_then_the_other(room: Room, subject: Scheduler) -> None:
+    with_gpus(room, "a", count=1)
+    add_template(room, 1)
+    room.add_pods(pod(room, "p0"), pod(room, "p1"))
+    subject.start().wait_ready()
+    (winner,) = room.wait_bound(1)
+    (loser,) = {"p0", "p1"} - {winner}
+    assert "cannot allocate all claims" in room.wait_refused(loser)["message"]
+    assert len(devices_held(room)) == 1
+    room.client.delete("Pod", winner, room.name)
+    room.wait_placed(loser, "a", 60)
+
+
+def test_a_scheduler_killed_between_reservation_and_binding_gives_no_device_twice(
+    room: Room, subject: Scheduler
+) -> None:
+    with_gpus(room, "a", "b", count=20)
+    add_template(room, 1)
+    room.add_pods(*(pod(room, f"p{number}") for number in range(40)))
+    with room.client.watch("ResourceClaim", room.name) as watch:
+        subject.start()
+        watch.wait_until(
+            lambda state: any(one.get("status", {}).get("allocation") for one in state.values()), 30, "one"
+        )
+        subject.kill()
+    check_nothing_is_held_twice(room)
+    subject.start().wait_ready()
+    room.wait_bound(40, 60)
+    check_nothing_is_held_twice(room)
+    assert len(devices_held(room)) == 40
+
+
+def test_a_pool_that_shrinks_meanwhile_takes_nothing_from_those_that_have_their_devices(
+    room: Room, scheduler: Scheduler
+) -> None:
+    with_gpus(room, "a", count=8)
+    add_template(room, 1)
+    room.add_pods(*(pod(room, f"p{number}") for number in range(4)))
+    smaller = gpus("a", 2)["spec"]
+    smaller["pool"]["generation"] = 2
+    room.client.patch("ResourceSlice", "a-gpus", None, {"spec": {key: smaller[key] for key in ("pool", "devices")}})
+    bound = room.wait_bound(2)
+    check_nothing_is_held_twice(room)
+    room.add_pods(pod(room, "late"))
+    room.wait_refused("late")
+    assert bound.items() <= room.wait_bound(2).items()
+    check_nothing_is_held_twice(room)
+
+
+def test_a_claim_deleted_while_its_pod_is_bound_costs_no_other_pod_its_device(room: Room, subject: Scheduler) -> None:
+    with_gpus(room, "a", count=4)
+    add_template(room, 1)
+    room.add_pods(*(pod(room, f"p{number}") for number in range(4)))
+    with room.client.watch("ResourceClaim", room.name) as watch:
+        watch.wait_until(lambda state: len(state) == 4, 30, "claims")
+        first = claims(room)[0]
+        subject.start()
+        watch.wait_until(
+            lambda state: any(one.get("status", {}).get("allocation") for one in state.values()), 30, "one"
+        )
+        room.client.delete("ResourceClaim", first["metadata"]["name"], room.name)
+    owner = first["metadata"]["ownerReferences"][0]["name"]
+    others = {"p0", "p1", "p2", "p3"} - {owner}
+    room.pods.wait_until(
+        lambda state: all(one["spec"].get("nodeName") for name, one in state.items() if name in others),
+        60,
+        "the others",
+    )
+    check_nothing_is_held_twice(room)
+
+
+def test_claims_that_somebody_else_keeps_writing_to_are_allocated_all_the_same(room: Room, subject: Scheduler) -> None:
+    """Each write of the scheduler may meet a newer version: a conflict, and another try."""
+    with_gpus(room, "a", count=8)
+    add_template(room, 1)
+    room.add_pods(*(pod(room, f"p{number}") for number in range(8)))
+    with room.client.watch("ResourceClaim", room.name) as watch:
+        watch.wait_until(lambda state: len(state) == 8, 30, "claims")
+    names = [one["metadata"]["name"] for one in claims(room)]
+    is_over = threading.Event()
+    writes = 0
+
+    def meddle() -> None:
+        nonlocal writes
+        while not is_over.is_set():
+            for name in names:
+                annotations = {"example.com/count": str(writes)}
+                try:
+                    room.client.patch("ResourceClaim", name, room.name, {"metadata": {"annotations": annotations}})
+                except ApiError:
+                    return
+                writes += 1
+
+    meddler = threading.Thread(target=meddle)
+    meddler.start()
+    try:
+        subject.start().wait_ready()
+        room.wait_bound(8, 60)
+    finally:
+        is_over.set()
+        meddler.join(30)
+    assert writes > len(names)
+    check_nothing_is_held_twice(room)
+    assert len(devices_held(room)) == 8
