@@ -216,6 +216,9 @@ class HttpConnections:
             except BaseException:
                 made.close()
                 raise
+            if connection.lost.done():
+                # ``_lost`` has been called: it would keep a place for ever.
+                raise ConnectionError("the server closed the connection as it was opened")
             self._open.add(connection)
             return connection
 

@@ -7,6 +7,7 @@ import datetime
 import ipaddress
 import socket
 import ssl
+import struct
 import zlib
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -359,6 +360,67 @@ async def test_handshakes_under_way_are_bounded_by_the_connections_there_are(tmp
         await pool.close()
     assert len(opened) == server.connections <= 128
     assert all(number < there + max(4, there) for number, there in enumerate(opened))
+
+
+@pytest.mark.parametrize("is_reset", [False, True], ids=["closed", "reset"])
+async def test_a_server_that_closes_what_it_accepts_fails_each_request_once_and_takes_no_place_for_ever(
+    is_reset: bool,
+) -> None:
+    accepted = 0
+    is_healthy = False
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal accepted
+        accepted += 1
+        if is_healthy:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
+        elif is_reset:
+            linger = struct.pack("ii", 1, 0)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        writer.close()
+
+    request = b"POST /write HTTP/1.1\r\nContent-Length: 0\r\n\r\n"
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        pool = HttpConnections(Origin("127.0.0.1", port), 4, keep_alive_socket)
+        sent = [pool.send(request, 5.0, None) for _ in range(40)]
+        failed = await asyncio.gather(*sent, return_exceptions=True)
+        assert all(isinstance(one, OSError) and not isinstance(one, TimeoutError) for one in failed)
+        # Up to four may be opened for requests that another one has failed meanwhile.
+        assert accepted <= 40 + 4
+        is_healthy = True
+        assert (await pool.send(request, 5.0, None)).status == 201
+        await pool.close()
+
+
+async def test_a_connection_that_is_lost_as_it_opens_fails_one_request_and_frees_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As after a handshake whose server closes before the task goes on."""
+    loop = asyncio.get_running_loop()
+    connect = loop.create_connection
+    is_lost = True
+
+    async def lost_as_it_opens(*arguments: Any, **options: Any) -> Any:
+        transport, connection = await connect(*arguments, **options)
+        if is_lost:
+            transport.abort()
+            await connection.lost
+        return transport, connection
+
+    monkeypatch.setattr(loop, "create_connection", lost_as_it_opens)
+    request = b"POST /write HTTP/1.1\r\nContent-Length: 0\r\n\r\n"
+    async with served(plays(OK, ends=False)) as (server, url):
+        pool = HttpConnections(Origin("127.0.0.1", int(url.rpartition(":")[2])), 2, keep_alive_socket)
+        for _ in range(3):
+            with pytest.raises(ConnectionError):
+                await pool.send(request, 2.0, None)
+        assert pool.open_connections == 0
+        assert server.connections <= 6
+        is_lost = False
+        assert (await pool.send(request, 2.0, None)).status == 201
+        await pool.close()
 
 
 async def test_an_unused_connection_is_closed_after_a_while() -> None:
