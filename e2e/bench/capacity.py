@@ -1,6 +1,6 @@
 """``python -m e2e.bench.capacity``: what a scheduler can do where the API server is not the limit.
 
-The same scenarios as ``e2e.bench`` against a stub API server in Go (``apistub/``), which costs 0.3 to 0.5 ms of CPU a pod.
+The same scenarios as ``e2e.bench`` against a stub API server in Go (``apistub/``), which costs 0.3 to 0.5 ms a pod.
 Times are the stub's: from the first binding to the last one, and to the last Scheduled event. CPU is the scheduler's
 own from the first binding on. kube-scheduler speaks JSON here, as everybody else does: the stub knows no protobuf, its
 default, and JSON costs it more.
