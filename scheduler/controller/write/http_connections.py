@@ -32,6 +32,7 @@ with each round trip while requests wait; a burst does not begin with a hundred 
 delay one another."""
 HAPPY_EYEBALLS_SECONDS: Final = 0.25
 """RFC 8305: after which the next address of a host is tried, too."""
+CLOSED_AS_OPENED: Final = "the server closed the connection as it was opened"
 
 
 class AnswerTooLong(ConnectionError):
@@ -148,10 +149,13 @@ class HttpConnections:
             finally:
                 with suppress(ValueError):
                     self._waiting.remove(waiter)
-            # It may have been closed since it was handed over.
             if connection.is_clean:
                 return connection
+            # It was closed since it was handed over. A new one fails this request, as a refused handshake does: a
+            # server that closes what it accepts would otherwise be connected to without a pause until the deadline.
             self._give_back(connection)
+            if not connection.has_answered:
+                raise ConnectionError(CLOSED_AS_OPENED)
 
     def _give_back(self, connection: _Connection) -> None:
         if self._is_closed or not connection.is_clean:
@@ -218,7 +222,7 @@ class HttpConnections:
                 raise
             if connection.lost.done():
                 # ``_lost`` has been called: it would keep a place for ever.
-                raise ConnectionError("the server closed the connection as it was opened")
+                raise ConnectionError(CLOSED_AS_OPENED)
             self._open.add(connection)
             return connection
 
@@ -228,8 +232,11 @@ class HttpConnections:
             return
         error = task.exception()
         if error is None:
-            self._give_back(task.result())
-        elif (waiter := self._next_waiter()) is not None:
+            connection = task.result()
+            if not connection.is_clean:
+                error = ConnectionError(CLOSED_AS_OPENED)
+            self._give_back(connection)
+        if error is not None and (waiter := self._next_waiter()) is not None:
             waiter.set_exception(error)
         self._open_more()
 
@@ -244,6 +251,7 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_lost: Callable[[_Connection], None]) -> None:
         self.idle_since = 0.0
+        self.has_answered = False
         self.lost: asyncio.Future[None] = loop.create_future()
         self._loop = loop
         self._on_lost = on_lost
@@ -368,6 +376,7 @@ class _Connection(asyncio.Protocol):
         if not parser.should_keep_alive():
             self._is_spoilt = True
         if answer is not None and not answer.done():
+            self.has_answered = True
             body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
             text = self._reason.decode("latin-1")
             answer.set_result(HttpAnswer(parser.get_status_code(), text, self._retry_after.decode("latin-1"), body))
