@@ -79,15 +79,7 @@ def _waiting(allocations: list[Allocation], node: str) -> Waiting:
 
 
 def _reserve(claim: ResourceClaim, consumer: ClaimConsumer, allocation: Allocation | None) -> ReserveClaim:
-    known = allocation or claim.allocation
-    return ReserveClaim(
-        0,
-        ClaimReference(claim.namespace, claim.name, claim.uid),
-        consumer,
-        claim,
-        allocation,
-        needs_timestamp=known is not None and has_conditions(known) and known.allocation_timestamp is None,
-    )
+    return ReserveClaim(0, ClaimReference(claim.namespace, claim.name, claim.uid), consumer, claim, allocation)
 
 
 def progress(pod: PodInfo, view: View, timeout_nanoseconds: int) -> bool | Refusal:

@@ -366,3 +366,9 @@ def test_why_says_which_devices_a_placed_pod_got() -> None:
     cache = devices(1, held)
     (finding,) = DynamicResources().findings(claiming("one").on_node("n0"), cache.view)
     assert finding.lines == ("claim default/one, request r: gpu.example.com/n0/gpu-1",)
+
+
+def test_a_pod_without_its_claims_hears_of_claims_and_pods_alone() -> None:
+    plugin = DynamicResources()
+    released = {one.event.resource for one in plugin.events() if plugin.may_release(one.event)}
+    assert released == {Resource.RESOURCE_CLAIM, Resource.POD}

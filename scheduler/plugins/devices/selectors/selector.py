@@ -22,6 +22,7 @@ from cel_expr_python import cel
 
 from scheduler.cluster.devices.descriptions import Described
 from scheduler.plugins.devices.selectors import regexes
+from scheduler.plugins.devices.selectors.cost import MAX_COST, VARIABLES, estimate
 from scheduler.plugins.devices.selectors.functions import (
     BOOL,
     DOUBLE,
@@ -44,6 +45,7 @@ from scheduler.plugins.devices.selectors.rewriting import (
     UnsupportedExpression,
     rewrite,
 )
+from scheduler.plugins.devices.selectors.syntax import tree_of
 from scheduler.plugins.devices.selectors.values import MESSAGE, POOL, QUANTITY, quantity, semver
 
 MAX_EXPRESSION_BYTES = 10 * 1024
@@ -80,10 +82,11 @@ class SelectorError(NamedTuple):
 
 
 class Selector(NamedTuple):
-    """A compiled expression."""
+    """A compiled expression. ``cost``: units that an evaluation takes at most, of 0.05 µs each."""
 
     program: Any
     reads: frozenset[Read] | None
+    cost: int
 
 
 # --- compiling --------------------------------------------------------------------------------------------------------
@@ -100,7 +103,11 @@ def compiled(expression: str) -> Selector | SelectorError:
             return SelectorError(COMPILE, fault)
         rewritten = rewrite(expression)
         # Types have been checked; what is stored alike must not be checked again as if it were.
-        return Selector(_evaluator().compile(rewritten.expression, disable_check=True), rewritten.reads)
+        program = _evaluator().compile(rewritten.expression, disable_check=True)
+        cost = estimate(tree_of(program.serialize()), _SIZES, _SLOW_FUNCTIONS, MAX_RANGE)
+        if cost > MAX_COST:
+            raise UnsupportedExpression(f"too complex: its cost may be {cost}, the limit is {MAX_COST}")
+        return Selector(program, rewritten.reads, cost)
     except UnsupportedExpression as error:
         return SelectorError(COMPILE, f"not supported by Tandem: {error}")
     except RuntimeError as error:
@@ -221,6 +228,16 @@ _REGEX = (
     Function("findAll", True, (STRING, STRING), LIST, regexes.find_all),
     Function("findAll", True, (STRING, STRING, INT), LIST, regexes.find_all),
 )
+
+
+_SIZES = {f"{FIELD_PREFIX}{field}": size for field, size in VARIABLES.items()}
+_SLOW_FUNCTIONS = frozenset([row.name for row in (*FUNCTIONS, *_REGEX, *_OWN)])
+
+
+def cost_of(expression: str) -> int:
+    """Units that an evaluation takes at most, of 0.05 µs each; 0 for what can't be compiled."""
+    selector = compiled(expression)
+    return selector.cost if isinstance(selector, Selector) else 0
 
 
 # --- evaluating -------------------------------------------------------------------------------------------------------
