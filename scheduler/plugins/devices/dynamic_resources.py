@@ -265,10 +265,11 @@ class DynamicResources(
         return pre_flight(aside.decision, pod, view.groups, self.args.binding_timeout.seconds)
 
     def pre_bind_progress(self, state: State | None, pod: PodInfo, view: View, node: str) -> bool | Refusal:
-        return progress(pod, view, self.args.binding_timeout)
+        aside = view.devices.set_aside_for(pod.uid)
+        return progress(None if aside is None else aside.decision, pod, view, self.args.binding_timeout)
 
     def release_writes(self, state: State | None, pod: PodInfo, view: View) -> tuple[ClaimCommand, ...]:
-        return release_writes(pod, view) if isinstance(state, Situation) else ()
+        return release_writes(state.claims, pod, view) if isinstance(state, Situation) else ()
 
     # --- for people ---------------------------------------------------------------------------------------------------
 
