@@ -91,7 +91,7 @@ def test_a_claim_deleted_while_its_pod_is_bound_costs_no_other_pod_its_device(ro
     check_nothing_is_held_twice(room)
 
 
-def test_claims_that_somebody_else_keeps_writing_to_are_allocated_all_the_same(room: Room, subject: Scheduler) -> None:
+def test_claims_that_another_client_keeps_writing_to_are_allocated_all_the_same(room: Room, subject: Scheduler) -> None:
     """Each write of the scheduler may meet a newer version: a conflict, and another try."""
     with_gpus(room, "a", count=8)
     add_template(room, 1)

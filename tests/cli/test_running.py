@@ -14,7 +14,7 @@ from scheduler.simulate.workload import node_document, pod_document
 from tests.limits import WAIT_SECONDS
 
 
-async def test_a_running_scheduler_answers_why_and_queue_and_leaves_with_zero_when_it_is_told_to(
+async def test_a_running_scheduler_answers_why_and_queue_and_exits_with_zero_on_a_signal(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async with EmbeddedCluster() as cluster:

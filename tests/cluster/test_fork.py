@@ -403,7 +403,7 @@ def small() -> ClusterCache:
     return cache
 
 
-def test_a_fork_that_nobody_holds_is_gone_at_once() -> None:
+def test_a_fork_without_references_is_gone_at_once() -> None:
     """Without a collector of cycles: a fork that lingers would make every change of the live cluster dearer."""
     cache = small()
     gc.collect()

@@ -55,7 +55,7 @@ def test_numbers_are_compared_as_numbers_and_other_values_match_neither() -> Non
     assert matches_requirement(table, less, ALL).tolist() == [True, False, False, False]
 
 
-def test_a_node_selector_works_on_labels_that_nobody_asked_for_before() -> None:
+def test_a_node_selector_works_on_labels_that_no_pod_selected_before() -> None:
     table = table_of({"disk": "ssd"}, {"disk": "hdd"})
     required = required_node_affinity(pod(node_selector={"disk": "ssd"}))
     assert matches_required(table, required, ALL).tolist() == [True, False]

@@ -137,7 +137,7 @@ async def test_an_extended_resource_is_given_by_devices_through_a_claim_that_the
         engine.check()
 
 
-async def test_a_claim_that_somebody_else_allocated_meanwhile_is_used_as_it_is(
+async def test_a_claim_that_another_scheduler_allocated_meanwhile_is_used_as_it_is(
     connection: ConnectionSettings, client: ApiClient
 ) -> None:
     await cluster_with_gpus(client, 2)

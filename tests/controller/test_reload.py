@@ -76,7 +76,7 @@ async def reloading(target: Target) -> AsyncIterator[ConfigurationReloader]:
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_wrong_configuration_is_told_and_the_last_good_one_stays(log_lines: list[dict[str, Any]]) -> None:
+async def test_a_wrong_configuration_is_reported_and_the_last_good_one_stays(log_lines: list[dict[str, Any]]) -> None:
     target = Target()
     async with reloading(target) as reloader:
         reloader.offer(b"good 1", "file")

@@ -48,7 +48,7 @@ class Binder:
         return web.json_response({})
 
 
-async def test_an_extender_that_is_binding_is_waited_for_and_its_binding_is_told_of(
+async def test_an_extender_that_is_binding_is_waited_for_and_its_binding_is_reported(
     connection: ConnectionSettings, client: ApiClient, tmp_path: Path
 ) -> None:
     await create(client, "/api/v1/nodes", node_document("n1"))

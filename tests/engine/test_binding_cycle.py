@@ -94,7 +94,7 @@ def test_a_lost_answer_before_the_watch_puts_the_pod_back_and_the_watch_takes_it
     assert cluster.schedule() is None
 
 
-def test_a_pod_that_somebody_else_bound_elsewhere_counts_there() -> None:
+def test_a_pod_that_another_scheduler_bound_elsewhere_counts_there() -> None:
     cluster = Cluster()
     cluster.node("n", cpu="2")
     cluster.node("m", cpu="2", unschedulable=True)
@@ -140,7 +140,7 @@ def test_an_assumed_pod_that_begins_to_terminate_frees_its_room_at_once() -> Non
     assert cluster.node_of("a") == ""
 
 
-def test_an_answer_to_a_bind_that_nobody_waits_for_is_dropped() -> None:
+def test_an_answer_to_a_bind_that_is_no_longer_under_way_is_dropped() -> None:
     cluster = Cluster()
     cluster.node("n")
     cluster.pod("a")
@@ -174,7 +174,7 @@ def test_a_bind_plugin_of_ones_own_is_asked_first_and_may_leave_it_to_the_defaul
     assert cluster.place("c") == "error backoff"
 
 
-def test_post_bind_plugins_run_and_nobody_waits_for_them() -> None:
+def test_post_bind_plugins_run_and_are_not_waited_for() -> None:
     cluster = Cluster(scripted("After", post_bind=True))
     cluster.node("n")
     cluster.pod("a")

@@ -66,7 +66,7 @@ def test_times_that_are_not_known_are_null_in_conditions() -> None:
     assert condition is not None and condition.last_probe_time is None
 
 
-def test_a_wrong_type_is_told_with_its_path_and_the_name_of_the_object() -> None:
+def test_a_wrong_type_is_reported_with_its_path_and_the_name_of_the_object() -> None:
     with pytest.raises(InvalidObject) as caught:
         decode(Kind.POD, b'{"metadata":{"name":"a","namespace":"b"},"spec":{"containers":[{"name":7}]}}')
     assert (caught.value.kind, caught.value.name) == ("Pod", "b/a")

@@ -93,7 +93,7 @@ def test_a_volume_that_is_attached_but_of_no_pod_is_counted_twice() -> None:
     assert set(refusals(PLUGIN, info(claims=["a"]), cluster(NODES, objects=objects))) == {"n1"}
 
 
-def test_a_missing_claim_is_told_for_every_node() -> None:
+def test_a_missing_claim_is_reported_for_every_node() -> None:
     text = 'looking up PVC default/none: persistentvolumeclaim "none" not found'
     assert reasons(PLUGIN, info(claims=["none"]), cluster(NODES)) == {"n1": (text,), "n2": (text,)}
 

@@ -117,7 +117,7 @@ def test_columns_that_forget_everything_in_the_middle_of_an_attempt_bring_no_old
     assert attempts.kept(preemptor(1)) == attempts.of(preemptor(1))
 
 
-def test_another_template_or_another_policy_asks_anew() -> None:
+def test_another_template_or_another_policy_is_evaluated_again() -> None:
     watching = Watching()
     attempts = attempts_in(full_cluster(watching))
     attempts.kept(preemptor(0))
@@ -141,7 +141,7 @@ def test_nothing_is_kept_where_a_budget_or_a_plugin_looks_beyond_the_row() -> No
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_what_is_kept_says_what_would_be_found_out_anew(data: st.DataObject) -> None:
+def test_a_kept_answer_equals_a_fresh_evaluation(data: st.DataObject) -> None:
     situation = full_cluster()
     attempts = attempts_in(situation)
     for step in range(8):

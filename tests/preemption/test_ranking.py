@@ -69,7 +69,7 @@ def test_an_only_candidate_is_taken_unseen() -> None:
     assert choose([only], NOW).criterion is Criterion.ONLY_CANDIDATE
 
 
-def test_of_equal_candidates_the_one_tried_first_is_taken_and_all_are_told() -> None:
+def test_of_equal_candidates_the_one_tried_first_is_taken_and_all_are_reported() -> None:
     equal = [candidate(name, [(1, EARLY)]) for name in "abc"]
     choice = choose([candidate("worse", [(2, EARLY)]), *equal], NOW)
     assert (choice.candidate, choice.criterion, choice.best) == (equal[0], Criterion.FIRST_TRIED, tuple(equal))

@@ -108,7 +108,7 @@ def test_a_heartbeat_or_a_repeated_node_is_no_event() -> None:
     assert cluster.heard == [("", "n")]
 
 
-def test_a_node_made_anew_under_its_name_is_a_deletion_and_an_addition() -> None:
+def test_a_node_recreated_under_its_name_is_a_deletion_and_an_addition() -> None:
     cluster = Cluster()
     cluster.see(Kind.NODE, node("n"))
     cluster.listen()
@@ -297,7 +297,7 @@ def test_a_pod_deleted_bound_or_recreated_during_its_attempt_does_not_come_back(
     assert fates == [Fate.GONE, Fate.BOUND, Fate.RECREATED]
 
 
-def test_after_a_binding_error_everybody_hears_of_the_room_before_the_pod_comes_back() -> None:
+def test_after_a_binding_error_waiting_pods_get_the_event_before_the_pod_is_queued_again() -> None:
     cluster = Cluster()
     cluster.listen()
     record = cluster.popped("a")

@@ -15,7 +15,7 @@ from tests.queue.fakes import (
 # --- order and time ---------------------------------------------------------------------------------------------------
 
 
-def test_higher_priority_first_then_whoever_waits_longer() -> None:
+def test_higher_priority_first_then_the_longer_wait() -> None:
     bench = Bench()
     for name, priority in (("a", None), ("b", 5), ("c", 0), ("d", 5)):
         bench.add(name, priority=priority)

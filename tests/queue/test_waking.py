@@ -57,7 +57,7 @@ def test_a_later_word_of_a_pending_plugin_still_skips_the_backoff() -> None:
     assert bench.names() == {"active": ["a"]}
 
 
-def test_an_event_that_nobody_registered_is_not_even_kept() -> None:
+def test_an_event_that_no_plugin_registered_is_not_even_kept() -> None:
     bench = Bench({"Deaf": ()})
     bench.add("a")
     bench.pop()

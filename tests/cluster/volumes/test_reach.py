@@ -153,7 +153,7 @@ def test_places_that_nothing_names_any_more_are_forgotten() -> None:
     assert reach.firsts(table, ranks, 1) == []
 
 
-def test_sizes_of_any_magnitude_are_told_apart() -> None:
+def test_sizes_of_any_magnitude_are_distinguished() -> None:
     things = RankedThings()
     for name, size in (("large", 10**30 + 1), ("larger", 10**30 + 2), ("small", 1)):
         things.put(name, size, [()])

@@ -264,5 +264,5 @@ def test_what_the_pod_itself_asks_of_nodes_still_counts(required: Any, expected:
         ("", None),
     ],
 )
-def test_whom_a_kubelet_s_reason_concerns(reason: str, expected: Concern | None) -> None:
+def test_the_workloads_that_a_kubelet_s_reason_concerns(reason: str, expected: Concern | None) -> None:
     assert concern_of(reason) is expected

@@ -85,7 +85,7 @@ async def test_a_pod_that_the_other_has_placed_before_we_decided_is_compared_too
     assert stage.counted("true") == 1.0
 
 
-async def test_when_nobody_binds_the_pod_in_time_the_room_is_given_back() -> None:
+async def test_when_the_pod_is_not_bound_in_time_the_room_is_given_back() -> None:
     stage = Stage()
     stage.shadow.submit(BindPod(1, POD, "ours"))
     stage.now = 59.0

@@ -83,7 +83,7 @@ async def test_a_claim_that_was_allocated_meanwhile_is_not_allocated_again(
     assert found["status"]["allocation"]["devices"]["results"][0]["device"] == "gpu-1"
 
 
-async def test_pods_that_share_a_claim_are_all_entered_whoever_writes_first(
+async def test_pods_that_share_a_claim_are_all_entered_in_any_order_of_writes(
     client: ApiClient, requests: ClaimRequests
 ) -> None:
     known = await made(client)
@@ -104,7 +104,7 @@ async def test_a_claim_is_reserved_for_a_group(client: ApiClient, requests: Clai
     ]
 
 
-async def test_a_claim_that_was_made_anew_under_the_name_is_another_claim(
+async def test_a_claim_recreated_under_the_same_name_is_another_claim(
     client: ApiClient, requests: ClaimRequests
 ) -> None:
     known = await made(client)
@@ -151,7 +151,7 @@ async def test_deallocating_takes_everything_out_of_the_very_version(
     assert not freed.status.reserved_for
 
 
-async def test_a_claim_of_the_schedulers_own_goes_again_if_the_pod_can_not_be_told(
+async def test_a_claim_of_the_schedulers_own_is_deleted_again_if_the_pod_status_can_not_be_written(
     client: ApiClient, requests: ClaimRequests
 ) -> None:
     gone = CreateClaim(1, ClaimReference("default", "", ""), POD, ALLOCATION, (), ())

@@ -137,7 +137,7 @@ async def test_a_conflict_that_can_not_be_looked_up_is_unknown(cluster: Embedded
     assert [(outcome.is_done, outcome.is_unknown) for outcome in outcomes] == [(True, False), (False, True)]
 
 
-async def test_a_bind_that_reached_nobody_has_failed(tmp_path: Path, writes_directly: bool) -> None:
+async def test_a_bind_without_a_connection_has_failed(tmp_path: Path, writes_directly: bool) -> None:
     """No connection, so no byte of it has left: there is nothing to be unsure of."""
     cluster = EmbeddedCluster(kubelet=None, controllers=False)
     async with cluster:
@@ -161,7 +161,7 @@ async def test_a_bind_that_fails_with_500_is_not_sent_again(cluster: EmbeddedClu
     assert "nodeName" not in (await read(client, f"{PODS}/a"))["spec"]
 
 
-async def test_a_pod_that_somebody_else_bound_is_a_conflict(client: ApiClient) -> None:
+async def test_a_pod_that_another_scheduler_bound_is_a_conflict(client: ApiClient) -> None:
     pod = await new_pod(client)
     async with writing(client) as (writer, outcomes):
         writer.submit(BindPod(1, pod, "n1"))

@@ -146,7 +146,7 @@ def test_with_fewer_domains_than_asked_the_smallest_count_is_zero() -> None:
     assert reasons(PLUGIN, asking(spread_json(ZONE, WEB, minDomains=3)), view) == {"n0": UNEVEN, "n1": UNEVEN}
 
 
-def test_nodes_that_the_pod_cannot_use_are_left_out_unless_told_otherwise() -> None:
+def test_nodes_that_the_pod_cannot_use_are_left_out_by_default() -> None:
     nodes = [node("n0", zone="a", labels={"disk": "ssd"}), node("n1", zone="b", labels={"disk": "hdd"})]
     view = cluster(nodes, [web("p", "n0")])
     ssd = {"disk": "ssd"}
@@ -155,7 +155,7 @@ def test_nodes_that_the_pod_cannot_use_are_left_out_unless_told_otherwise() -> N
     assert reasons(PLUGIN, asking(ignoring, node_selector=ssd), view) == {"n0": UNEVEN}
 
 
-def test_tainted_nodes_count_unless_told_otherwise() -> None:
+def test_tainted_nodes_count_by_default() -> None:
     view = cluster([node("n0", zone="a"), node("n1", zone="b", taints=["k:NoSchedule"])], [web("p", "n0")])
     assert reasons(PLUGIN, asking(spread_json(ZONE, WEB)), view) == {"n0": UNEVEN}
     honouring = spread_json(ZONE, WEB, nodeTaintsPolicy="Honor")

@@ -159,7 +159,7 @@ def test_a_free_volume_serves_the_nodes_that_it_allows() -> None:
         terminating(free("v")),
     ],
 )
-def test_a_volume_that_the_claim_cannot_use_serves_nobody(volume: ApiObject) -> None:
+def test_a_volume_that_the_claim_cannot_use_does_not_count(volume: ApiObject) -> None:
     assert found(no_provisioner(), delayed(), volume) == everywhere(BIND_CONFLICT)
 
 
