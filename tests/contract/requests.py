@@ -364,7 +364,7 @@ LEASE = (
         capture={"lease": "metadata.resourceVersion"}),
     put("renewed", f"{LEASES}/l", {"metadata": {"name": "l", "resourceVersion": "{{lease}}"}, "spec": {
         "holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2026-01-02T03:04:06.123456Z"}}),
-    put("by somebody who is late", f"{LEASES}/l", {"metadata": {"name": "l", "resourceVersion": "{{lease}}"}, "spec": {
+    put("by a client that is late", f"{LEASES}/l", {"metadata": {"name": "l", "resourceVersion": "{{lease}}"}, "spec": {
         "holderIdentity": "b", "leaseDurationSeconds": 15}}),
     put("a lease needs its version", f"{LEASES}/l", {"metadata": {"name": "l"}, "spec": {"holderIdentity": "b"}}),
     put("created by PUT", f"{LEASES}/m", {"metadata": {"name": "m"}, "spec": {"holderIdentity": "a"}}),

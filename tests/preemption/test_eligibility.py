@@ -58,7 +58,14 @@ def test_a_pod_waits_while_others_are_removed_from_its_nominated_node_though_no_
         {"status": {"conditions": [condition(status="False"), condition()]}},
         {"priority": 10},
     ],
-    ids=["alive", "deleted by somebody", "drained", "condition withdrawn", "only the first counts", "as important"],
+    ids=[
+        "alive",
+        "deleted by another client",
+        "drained",
+        "condition withdrawn",
+        "only the first counts",
+        "as important",
+    ],
 )
 def test_other_pods_on_the_nominated_node_do_not_hold_it_back(victim: dict[str, Any]) -> None:
     assert reason_for(victim=victim) == ""

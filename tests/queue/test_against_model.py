@@ -139,8 +139,8 @@ class QueueAndModel(RuleBasedStateMachine):
         self.pass_time()
         name = data.draw(st.sampled_from(["other", *self.names("pool", "in flight")]))
         gone = self.infos.get(name) or PodInfo(pod("other"))
-        everybody = {"Fit": lambda pod_: True, "Affinity": lambda pod_: pod_.name != name}
-        self.model.event(ModelEvent("AssignedPodDelete", everybody))
+        every_pod = {"Fit": lambda pod_: True, "Affinity": lambda pod_: pod_.name != name}
+        self.model.event(ModelEvent("AssignedPodDelete", every_pod))
         self.bench.move(ASSIGNED_POD_DELETE, gone, None)
 
     @precondition(lambda self: not self.model.shut.isdisjoint(self.model.pods))
