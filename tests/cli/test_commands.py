@@ -25,7 +25,8 @@ from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectObserved, Synced
 from scheduler.objects.kinds import Kind
 from scheduler.preemption.evaluation import PreemptionEvidence
-from tests.builders import node, owner_json, pod
+from scheduler.testing.fragments import owner_json
+from scheduler.testing.objects import node, pod
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 NOW = Now(monotonic=1000.0, wall=1_800_000_000 * 10**9)

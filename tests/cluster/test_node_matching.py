@@ -17,7 +17,8 @@ from scheduler.cluster.table import NodeTable
 from scheduler.objects.node_selectors import parse_node_selector, required_node_affinity
 from scheduler.objects.requirements import Operator, Requirement
 from scheduler.objects.taints import PREFER_NO_SCHEDULE, first_untolerated_taint
-from tests.builders import affinity_json, node, node_term, pod
+from scheduler.testing.fragments import affinity_json, node_term
+from scheduler.testing.objects import node, pod
 
 ALL = slice(None)
 

@@ -17,7 +17,7 @@ from scheduler.messages.commands import BindPod
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectObserved, PodsActivated, Stimulus, Tick
 from scheduler.objects.kinds import Kind
-from tests.builders import node, pod
+from scheduler.testing.objects import node, pod
 from tests.controller.conftest import until
 from tests.controller.round_robin_engine import NAME, RoundRobinEngine
 

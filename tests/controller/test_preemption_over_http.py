@@ -32,7 +32,7 @@ from scheduler.messages.status import unresolvable, unschedulable
 from scheduler.messages.stimuli import PodsActivated
 from scheduler.plugins.registry import registry
 from scheduler.simulate.cluster import EmbeddedCluster
-from tests.builders import affinity_json, pod_term
+from scheduler.testing.fragments import affinity_json, pod_term
 from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
 from tests.engine.scripted import scripted
 

@@ -11,7 +11,7 @@ from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE
 from scheduler.messages.commands import BindPod, CallExtender, DeletePod, PatchPodStatus
 from scheduler.messages.stimuli import ObjectObserved, Tick
 from scheduler.objects.kinds import Kind, decode
-from tests.builders import node_json, pod_json
+from scheduler.testing.documents import node_json, pod_json
 from tests.engine.driver import Cluster
 
 GPU = "example.com/gpu"

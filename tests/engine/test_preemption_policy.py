@@ -8,7 +8,8 @@ from scheduler.engine.making_room.granted import BUDGET_SECONDS
 from scheduler.engine.making_room.policies import REFUSED_SECONDS
 from scheduler.framework.post_filter import NominationMode
 from scheduler.messages.commands import DeletePod, EvictPod, PatchPodStatus
-from tests.builders import budget, owner_json
+from scheduler.testing.fragments import owner_json
+from tests.builders import budget
 from tests.engine.driver import Answerable, Cluster
 
 PREEMPTING = "high"

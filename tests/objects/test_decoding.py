@@ -11,7 +11,9 @@ from scheduler.objects.meta import controller_of
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.objects.selector_fields import LabelSelector
-from tests.builders import node, owner_json, pod, pod_json
+from scheduler.testing.documents import pod_json
+from scheduler.testing.fragments import Json, owner_json
+from scheduler.testing.objects import node, pod
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -55,7 +57,7 @@ def test_null_is_as_good_as_absent_everywhere() -> None:
 
 
 def test_an_absent_selector_and_an_empty_one_differ() -> None:
-    spread = [{"topologyKey": "a"}, {"topologyKey": "b", "labelSelector": {}}, {"labelSelector": None}]
+    spread: list[Json] = [{"topologyKey": "a"}, {"topologyKey": "b", "labelSelector": {}}, {"labelSelector": None}]
     selectors = [constraint.label_selector for constraint in pod(spread=spread).spec.topology_spread_constraints]
     assert selectors == [None, LabelSelector(), None]
 

@@ -13,7 +13,8 @@ from scheduler.objects.resources import (
     requests_of,
     score_requests_of,
 )
-from tests.builders import Json, container_json, node, pod
+from scheduler.testing.fragments import Json, container_json
+from scheduler.testing.objects import node, pod
 
 MI = 1024 * 1024
 GPU = "example.com/gpu"

@@ -17,7 +17,7 @@ from scheduler.objects.selectors import (
     equality_selector,
     parse_selector,
 )
-from tests.builders import expression
+from scheduler.testing.fragments import expression
 
 
 def selector(labels: dict[str, str] | None = None, *expressions: str) -> Selector:

@@ -12,7 +12,7 @@ from scheduler.framework.post_filter import PostFilterAnswer, nominate
 from scheduler.framework.preemption_policy import PreemptionPolicy
 from scheduler.messages.status import unresolvable
 from scheduler.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
-from tests.builders import node, pod
+from scheduler.testing.objects import node, pod
 from tests.plugins.clusters import info
 from tests.preemption.situations import Situation, evidence_of
 

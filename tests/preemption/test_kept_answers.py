@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from hypothesis import given, settings
@@ -17,7 +17,9 @@ from scheduler.messages.status import unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.preemption.evaluation import Extent, evaluate
 from scheduler.preemption.pod_columns import PodColumns
-from tests.builders import budget, node, pod
+from scheduler.testing.documents import PodFields
+from scheduler.testing.objects import node, pod
+from tests.builders import budget
 from tests.preemption.situations import Situation, evidence_of
 
 NODES = ("n0", "n1", "n2")
@@ -62,8 +64,9 @@ def full_cluster(*plugins: Plugin, **objects: Any) -> Situation:
     return Situation([node(name, cpu="4") for name in NODES], pods, added_plugins=plugins, **objects)
 
 
-def preemptor(number: int, **fields: Any) -> Pod:
-    return pod(f"high-{number}", **({"cpu": "2", "priority": 10} | fields))
+def preemptor(number: int, **fields: Unpack[PodFields]) -> Pod:
+    usual: PodFields = {"cpu": "2", "priority": 10}
+    return pod(f"high-{number}", **(usual | fields))
 
 
 class Attempts:

@@ -9,7 +9,8 @@ from scheduler.objects.timestamps import parse_time
 from scheduler.preemption.dry_run import Candidate
 from scheduler.preemption.importance import most_important_first
 from scheduler.preemption.ranking import Criterion, choose
-from tests.builders import owner_json, pod
+from scheduler.testing.fragments import owner_json
+from scheduler.testing.objects import pod
 from tests.preemption.situations import NOW
 
 Victim = tuple[int, str | None]

@@ -18,8 +18,8 @@ from scheduler.preemption.dry_run import Candidate, dry_run_node, trial_of
 from scheduler.preemption.pod_columns import PodColumns
 from scheduler.preemption.wave_filters import wave_filters
 from scheduler.preemption.wavefront import wave_answers
+from scheduler.testing.fragments import affinity_json, node_term, pod_term, spread_json
 from tests import builders
-from tests.builders import affinity_json, node_term, pod_term, spread_json
 from tests.preemption.situations import Situation
 
 CLAIMS = tuple("abcdefg")

@@ -9,7 +9,7 @@ from scheduler.queue.gates import Gates
 from scheduler.queue.known_pods import KnownPods
 from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queued_pod import QueuedPod
-from tests.builders import pod
+from scheduler.testing.objects import pod
 from tests.queue.fakes import GATES_GONE, PROFILE, Bench
 from tests.queue.vectors import Removals
 

@@ -11,7 +11,8 @@ from scheduler.objects.meta import ApiObject
 from scheduler.queue.aftermath import NOTHING, Aftermath, Fate
 from scheduler.queue.handlers import EventHandlers, OurPods
 from scheduler.queue.queued_pod import QueuedPod
-from tests.builders import claim, node, pod, service, storage_class
+from scheduler.testing.objects import node, pod
+from tests.builders import claim, service, storage_class
 from tests.queue.fakes import NODE_ADD, POD_DELETE, PROFILE, Bench, on
 from tests.queue.outside import Outside
 

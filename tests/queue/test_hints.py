@@ -18,7 +18,7 @@ from scheduler.framework.plugin import FilterPlugin, Plugin, ScorePlugin
 from scheduler.queue.hints import EXTENDER, HintMap, Strategy, registrations_of
 from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queued_pod import QueuedPod
-from tests.builders import node, pod
+from scheduler.testing.objects import node, pod
 from tests.queue.fakes import NODE_ADD, NODE_LABEL, PROFILE, never, on
 
 NODE_TAINT = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_TAINT)

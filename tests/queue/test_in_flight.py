@@ -3,7 +3,7 @@ from __future__ import annotations
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.queue.in_flight import InFlight
 from scheduler.queue.queued_pod import QueuedPod
-from tests.builders import pod
+from scheduler.testing.objects import pod
 from tests.queue.fakes import NODE_ADD, NODE_LABEL
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from scheduler.queue.queue_settings import QueueSettings
 from scheduler.queue.story import Place
-from tests.builders import node
+from scheduler.testing.objects import node
 from tests.queue.fakes import (
     GATES_GONE,
     NODE_ADD,

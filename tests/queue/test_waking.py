@@ -7,7 +7,7 @@ from typing import Any
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Hint, only_itself
 from scheduler.queue.waking import OnlyIf
-from tests.builders import node
+from scheduler.testing.objects import node
 from tests.queue.fakes import (
     ASSIGNED_POD_DELETE,
     NODE_ADD,

@@ -20,8 +20,8 @@ from scheduler.messages.status import Code, Refusal, unschedulable
 from scheduler.messages.stimuli import ObjectObserved, Synced, Tick
 from scheduler.objects.kinds import kind_of
 from scheduler.plugins.node_name import NodeName
+from scheduler.testing.objects import node, pod
 from scheduler.user_plugins.checked import checked, is_checked
-from tests.builders import node, pod
 from tests.user_plugins import samples
 from tests.user_plugins.samples import Answering
 from tests.user_plugins.test_loading import SAMPLES, configuration, sample_classes

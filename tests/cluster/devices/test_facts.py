@@ -12,7 +12,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind, decode
 from scheduler.objects.resource_claims import Allocation, DeviceAllocation, DeviceResult
-from tests.builders import node, pod
+from scheduler.testing.objects import node, pod
 from tests.device_documents import DRIVER, claim, gpu, resource_slice
 
 

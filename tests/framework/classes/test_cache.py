@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Unpack
+
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.compose import build_profiles
@@ -8,6 +10,7 @@ from scheduler.framework.classes.cache import ClassCache, PodClass
 from scheduler.framework.classes.run import ClassRun
 from scheduler.framework.profile import Profile
 from scheduler.plugins.registry import registry
+from scheduler.testing.documents import PodFields
 from tests import builders
 
 PROFILE: Profile = next(iter(build_profiles(load(), registry()).values()))
@@ -20,7 +23,7 @@ def cluster(nodes: int) -> ClusterCache:
     return cache
 
 
-def find(classes: ClassCache, cache: ClusterCache, name: str, **fields: object) -> PodClass:
+def find(classes: ClassCache, cache: ClusterCache, name: str, **fields: Unpack[PodFields]) -> PodClass:
     info = PodInfo(builders.pod(name, **fields))
     pod_class, fragments = classes.find(PROFILE, info, cache.view)
     run = ClassRun(info, fragments, cache.view, cache.journal)

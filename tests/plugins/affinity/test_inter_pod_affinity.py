@@ -13,7 +13,8 @@ from scheduler.framework.plugin import EMPTY_STATE
 from scheduler.messages.status import SKIP, Code, Refusal
 from scheduler.objects.node import Node
 from scheduler.plugins.affinity.inter_pod_affinity import InterPodAffinity, InterPodAffinityArgs
-from tests.builders import namespace, node, pod, pod_term
+from scheduler.testing.fragments import pod_term
+from scheduler.testing.objects import namespace, node, pod
 from tests.plugins.affinity.cases import (
     AFFINITY,
     ANTI_AFFINITY,

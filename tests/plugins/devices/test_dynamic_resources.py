@@ -23,7 +23,7 @@ from scheduler.objects.kinds import Kind, decode
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.resource_claims import ResourceClaim
 from scheduler.plugins.devices.dynamic_resources import DynamicResources, DynamicResourcesArgs
-from tests.builders import node
+from scheduler.testing.objects import node
 from tests.device_documents import claim, device_class, exactly, gpu, resource_slice
 from tests.plugins.clusters import cluster, info, refusals
 

@@ -9,7 +9,9 @@ from scheduler.framework.events import Hint
 from scheduler.messages.status import Code, Refusal
 from scheduler.plugins.resources.fit_args import NodeResourcesFitArgs
 from scheduler.plugins.resources.node_resources_fit import NodeResourcesFit
-from tests.builders import container_json, device_class, node, pod
+from scheduler.testing.fragments import container_json
+from scheduler.testing.objects import node, pod
+from tests.builders import device_class
 from tests.plugins.clusters import cluster, info, raw_scores, reasons, refusals
 
 GPU = "example.com/gpu"

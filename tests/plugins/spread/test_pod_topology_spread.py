@@ -20,18 +20,10 @@ from scheduler.plugins.spread.pod_topology_spread import (
     ComparingPodTopologySpread,
     PodTopologySpread,
 )
-from tests.builders import affinity_json as affinity
-from tests.builders import (
-    node,
-    node_term,
-    owner_json,
-    pod,
-    replica_set,
-    replication_controller,
-    service,
-    spread_json,
-    stateful_set,
-)
+from scheduler.testing.fragments import affinity_json as affinity
+from scheduler.testing.fragments import node_term, owner_json, spread_json
+from scheduler.testing.objects import node, pod
+from tests.builders import replica_set, replication_controller, service, stateful_set
 from tests.plugins.clusters import cluster, info, raw_scores, reasons, refusals
 
 ZONE = "topology.kubernetes.io/zone"
