@@ -12,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
+from scheduler import testing
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.groups.v1alpha2 import v1alpha2
 from scheduler.cluster.pod_counts import ALL_NAMESPACES
@@ -29,6 +30,8 @@ from scheduler.objects.resource_claims import EXTENDED_RESOURCE_CLAIM_ANNOTATION
 from scheduler.objects.selector_fields import LabelSelector
 from scheduler.objects.selectors import EVERYTHING, parse_selector
 from scheduler.objects.storage import MIGRATED_PLUGINS_ANNOTATION, PersistentVolume
+from scheduler.testing.fragments import affinity_json, node_term, pod_term
+from scheduler.testing.objects import build, pod
 from tests import builders
 from tests.device_documents import DRIVER, claim, device_class, gpu, resource_slice
 
@@ -137,7 +140,7 @@ def volume_answers(cache: ClusterCache, rows: list[tuple[int, str]]) -> dict[str
     migrates = attached.migrates(EBS_PLUGIN)
     found["migrates"] = set() if migrates is None else named(migrates)
     found["using"] = names_of(volumes.rows_using(["default/c0"]))
-    found["disks"] = names_of(volumes.rows_with_disks(disks_of(PodInfo(builders.pod("x", volumes=[DISK])))))
+    found["disks"] = names_of(volumes.rows_with_disks(disks_of(PodInfo(pod("x", volumes=[DISK])))))
     by_port = table.rows_by_port.items()
     found["by port"] = {port: {table.names[row]: count for row, count in there.items()} for port, there in by_port}
     for number in range(3):
@@ -209,7 +212,7 @@ class ForksAgainstScratch(RuleBasedStateMachine):
     @rule(side=sides, number=st.integers(0, 4), shape=st.integers(0, 5))
     def put_node(self, side: Side, number: int, shape: int) -> None:
         self.serial += 1
-        node = builders.node(
+        node = testing.node(
             f"n{number}",
             cpu=("2", "4")[shape % 2],
             zone=("east", "west")[shape // 3],
@@ -230,7 +233,7 @@ class ForksAgainstScratch(RuleBasedStateMachine):
     @rule(side=sides, number=st.integers(0, 5), shape=st.integers(0, 7))
     def place(self, side: Side, number: int, shape: int) -> None:
         self.serial += 1
-        anti = builders.affinity_json(anti_required=[builders.pod_term({"app": "web"})])
+        anti = affinity_json(anti_required=[pod_term({"app": "web"})])
         fields: dict[str, Any] = (
             {"cpu": "500m"},
             {"ports": [8080 if self.is_free(side, f"n{number}", 8080) else 9000 + self.serial]},
@@ -242,7 +245,7 @@ class ForksAgainstScratch(RuleBasedStateMachine):
             {"spec": {"schedulingGroup": {"podGroupName": f"g{number % 2}"}}},
         )[shape]
         labels = {"app": ("web", "db")[number % 2]}
-        info = PodInfo(builders.pod(f"p{self.serial}", node=f"n{number}", labels=labels, **fields))
+        info = PodInfo(pod(f"p{self.serial}", node=f"n{number}", labels=labels, **fields))
         side.cache.observe_pod(info)
         side.pods[info.uid] = info
 
@@ -273,7 +276,7 @@ class ForksAgainstScratch(RuleBasedStateMachine):
             storage_class=CLASSES[shape // 4],
             modes=["ReadWriteMany"] if shape % 2 else ["ReadWriteOnce"],
             labels={"tier": "gold"} if shape in (1, 4) else {},
-            node_affinity=[builders.node_term(*affinity)] if affinity else None,
+            node_affinity=[node_term(*affinity)] if affinity else None,
             claimed_by={"namespace": "default", "name": "c0", "uid": ""} if shape == 5 else None,
             csi=None if shape == 2 else ("csi.test", f"h{number}"),
             spec={"awsElasticBlockStore": {"volumeID": f"vol-{number}"}} if shape == 2 else None,
@@ -327,7 +330,7 @@ class ForksAgainstScratch(RuleBasedStateMachine):
             spec["devices"] = []
             spec["sharedCounters"] = [{"name": "memory", "counters": {"slots": {"value": str(count)}}}]
         made["metadata"]["resourceVersion"] = self.next_version()
-        self.put_object(side, builders.build(ResourceSlice, made))
+        self.put_object(side, build(ResourceSlice, made))
 
     @rule(side=sides, number=st.integers(0, 2), is_allocated=st.booleans(), is_special=st.booleans())
     def put_device_claim(self, side: Side, number: int, is_allocated: bool, is_special: bool) -> None:
@@ -342,14 +345,14 @@ class ForksAgainstScratch(RuleBasedStateMachine):
         if is_allocated:
             made["status"] = {"allocation": {"devices": {"results": [result]}}}
         made["metadata"]["resourceVersion"] = self.next_version()
-        self.put_object(side, builders.build(ResourceClaim, made))
+        self.put_object(side, build(ResourceClaim, made))
 
     @rule(side=sides, is_mapped=st.booleans())
     def put_device_class(self, side: Side, is_mapped: bool) -> None:
         fields = {"extendedResourceName": "example.com/gpu"} if is_mapped else {}
         made = device_class("gpus", **fields)
         made["metadata"]["resourceVersion"] = self.next_version()
-        self.put_object(side, builders.build(DeviceClass, made))
+        self.put_object(side, build(DeviceClass, made))
 
     def next_version(self) -> str:
         self.serial += 1
@@ -364,12 +367,12 @@ class ForksAgainstScratch(RuleBasedStateMachine):
     def put_group(self, side: Side, number: int, min_count: int) -> None:
         spec = {"schedulingPolicy": {"gang": {"minCount": min_count}}}
         meta = {"name": f"g{number}", "namespace": "default", "resourceVersion": self.next_version()}
-        self.put_object(side, builders.build(PodGroup, {"metadata": meta, "spec": spec}))
+        self.put_object(side, build(PodGroup, {"metadata": meta, "spec": spec}))
 
     @rule(side=sides, number=st.integers(0, 3), is_there=st.booleans())
     def member_waits(self, side: Side, number: int, is_there: bool) -> None:
         spec = {"schedulingGroup": {"podGroupName": f"g{number % 2}"}}
-        info = PodInfo(builders.pod(f"member{number}", spec=spec))
+        info = PodInfo(pod(f"member{number}", spec=spec))
         if is_there:
             side.cache.groups.pending_shown(info)
             side.waiting[info.uid] = info
@@ -379,7 +382,7 @@ class ForksAgainstScratch(RuleBasedStateMachine):
 
     @rule(side=sides, number=st.integers(0, 2), name=st.integers(0, 2))
     def nominate(self, side: Side, number: int, name: int) -> None:
-        info = PodInfo(builders.pod(f"w{name}"))
+        info = PodInfo(pod(f"w{name}"))
         side.nominated.pop(info.uid, None)
         side.cache.nominator.nominate(info, f"n{number}")
         if side.cache.nominator.nominated_node(info.uid):
@@ -398,8 +401,8 @@ TestForksAgainstScratch.settings = settings(max_examples=40, stateful_step_count
 
 def small() -> ClusterCache:
     cache = ClusterCache()
-    cache.observe_node(builders.node("n", taints=["a=b:NoSchedule"], zone="east"))
-    cache.observe_pod(PodInfo(builders.pod("p", node="n", labels={"app": "web"})))
+    cache.observe_node(testing.node("n", taints=["a=b:NoSchedule"], zone="east"))
+    cache.observe_pod(PodInfo(pod("p", node="n", labels={"app": "web"})))
     return cache
 
 
@@ -440,12 +443,12 @@ def test_no_id_is_used_again_while_a_fork_lives() -> None:
     fork = cache.fork()
     known = cache.table.vocabulary.taints
     for number in range(400):
-        cache.observe_node(builders.node("n", taints=[f"a={number}:NoSchedule"], resource_version=str(number)))
+        cache.observe_node(testing.node("n", taints=[f"a={number}:NoSchedule"], resource_version=str(number)))
     assert cache.table.vocabulary.taints is known
     assert len(known) > 400
     assert known.values[fork.table.taint_set[0]] == (("a", "b", "NoSchedule"),)
     del fork
-    cache.observe_node(builders.node("n", taints=["a=last:NoSchedule"], resource_version="last"))
+    cache.observe_node(testing.node("n", taints=["a=last:NoSchedule"], resource_version="last"))
     assert len(cache.table.vocabulary.taints) <= 64
 
 
@@ -464,15 +467,15 @@ def with_volumes() -> ClusterCache:
     """Two nodes, each with a volume of 1Gi that only it reaches, and with room for one more to be made."""
     cache = ClusterCache()
     for number in range(2):
-        node = builders.node(f"n{number}", labels={"host": f"h{number}"})
+        node = testing.node(f"n{number}", labels={"host": f"h{number}"})
         cache.observe_node(node)
-        affinity = [builders.node_term(f"host In h{number}")]
+        affinity = [node_term(f"host In h{number}")]
         volume = builders.volume(f"v{number}", storage_class="fast", node_affinity=affinity, labels={"tier": "gold"})
         cache.observe_object(Kind.PERSISTENT_VOLUME, volume)
         capacity = builders.csi_capacity(f"k{number}", "fast", topology={"host": f"h{number}"}, capacity="1Gi")
         cache.observe_object(Kind.CSI_STORAGE_CAPACITY, capacity)
     cache.observe_object(Kind.PERSISTENT_VOLUME_CLAIM, builders.claim("c", storage_class="fast"))
-    cache.observe_pod(PodInfo(builders.pod("user", node="n0", claims=["c"])))
+    cache.observe_pod(PodInfo(pod("user", node="n0", claims=["c"])))
     return cache
 
 
@@ -524,7 +527,7 @@ def test_capacity_and_labels_of_one_side_say_nothing_of_the_other(is_fork_first:
     one, other = (fork, cache) if is_fork_first else (cache, fork)
     one.remove_object(Kind.CSI_STORAGE_CAPACITY, "default/k0")
     assert (has_room(one), has_room(other)) == ([False, True], [True, True])
-    other.observe_node(builders.node("n1", labels={"host": "elsewhere"}, resource_version="2"))
+    other.observe_node(testing.node("n1", labels={"host": "elsewhere"}, resource_version="2"))
     assert (has_room(one), has_room(other)) == ([False, True], [True, False])
     assert (ranks(one), ranks(other)) == ([True, True], [True, False])
 

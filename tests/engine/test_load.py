@@ -5,7 +5,7 @@ from __future__ import annotations
 from scheduler.messages.commands import BindPod, PatchPodStatus, WriteEvent
 from scheduler.messages.stimuli import ObjectObserved
 from scheduler.objects.kinds import Kind
-from tests import builders
+from scheduler.testing.objects import node
 from tests.engine.driver import Cluster
 
 HOPELESS = 200
@@ -77,4 +77,4 @@ def test_a_list_that_repeats_what_is_known_causes_no_attempts() -> None:
         cluster.feed(ObjectObserved(Kind.POD, pod))
     cluster.feed(ObjectObserved(Kind.NODE, cluster.nodes["n"]))
     assert cluster.schedule() is None
-    assert builders.node("n").metadata.name in cluster.nodes
+    assert node("n").metadata.name in cluster.nodes

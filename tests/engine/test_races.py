@@ -13,6 +13,7 @@ from scheduler.engine.attempt import UNSCHEDULABLE
 from scheduler.framework.plugin import PreFlight, State, Wait
 from scheduler.messages.commands import BindPod, DeletePod, PatchPodStatus, RunPlugin
 from scheduler.messages.status import SKIP, unresolvable, unschedulable
+from scheduler.testing.fragments import affinity_json, pod_term
 from tests import builders
 from tests.engine.driver import Cluster
 from tests.engine.preempting import bound, cluster_of, is_gated, own_status, remove, running
@@ -88,7 +89,7 @@ def test_a_refusal_that_no_eviction_changes_means_no_preemption() -> None:
 def test_anti_affinity_removes_just_the_pod_in_conflict_if_it_is_less_important(priority: int, dies: bool) -> None:
     """Race 5 of preemption with everything else."""
     cluster = cluster_of()
-    conflict = builders.affinity_json(anti_required=[builders.pod_term({"app": "high"})])
+    conflict = affinity_json(anti_required=[pod_term({"app": "high"})])
     cluster.pod("bystander", cpu="1", node="n", priority=1)
     cluster.pod("conflicting", cpu="1", node="n", priority=priority, affinity=conflict)
     cluster.pod("high", cpu="1", priority=100, labels={"app": "high"})

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from scheduler import testing
 from scheduler.controller.beside.kubelet_reasons import Concern, concern_of
 from scheduler.controller.beside.kubelet_refusals import MAX_REASONS_COUNTED, TAINT, KubeletRefusals
 from scheduler.controller.beside.workload_avoidance import WorkloadAvoidance
@@ -23,7 +24,6 @@ from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, PodsActiva
 from scheduler.objects.kinds import Kind
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
-from tests import builders
 from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
 from tests.controller.running import running_shell
 from tests.engine.driver import Cluster
@@ -94,7 +94,7 @@ class Heard:
         self.activated: list[str] = []
         self.counter = Counter("refusals", "", ("reason",))
         self.refusals = KubeletRefusals(
-            client, self._feed, builders.node, lambda: node_count, self.counter, backoff_seconds=backoff_seconds
+            client, self._feed, testing.node, lambda: node_count, self.counter, backoff_seconds=backoff_seconds
         )
 
     def _feed(self, stimuli: Sequence[Stimulus]) -> None:
@@ -105,7 +105,7 @@ class Heard:
                 self.taints.append(TAINT in stimulus.object.taints)
 
     def is_shown_tainted(self, node: str) -> bool:
-        (shown,) = self.refusals.dress([ObjectObserved(Kind.NODE, builders.node(node))])
+        (shown,) = self.refusals.dress([ObjectObserved(Kind.NODE, testing.node(node))])
         return isinstance(shown, ObjectObserved) and isinstance(shown.object, Node) and TAINT in shown.object.taints
 
     def kept_from(self, pod: Pod) -> tuple[str, ...]:
@@ -132,7 +132,7 @@ async def hearing(client: ApiClient, backoff_seconds: float, node_count: int = 1
 
 def pod_of(name: str, owner: str = "", **fields: Any) -> Pod:
     owners = [{"kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}] if owner else []
-    return builders.pod(name, metadata={"ownerReferences": owners}, phase="Pending", **fields)
+    return testing.pod(name, metadata={"ownerReferences": owners}, phase="Pending", **fields)
 
 
 async def lose(client: ApiClient, heard: Heard, name: str, reason: str, *, node: str = "n", owner: str = "") -> None:

@@ -21,7 +21,7 @@ from scheduler.messages.commands import BindPod, CallExtender, DeletePod, PatchP
 from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import ExtenderAnswered, ObjectObserved, Stimulus, WriteFinished
 from scheduler.objects.kinds import Kind
-from tests import builders
+from scheduler.testing.objects import pod
 from tests.controller.conftest import until
 from tests.controller.round_robin_engine import RoundRobinEngine
 
@@ -54,7 +54,7 @@ class Stage:
     def shown(self, node: str | None) -> None:
         """The watch shows the pod's node."""
         self.where = node
-        self.shadow.see([ObjectObserved(Kind.POD, builders.pod("p", node=node))])
+        self.shadow.see([ObjectObserved(Kind.POD, pod("p", node=node))])
 
     def counted(self, agrees: str) -> float:
         return self.counter.child(agrees).value

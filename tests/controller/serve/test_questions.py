@@ -20,6 +20,7 @@ from scheduler.config.loading import load
 from scheduler.controller.loop import read_clock
 from scheduler.controller.serve.questions import MAX_BODY_BYTES, Questions
 from scheduler.engine.questions.trial import Basis
+from scheduler.testing.objects import pod
 from tests import builders
 from tests.controller.conftest import until
 from tests.controller.serve.rights import Rights, guarded, served
@@ -107,8 +108,8 @@ async def test_pods_of_namespaces_that_the_asker_may_not_list_are_counted_and_no
     cluster.nodes_like(2, cpu="4")
     for namespace in ("open", "secret"):
         metadata = {**OWNER, "namespace": namespace}
-        cluster.show(builders.pod(f"{namespace}-web", cpu="1", node="n0", labels={"app": "x"}, metadata=metadata))
-    cluster.show(builders.pod("secret-bare", cpu="1", node="n0", metadata={"namespace": "secret"}))
+        cluster.show(pod(f"{namespace}-web", cpu="1", node="n0", labels={"app": "x"}, metadata=metadata))
+    cluster.show(pod("secret-bare", cpu="1", node="n0", metadata={"namespace": "secret"}))
     cluster.show(builders.budget("secret-budget", {"app": "x"}, namespace="secret", allowed=0))
     question = {"edits": [{"edit": "drain", "node": "n0"}]}
     async with asking(cluster, tmp_path) as (url, rights):
@@ -125,7 +126,7 @@ async def test_pods_of_namespaces_that_the_asker_may_not_list_are_counted_and_no
 async def test_victims_of_hidden_namespaces_are_counted(tmp_path: Path) -> None:
     cluster = Cluster()
     cluster.node("n0", cpu="1")
-    cluster.show(builders.pod("victim", cpu="1", node="n0", metadata={"namespace": "secret"}))
+    cluster.show(pod("victim", cpu="1", node="n0", metadata={"namespace": "secret"}))
     async with asking(cluster, tmp_path) as (url, rights):
         rights.allowed = {("asker", "create", PATH)}
         question = {"workloads": [{"manifest": pod_manifest("p", cpu="1", priority=5)}]}
@@ -263,7 +264,7 @@ async def test_scheduling_goes_on_while_a_question_is_answered() -> None:
 async def test_what_would_help_a_pod_is_asked_by_the_same_rules(tmp_path: Path) -> None:
     cluster = Cluster()
     cluster.node("n0", cpu="2")
-    cluster.show(builders.pod("secret", cpu="2", node="n0", metadata={"namespace": "hidden"}))
+    cluster.show(pod("secret", cpu="2", node="n0", metadata={"namespace": "hidden"}))
     cluster.pod("p", cpu="2")
     path = "/debug/what-helps"
     async with asking(cluster, tmp_path) as (url, rights):
@@ -280,7 +281,7 @@ async def test_what_would_help_a_pod_is_asked_by_the_same_rules(tmp_path: Path) 
 
 async def test_capacity_is_shown_to_those_who_may_get_it_without_names_that_they_may_not_see(tmp_path: Path) -> None:
     cluster = small()
-    cluster.show(builders.pod("quiet", cpu="1", node="n0", metadata={"namespace": "hidden"}))
+    cluster.show(pod("quiet", cpu="1", node="n0", metadata={"namespace": "hidden"}))
     path = "/debug/capacity"
     async with asking(cluster, tmp_path) as (url, rights), aiohttp.ClientSession() as session:
         rights.allowed = {("asker", "get", path), ("asker", "list", "default")}

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler import testing
 from scheduler.compose import build_engine
 from scheduler.config.loading import load
 from scheduler.controller.inbox import Inbox
@@ -34,7 +35,7 @@ from scheduler.objects.kinds import Kind, decode_as
 from scheduler.objects.pod import Pod
 from scheduler.simulate.apiserver.kinds import PODS as PODS_KIND
 from scheduler.simulate.cluster import EmbeddedCluster
-from tests import builders
+from scheduler.testing.objects import node
 from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
 from tests.controller.watch.test_reflector import running
 
@@ -208,9 +209,9 @@ async def test_pods_and_nodes_that_are_gone_leave_the_engine(client: ApiClient) 
     await create(client, "/api/v1/nodes", node_document("n"))
     await create(client, PODS, pod_document("a", nodeName="n"))
     async with engine_beside(client) as (engine, reconciler, mended):
-        for ghost in (builders.pod("ghost", node="n"), builders.pod("a", uid="earlier", node="n")):
+        for ghost in (testing.pod("ghost", node="n"), testing.pod("a", uid="earlier", node="n")):
             engine.handle(ObjectObserved(Kind.POD, ghost), read_clock())
-        engine.handle(ObjectObserved(Kind.NODE, builders.node("m", cpu="1")), read_clock())
+        engine.handle(ObjectObserved(Kind.NODE, node("m", cpu="1")), read_clock())
         await reconciler.round()
         assert "node m no longer exists" in mended
         assert "pod default/ghost no longer exists" in mended

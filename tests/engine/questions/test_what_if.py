@@ -28,6 +28,7 @@ from scheduler.engine.questions.edits import (
 )
 from scheduler.engine.questions.trial import Basis
 from scheduler.engine.questions.what_if import Asked, Question, what_if
+from scheduler.testing.documents import node_json, pod_json
 from tests import builders
 from tests.engine.driver import Cluster
 from tests.engine.gangs import Gangs
@@ -87,7 +88,7 @@ def asked(*manifests: dict[str, Any], replicas: int | None = None) -> tuple[Aske
 
 
 def pod_manifest(name: str, **fields: Any) -> dict[str, Any]:
-    document: dict[str, Any] = {"kind": "Pod", **builders.pod_json(name, **fields)}
+    document: dict[str, Any] = {"kind": "Pod", **pod_json(name, **fields)}
     return document
 
 
@@ -266,7 +267,7 @@ def test_objects_come_and_go() -> None:
     cluster.pod("there", cpu="1", node="n0")
     plain = asked(pod_manifest("p", cpu="1"))
     assert nodes_of(ask(cluster, RemovePod("default/there"), workloads=plain)) == {"p": "n0"}
-    new = {"kind": "Node", **builders.node_json("n9", cpu="2")}
+    new = {"kind": "Node", **node_json("n9", cpu="2")}
     assert nodes_of(ask(cluster, PutObject(new), workloads=plain)) == {"p": "n9"}
     cluster.show(builders.budget("b", {"app": "x"}, allowed=0))
     assert ask(cluster, DeleteObject("PodDisruptionBudget", "b", "default"), workloads=plain).pending == 1
@@ -404,7 +405,7 @@ def test_a_workload_whose_pods_are_a_gang_is_placed_together() -> None:
 
 
 def test_a_gang_that_does_not_fit_as_a_whole_takes_no_room_from_others() -> None:
-    plain = {"kind": "Pod", **builders.pod_json("plain", cpu="2")}
+    plain = {"kind": "Pod", **pod_json("plain", cpu="2")}
     answer = ask(gangs("2"), workloads=(Asked(gang_job(3)), Asked(plain)))
     found = {one.pod: one for one in answer.placements}
     assert (answer.placed, answer.pending) == (1, 3)

@@ -11,7 +11,7 @@ from scheduler.framework.classes.run import ClassRun
 from scheduler.framework.profile import Profile
 from scheduler.plugins.registry import registry
 from scheduler.testing.documents import PodFields
-from tests import builders
+from scheduler.testing.objects import node, pod
 
 PROFILE: Profile = next(iter(build_profiles(load(), registry()).values()))
 
@@ -19,12 +19,12 @@ PROFILE: Profile = next(iter(build_profiles(load(), registry()).values()))
 def cluster(nodes: int) -> ClusterCache:
     cache = ClusterCache()
     for number in range(nodes):
-        cache.observe_node(builders.node(f"n{number}", cpu="4"))
+        cache.observe_node(node(f"n{number}", cpu="4"))
     return cache
 
 
 def find(classes: ClassCache, cache: ClusterCache, name: str, **fields: Unpack[PodFields]) -> PodClass:
-    info = PodInfo(builders.pod(name, **fields))
+    info = PodInfo(pod(name, **fields))
     pod_class, fragments = classes.find(PROFILE, info, cache.view)
     run = ClassRun(info, fragments, cache.view, cache.journal)
     pod_class.filters.refresh_pre_filters(run)
