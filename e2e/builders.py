@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from scheduler.testing.documents import node_json, pod_json
-from scheduler.testing.fragments import Json as Object
+
+Object = dict[str, Any]
 
 SCHEDULER: Final = "tandem-scheduler"
 IMAGE: Final = "pause"
