@@ -25,7 +25,8 @@ from scheduler.messages.claim_commands import (
 from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import decode_as
 from scheduler.objects.resource_claims import Allocation, ClaimConsumer, DeviceAllocation, DeviceResult, ResourceClaim
-from tests.controller.conftest import PODS, create, pod_document, read
+from scheduler.testing.documents import pod_json
+from tests.controller.conftest import PODS, create, read
 from tests.device_documents import claim
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
@@ -163,7 +164,7 @@ async def test_a_claim_of_the_schedulers_own_is_deleted_again_if_the_pod_status_
 async def test_a_claim_of_the_schedulers_own_is_deleted_finalizer_and_all(
     client: ApiClient, requests: ClaimRequests
 ) -> None:
-    pod = (await create(client, PODS, pod_document("p")))["metadata"]
+    pod = (await create(client, PODS, pod_json("p")))["metadata"]
     owner = PodReference("default", "p", pod["uid"])
     command = CreateClaim(1, ClaimReference("default", "", ""), owner, ALLOCATION, (), ())
     written = await requests.carry_out(command, held())
