@@ -15,21 +15,12 @@ from scheduler.objects.node import Node
 from scheduler.objects.node_selectors import required_node_affinity
 from scheduler.objects.taints import first_untolerated_taint
 from scheduler.plugins.spread.constraints import Constraint, own_constraints
-from scheduler.plugins.spread.pod_topology_spread import PodTopologySpread
 from scheduler.plugins.spread.state import SpreadFilterState
 from scheduler.testing.documents import NodeFields
 from scheduler.testing.fragments import spread_json
 from scheduler.testing.objects import node, pod
 from tests.plugins.clusters import cluster, info, reasons
-
-ZONE = "topology.kubernetes.io/zone"
-HOST = "kubernetes.io/hostname"
-WEB = {"app": "web"}
-UNEVEN = ("node(s) didn't match pod topology spread constraints",)
-MISSING = ("node(s) didn't match pod topology spread constraints (missing required label)",)
-DELETED = "2026-01-01T00:00:00Z"
-
-PLUGIN = PodTopologySpread()
+from tests.plugins.spread.cases import DELETED, HOST, MISSING, PLUGIN, UNEVEN, WEB, ZONE
 
 
 def _counts(constraint: Constraint, pending: PodInfo, nodes: Iterable[Node], pods: list[Any], keys: list[str]) -> Any:
