@@ -39,7 +39,7 @@ async def _answers() -> dict[str, float]:
             async with ShippedScheduler(cluster.kubeconfig(folder / "kubeconfig"), folder / "log") as shipped:
                 await _all_decided(shipped)
                 manifest = folder / "pod.json"
-                document = {"apiVersion": "v1", "kind": "Pod", **pod_json("asked", cpu="1")}
+                document = pod_json("asked", cpu="1")
                 manifest.write_bytes(msgspec.json.encode(document))
                 server = ("--server", shipped.url)
                 asked: dict[str, tuple[str, ...]] = {

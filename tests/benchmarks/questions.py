@@ -47,8 +47,8 @@ def questions() -> dict[str, float]:
     garbage.collect_seldom()
     garbage.keep_what_is_there()
     engine.schedule_one(now)
-    manifest: dict[str, Any] = {"kind": "Pod", **pod_json("asked", cpu="1")}
-    big: dict[str, Any] = {"kind": "Pod", **pod_json("asked", cpu="8", priority=5)}
+    manifest: dict[str, Any] = pod_json("asked", cpu="1")
+    big: dict[str, Any] = pod_json("asked", cpu="8", priority=5)
     first = Question((Asked(manifest, 100),))
     asked: dict[str, Callable[[], Generator[None, None, Any]]] = {
         "100 pods": lambda: what_if(engine, first, now),

@@ -11,8 +11,8 @@ from scheduler.messages.commands import BindPod, DeletePod, EvictPod
 from scheduler.testing.fragments import affinity_json, node_term, pod_term, spread_json
 from tests.engine.driver import Cluster
 from tests.engine.gangs import Gangs
+from tests.engine.questions.asking import ask, asked, deployment
 from tests.engine.questions.test_capacity import answer as capacity_answer
-from tests.engine.questions.test_what_if import ask, asked, deployment
 from tests.engine.test_group_preemption import WHOLE, run_on
 from tests.engine.test_group_preemption import victims as victims_of_groups
 from tests.engine.test_why_not import lines, refusals

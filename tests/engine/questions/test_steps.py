@@ -52,7 +52,7 @@ def steps_of(question: Generator[None, None, Any]) -> tuple[int, Any]:
 
 
 def preemptor() -> Asked:
-    return Asked({"kind": "Pod", **pod_json("big", cpu="2", priority=10)})
+    return Asked(pod_json("big", cpu="2", priority=10))
 
 
 def test_a_preemption_is_tried_a_few_nodes_at_a_time() -> None:

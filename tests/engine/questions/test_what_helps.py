@@ -11,18 +11,11 @@ from scheduler.engine.questions.edits import WrongQuestion
 from scheduler.engine.questions.what_helps import Helps, what_helps
 from scheduler.testing.fragments import affinity_json, node_term, pod_term, spread_json
 from tests.engine.driver import Cluster
-from tests.engine.questions.test_what_if import DAEMON, OWNER, unchanged
+from tests.engine.questions.asking import DAEMON, OWNER, answered
 
 
 def helps(cluster: Cluster, name: str = "p", **options: Any) -> Helps:
-    with unchanged(cluster):
-        steps = what_helps(cluster.engine, f"default/{name}", cluster.now, **options)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                found: Helps = end.value
-                return found
+    return answered(cluster, what_helps(cluster.engine, f"default/{name}", cluster.now, **options))
 
 
 def texts(found: Helps) -> dict[str, str]:
