@@ -18,7 +18,7 @@ class Counters:
     """
 
     def __init__(self, consuming: Callable[[PoolKey], Container[str]]) -> None:
-        """``consuming``: the names of a pool's devices that are given to somebody, whole or in shares."""
+        """``consuming``: the names of a pool's devices that are allocated, whole or in shares."""
         self._consuming = consuming
         self._available: dict[str, Sets] = {}
         self._taken: dict[str, Sets] = {}

@@ -21,7 +21,7 @@ from scheduler.plugins.devices.requests import MAX_RESULTS, ClaimNeeds, NamedExp
 
 
 class PoolHoldings(NamedTuple):
-    """What claims hold of a pool. ``taken``: names of the devices of which somebody has all. ``shared``: device → what
+    """What claims hold of a pool. ``taken``: names of the devices of which a claim has all. ``shared``: device → what
     its shares consume together."""
 
     taken: Set[str] | Mapping[str, str]
