@@ -291,6 +291,9 @@ def _turn_of(command: WriteCommand) -> str:
         return f"{command.kind.value} {command.key}"
     if isinstance(command, PatchGroupStatus):
         return command.group.uid
-    if isinstance(command, ClaimCommand) and not isinstance(command, CreateClaim):
+    if isinstance(command, CreateClaim):
+        # Not the pod's own turn: the writes that wait for it say other things of the pod, and must not be replaced.
+        return f"claim of {command.pod.uid}"
+    if isinstance(command, ClaimCommand):
         return command.claim.uid
     return command.pod.uid

@@ -132,7 +132,7 @@ async def test_the_time_of_an_allocation_is_written_with_it(client: ApiClient, r
     assert written.allocation.allocation_timestamp == "2026-01-02T03:04:05Z"
 
 
-async def test_an_allocation_of_somebody_else_gets_its_time_and_is_left_as_it_is(
+async def test_an_allocation_of_another_scheduler_gets_its_time_and_is_left_as_it_is(
     client: ApiClient, requests: ClaimRequests
 ) -> None:
     await made(client)

@@ -19,7 +19,7 @@ from scheduler.controller.write.outbox import Outbox
 from scheduler.controller.write.requests import WriteRequests
 from scheduler.controller.write.writer import Writer
 from scheduler.controller.write.writer_settings import WriterSettings
-from scheduler.messages.claim_commands import ClaimReference, ReserveClaim
+from scheduler.messages.claim_commands import ClaimReference, CreateClaim, ReserveClaim
 from scheduler.messages.commands import BindPod, DeletePod, EvictPod, PatchPodStatus, UpdateObject
 from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import WriteFinished
@@ -306,6 +306,17 @@ async def test_where_a_pod_is_about_to_go_is_written_while_it_waits_and_not_in_a
         assert (await read(client, f"{PODS}/a"))["status"]["nominatedNodeName"] == "n1"
     assert (await read(client, f"{PODS}/b"))["spec"]["nodeName"] == "n1"
     assert seen_of_b.times == 1000, "the binding has replaced it"
+
+
+async def test_a_claim_that_is_made_for_a_pod_does_not_replace_what_is_announced_of_it(client: ApiClient) -> None:
+    pod = await new_pod(client)
+    async with writing(client) as (writer, outcomes):
+        writer.submit(PatchPodStatus(7, pod, nominated_node_name="n1", is_announcement=True))
+        writer.submit(CreateClaim(1, ClaimReference("default", "", ""), pod, Allocation(), (), ()))
+        await until(lambda: len(outcomes) == 2)
+    status = (await read(client, f"{PODS}/a"))["status"]
+    assert status["nominatedNodeName"] == "n1"
+    assert status["extendedResourceClaimStatus"]["resourceClaimName"]
 
 
 async def test_a_bind_does_not_wait_for_the_retries_of_its_pod_s_condition(
