@@ -195,7 +195,20 @@ def _larger(one: Size, other: Size) -> Size:
 _NAMESPACES = frozenset({"sets", "strings", "optional", "ip"})
 """Before the names of functions, in which they are no variables."""
 _CHEAP = frozenset(
-    {"_&&_", "_||_", "!_", "_?_:_", "_[_]", "_[?_]", "@not_strictly_false", "size", "optional.of", "value", "hasValue"}
+    {
+        "_&&_",
+        "_||_",
+        "!_",
+        "_?_:_",
+        "_[_]",
+        "_[?_]",
+        "_?._",
+        "@not_strictly_false",
+        "size",
+        "optional.of",
+        "value",
+        "hasValue",
+    }
 )
 """Their cost is that of the call: nothing is copied."""
 _QUADRATIC = frozenset({"sets.contains", "sets.equivalent", "sets.intersects", "distinct", "sum"})
@@ -261,6 +274,7 @@ _RESULTS: Mapping[str, Callable[[list[Size]], Size]] = {
     "_?_:_": _alternative,
     "_[_]": _element,
     "_[?_]": _element,
+    "_?._": _element,
     DOMAIN_FUNCTION: _element,
     "first": _element,
     "last": _element,
