@@ -1,14 +1,13 @@
 """Selectors, compiled once and evaluated once for each distinct device: the answers are kept.
 
 The engine is Google's CEL (``cel-expr-python``). An expression is compiled twice: as it is written, with Kubernetes'
-types, which finds its faults; and rewritten for evaluation, see ``rewriting``. An evaluation is bounded by the engine's
-limit of 10,000 iterations, which stands in for Kubernetes' cost limit.
+types, which finds its faults; and rewritten for evaluation, see ``rewriting``. What an evaluation can cost is worked out before
+the first one, see ``cost``: Kubernetes' limit is on what it has cost so far, and the engine has none but on iterations.
 
 Expressions that Kubernetes 1.36 accepts and that are an error here, for the pod alone: ``format.*`` validators,
 ``transformMap`` and ``transformMapEntry``, ``string`` of an address, ``indexOf`` and ``lastIndexOf`` of a list,
 ``device`` or a whole map of it bound to another name, names that begin with ``device_``, ``lists.range`` of more than
-3,000, and loops of more than 10,000 steps. Kubernetes' limit on cost is not counted out: its API server has refused
-what it expects to be above.
+3,000, and what may cost more than ``MAX_COST``.
 """
 
 from __future__ import annotations
