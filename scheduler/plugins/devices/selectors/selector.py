@@ -1,8 +1,8 @@
 """Selectors, compiled once and evaluated once for each distinct device: the answers are kept.
 
 The engine is Google's CEL (``cel-expr-python``). An expression is compiled twice: as it is written, with Kubernetes'
-types, which finds its faults; and rewritten for evaluation, see ``rewriting``. What an evaluation can cost is worked out before
-the first one, see ``cost``: Kubernetes' limit is on what it has cost so far, and the engine has none but on iterations.
+types, which finds its faults; and rewritten for evaluation, see ``rewriting``. What an evaluation can cost is worked
+out before the first one, see ``cost``: the engine has no limit but that on iterations.
 
 Expressions that Kubernetes 1.36 accepts and that are an error here, for the pod alone: ``format.*`` validators,
 ``transformMap`` and ``transformMapEntry``, ``string`` of an address, ``indexOf`` and ``lastIndexOf`` of a list,
