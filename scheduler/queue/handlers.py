@@ -291,7 +291,7 @@ class EventHandlers:
         self._nominator.delete(info.uid)
 
     def release(self, uid: str) -> None:
-        """The pod is no longer assumed; nothing is said to the queue."""
+        """The pod is no longer assumed; the queue gets no event."""
         self._cache.forget(uid)
 
     def apply(self, effects: Iterable[Effect]) -> None:
