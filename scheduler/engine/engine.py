@@ -145,8 +145,8 @@ class Engine(EngineParts):
     def handle(self, stimulus: Stimulus, now: Now) -> list[Command]:
         """Apply one stimulus and return the commands that follow from it.
 
-        While ``is_waking`` afterwards, the remaining commands are returned for ``WakingContinued``, repeated as often as
-        needed, or for the next stimulus. The outcome is the same as of one step: see ``queue/interrupted.py``.
+        While ``is_waking`` afterwards, the remaining commands are returned for ``WakingContinued``, repeated as needed,
+        or for the next stimulus. The outcome is the same as of one step: see ``queue/interrupted.py``.
         """
         if type(stimulus) is WakingContinued:
             return self._continue_waking()

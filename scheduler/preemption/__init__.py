@@ -1,1 +1,1 @@
-"""Candidates for preemption: ``dry_run.py`` is the reference, ``wavefront.py`` the fast form, ``ranking.py`` the choice."""
+"""Preemption's candidates: ``dry_run.py`` is the reference, ``wavefront.py`` the fast form, ``ranking.py`` chooses."""
