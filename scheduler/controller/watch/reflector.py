@@ -29,7 +29,8 @@ from scheduler.controller.watch.lines import Lines
 from scheduler.controller.watch.mirror import MAX_LOGGED, Mirror
 from scheduler.controller.watch.outage import Outage
 from scheduler.controller.watch.pages import Pages
-from scheduler.controller.write.client import Answer, ApiClient
+from scheduler.controller.write.answers import Answer
+from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.stimuli import Stimulus
 from scheduler.objects.kinds import Kind

@@ -23,7 +23,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from scheduler.controller.watch.pages import Pages
-from scheduler.controller.write.client import Answer, ApiClient
+from scheduler.controller.write.answers import Answer
+from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.controller.write.direct import keep_alive_socket
