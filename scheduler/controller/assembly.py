@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 
+from scheduler.controller import garbage
 from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
 from scheduler.controller.beside.shadow import ShadowWriter
 from scheduler.controller.calls.background import BackgroundParts, PluginInbox
@@ -116,6 +117,7 @@ class Assembly:
             dispatcher.dispatch,
             self._may_pop,
             after_slice=self._after_slice,
+            when_idle=garbage.collect_old,
             culprit=parts.culprit,
         )
         feed = WatchFeed(self.inbox, self.refusals, self.shadow)

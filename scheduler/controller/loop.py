@@ -76,7 +76,8 @@ class SchedulingLoop:
 
     ``culprit`` says of the last decision, where it was slow, which pod and which extension points it was.
     ``dispatch`` takes each command at once and must not raise or await. ``may_pop`` is asked before every pod: leader,
-    synced, room in the writer. ``after_slice`` is called when a slice ends, to flush what is buffered.
+    synced, room in the writer. ``after_slice`` is called when a slice ends, to flush what is buffered;
+    ``when_idle`` when there was no news for as long as the loop sleeps, a second at most.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class SchedulingLoop:
         after_slice: Callable[[], None] = lambda: None,
         clock: Callable[[], Now] = read_clock,
         culprit: Callable[[], Mapping[str, object]] = dict,
+        when_idle: Callable[[], None] = lambda: None,
     ) -> None:
         self.steps = StepWatch()
         """Watches these and all other timed steps."""
@@ -103,6 +105,7 @@ class SchedulingLoop:
         self._round_end: float | None = None
         """When stimuli stop coming first; None: the inbox was empty."""
         self._culprit = culprit
+        self._when_idle = when_idle
 
     def stop_popping(self) -> None:
         """Take no further pod; waits inside the engine are cancelled. Stimuli are still applied."""
@@ -121,8 +124,9 @@ class SchedulingLoop:
                 await self._let_watches_speak()
                 continue
             wait = self._seconds_to_sleep()
-            if wait > 0.0 and not self._inbox.has_news:
-                await self._inbox.news(wait)
+            if wait > 0.0 and not self._inbox.has_news and not await self._inbox.news(wait):
+                with self.steps.step("idle"):
+                    self._when_idle()
             await self._let_watches_speak()
 
     async def _let_watches_speak(self) -> None:

@@ -325,7 +325,7 @@ class Post:
         """``request``: path, body, seconds, departure."""
         self._client = client
         self._request = request
-        self._on_end = on_end
+        self._on_end: Callable[[PostEnd], None] | None = on_end
         self._began = 0.0
         self._credentials: Credentials | None = None
         self._current: Exchange | asyncio.Task[Answer] | None = None
@@ -336,9 +336,9 @@ class Post:
         try:
             exchange = way.post(*self._request, self._ended)
         except ValueError as error:
-            self._on_end(error)
+            self._end(error)
             return
-        if self._current is None:
+        if self._current is None and self._on_end is not None:
             self._current = exchange
 
     def wait_for(self, answer: Coroutine[Any, Any, Answer]) -> None:
@@ -361,15 +361,21 @@ class Post:
                 answer: PostEnd = _answer_of(end)
             except ApiError as error:
                 answer = error
-            self._on_end(answer)
+            self._end(answer)
         else:
-            self._on_end(no_answer(end) if isinstance(end, OSError) else end)
+            self._end(no_answer(end) if isinstance(end, OSError) else end)
 
     def _task_ended(self, task: asyncio.Task[Answer]) -> None:
         if task.cancelled():
             return
         error = task.exception()
-        self._on_end(task.result() if error is None else cast(Exception, error))
+        self._end(task.result() if error is None else cast(Exception, error))
+
+    def _end(self, end: PostEnd) -> None:
+        """Report it. What it leads to is forgotten: references in a circle would wait for the garbage collector."""
+        on_end, self._on_end, self._current = self._on_end, None, None
+        if on_end is not None:
+            on_end(end)
 
 
 def client_of(connection: ConnectionSettings, environment: Mapping[str, str]) -> ApiClient:
