@@ -1,7 +1,7 @@
 """Settings of Python's garbage collector: as little of it as is safe, and no pause that can be felt.
 
 Objects of a pod are freed by reference counting; the collector finds nothing, and its walks over young objects every
-few pods were 5 % of a pod's cost. It stays on for reference cycles that plugins may create. A walk takes about 0.5 µs an
+few pods were 5 % of a pod's cost. It stays on for reference cycles that plugins may create. A walk takes 0.5 µs an
 object, during which nothing else happens.
 """
 

@@ -249,7 +249,8 @@ class Engine(EngineParts):
             else:
                 more = handler(step, now)
                 self.queue.finish_waking()
-                commands += self._drain(more, now)
+                if more:
+                    commands += self._drain(more, now)
         return commands
 
     def _with_problems(self, commands: list[Command]) -> list[Command]:
