@@ -117,9 +117,9 @@ class Assembly:
             dispatcher.dispatch,
             self._may_pop,
             after_slice=self._after_slice,
-            when_idle=garbage.collect_old,
             culprit=parts.culprit,
         )
+        self.loop.when_idle = garbage.collect_old
         feed = WatchFeed(self.inbox, self.refusals, self.shadow)
         outage = Outage()
         self.reflectors = [

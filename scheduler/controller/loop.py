@@ -76,8 +76,7 @@ class SchedulingLoop:
 
     ``culprit`` says of the last decision, where it was slow, which pod and which extension points it was.
     ``dispatch`` takes each command at once and must not raise or await. ``may_pop`` is asked before every pod: leader,
-    synced, room in the writer. ``after_slice`` is called when a slice ends, to flush what is buffered;
-    ``when_idle`` when there was no news for as long as the loop sleeps, a second at most.
+    synced, room in the writer. ``after_slice`` is called when a slice ends, to flush what is buffered.
     """
 
     def __init__(
@@ -90,7 +89,6 @@ class SchedulingLoop:
         after_slice: Callable[[], None] = lambda: None,
         clock: Callable[[], Now] = read_clock,
         culprit: Callable[[], Mapping[str, object]] = dict,
-        when_idle: Callable[[], None] = lambda: None,
     ) -> None:
         self.steps = StepWatch()
         """Watches these and all other timed steps."""
@@ -105,7 +103,8 @@ class SchedulingLoop:
         self._round_end: float | None = None
         """When stimuli stop coming first; None: the inbox was empty."""
         self._culprit = culprit
-        self._when_idle = when_idle
+        self.when_idle: Callable[[], None] = lambda: None
+        """Called when there was no news for as long as the loop sleeps, a second at most."""
 
     def stop_popping(self) -> None:
         """Take no further pod; waits inside the engine are cancelled. Stimuli are still applied."""
@@ -126,7 +125,7 @@ class SchedulingLoop:
             wait = self._seconds_to_sleep()
             if wait > 0.0 and not self._inbox.has_news and not await self._inbox.news(wait):
                 with self.steps.step("idle"):
-                    self._when_idle()
+                    self.when_idle()
             await self._let_watches_speak()
 
     async def _let_watches_speak(self) -> None:

@@ -274,7 +274,8 @@ async def test_an_inbox_says_whether_there_was_news_before_the_time_was_over() -
 async def test_what_may_wait_is_done_when_nothing_happens() -> None:
     idle: list[int] = []
     engine, inbox = RoundRobinEngine(), Inbox()
-    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda: True, when_idle=lambda: idle.append(len(inbox)))
+    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda: True)
+    loop.when_idle = lambda: idle.append(len(inbox))
     inbox.put_all(pods(3))
     async with looping(loop):
         await until(lambda: bool(idle))

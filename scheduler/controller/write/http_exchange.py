@@ -1,6 +1,6 @@
 """One request and its answer on one HTTP/1.1 connection; ``http_connections`` keeps the connections.
 
-llhttp reads the answer. What nobody asks of most answers (the reason, the headers) is parsed once more where it is
+llhttp reads the answer. What is rarely asked of it (the reason, the headers) is parsed once more where it is
 needed, from the bytes of the head, so that a common answer costs no call for each header.
 """
 
