@@ -119,7 +119,7 @@ class Assembly:
             after_slice=self._after_slice,
             culprit=parts.culprit,
         )
-        self.loop.when_idle = garbage.collect_old
+        self.loop.when_idle = garbage.OldObjects().collect
         feed = WatchFeed(self.inbox, self.refusals, self.shadow)
         outage = Outage()
         self.reflectors = [

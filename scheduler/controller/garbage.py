@@ -17,8 +17,11 @@ YOUNG_OBJECTS: Final = 3_000
 YOUNG_WALKS: Final = 1
 """Walks over the first generation for each one over the second: one of some 9,000 objects."""
 MIDDLE_WALKS: Final = 10
-"""Walks over the second generation before one over all others, which needs an idle moment: see ``collect_old``."""
-NEVER: Final = 2**30
+"""Walks over the second generation before one over all others is due, which waits for an idle moment."""
+MAX_MIDDLE_WALKS: Final = 1_000
+"""The same without an idle moment: some six million more objects."""
+GROWTH: Final = 4
+"""A walk over all objects is due when there are a quarter more: each then costs as much as an object's making."""
 
 
 def collect_seldom() -> None:
@@ -28,13 +31,21 @@ def collect_seldom() -> None:
 
 def keep_what_is_there() -> None:
     """Exempt the objects of the first lists from collection: they stay for the life of the process. From now on pauses
-    are short, and old objects are collected only by ``collect_old``."""
+    are short, and old objects are left to ``OldObjects``."""
     gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS, YOUNG_WALKS, NEVER)
+    gc.set_threshold(YOUNG_OBJECTS, YOUNG_WALKS, MAX_MIDDLE_WALKS)
 
 
-def collect_old() -> None:
-    """Collect all generations where that is due, and exempt what is left: call it when there is nothing else to do."""
-    if gc.get_threshold()[2] == NEVER and gc.get_count()[2] >= MIDDLE_WALKS:
-        gc.collect()
-        gc.freeze()
+class OldObjects:
+    """Collects old objects when there is nothing else to do."""
+
+    def __init__(self) -> None:
+        self._walks = 0
+        """Over the second generation, until all objects were last walked over: their number, in thousands."""
+
+    def collect(self) -> None:
+        """Collect all generations where that is due."""
+        walks = gc.get_count()[2]
+        if gc.get_threshold()[2] == MAX_MIDDLE_WALKS and walks >= max(MIDDLE_WALKS, self._walks // GROWTH):
+            self._walks += walks
+            gc.collect()
