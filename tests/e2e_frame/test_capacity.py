@@ -17,6 +17,8 @@ def test_the_stub_counts_each_binding_and_each_event_once() -> None:
     assert (result.bound, result.reported, result.conflicts, result.fault) == (40, 40, 0, "")
     assert result.requests >= 80
     assert result.cpu_per_pod >= 0.0
+    assert 0.0 < result.start_seconds < 60.0
+    assert result.start_cpu > 0.0
     assert capacity.cells(result)[:4] == ("plain", "null", "3", "40")
 
 
