@@ -103,6 +103,9 @@ class Outbox:
         if Rank.SCHEDULED in ranks:
             self._is_leaving = True
             self._release()
+            if not self.pacing.open(*ranks):
+                # They ended as they began.
+                return True
         settled = asyncio.get_running_loop().create_future()
         self._settling[settled] = ranks
         try:

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
-import aiohttp
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,16 +41,20 @@ class Burst(ApiClient):
         return Answer(200, msgspec.json.encode({"metadata": {"resourceVersion": "1"}, "items": []}))
 
     @asynccontextmanager
-    async def stream(
-        self, path: str, *, query: Mapping[str, str], idle_seconds: float
-    ) -> AsyncIterator[aiohttp.StreamReader]:
-        body = aiohttp.StreamReader(_Unpaused(), 2**24, loop=asyncio.get_running_loop())  # type: ignore[arg-type]
-        body.feed_data(self._chunk)
-        yield body
+    async def stream(self, path: str, *, query: Mapping[str, str], idle_seconds: float) -> AsyncIterator[Any]:
+        yield Body(self._chunk)
 
 
-class _Unpaused:
-    _reading_paused = False
+class Body:
+    """One chunk, and then nothing more."""
+
+    def __init__(self, chunk: bytes) -> None:
+        self._chunks = [chunk]
+
+    async def readany(self) -> bytes:
+        if not self._chunks:
+            await asyncio.Event().wait()
+        return self._chunks.pop()
 
 
 class Intake:

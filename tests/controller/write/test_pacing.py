@@ -260,7 +260,7 @@ class AnySequence(RuleBasedStateMachine):
     @invariant()
     def every_class_gets_its_share(self) -> None:
         for rank in Rank:
-            if self.pacing._lanes[rank] and self.pacing.under_way(rank) < SHARE:
+            if self.pacing._ready[rank] and self.pacing.under_way(rank) < SHARE:
                 assert self.pacing._next(self.now) is not None
 
     @invariant()
