@@ -10,7 +10,7 @@ preemption may help. No arguments.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -137,19 +137,55 @@ def _full(view: View, driver: str, wanted: int, rows: RowArray) -> str:
 
 def _full_copies(state: NewVolumes, view: View, rows: Rows) -> npt.NDArray[np.bool_]:
     """The rows asked, few of them, of a table whose pods are not the cluster's."""
-    attached = view.volumes.attached
-    table = view.table
-    return np.array(
-        [
-            not attached.account(
-                table.names[row],
-                table.pods[row].values(),
-                attached.on_row(int(view.live_rows[row])).by_pod if view.live_rows is not None else None,
-            ).has_room_for(state.volumes)
-            for row in np.arange(table.size)[rows].tolist()
-        ],
-        np.bool_,
-    )
+    attached, table, live_rows = view.volumes.attached, view.table, view.live_rows
+    asked = np.arange(table.size)[rows].tolist()
+    full = np.zeros(len(asked), np.bool_)
+    spare = None if live_rows is None else _spare_places(state, attached, live_rows[rows]).tolist()
+    for place, row in enumerate(asked):
+        pods = table.pods[row]
+        known: Mapping[str, tuple[Attachable, ...]] | None = None
+        if live_rows is not None and spare is not None:
+            live_row = int(live_rows[row])
+            there = attached.pods_on(live_row)
+            if there.keys() <= pods.keys():
+                further = [info for uid, info in pods.items() if uid not in there]
+                if sum([len(info.pod.spec.volumes) for info in further]) > spare[place]:
+                    full[place] = _is_full_beside(state, attached, live_row, further, view.objects)
+                continue
+            known = attached.on_row(live_row).by_pod
+        full[place] = not attached.account(table.names[row], pods.values(), known).has_room_for(state.volumes)
+    return full
+
+
+def _spare_places(state: NewVolumes, attached: AttachedVolumes, rows: RowArray) -> npt.NDArray[np.int64]:
+    """How many volumes further pods may have at the least, whichever they are, before a row is full for the new pod."""
+    spare = np.full(len(rows), NEVER, np.int64)
+    for driver, volumes in state.by_driver.items():
+        limits = attached.limits(driver)
+        if limits is not None:
+            left = limits[rows] - attached.counts(driver)[rows] - len(volumes)
+            spare = np.minimum(spare, np.where(limits[rows] < 0, NEVER, left))
+    return spare
+
+
+def _is_full_beside(
+    state: NewVolumes, attached: AttachedVolumes, row: int, further: Iterable[PodInfo], objects: ObjectStore
+) -> bool:
+    """Whether a row of the cluster lacks room with further pods on it."""
+    account = attached.on_row(row)
+    theirs = {each for info in further for each in attached_volumes(info, objects)}
+    for driver, volumes in state.by_driver.items():
+        if driver not in account.limits:
+            continue
+        wanted = [each for each in volumes if each not in theirs and row not in attached.rows_with(each)]
+        more = [
+            each
+            for each in theirs
+            if each.driver == driver and each not in account.left_over and row not in attached.rows_with(each)
+        ]
+        if wanted and attached.counts(driver)[row] + len(more) + len(wanted) > account.limits[driver]:
+            return True
+    return False
 
 
 # --- preemption -------------------------------------------------------------------------------------------------------

@@ -128,11 +128,6 @@ def begin_in_steps(
         return answer
     yield
     candidates = yield from _dry_runs(context, extent, policy, columns, ROWS_A_STEP)
-    for number, candidate in enumerate(candidates.found):
-        # A candidate keeps what the choice asks of it.
-        candidate.prepare_choice(context.now_nanoseconds)
-        if number % ROWS_A_STEP == ROWS_A_STEP - 1:
-            yield
     return candidates if candidates.found else _nothing_found(context, candidates)
 
 

@@ -30,7 +30,8 @@ import numpy.typing as npt
 from scheduler.framework.node_filter import rivals
 from scheduler.messages.status import Refusal
 from scheduler.preemption.budget_ranks import exhausting
-from scheduler.preemption.dry_run import NO_VICTIMS, Candidate, Trial, dry_run_node, verdict
+from scheduler.preemption.dry_run import NO_VICTIMS, PRIORITY_SHIFT, Candidate, Trial, dry_run_node, verdict
+from scheduler.preemption.importance import LATER_THAN_ANY
 from scheduler.preemption.kept_answers import CANDIDATE, UNKNOWN, RowAnswers
 from scheduler.preemption.pod_columns import PodColumns
 from scheduler.preemption.refused_rows import RefusedRows
@@ -71,8 +72,8 @@ class Search:
     def in_waves(
         self, trial: Trial, rows: Rows, columns: PodColumns | None, largest_wave: int | None = None
     ) -> Generator[None, None, None]:
-        """Tries the rows in waves, each twice the size of the one before, since the search may end at any row; yields
-        after each. ``columns`` None: each row is tried by itself. ``largest_wave``: rows, None for no limit."""
+        """Tries the rows in waves; yields after each. ``columns`` None: each row is tried by itself. ``largest_wave``:
+        rows, None for no limit."""
         filters = None if columns is None else wave_filters(trial)
         kept = None if filters is None or columns is None else columns.kept.of(trial, filters)
         start = 0
@@ -87,8 +88,17 @@ class Search:
             else:
                 self._of_kept(trial, wave, columns, filters, kept)
             start += size
-            size *= 2
+            size = self._next_size(size, start)
             yield
+
+    def _next_size(self, size: int, tried: int) -> int:
+        """Rows of the next wave, since the search may end at any row: as many as the rows so far say that it takes,
+        twice as many as before at the most, and while there are no candidates."""
+        found = len(self.harmless) + len(self.violating)
+        if not self.harmless:
+            return 2 * size
+        expected = -(-(self.wanted - found) * tried // found)
+        return min(2 * size, max(_SMALLEST_WAVE, expected))
 
     def _of_kept(self, trial: Trial, wave: Rows, columns: PodColumns, filters: WaveFilters, kept: RowAnswers) -> None:
         columns.refresh(trial.view.table, wave)
@@ -225,13 +235,26 @@ def _conclude(
     violating: Mask | None,
     answers: dict[int, Answer],
 ) -> None:
+    """``candidate_of`` for all rows, from the columns."""
     names = trial.view.table.names
-    listed = np.nonzero(victims)[1].tolist()
-    ends = np.cumsum(victims.sum(axis=1)).tolist()
+    width = victims.shape[1]
+    numbers = victims.sum(axis=1)
+    has_victims = numbers > 0
+    first = victims.argmax(axis=1)
+    lifted = np.where(victims, columns.priority[rows, :width] + PRIORITY_SHIFT, 0).sum(axis=1)
     violations = [0] * len(rows) if violating is None else (victims & violating).sum(axis=1).tolist()
+    listed = np.nonzero(victims)[1].tolist()
     start = 0
-    for row, end, count in zip(rows.tolist(), ends, violations, strict=True):
+    for row, end, *asked in zip(
+        rows.tolist(),
+        np.cumsum(numbers).tolist(),
+        violations,
+        np.where(has_victims, columns.priority[rows, first], 0).tolist(),
+        lifted.tolist(),
+        np.where(has_victims, columns.start[rows, first], LATER_THAN_ANY).tolist(),
+        strict=True,
+    ):
         infos = columns.infos[row]
-        chosen = tuple(map(infos.__getitem__, listed[start:end]))
-        answers[row] = verdict(trial, Candidate(row, names[row], chosen, count))
+        candidate = Candidate(row, names[row], tuple([infos[place] for place in listed[start:end]]), *asked)
+        answers[row] = verdict(trial, candidate)
         start = end

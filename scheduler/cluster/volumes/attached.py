@@ -159,6 +159,10 @@ class AttachedVolumes:
     def on_row(self, row: int) -> AttachedOnNode:
         return self._rows[row]
 
+    def pods_on(self, row: int) -> Mapping[str, PodInfo]:
+        """By UID, the pods that the row's account is of."""
+        return self._table.pods[row]
+
     def refresh(self) -> None:
         """Count again what may have changed; call it before asking."""
         table = self._table
