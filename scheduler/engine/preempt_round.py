@@ -78,7 +78,7 @@ def ask_about_victims(
             if not extender.is_ignorable:
                 return PostFilterAnswer(failure(f"preemption: {error}"), KEEP_NOMINATION)
     with_victims = tuple([candidate for candidate in found if candidate.victims])
-    return plugin.conclude(context, Candidates(with_victims, begun.refused))
+    return plugin.conclude(context, Candidates(with_victims, begun.refused, begun.faults))
 
 
 def _as_sent(
