@@ -91,9 +91,7 @@ def refusals_with_nominated(
         return _one_by_one(filters, states, pod, view, nominated)
     rows = list(nominated)
     private = view.take(rows)
-    for place, pods in enumerate(nominated.values()):
-        for other in pods:
-            private.add_pod(other, place)
+    private.add_pods(dict(enumerate(nominated.values())))
     found: dict[int, Refusal | None] = dict.fromkeys(rows)
     for one in reversed(asked):
         own = _states_beside(one, private, nominated.values()) if one.counts_pods else {}

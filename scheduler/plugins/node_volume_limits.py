@@ -17,7 +17,6 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.cluster.volumes.attached import AttachedVolumes
@@ -26,7 +25,6 @@ from scheduler.cluster.volumes.csi import (
     ForeignClaim,
     MissingClaim,
     attachable_volumes,
-    attached_volumes,
     needs_attaching,
 )
 from scheduler.cluster.volumes.migration import CSI_DRIVERS, in_tree_plugin
@@ -150,7 +148,7 @@ def _full_copies(state: NewVolumes, view: View, rows: Rows) -> npt.NDArray[np.bo
             if there.keys() <= pods.keys():
                 further = [info for uid, info in pods.items() if uid not in there]
                 if sum([len(info.pod.spec.volumes) for info in further]) > spare[place]:
-                    full[place] = _is_full_beside(state, attached, live_row, further, view.objects)
+                    full[place] = _is_full_beside(state, attached, live_row, further)
                 continue
             known = attached.on_row(live_row).by_pod
         full[place] = not attached.account(table.names[row], pods.values(), known).has_room_for(state.volumes)
@@ -168,12 +166,10 @@ def _spare_places(state: NewVolumes, attached: AttachedVolumes, rows: RowArray) 
     return spare
 
 
-def _is_full_beside(
-    state: NewVolumes, attached: AttachedVolumes, row: int, further: Iterable[PodInfo], objects: ObjectStore
-) -> bool:
+def _is_full_beside(state: NewVolumes, attached: AttachedVolumes, row: int, further: Iterable[PodInfo]) -> bool:
     """Whether a row of the cluster lacks room with further pods on it."""
     account = attached.on_row(row)
-    theirs = {each for info in further for each in attached_volumes(info, objects)}
+    theirs = {each for info in further for each in attached.volumes_of(info)}
     for driver, volumes in state.by_driver.items():
         if driver not in account.limits:
             continue
@@ -204,13 +200,10 @@ def _tally(
     if own_rows:
         needs_account |= np.isin(rows, list(own_rows))
     needs_account &= limits[rows] >= 0
-    objects = pods.view.objects
 
     def beside(position: int, infos: Sequence[PodInfo]) -> int | None:
         """They add their volumes, unless one of these is there already, or is the new pod's, or is theirs twice."""
-        found = [
-            each for info in infos for each in dict.fromkeys(attached_volumes(info, objects)) if each.driver == driver
-        ]
+        found = [each for info in infos for each in attached.volumes_of(info) if each.driver == driver]
         account = attached.on_row(int(rows[position]))
         is_shared = len(set(found)) < len(found) or any(
             each in volumes or each in account.left_over or rows[position] in attached.rows_with(each) for each in found
@@ -218,7 +211,7 @@ def _tally(
         return None if is_shared else len(found)
 
     return Tally(TOO_MANY, pods, attached.counts(driver)[rows], bounds, shares, beside).with_accounts(
-        lambda position: _VolumeAccount(attached, driver, volumes, int(rows[position]), objects),
+        lambda position: _VolumeAccount(attached, driver, volumes, int(rows[position])),
         np.flatnonzero(needs_account).tolist(),
     )
 
@@ -241,12 +234,10 @@ def _shares(attached: AttachedVolumes, driver: str, row: int, infos: Sequence[Po
 class _VolumeAccount:
     """One row's volumes of a driver, each with its users."""
 
-    def __init__(
-        self, attached: AttachedVolumes, driver: str, volumes: Sequence[Attachable], row: int, objects: ObjectStore
-    ) -> None:
+    def __init__(self, attached: AttachedVolumes, driver: str, volumes: Sequence[Attachable], row: int) -> None:
         account = attached.on_row(row)
         self._driver = driver
-        self._objects = objects
+        self._attached = attached
         self._new = frozenset(volumes)
         self._left_over = frozenset([each for each in account.left_over if each.driver == driver])
         self._by_pod = account.by_pod
@@ -261,7 +252,7 @@ class _VolumeAccount:
     def beside(self, infos: Sequence[PodInfo], sign: int) -> None:
         if self._beside is None:
             # The same pods each time.
-            self._beside = [dict.fromkeys(attached_volumes(info, self._objects)) for info in infos]
+            self._beside = [self._attached.volumes_of(info) for info in infos]
         for volumes in self._beside:
             self._count(volumes, sign)
 
