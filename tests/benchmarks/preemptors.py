@@ -23,10 +23,10 @@ from scheduler.messages.commands import BindPod, DeletePod, PatchPodStatus
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Tick, WakingContinued, WriteFinished
 from scheduler.objects.kinds import Kind, decode
 from scheduler.objects.pod import Pod
+from scheduler.testing.documents import pod_json
 from tests.benchmarks.clusters import engine_with, now, pending
 from tests.benchmarks.kinds import observe
 from tests.benchmarks.requests import bound, csi_nodes
-from tests.builders import pod_json
 
 NODES = 1_000
 PREEMPTORS = 1_000
