@@ -60,13 +60,16 @@ def filter_with_nominated(
     nominated: Sequence[PodInfo],
 ) -> Refusal | None:
     """Both passes for one row of a view, which is not changed. ``nominated``: see ``rivals``."""
-    if nominated:
-        private = view.one_row(row)
-        changed = with_pods(states, private, 0, nominated, 1)
-        refusal = filter_one_row(filters, changed, pod, private, 0)
-        if refusal is not None:
-            return refusal
-    return filter_one_row(filters, states, pod, view, row)
+    refusal = _refusal_beside(filters, states, pod, view, row, nominated) if nominated else None
+    return filter_one_row(filters, states, pod, view, row) if refusal is None else refusal
+
+
+def _refusal_beside(
+    filters: Sequence[FilterPlugin], states: States, pod: PodInfo, view: View, row: int, others: Sequence[PodInfo]
+) -> Refusal | None:
+    """The first pass."""
+    private = view.one_row(row)
+    return filter_one_row(filters, with_pods(states, private, 0, others, 1), pod, private, 0)
 
 
 def refusals_with_nominated(
@@ -88,7 +91,7 @@ def refusals_with_nominated(
     ]
     counting = [one for one in asked if one.counts_pods]
     if any(one.ignores is None or one.reads_usage for one in counting):
-        return _one_by_one(filters, states, pod, view, nominated)
+        return {row: _refusal_beside(filters, states, pod, view, row, pods) for row, pods in nominated.items()}
     rows = list(nominated)
     private = view.take(rows)
     private.add_pods(dict(enumerate(nominated.values())))
@@ -124,20 +127,6 @@ def _states_beside(one: AskedFilter, private: View, nominated: Iterable[Sequence
                 state = state.with_pod(private, place, other, 1)
             found[place] = state
     return found
-
-
-def _one_by_one(
-    filters: Sequence[FilterPlugin],
-    states: States,
-    pod: PodInfo,
-    view: View,
-    nominated: Mapping[int, Sequence[PodInfo]],
-) -> dict[int, Refusal | None]:
-    answers: dict[int, Refusal | None] = {}
-    for row, pods in nominated.items():
-        private = view.one_row(row)
-        answers[row] = filter_one_row(filters, with_pods(states, private, 0, pods, 1), pod, private, 0)
-    return answers
 
 
 def rivals(pod: PodInfo, nominated: Sequence[PodInfo]) -> tuple[PodInfo, ...]:
