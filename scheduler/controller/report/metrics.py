@@ -171,9 +171,7 @@ class SchedulerMetrics:
         self.kubelet_refusals = made.counter("tandem_kubelet_refusals", text, ("reason",))
         text = "Calls of extenders that failed; skipped: the attempt went on without them."
         self._extender_faults = made.counter("tandem_extender_faults", text, ("extender", "verb", "skipped"))
-        text = (
-            "Attempts whose dry runs of many nodes at once failed, so that nodes were tried one by one. Each is a bug."
-        )
+        text = "Attempts whose dry runs of many nodes at once failed; nodes were tried one by one. Each is a bug."
         self._wave_faults = made.counter("tandem_preemption_wave_faults", text).child()
         text = "Restarts of tasks that ended with an exception, by task."
         self.task_failures = made.counter("tandem_task_failures", text, ("task",))

@@ -12,7 +12,7 @@ from scheduler.controller.report.metrics import SchedulerMetrics
 from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE, Attempt
 from scheduler.framework.plugin_times import PluginTimes
 from scheduler.preemption.evaluation import PreemptionEvidence
-from tests.controller.test_engine_end_to_end import CONFIGURATION
+from tests.controller.running import CONFIGURATION
 
 
 def page_of(metrics: SchedulerMetrics) -> list[str]:
