@@ -304,7 +304,7 @@ _TABLE = (
     ),
     Scenario(
         "preemption-of-100",
-        "a whole node of 100 pods each, one after the other",
+        "a whole node of 100 pods each, created meanwhile",
         _each(lambda _: {"cpu": "10", "priorityClassName": HIGH}),
         _nodes_of_100_pods,
         nodes=100,

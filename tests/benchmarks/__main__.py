@@ -36,6 +36,7 @@ BENCHMARKS = {
     "scale, 10,000 nodes, 100,000 pods; more by python -m tests.benchmarks.scale": (scale.on_10_000_nodes, ""),
     "preemption, 5,000 nodes, 150,000 pods": (preemption.dry_runs, "ms"),
     "preemptors, 1,000 on 1,000 full nodes, three victims each": (preemptors.all_waiting, ""),
+    "preemptors, 400 with a claim each on 400 full nodes, all waiting": (preemptors.each_unlike_the_others, ""),
     "preemptors, one after the other, 100 victims each": (preemptors.of_a_hundred_victims, ""),
     "events, 1,000 waiting pods": (events.handling, "µs"),
     "preempting gang of 100, 1,000 full nodes": (gangs.preempting_gang, ""),

@@ -19,6 +19,7 @@ from scheduler.controller.report.log_settings import LogSettings
 from scheduler.controller.report.log_stream import TurnBuffer
 from scheduler.engine.attempt import ERROR, SCHEDULED, Attempt
 from scheduler.objects.timestamps import format_seconds
+from scheduler.preemption.evaluation import PreemptionEvidence
 
 ATTEMPT_VERBOSITY = 2
 DEBUG_VERBOSITY = 4
@@ -30,6 +31,7 @@ SKIPPED = {
     "prioritize": "Extender gave no scores",
 }
 """The message by failed verb where an attempt went on without an extender."""
+TRIED_PLAINLY = "Dry runs of many nodes at once failed; nodes were tried one by one"
 NOISY = ("kopf", "aiohttp", "kubernetes_asyncio", "asyncio")
 
 
@@ -143,6 +145,8 @@ class AttemptLog:
         for fault in attempt.extender_faults:
             if fault.is_skipped:
                 self._log.warning(SKIPPED[fault.verb], pod=attempt.pod, extender=fault.extender, error=fault.message)
+        if isinstance(attempt.preemption, PreemptionEvidence) and attempt.preemption.faults:
+            self._log.warning(TRIED_PLAINLY, pod=attempt.pod, errors=list(attempt.preemption.faults))
         if attempt.result == ERROR:
             self._log.error("Error scheduling pod; retrying", **attempt_fields(attempt))
         elif not self._is_on:

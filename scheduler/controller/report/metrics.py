@@ -172,6 +172,8 @@ class SchedulerMetrics:
         self.kubelet_refusals = made.counter("tandem_kubelet_refusals", text, ("reason",))
         text = "Calls of extenders that failed; skipped: the attempt went on without them."
         self._extender_faults = made.counter("tandem_extender_faults", text, ("extender", "verb", "skipped"))
+        text = "Attempts whose dry runs of many nodes at once failed; nodes were tried one by one. Each is a bug."
+        self._wave_faults = made.counter("tandem_preemption_wave_faults", text).child()
         text = "Restarts of tasks that ended with an exception, by task."
         self.task_failures = made.counter("tandem_task_failures", text, ("task",))
         self._by_profile: dict[tuple[str, str], _ProfileChildren] = {}
@@ -226,7 +228,10 @@ class SchedulerMetrics:
         if "PostFilter" in attempt.durations:
             self._preemption_attempts.value += 1.0
             found = attempt.preemption
-            is_only_waiting = isinstance(found, PreemptionEvidence) and found.is_only_waiting
+            is_only_waiting = False
+            if isinstance(found, PreemptionEvidence):
+                is_only_waiting = found.is_only_waiting
+                self._wave_faults.value += bool(found.faults)
             if attempt.victims and not is_only_waiting:
                 self._victims.observe(len(attempt.victims))
 
