@@ -38,6 +38,9 @@ from scheduler.messages.now import Now
 from scheduler.messages.status import Refusal
 from scheduler.queue.queued_pod import QueuedPod
 
+GANG_PLUGIN = "GangScheduling"
+"""The Permit plugin that demands the quorum."""
+
 PAUSE: Calls = ()
 """Yielded between two members: nothing is asked."""
 
@@ -149,7 +152,8 @@ def _try_placements(context: CycleContext, unit: GroupUnit, found: Sequence[Plac
     best: Trial | None = None
     for placement in found:
         restricted = _restricted_to(placement, context)
-        trial = yield from _try_members(restricted, unit, now)
+        # Of the first placement that does not do, it is said why each member failed; of the others nothing.
+        trial = yield from _try_members(restricted, unit, now, stops_early=first is not None)
         context.next_start = restricted.next_start
         trial.placement, trial.placements = placement, len(found)
         if trial.result is GroupResult.ERROR:
@@ -189,11 +193,14 @@ def _placed(unit: GroupUnit, trial: Trial, placement: Placement, context: CycleC
 # --- one placement ----------------------------------------------------------------------------------------------------
 
 
-def _try_members(context: CycleContext, unit: GroupUnit, now: Now) -> Search:
-    """Each member in turn; those that have a node count there for the next ones."""
+def _try_members(context: CycleContext, unit: GroupUnit, now: Now, *, stops_early: bool = False) -> Search:
+    """Each member in turn; those that have a node count there for the next ones. ``stops_early``: at the member without
+    which the quorum is out of reach."""
     trial = Trial()
     needs_preemption = False
-    for member in unit.members:
+    for number, member in enumerate(unit.members):
+        if stops_early and _is_out_of_reach(context, unit, len(unit.members) - number):
+            return trial
         attempt = trial.attempts[member.uid] = another(member.attempt)
         info = as_nominated(member.queued.info, context)
         outcome = yield from scheduling_cycle(context, unit.profile, info, attempt, now)
@@ -217,6 +224,16 @@ def _try_members(context: CycleContext, unit: GroupUnit, now: Now) -> Search:
                 trial.message = WAITING_GROUP if is_waiting else ""
         yield PAUSE
     return trial
+
+
+def _is_out_of_reach(context: CycleContext, unit: GroupUnit, left: int) -> bool:
+    """Whether the quorum is not reached even if all members that are left find a node."""
+    group = context.cache.groups.get(unit.key)
+    if group is None or group.min_count is None:
+        return False
+    if all(plugin.name != GANG_PLUGIN for plugin in unit.profile.permit_plugins):
+        return False
+    return len(context.cache.groups.members(unit.key).placed) + left < group.min_count
 
 
 def _beside_victims(

@@ -67,9 +67,9 @@ def whole_nodes() -> dict[str, float]:
     return {
         "victims": len(trial.room.victims),
         "steps": len(steps),
-        "longest step": max(steps),
-        "99 of 100 steps are shorter than": sorted(steps)[len(steps) * 99 // 100],
-        "all steps": sum(steps),
+        "longest step, ms": max(steps),
+        "99 of 100 steps are shorter than, ms": sorted(steps)[len(steps) * 99 // 100],
+        "all steps, ms": sum(steps),
     }
 
 

@@ -111,3 +111,20 @@ def test_a_plugin_is_not_asked_where_there_is_nothing_to_choose() -> None:
     cluster = three_zones(BrokenTaste, {}, rooms="a")
     cluster.schedule_all()
     assert zone_of(cluster) == "a"
+
+
+def steps_of_a_gang_of_six(rooms: str) -> int:
+    cluster = Gangs(TOPOLOGY)
+    zones(cluster, **dict.fromkeys(rooms, "1"))
+    cluster.group(min_count=6, **topology())
+    cluster.members(6, cpu="1")
+    steps = 0
+    while cluster.engine.schedule_one(cluster.now) is not None:
+        steps += 1
+    return steps
+
+
+def test_a_further_domain_is_given_up_with_the_member_that_puts_the_quorum_out_of_reach() -> None:
+    """Two of six members find room in each domain: the first says why each of the others does not, the second and the
+    third are left after the third member."""
+    assert steps_of_a_gang_of_six("abc") - steps_of_a_gang_of_six("a") == 2 * 3
