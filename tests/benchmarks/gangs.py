@@ -59,7 +59,10 @@ def whole_nodes() -> dict[str, float]:
     while trial is None:
         began = time.process_time_ns()
         try:
-            searching.send(() if steps else None)
+            if steps:
+                searching.send(())
+            else:
+                next(searching)
         except StopIteration as done:
             trial = done.value
         steps.append((time.process_time_ns() - began) / 1e6)
