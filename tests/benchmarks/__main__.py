@@ -49,6 +49,8 @@ BENCHMARKS = {
     ),
     "forks, 5,000 nodes": (forks.forks, "µs"),
     "gangs, 500 pods, 1,000 nodes": (gang_steps.gangs, "ms"),
+    "gangs, 500 pods, 100 placements of 10 nodes": (gang_steps.placements, ""),
+    "gangs, 100 pods that preempt on 1,000 full nodes": (gangs.whole_nodes, ""),
     "questions, 5,000 nodes, 30,000 running and 5,000 waiting pods": (questions.questions, "ms"),
     "recording, 5,000 nodes": (recording.pods, "µs a pod"),
     "checkpoint, 5,000 nodes": (recording.checkpoints, ""),
