@@ -17,7 +17,7 @@ from scheduler.controller.write.answers import Answer
 from scheduler.controller.write.client import ApiClient
 from scheduler.messages.stimuli import ObjectObserved, Stimulus
 from scheduler.objects.kinds import Kind
-from tests.builders import pod_json
+from scheduler.testing.documents import pod_json
 from tests.limits import WAIT_SECONDS
 
 
