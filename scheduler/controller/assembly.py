@@ -119,7 +119,7 @@ class Assembly:
             culprit=parts.culprit,
         )
         feed = WatchFeed(self.inbox, self.refusals, self.shadow)
-        outage = Outage()
+        self.outage = Outage()
         self.reflectors = [
             Reflector(
                 kind,
@@ -127,7 +127,7 @@ class Assembly:
                 feed.intake_of(kind),
                 Reading(with_documents=kind in parts.kinds_sent_whole, change=feed.change_of(kind)),
                 step=self.loop.steps.step,
-                outage=outage,
+                outage=self.outage,
             )
             for kind in settings.kinds
         ]
