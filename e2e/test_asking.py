@@ -95,6 +95,8 @@ def leader_with_a_kubelet(
         document["metadata"] |= {"namespace": room.name} if "namespace" in document["metadata"] else {}
         for subject in document.get("subjects", ()):
             subject["namespace"] = room.name
+        if document["kind"] == "ClusterRoleBinding":
+            document["metadata"]["name"] += f"-{room.name}"
         # The roles may be there from another test that applied the manifests.
         with contextlib.suppress(ApiError):
             client.create(document)

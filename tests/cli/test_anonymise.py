@@ -22,8 +22,8 @@ from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.pod import EphemeralVolume, Pod, PodSpec, Volume
 from scheduler.objects.storage import PersistentVolumeClaim
 from scheduler.simulate.changes import carry_out
-from scheduler.simulate.workload import node_document, pod_document
 from scheduler.simulate.world import World
+from scheduler.testing.documents import node_json, pod_json
 from tests.controller.record.test_recorder import SMALL, RecordedWorld
 from tests.simulation.runs import world
 
@@ -34,7 +34,7 @@ SECRETS = ("hush", "murmur", "quiet", "mute", "stealth")
 def fill(world: World) -> None:
     """Nodes and pods with names to hide, which spread, attract and repel each other, fit and do not."""
     for number in range(3):
-        node = node_document(f"hush-node-{number}", cpu=4, zone=f"murmur-{number % 2}")
+        node = node_json(f"hush-node-{number}", cpu="4", zone=f"murmur-{number % 2}")
         node["metadata"]["labels"] |= {"quiet.example.com/rack": f"mute-{number}", "generation": str(number)}
         node["metadata"]["annotations"] = {"stealth.example.com/owner": "mute-team"}
         world.create(Kind.NODE, node)
@@ -47,7 +47,7 @@ def fill(world: World) -> None:
         "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [newer]}},
     }
     for number in range(8):
-        pod = pod_document(f"hush-{number}", cpu="1500m", affinity=affinity)
+        pod = pod_json(f"hush-{number}", cpu="1500m", affinity=affinity)
         pod["metadata"] |= {"labels": labels, "annotations": {"stealth.example.com/why": "murmur"}}
         pod["spec"]["containers"][0]["image"] = "quiet.example.com/stealth/shop:mute"
         world.create(Kind.POD, pod)
@@ -63,7 +63,7 @@ def recorded(folder: Path, seed: int, limit_bytes: int = 2**28, decisions: int =
                 carry_out(change, made.world)
         made.world.run_for(made.world.random.uniform(0.0, 1.5))
         made.recorders[-1].flush()
-    made.world.create(Kind.POD, pod_document("hush-top", cpu="4", priority=10_000))
+    made.world.create(Kind.POD, pod_json("hush-top", cpu="4", priority=10_000))
     made.world.run_for(60)
     made.close()
     return made

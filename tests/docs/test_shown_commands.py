@@ -26,7 +26,7 @@ from scheduler.simulate.apiserver.kinds import NAMESPACES, NODES, PODS, RESOURCE
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.simulate.demo import ShippedScheduler
 from scheduler.simulate.demo_devices import add_devices
-from scheduler.simulate.workload import node_document, pod_document
+from scheduler.testing.documents import node_json, pod_json
 from tests.limits import WAIT_SECONDS
 
 ROOT = Path(__file__).parents[2]
@@ -118,15 +118,15 @@ async def scheduler(folder: Path) -> AsyncIterator[ShippedScheduler]:
         for namespace in ("tandem-system", "shop"):
             cluster.registry.create(NAMESPACES, "", {"metadata": {"name": namespace}})
         for name in ("node-1", "node-2"):
-            cluster.registry.create(NODES, "", node_document(name, cpu=4))
+            cluster.registry.create(NODES, "", node_json(name, cpu="4", memory="8Gi", pods=20, zone="a"))
         for name, cpu in (("first", "9"), ("web-1", "1")):
-            cluster.registry.create(PODS, "default", pod_document(name, cpu=cpu))
+            cluster.registry.create(PODS, "default", pod_json(name, cpu=cpu, memory="256Mi"))
         add_devices(cluster.registry, "default", "node-1")
         exactly = {"deviceClassName": "gpus", "count": 4}
         asked = {"devices": {"requests": [{"name": "pair", "exactly": exactly}]}}
         cluster.registry.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": "four"}, "spec": asked})
         claiming = [{"name": "gpus", "resourceClaimName": "four"}]
-        cluster.registry.create(PODS, "default", pod_document("train", cpu="1", resourceClaims=claiming))
+        cluster.registry.create(PODS, "default", pod_json("train", cpu="1", spec={"resourceClaims": claiming}))
         async with ShippedScheduler(cluster.kubeconfig(folder / "kubeconfig"), folder / "log") as shipped:
             async with asyncio.timeout(WAIT_SECONDS):
                 while not all([await is_decided(shipped, name) for name in DECIDED]):  # noqa: ASYNC110
