@@ -26,7 +26,7 @@ from scheduler.config.loading import Configuration, load
 from scheduler.controller.loop import read_clock
 from scheduler.controller.record.recorder import FRAME_BYTES
 from scheduler.controller.record.segments import About, SegmentWriter, new_file, segment_head
-from scheduler.controller.record.snapshot_page import PATH
+from scheduler.controller.serve.snapshot_page import PATH
 from scheduler.controller.watch.pages import LIST_TIMEOUT_SECONDS, Pages
 from scheduler.controller.watch.reflector import MAX_PAGES, PAGE_SIZE
 from scheduler.controller.write.client import ApiClient

@@ -27,6 +27,7 @@ from scheduler.controller.report.component_metrics import RestClientMetrics, add
 from scheduler.controller.report.groups import GroupLog, GroupMetrics
 from scheduler.controller.report.journal import Journal
 from scheduler.controller.report.metrics import SchedulerMetrics
+from scheduler.controller.report.outage import Outage
 from scheduler.controller.report.recorders import GroupRecorder, Recorder, attempt_log
 from scheduler.controller.report.tracing import start_tracing
 from scheduler.controller.serve.authorization import guards
@@ -41,7 +42,6 @@ from scheduler.controller.tasks import Tasks
 from scheduler.controller.watch.feed import WatchFeed
 from scheduler.controller.watch.health import silent_kinds
 from scheduler.controller.watch.known import KnownObjects
-from scheduler.controller.watch.outage import Outage
 from scheduler.controller.watch.reconcile import Reconciler
 from scheduler.controller.watch.reflector import Reading, Reflector
 from scheduler.controller.write.client import client_of

@@ -45,21 +45,21 @@ def in_a_terminal(*lines_of_words: list[str]) -> list[list[str]]:
     return [[line.rstrip() for line in part.splitlines()] for part in parts[:-1]]
 
 
-NOBODY = ("--server", "http://127.0.0.1:1")
+UNREACHABLE = ("--server", "http://127.0.0.1:1")
 WORDS: dict[str, list[str]] = {
     "run": ["--leader-elect=maybe"],
     "check-config": ["/absent"],
     "version": ["--no-such-flag"],
-    "why": ["x", *NOBODY],
-    "what-if": ["--drain", "n", *NOBODY],
+    "why": ["x", *UNREACHABLE],
+    "what-if": ["--drain", "n", *UNREACHABLE],
     "replay": ["/absent"],
-    "snapshot": ["/absent/file", *NOBODY],
-    "nodes": ["x", *NOBODY],
+    "snapshot": ["/absent/file", *UNREACHABLE],
+    "nodes": ["x", *UNREACHABLE],
     "ui": ["--kubeconfig", "/absent"],
     "demo": ["--no-such-flag"],
     "completion": ["no-such-shell"],
 }
-"""Of each command, words with which it ends with an error; of others ``NOBODY``."""
+"""Of each command, words with which it ends with an error; of others ``UNREACHABLE``."""
 OTHERS = (
     ["no-such-command-at-all-with-a-name-that-is-rather-long-for-what-it-is", "--help"],
     ["why", "a/b", "-n", "c"],
@@ -72,7 +72,7 @@ OTHERS = (
 def test_no_line_of_any_command_s_help_or_errors_is_wider_than_80_columns() -> None:
     names = [command.name for command in COMMANDS]
     unknown = ["--no-such-flag", "one", "two", "three", "four", "five", "six"]
-    refused = [[name, *words] for name in names for words in (WORDS.get(name, list(NOBODY)), unknown)]
+    refused = [[name, *words] for name in names for words in (WORDS.get(name, list(UNREACHABLE)), unknown)]
     asked = [["--help"], *([name, "--help"] for name in names), *OTHERS, *refused]
     for words, lines in zip(asked, in_a_terminal(*asked), strict=True):
         assert lines, words

@@ -9,8 +9,8 @@ from functools import partial
 
 from scheduler.controller.lead.lease import Claimant, LeaseElector
 from scheduler.controller.lead.lease_settings import LeaderElectionSettings
+from scheduler.controller.report.outage import Outage
 from scheduler.controller.side_loop import SideLoop
-from scheduler.controller.watch.outage import Outage
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.controller.write.leadership import LeaseToken

@@ -18,7 +18,7 @@ import structlog
 
 from scheduler.controller.lead.announcement import ANNOTATION
 from scheduler.controller.lead.lease_settings import LeaderElectionSettings
-from scheduler.controller.watch.outage import Outage
+from scheduler.controller.report.outage import Outage
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.leadership import LeaseToken
 from scheduler.errors import ApiError, InvalidObject
@@ -62,8 +62,7 @@ class SharedOutage(Protocol):
 class LeaseElector:
     """``run`` returns when leadership, once won, is lost; cancel it to release the lease.
 
-    Writers check ``token``. ``on_won`` and ``on_new_leader`` (with the holder's identity) are called in the elector's
-    own event loop.
+    Writers check ``token``. ``on_won`` is called in the elector's own event loop.
     """
 
     def __init__(
@@ -74,7 +73,6 @@ class LeaseElector:
         token: LeaseToken,
         *,
         on_won: Callable[[], None],
-        on_new_leader: Callable[[str], None] = lambda _: None,
         outage: SharedOutage | None = None,
         times: Time | None = None,
     ) -> None:
@@ -86,7 +84,6 @@ class LeaseElector:
         self._identity = claimant.identity
         self._token = token
         self._on_won = on_won
-        self._on_new_leader = on_new_leader
         self._outage = outage
         self._annotations = claimant.annotations
         times = times or Time()
@@ -253,7 +250,6 @@ class LeaseElector:
             self._leader = holder
             if holder:
                 log.info("New leader elected", identity=holder)
-                self._on_new_leader(holder)
 
     def _report(self, error: ApiError | InvalidObject) -> None:
         trouble, text = "Lease could not be taken or renewed", str(error)

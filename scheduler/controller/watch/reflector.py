@@ -21,13 +21,13 @@ from typing import Protocol
 
 import structlog
 
+from scheduler.controller.report.outage import Outage
 from scheduler.controller.step_watch import Step, unwatched
 from scheduler.controller.watch.backoff import Backoff
 from scheduler.controller.watch.discovery import is_served
 from scheduler.controller.watch.health import Health
 from scheduler.controller.watch.lines import Lines
 from scheduler.controller.watch.mirror import MAX_LOGGED, Mirror
-from scheduler.controller.watch.outage import Outage
 from scheduler.controller.watch.pages import Pages
 from scheduler.controller.write.client import Answer, ApiClient
 from scheduler.errors import ApiError, InvalidObject

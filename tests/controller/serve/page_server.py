@@ -12,7 +12,6 @@ from scheduler.config.loading import load
 from scheduler.controller.beside.shadow import Comparison
 from scheduler.controller.loop import read_clock
 from scheduler.controller.record.segments import About
-from scheduler.controller.record.snapshot_page import snapshot_route
 from scheduler.controller.report.decisions import Decisions
 from scheduler.controller.serve import pages
 from scheduler.controller.serve.live import LiveLimits, live_routes
@@ -20,6 +19,7 @@ from scheduler.controller.serve.names import refusing_unasked
 from scheduler.controller.serve.page_files import page_routes
 from scheduler.controller.serve.questions import Questions
 from scheduler.controller.serve.same_origin import of_same_site
+from scheduler.controller.serve.snapshot_page import snapshot_route
 from scheduler.engine.commands import RecordAttempt
 from scheduler.engine.explain import PreemptionMemory
 from scheduler.engine.recording.door import History

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler.controller.watch.outage import Outage
+from scheduler.controller.report.outage import Outage
 from scheduler.errors import ApiError
 
 UNREACHABLE = ApiError(0, "NoAnswer", "no answer from the API server: connection refused")
