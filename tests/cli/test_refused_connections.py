@@ -75,6 +75,8 @@ async def test_a_right_that_is_missing_is_one_clear_line(tmp_path: Path, resourc
 
 OBSERVED_SECONDS = 13.0
 """Longer than until the scheduler says which lists it waits for."""
+START_SECONDS = 3 * WAIT_SECONDS
+"""Three processes start at once."""
 
 
 async def _observed(kubeconfig: Path, *flags: str) -> tuple[list[str], list[str], int]:
@@ -88,7 +90,7 @@ async def _observed(kubeconfig: Path, *flags: str) -> tuple[list[str], list[str]
     assert process.stdout is not None
     lines: list[str] = []
     try:
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(START_SECONDS):
             while "Attempting to acquire" not in "".join(lines):
                 lines.append((await process.stdout.readline()).decode())
         with contextlib.suppress(TimeoutError):
@@ -96,7 +98,7 @@ async def _observed(kubeconfig: Path, *flags: str) -> tuple[list[str], list[str]
                 while line := await process.stdout.readline():
                     lines.append(line.decode())
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(START_SECONDS):
             rest = (await process.stdout.read()).decode().splitlines()
             return lines, rest, await process.wait()
     finally:
