@@ -91,7 +91,7 @@ def print_queue(page: dict[str, Any], console: Console, now: datetime | None = N
         groups.setdefault(_group_of(story), []).append(story)
     ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
     # One call, wrapped here, without the search for numbers and paths to colour: rich took longer than all the rest.
-    lines = []
+    lines: list[str] = []
     for (who, place, _, _), stories in ordered[:MAX_ROWS]:
         lines += _lines_of(who, place, stories, now, console.width)
     console.print("\n".join(lines), highlight=False, soft_wrap=True)

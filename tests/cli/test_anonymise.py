@@ -76,7 +76,7 @@ def has_its_start(folder: Path) -> bool:
 
 def text_of(place: Path) -> bytes:
     """Everything that is in a file, or in all files of a folder, uncompressed."""
-    found = []
+    found: list[bytes] = []
     for path in segments_in(place):
         with Segment(path) as segment:
             found += encode_beginning(segment.beginning)
