@@ -134,7 +134,7 @@ class Questions:
         steps = what_if(self._engine, question, self._clock(), basis, lambda: time.monotonic() > end)
         answer: Answer = await self._in_slices(request, steps)
         allowed = await visible(request, namespaces_in(answer))
-        asked = [one.pod for one in answer.placements if one.origin == ASKED]
+        asked = {one.pod for one in answer.placements if one.origin == ASKED} | {one.workload for one in answer.room}
         return await _shown(request, answer if allowed is None else without_names(answer, allowed), asked)
 
     # --- what all questions share -------------------------------------------------------------------------------------

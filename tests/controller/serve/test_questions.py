@@ -155,6 +155,16 @@ async def test_what_is_in_a_hidden_namespace_can_not_be_found_out_by_changing_it
         assert (await post(url, {"edits": [{"edit": "removePod", "pod": "default/web"}]}, token="asker"))[0] == 200
 
 
+async def test_what_the_asker_has_made_up_is_named_wherever_it_would_be(tmp_path: Path) -> None:
+    async with asking(small(), tmp_path) as (url, rights):
+        rights.allowed = {("asker", "create", PATH)}
+        question = {"workloads": [{"manifest": deployment(2)}], "findsMax": True}
+        status, answer = await post(url, question, token="asker")
+        assert status == 200
+        assert "(hidden)" not in json.dumps(answer)
+        assert [one["count"] for one in answer["room"]] == [5]
+
+
 async def test_who_may_see_all_names_elsewhere_sees_them_in_answers(tmp_path: Path) -> None:
     cluster = Cluster()
     cluster.node("n0", cpu="1")
