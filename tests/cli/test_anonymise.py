@@ -54,7 +54,7 @@ def fill(world: World) -> None:
 
 
 def recorded(folder: Path, seed: int, limit_bytes: int = 2**28, decisions: int = 60) -> RecordedWorld:
-    """A run without restarts, in which pods push out others and nodes come and go."""
+    """A run without restarts, in which pods preempt others and nodes come and go."""
     made = RecordedWorld(folder, limit_bytes, seed)
     fill(made.world)
     while len(made.world.journal) < decisions or (limit_bytes < 2**28 and has_its_start(folder)):
