@@ -20,7 +20,7 @@ function answer(found, namespace, name) {
   const changes = found.helps ?? [];
   return [
     element("p", { class: "verdict" }, state("waits: ", "waits"), named(found.message ?? "")),
-    changes.length ? table("Changes, each of which would do", ["Would help", "Then it goes to", "Pushes out"], changes.map(change)) : element("p", {}, "No single change that was tried would help."),
+    changes.length ? table("Changes, each of which would do", ["Would help", "Then it goes to", "Preempts"], changes.map(change)) : element("p", {}, "No single change that was tried would help."),
     found.values?.length ? section("What it wants, and what nodes have", element("ul", {}, found.values.map(wanted))) : "",
     found.hidden ? element("p", { class: "note" }, `${found.hidden} changes concern pods of namespaces whose pods you may not see.`) : "",
     found.bound ? element("p", { class: "note" }, `The search stopped after ${found.trials} trials: there may be more.`) : "",
