@@ -117,8 +117,9 @@ async def scheduler(folder: Path) -> AsyncIterator[ShippedScheduler]:
     async with EmbeddedCluster() as cluster:
         for namespace in ("tandem-system", "shop"):
             cluster.registry.create(NAMESPACES, "", {"metadata": {"name": namespace}})
-        for name in ("node-1", "node-2"):
-            cluster.registry.create(NODES, "", node_json(name, cpu="4", memory="8Gi", pods=20, zone="a"))
+        # Of different sizes, so that no choice is left to chance.
+        for name, cpu in (("node-1", "4"), ("node-2", "2")):
+            cluster.registry.create(NODES, "", node_json(name, cpu=cpu, memory="8Gi", pods=20, zone="a"))
         for name, cpu in (("first", "9"), ("web-1", "1")):
             cluster.registry.create(PODS, "default", pod_json(name, cpu=cpu, memory="256Mi"))
         add_devices(cluster.registry, "default", "node-1")
