@@ -9,8 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import json
+import signal
 import ssl
+import subprocess
+import sys
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,46 +85,79 @@ def test_a_token_for_the_pages_is_good_for_the_scheduler_and_not_for_the_api_ser
     assert not plain.get("authenticated")
 
 
-def test_why_goes_the_whole_way_to_the_leader_s_pod(
-    room: Room,
-    client: Client,
-    cluster: Cluster,
-    new_tandem: Callable[..., Tandem],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("POD_NAMESPACE", room.name)
-    monkeypatch.setenv("POD_NAME", "leader")
+@contextmanager
+def leader_with_a_kubelet(
+    room: Room, client: Client, cluster: Cluster, new_tandem: Callable[..., Tandem], folder: Path
+) -> Iterator[list[str]]:
+    """A scheduler that leads, in a pod whose port a kubelet forwards, and a pod that fits nowhere. The options by which
+    it is reached."""
     for document in yaml.safe_load_all(PAGES.read_text()):
         document["metadata"] |= {"namespace": room.name} if "namespace" in document["metadata"] else {}
         for subject in document.get("subjects", ()):
             subject["namespace"] = room.name
+        if document["kind"] == "ClusterRoleBinding":
+            document["metadata"]["name"] += f"-{room.name}"
         # The roles may be there from another test that applied the manifests.
         with contextlib.suppress(ApiError):
             client.create(document)
     flags = ["--leader-elect=true", "--serving-http=false", f"--leader-elect-resource-namespace={room.name}"]
     tandem = new_tandem(options=flags, kubeconfig=cluster.kubeconfig)
     tandem.scheme = "https"
-    with (
-        tandem,
-        kubelet(tmp_path, tandem.port) as port,
-    ):
-        node = builders.node("with-a-kubelet")
+    with tandem, kubelet(folder, tandem.port) as port:
+        node = builders.node(f"{room.name}-with-a-kubelet")
         node["status"] |= {
             "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
         }
         room.add_nodes(node)
         room.add_pods(
-            builders.pod("leader", room.name, nodeName="with-a-kubelet"), builders.pod("huge", room.name, "99")
+            builders.pod("leader", room.name, nodeName=node["metadata"]["name"]),
+            builders.pod("huge", room.name, "99"),
         )
         room.wait_refused("huge")
-        asked = [
-            "why",
-            f"{room.name}/huge",
-            f"--kubeconfig={cluster.kubeconfig}",
-            f"--scheduler={room.name}/tandem-scheduler",
-        ]
-        assert main(asked) == 0, capfd.readouterr().err
-        assert "Insufficient cpu" in capfd.readouterr().out
+        yield [f"--kubeconfig={cluster.kubeconfig}", f"--scheduler={room.name}/tandem-scheduler"]
+
+
+@pytest.fixture
+def reaching(
+    room: Room,
+    client: Client,
+    cluster: Cluster,
+    new_tandem: Callable[..., Tandem],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[list[str]]:
+    monkeypatch.setenv("POD_NAMESPACE", room.name)
+    monkeypatch.setenv("POD_NAME", "leader")
+    with leader_with_a_kubelet(room, client, cluster, new_tandem, tmp_path) as options:
+        yield options
+
+
+def test_why_goes_the_whole_way_to_the_leader_s_pod(
+    room: Room, reaching: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["why", f"{room.name}/huge", *reaching]) == 0, capfd.readouterr().err
+    assert "Insufficient cpu" in capfd.readouterr().out
+
+
+def test_ui_shows_the_leader_s_page_and_its_data_until_it_is_ended(room: Room, reaching: list[str]) -> None:
+    command = [sys.executable, "-m", "scheduler", "ui", *reaching]
+    browser = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().removeprefix("The page: ").strip()
+            assert address.endswith("/ui/"), process.stderr and process.stderr.read()
+            root = address.removesuffix("ui/")
+            with browser.open(address, timeout=60) as answer:
+                assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+                assert b"<title>Tandem</title>" in answer.read()
+            with browser.open(f"{root}debug/queue", timeout=60) as answer:
+                assert f"{room.name}/huge" in {one["pod"] for one in json.load(answer)["pods"]}
+            with browser.open(f"{root}debug/live", timeout=60) as answer:
+                lines = iter(answer.readline, b"")
+                assert any(line.startswith(b"event: queue") for line in lines)
+        finally:
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (0, "")

@@ -43,7 +43,11 @@ def test_it_is_installed_from_the_index_and_the_demo_runs(
     run(programs / "python", "-m", "pip", "install", "--quiet", "--only-binary=:all:", distributions.wheel)
     assert "decides as kube-scheduler" in run(programs / "tandem", "version")
     run(programs / "tandem", "check-config", ROOT / "manifests" / "base" / "scheduler.yaml")
-    assert "10/10" in run(programs / "tandem", "demo")
+    shown = run(programs / "tandem", "demo")
+    steps = re.findall(r"^\[.*?\] (\d+)/(\d+) ", shown, re.MULTILINE)
+    assert steps[-1][0] == steps[-1][1], shown
+    assert "pods were bound" in shown
+    assert "Asked: what if" in shown
 
 
 def _interpreter(version: str) -> str | None:

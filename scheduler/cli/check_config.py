@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 
+from scheduler.cli.complaint import warn
 from scheduler.cli.flags import read_flags
 from scheduler.cli.options import Options, argument, option, options
 from scheduler.cli.prepare import prepare
@@ -25,7 +25,7 @@ def check_config(options: CheckConfigOptions) -> int:
     flags = read_flags([f"--config={options.file}", f"--plugin-folder={options.plugin_folder}", *gates])
     prepared = prepare(flags)
     for warning in prepared.warnings:
-        print(f"Warning: {warning}", file=sys.stderr)
+        warn(str(warning))
     names = ", ".join(profile.scheduler_name for profile in prepared.configuration.kube.profiles)
     print(f"{'standard input' if options.file == '-' else options.file} is valid. Profiles: {names}")
     return 0

@@ -31,7 +31,7 @@ class Comparison:
         self._victims: set[str] = set()
         self._other: Otherwise
 
-    def begin(self, beginning: Beginning) -> None:
+    def begin(self, _recorded: Replay, beginning: Beginning) -> None:
         replay = Replay(self._maker)
         replay.begin(beginning, instead=self._made)
         self._waits, self._victims = Waits(), set()

@@ -14,6 +14,11 @@ def complain(text: str) -> None:
     _print(f"Error: {text}")
 
 
+def warn(text: str) -> None:
+    """Print ``Warning: …`` in the same way."""
+    _print(f"Warning: {text}")
+
+
 def remark(text: str) -> None:
     """Print ``Note: …`` in the same way: what the user may not expect in an answer that follows."""
     _print(f"Note: {text}")

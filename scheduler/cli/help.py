@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
@@ -18,10 +19,14 @@ from scheduler.cli.options import Declared, Options, Takes, declared_by
 from scheduler.cli.version import KUBERNETES
 from scheduler.config.suggestions import did_you_mean
 
-_EXIT_CODES = (
-    "Exit codes: 0 done, or stopped by a signal; 1 a wrong configuration, wrong flags, a lost Lease, or a question "
-    "that could not be answered (the reason is on standard error); 130 interrupted; 143 a demo that was terminated."
-)
+EXIT_CODES: Final[Mapping[int, str]] = {
+    0: "done, or stopped by a signal",
+    1: "a wrong configuration, wrong flags, a lost Lease, or a question that could not be answered (the reason is on "
+    "standard error)",
+    2: "a replay that agrees and proves nothing",
+    130: "interrupted",
+    143: "a demo that was terminated",
+}
 
 
 def show_help(name: str, console: Console | None = None) -> None:
@@ -36,7 +41,8 @@ def show_help(name: str, console: Console | None = None) -> None:
     for command in COMMANDS:
         rows.add_row(f"[bold cyan]{command.name}[/bold cyan]", command.help)
     console.print(_titled("Commands", rows))
-    console.print(f" {name} COMMAND --help shows the options of a command. {_EXIT_CODES}\n")
+    codes = "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
+    console.print(f" {name} COMMAND --help shows the options of a command. Exit codes: {codes}.\n")
 
 
 def refuse_command(word: str, name: str) -> int:

@@ -1,7 +1,6 @@
 """The entry point: from the words of a command line to an exit code.
 
-Exit codes: 0 done, or stopped by a signal; 1 for a wrong configuration (every fault on standard error), wrong flags, a
-lost Lease, or a question that could not be answered.
+Its exit codes are ``help.EXIT_CODES``.
 """
 
 from __future__ import annotations

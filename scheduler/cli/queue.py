@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from textwrap import wrap
 from typing import Any, ClassVar, Final
 from urllib.parse import urlencode
 
@@ -89,21 +90,28 @@ def print_queue(page: dict[str, Any], console: Console, now: datetime | None = N
     for story in page["pods"]:
         groups.setdefault(_group_of(story), []).append(story)
     ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
-    lines = [line for (who, place, _, _), stories in ordered[:MAX_ROWS] for line in _lines_of(who, place, stories, now)]
-    # One call, without the search for numbers and paths to colour: rich took longer than all the rest.
-    console.print("\n".join(lines), highlight=False)
+    # One call, wrapped here, without the search for numbers and paths to colour: rich took longer than all the rest.
+    lines: list[str] = []
+    for (who, place, _, _), stories in ordered[:MAX_ROWS]:
+        lines += _lines_of(who, place, stories, now, console.width)
+    console.print("\n".join(lines), highlight=False, soft_wrap=True)
     _print_rest(page, console, len(ordered), "groups")
 
 
-def _lines_of(who: str, place: str, stories: list[dict[str, Any]], now: datetime) -> list[str]:
+def _lines_of(who: str, place: str, stories: list[dict[str, Any]], now: datetime, width: int) -> Iterator[str]:
     """A group: how many, whose, where, since when, why, and one of them."""
-    oldest = min(story["since"] for story in stories)
-    plural = "s" * (len(stories) != 1)
-    head = f"\n{len(stories)} pod{plural}  [bold]{escape(who)}[/bold]  {place}, oldest {age(oldest, now)}"
-    lines = [head, *(f"  {escape(line)}" for line in _why(stories[0]))]
+    begin = f"{len(stories)} pod{'s' * (len(stories) != 1)}  "
+    end = f"  {place}, oldest {age(min(story['since'] for story in stories), now)}"
+    yield ""
+    if len(begin + who + end) <= width:
+        yield f"{begin}[bold]{escape(who)}[/bold]{end}"
+    else:
+        yield from map(escape, wrap(begin + who + end, width, subsequent_indent="  "))
+    rest = _why(stories[0])
     if stories[0]["workload"]:
-        lines.append(f"  {'such as ' if len(stories) > 1 else ''}{escape(stories[0]['pod'])}")
-    return lines
+        rest.append(f"{'such as ' if len(stories) > 1 else ''}{stories[0]['pod']}")
+    for line in rest:
+        yield from map(escape, wrap(line, width, initial_indent="  ", subsequent_indent="  "))
 
 
 def print_pods(page: dict[str, Any], console: Console, now: datetime | None = None) -> None:

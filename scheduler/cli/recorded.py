@@ -152,6 +152,8 @@ def until_of(text: str) -> Until | None:
 
 Watch = Callable[[Replay, RecordedInput], None]
 """Is called after each input."""
+Begin = Callable[[Replay, Beginning], None]
+"""Is called where a stretch has begun."""
 
 
 def stretches(
@@ -159,22 +161,23 @@ def stretches(
     make: Maker,
     until: Until | None = None,
     watch: Watch | None = None,
-    on_begin: Callable[[Beginning], None] | None = None,
+    on_begin: Begin | None = None,
 ) -> Iterator[Stretch]:
     """Replays what is at the place, stretch by stretch, each as far as it is whole.
 
     Raises ConfigurationError for a place without recordings and for a configuration that can't be made here.
     """
-    return _stretches(_paths(place), make, until, watch, on_begin)
+    return stretches_of(_paths(place), make, until, watch, on_begin)
 
 
-def _stretches(
+def stretches_of(
     paths: list[Path],
     make: Maker,
     until: Until | None,
     watch: Watch | None = None,
-    on_begin: Callable[[Beginning], None] | None = None,
+    on_begin: Begin | None = None,
 ) -> Iterator[Stretch]:
+    """As ``stretches``, of these segments."""
     stretch: Stretch | None = None
     for path in paths:
         try:
@@ -202,7 +205,7 @@ def _stretches(
                     stretch = None
                     continue
                 if on_begin is not None:
-                    on_begin(segment.beginning)
+                    on_begin(stretch.replay, segment.beginning)
             is_over = _play(stretch, segment, until, watch)
         if is_over:
             break
@@ -298,7 +301,7 @@ def _moment(paths: list[Path], maker: Maker, until: Until | None) -> Moment:
     found: Moment | None = None
     problems: list[str] = []
     attempted: tuple[str, ...] = ()
-    for stretch in _stretches(paths, maker, until):
+    for stretch in stretches_of(paths, maker, until):
         if stretch.difference is not None:
             number = stretch.difference.number
             text = f"{stretch.paths[-1]}: input {number} is decided otherwise here: nothing after it is as it was"

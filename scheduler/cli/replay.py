@@ -3,7 +3,6 @@ is not."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,15 +12,15 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from scheduler.cli import anonymise as anonymous
+from scheduler.cli.anonymise import write_anonymous
 from scheduler.cli.asking import OfRecording, Showing
 from scheduler.cli.compare import compare
+from scheduler.cli.complaint import complain
 from scheduler.cli.options import argument, option
 from scheduler.cli.prepare import read_configuration
 from scheduler.cli.recorded import Maker, Stretch, classes_of, stretches, until_of, why_not_provable
 from scheduler.config.loading import load
 from scheduler.messages.now import Now
-from scheduler.user_plugins.loading import PluginClasses
 
 SAME, DIFFERENT, NOT_PROVABLE = 0, 1, 2
 """Exit codes. NOT_PROVABLE: the decisions agree, with other code or only as far as the recording is whole."""
@@ -48,7 +47,7 @@ def replay(options: ReplayOptions) -> int:
     classes = classes_of(options.plugin_folder)
     stop = until_of(options.until)
     if options.anonymise is not None:
-        return _write_anonymous(options.place, options.anonymise, classes)
+        return write_anonymous(options.place, options.anonymise, classes, stop)
     if options.config:
         configuration = load(read_configuration(options.config))
         return compare(options.place, configuration, stop, classes, options.as_json)
@@ -63,16 +62,6 @@ def replay(options: ReplayOptions) -> int:
     if options.as_json:
         print(msgspec.json.format(msgspec.json.encode(reports), indent=2).decode())
     return code
-
-
-def _write_anonymous(place: Path, target: Path, classes: PluginClasses) -> int:
-    try:
-        inputs = anonymous.anonymise(place, target, classes)
-    except OSError as error:
-        print(f"Error: {target}: {error.strerror or error}", file=sys.stderr)
-        return 1
-    print(f"{target}: {inputs} inputs under other names, decided the same")
-    return 0
 
 
 def _weight(code: int) -> int:
@@ -117,7 +106,7 @@ def _print(report: dict[str, Any]) -> None:
     for note in report["notes"]:
         console.print(f"  {escape(note)}")
     if report["problem"]:
-        print(f"Error: {report['problem']}", file=sys.stderr)
+        complain(report["problem"])
     if not report["wasReplayed"]:
         return
     counts = f"{report['decisions']} decisions, {report['inputs']} inputs, until {report['until']}"

@@ -20,7 +20,6 @@ from scheduler.config.loading import Configuration
 from scheduler.controller.loop import read_clock
 from scheduler.controller.parts import Parts
 from scheduler.controller.record.recorder import Recorder
-from scheduler.controller.record.snapshot_page import snapshot_route
 from scheduler.controller.reload import NewConfiguration
 from scheduler.controller.report.decisions import Decisions
 from scheduler.controller.report.engine_gauges import GaugesOfEngine
@@ -30,6 +29,7 @@ from scheduler.controller.serve import pages
 from scheduler.controller.serve.live import live_routes
 from scheduler.controller.serve.page_files import page_routes
 from scheduler.controller.serve.questions import Questions
+from scheduler.controller.serve.snapshot_page import snapshot_route
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.engine.engine import Engine

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import BinaryIO, ClassVar, Final
 
 import msgspec
 
+from scheduler.cli.anonymise import write_anonymous
 from scheduler.cli.asking import Reaching
+from scheduler.cli.complaint import complain, warn
 from scheduler.cli.connection import Access, Unanswered, fetch
 from scheduler.cli.leader import fetch_from_leader
 from scheduler.cli.options import argument, option, switch
 from scheduler.cli.prepare import read_configuration
-from scheduler.cli.recorded import Maker, about_of, stated_of
+from scheduler.cli.recorded import Maker, about_of, classes_of, stated_of
 from scheduler.cli.shell_settings import kinds_read
 from scheduler.compose import build_engine
 from scheduler.config.loading import Configuration, load
 from scheduler.controller.loop import read_clock
 from scheduler.controller.record.recorder import FRAME_BYTES
 from scheduler.controller.record.segments import About, SegmentWriter, new_file, segment_head
-from scheduler.controller.record.snapshot_page import PATH
+from scheduler.controller.serve.snapshot_page import PATH
 from scheduler.controller.watch.pages import LIST_TIMEOUT_SECONDS, Pages
 from scheduler.controller.watch.reflector import MAX_PAGES, PAGE_SIZE
 from scheduler.controller.write.client import ApiClient
@@ -51,6 +53,10 @@ class SnapshotOptions(Reaching):
     file: Path = argument("FILE", "A new file, for its owner alone.", reads=Path)
     api: bool = switch("--api", help="Read the objects from the API server: no Tandem needs to run there.")
     config: str = option("--config", metavar="FILE", help="With --api: decide as configured here.")
+    anonymise: bool = switch("--anonymise", help="Write it under other names, for others.")
+    plugin_folder: str = option(
+        "--plugin-folder", metavar="FOLDER", help="With --anonymise: the code of plugins, as for [bold]run[/bold]."
+    )
     as_scheduler: str = option(
         "--as",
         metavar="NAME",
@@ -66,22 +72,35 @@ def snapshot(options: SnapshotOptions) -> int:
     [bold]--from FILE[/bold] of why, queue, what-if and capacity asks it. A snapshot holds what scheduling reads
     of each object: names, labels, annotations, requests, but no commands and no environment.
     """
-    access, file = options.access(), options.file
+    file = options.file
     try:
-        if options.api:
-            _from_api(file, access, _configuration(options.config, options.as_scheduler))
+        if not options.anonymise:
+            _write(options, file)
         else:
-            body = fetch(PATH, access) if access.server else fetch_from_leader(PATH, access, os.environ)
-            with new_file(file) as target:
-                target.write(body)
+            with TemporaryDirectory() as folder:
+                _write(options, Path(folder) / file.name)
+                code = write_anonymous(Path(folder) / file.name, file, classes_of(options.plugin_folder))
+            if code:
+                return code
     except (Unanswered, ApiError, TimeoutError) as error:
-        print(f"Error: {error or f'the API server took more than {MAX_SECONDS:g} s'}", file=sys.stderr)
+        complain(str(error) or f"the API server took more than {MAX_SECONDS:g} s")
         return 1
     except OSError as error:
-        print(f"Error: {file}: {error.strerror or error}", file=sys.stderr)
+        complain(f"{file}: {error.strerror or error}")
         return 1
     print(f"{file}: {file.stat().st_size} bytes")
     return 0
+
+
+def _write(options: SnapshotOptions, file: Path) -> None:
+    """Raises Unanswered, ApiError, TimeoutError, ConfigurationError and OSError."""
+    access = options.access()
+    if options.api:
+        _from_api(file, access, _configuration(options.config, options.as_scheduler))
+        return
+    body = fetch(PATH, access) if access.server else fetch_from_leader(PATH, access, os.environ)
+    with new_file(file) as target:
+        target.write(body)
 
 
 def _configuration(file: str, name: str) -> Configuration:
@@ -120,7 +139,7 @@ async def _list_into(door: RecordedEngine, access: Access, kinds: tuple[Kind, ..
                     if count > MAX_OBJECTS:
                         raise ApiError(0, "TooLarge", f"the cluster has more than {MAX_OBJECTS} objects")
                     for fault in page.faults:
-                        print(f"Warning: left out: {fault}", file=sys.stderr)
+                        warn(f"left out: {fault}")
                     for obj in page.objects:
                         door.handle(ObjectObserved(kind, obj), read_clock())
     finally:

@@ -13,7 +13,6 @@ import hmac
 import os
 import secrets
 import ssl
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from aiohttp import web
 from yarl import URL
 
 from scheduler.cli.asking import Reaching
+from scheduler.cli.complaint import complain
 from scheduler.cli.connection import Access, Unanswered, way_to
 from scheduler.cli.leader import LeaderWay
 from scheduler.cli.options import option, whole
@@ -67,7 +67,7 @@ def ui(options: UiOptions) -> int:
     except KeyboardInterrupt:
         return 0
     except Unanswered as error:
-        print(f"Error: {error}", file=sys.stderr)
+        complain(str(error))
         return 1
     return 0
 

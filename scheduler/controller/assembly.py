@@ -28,6 +28,7 @@ from scheduler.controller.report.component_metrics import RestClientMetrics, add
 from scheduler.controller.report.groups import GroupLog, GroupMetrics
 from scheduler.controller.report.journal import Journal
 from scheduler.controller.report.metrics import SchedulerMetrics
+from scheduler.controller.report.outage import Outage
 from scheduler.controller.report.recorders import GroupRecorder, Recorder, attempt_log
 from scheduler.controller.report.tracing import start_tracing
 from scheduler.controller.serve.authorization import guards
@@ -42,7 +43,6 @@ from scheduler.controller.tasks import Tasks
 from scheduler.controller.watch.feed import WatchFeed
 from scheduler.controller.watch.health import silent_kinds
 from scheduler.controller.watch.known import KnownObjects
-from scheduler.controller.watch.outage import Outage
 from scheduler.controller.watch.reconcile import Reconciler
 from scheduler.controller.watch.reflector import Reading, Reflector
 from scheduler.controller.write.client import client_of
@@ -123,7 +123,7 @@ class Assembly:
         self._old_objects = garbage.OldObjects()
         self.loop.when_idle = self._when_idle
         feed = WatchFeed(self.inbox, self.refusals, self.shadow)
-        outage = Outage()
+        self.outage = Outage()
         self.reflectors = [
             Reflector(
                 kind,
@@ -131,7 +131,7 @@ class Assembly:
                 feed.intake_of(kind),
                 Reading(with_documents=kind in parts.kinds_sent_whole, change=feed.change_of(kind)),
                 step=self.loop.steps.step,
-                outage=outage,
+                outage=self.outage,
             )
             for kind in settings.kinds
         ]

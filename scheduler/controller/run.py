@@ -143,6 +143,9 @@ class Shell(Assembly):
                         await reflector.synced.wait()
                 except TimeoutError:
                     until_report = SYNC_REPEAT_SECONDS
+                    if self.outage.is_reported:
+                        # It says once a minute why, and for which kinds.
+                        continue
                     waiting = {r.kind.value: r.health.value for r in self.reflectors if not r.synced.is_set()}
                     log.warning("Still waiting for the first lists; nothing is scheduled", kinds=waiting)
         await self.inbox.emptied()
@@ -166,6 +169,7 @@ class Shell(Assembly):
                 self._settings.leader_election,
                 Claimant(f"{self._settings.hostname}_{uuid.uuid4()}", self._lease_annotations),
                 self.token,
+                outage=self.outage,
                 on_won=self._on_won,
                 on_end=lambda: self._end("" if self._is_stopping else "Leaderelection lost"),
             )

@@ -173,7 +173,7 @@ def queue_page_in_slices(
     for start in range(0, len(waiting), _SLICE_DESCRIBED):
         described = waiting[start : start + _SLICE_DESCRIBED]
         still = [record for record in described if engine.queue.find(record.key) is record]
-        yield [waiting_page(engine, record, engine.queue.story(record).place, wishes) for record in still]
+        yield [waiting_page(engine, record, engine.queue.place_of(record), wishes) for record in still]
     trying = [(record, Place.IN_FLIGHT) for record in engine.queue.in_flight.entries if isinstance(record, QueuedPod)]
     trying += _being_bound(engine)
     counts = {**engine.queue.pending_counts(), "in flight": len(trying)}
@@ -226,7 +226,7 @@ def _waiting_as(engine: Engine, key: str) -> Iterator[tuple[QueuedPod, Place]]:
     """The queued pods of one name: several if a pod was recreated while its predecessor is being tried."""
     waiting = engine.queue.find(key)
     for record in (*((waiting,) if waiting is not None else ()), *engine.queue.in_flight.named(key)):
-        yield record, engine.queue.story(record).place
+        yield record, engine.queue.place_of(record)
     yield from ((record, place) for record, place in _being_bound(engine) if record.key == key)
 
 

@@ -100,7 +100,7 @@ def workload_page_in_slices(engine: Engine, namespace: str, workload: str) -> Ge
 def _standing(engine: Engine, info: PodInfo) -> tuple[str, str, str]:
     """Place, plugins and message: what pods have in common that wait for the same reason."""
     for record in _records(engine, info):
-        place = engine.queue.story(record).place.value
+        place = engine.queue.place_of(record).value
         plugins = record.gating_plugin or ", ".join(sorted(record.rejectors))
         return place, plugins, last_message(engine, record)
     ours = info.pod.spec.scheduler_name in engine.profiles

@@ -79,10 +79,14 @@ class QueueListing:
         """Seconds from a record's time (queue time) until now."""
         return (self.clock.read(now) - time) / SECOND
 
+    def place_of(self, record: QueuedPod) -> Place:
+        """Where a pod is that waits or is in flight."""
+        is_trying = self._in_flight.get(record.uid) is record
+        return Place.IN_FLIGHT if is_trying else self._places.place_of(record)
+
     def story(self, record: QueuedPod) -> PodStory:
         """The description of one pod, in flight or waiting."""
-        is_trying = self._in_flight.get(record.uid) is record
-        place = Place.IN_FLIGHT if is_trying else self._places.place_of(record)
+        place = self.place_of(record)
         return story_of(record, place, self._timed.next_try(record, place), self._hints, self.clock)
 
     def next_try(self, record: QueuedPod, place: Place) -> int | None:

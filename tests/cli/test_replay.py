@@ -19,6 +19,7 @@ from scheduler.simulate.apiserver.kinds import NAMESPACES, NODES, PODS
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.simulate.demo import ShippedScheduler
 from scheduler.testing.documents import node_json, pod_json
+from tests.cli.test_anonymise import text_of
 from tests.limits import WAIT_SECONDS
 
 PACKING = """\
@@ -37,10 +38,11 @@ def tandem(*arguments: str | Path, seed: str = "0") -> subprocess.CompletedProce
     """Runs the command in a process whose sets have an order of their own."""
     command = [sys.executable, "-m", "scheduler", *map(str, arguments)]
     environment = {**os.environ, "PYTHONHASHSEED": seed, "COLUMNS": "200"}
-    return subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, env=environment, check=False)
+    limit = 4 * WAIT_SECONDS
+    return subprocess.run(command, capture_output=True, text=True, timeout=limit, env=environment, check=False)
 
 
-async def recorded_run(folder: Path) -> tuple[subprocess.CompletedProcess[str], subprocess.CompletedProcess[str]]:
+async def recorded_run(folder: Path) -> list[subprocess.CompletedProcess[str]]:
     """A scheduler that places ten pods and leaves one waiting, recorded in ``recording``; snapshots of it and of the
     API server."""
     async with EmbeddedCluster() as cluster:
@@ -56,12 +58,19 @@ async def recorded_run(folder: Path) -> tuple[subprocess.CompletedProcess[str], 
             async with asyncio.timeout(WAIT_SECONDS):
                 while not (await shipped.why("default/huge")).get("attempt"):  # noqa: ASYNC110 - another process
                     await asyncio.sleep(0.05)
-            taken = await asyncio.to_thread(tandem, "snapshot", folder / "snapshot", "--server", shipped.url)
+            wanted = ("--server", shipped.url)
+            taken = [
+                await asyncio.to_thread(tandem, "snapshot", folder / "snapshot", *wanted),
+                await asyncio.to_thread(tandem, "snapshot", folder / "anonymous-snapshot", *wanted, "--anonymise"),
+            ]
         write_objects(cluster, folder / "objects.json")
         options = ("--api", "--as", "tandem-scheduler", "--kubeconfig", kubeconfig)
-        listed = await asyncio.to_thread(tandem, "snapshot", folder / "cluster", *options)
+        taken += [
+            await asyncio.to_thread(tandem, "snapshot", folder / "cluster", *options),
+            await asyncio.to_thread(tandem, "snapshot", folder / "anonymous-cluster", *options, "--anonymise"),
+        ]
         assert shipped.exit_code == 0, "".join(shipped.log_lines())
-    return taken, listed
+    return taken
 
 
 def write_objects(cluster: EmbeddedCluster, file: Path) -> None:
@@ -134,6 +143,20 @@ def test_what_is_left_of_a_scheduler_answers_every_question(
     (placement,) = answered(capfd, *one_more, "--config", folder / "packing.yaml")["placements"]
     page = answered(capfd, "capacity", "--pool", "kubernetes.io/hostname", *there)
     assert placement["node"] in fullest(page)
+
+
+@pytest.mark.parametrize("place", ["snapshot", "cluster"])
+def test_an_anonymised_snapshot_of_a_running_scheduler_answers_without_a_name(
+    folder: Path, place: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    plain, anonymous = (answered(capfd, "queue", "--from", folder / name) for name in (place, f"anonymous-{place}"))
+    assert plain["counts"] == anonymous["counts"]
+    assert [one["pod"] for one in plain["pods"]] == ["default/huge"]
+    (renamed,) = [one["pod"] for one in anonymous["pods"]]
+    assert "no node of 3 fits" in asked(capfd, "why", renamed, "--from", folder / f"anonymous-{place}")
+    assert b"huge" in text_of(folder / place)
+    assert b"huge" not in text_of(folder / f"anonymous-{place}")
+    assert stat.S_IMODE((folder / f"anonymous-{place}").stat().st_mode) == 0o600
 
 
 def fullest(page: dict[str, Any]) -> set[str]:

@@ -1,7 +1,9 @@
 """Every command that README.md and docs/ show in a shell block is run: here, by the test that the block names, or it
 says why it can't be.
 
-A block of ``tandem`` commands is run here, line by line, against a scheduler that runs beside an embedded cluster.
+A block of ``tandem`` commands is run here, line by line, against a scheduler that runs beside an embedded cluster; in a
+``console`` block each command stands after ``$``, and what it prints is compared with what is shown, where ``…`` stands
+for times and what is left out.
 Above any other block stands a comment: ``<!-- run by tests/x.py -->``, with the test that runs it, or
 ``<!-- not run: why -->``. What docs/ask-it.md and docs/groups.md show with output is compared by their own tests.
 """
@@ -20,9 +22,10 @@ import msgspec
 import pytest
 
 from scheduler.cli.main import main
-from scheduler.simulate.apiserver.kinds import NAMESPACES, NODES, PODS
+from scheduler.simulate.apiserver.kinds import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.simulate.demo import ShippedScheduler
+from scheduler.simulate.demo_devices import add_devices
 from scheduler.testing.documents import node_json, pod_json
 from tests.limits import WAIT_SECONDS
 
@@ -32,6 +35,7 @@ PAGES = [
     *sorted(path for path in (ROOT / "docs").rglob("*.md") if "kube-scheduler" not in path.parts),
 ]
 _BLOCK = re.compile(r"(?:^<!-- (run by|not run:) (.+?) -->\n)?^```(sh|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+COLUMNS = 100
 ASKING = {"why", "queue", "what-if", "capacity", "nodes", "decisions"}
 OTHERS_RUN = {"docs/ask-it.md": "tests/docs/test_ask_it.py", "docs/groups.md": "tests/docs/test_groups_page.py"}
 """Pages whose blocks with output are compared by a test of their own."""
@@ -53,6 +57,12 @@ class Block:
             joined = [line.removeprefix("$ ") for line in joined if line.startswith("$ ")]
         return [line.partition(" #")[0].strip() for line in joined if line.strip() and not line.startswith("#")]
 
+    @property
+    def shown(self) -> list[tuple[str, list[str]]]:
+        """Each command of a ``console`` block with the lines that it prints."""
+        parts = re.split(r"^\$ ", self.text, flags=re.MULTILINE)[1:]
+        return [(command, _lines(output)) for command, _, output in (part.partition("\n") for part in parts)]
+
 
 def blocks() -> list[Block]:
     return [
@@ -60,6 +70,12 @@ def blocks() -> list[Block]:
         for page in PAGES
         for found in _BLOCK.finditer(page.read_text())
     ]
+
+
+def _lines(text: str) -> list[str]:
+    """Without colours and trailing spaces; empty lines do not count."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    return [line.rstrip() for line in plain.splitlines() if line.strip()]
 
 
 HERE = [block for block in blocks() if not block.mark and block.page not in OTHERS_RUN]
@@ -92,19 +108,29 @@ def test_a_test_that_is_named_says_the_command() -> None:
             assert page in source or all(Path(word).name in source for word in words), f"{block.page}: {line}"
 
 
+DECIDED = ("first", "web-1", "train")
+
+
 @asynccontextmanager
 async def scheduler(folder: Path) -> AsyncIterator[ShippedScheduler]:
     """One that runs, on a cluster with everything that the pages name."""
     async with EmbeddedCluster() as cluster:
         for namespace in ("tandem-system", "shop"):
             cluster.registry.create(NAMESPACES, "", {"metadata": {"name": namespace}})
-        for name in ("node-1", "node-2"):
-            cluster.registry.create(NODES, "", node_json(name, cpu="4"))
+        # Of different sizes, so that no choice is left to chance.
+        for name, cpu in (("node-1", "4"), ("node-2", "2")):
+            cluster.registry.create(NODES, "", node_json(name, cpu=cpu, memory="8Gi", pods=20, zone="a"))
         for name, cpu in (("first", "9"), ("web-1", "1")):
-            cluster.registry.create(PODS, "default", pod_json(name, cpu=cpu))
+            cluster.registry.create(PODS, "default", pod_json(name, cpu=cpu, memory="256Mi"))
+        add_devices(cluster.registry, "default", "node-1")
+        exactly = {"deviceClassName": "gpus", "count": 4}
+        asked = {"devices": {"requests": [{"name": "pair", "exactly": exactly}]}}
+        cluster.registry.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": "four"}, "spec": asked})
+        claiming = [{"name": "gpus", "resourceClaimName": "four"}]
+        cluster.registry.create(PODS, "default", pod_json("train", cpu="1", spec={"resourceClaims": claiming}))
         async with ShippedScheduler(cluster.kubeconfig(folder / "kubeconfig"), folder / "log") as shipped:
             async with asyncio.timeout(WAIT_SECONDS):
-                while not all([await is_decided(shipped, name) for name in ("first", "web-1")]):  # noqa: ASYNC110
+                while not all([await is_decided(shipped, name) for name in DECIDED]):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
             yield shipped
 
@@ -118,6 +144,8 @@ def files_into(folder: Path) -> None:
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     for name in ("scheduler.yaml", "config.yaml"):
         (folder / name).write_bytes(msgspec.yaml.encode(head))
+    wrong = {**head, "profiles": [{"plugins": {"score": {"enabled": [{"name": "NodeResourceFit"}]}}}]}
+    (folder / "wrong.yaml").write_bytes(msgspec.yaml.encode(wrong))
     (folder / "plugins").mkdir()
     (folder / "manifests" / "base").mkdir(parents=True)
     (folder / "manifests" / "base" / "scheduler.yaml").write_text((ROOT / "manifests/base/scheduler.yaml").read_text())
@@ -137,6 +165,14 @@ def files_into(folder: Path) -> None:
     (folder / "shop.yaml").write_bytes(msgspec.yaml.encode(shop))
 
 
+def check_output(shown: list[str], printed: list[str], what: str) -> None:
+    """A line ``…`` stands for any number of lines, ``…`` in a line for any text."""
+    pattern = "".join(
+        "(?:.*\n)*" if line.strip() == "…" else re.escape(line).replace("…", ".*") + "\n" for line in shown
+    )
+    assert re.fullmatch(pattern, "".join(f"{line}\n" for line in printed)), f"{what}:\n" + "\n".join(printed)
+
+
 async def test_every_command_of_ours_that_is_shown_does_what_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -145,6 +181,8 @@ async def test_every_command_of_ours_that_is_shown_does_what_it_says(
     ran = set()
     async with scheduler(tmp_path) as shipped:
         for block in HERE:
+            if block.language == "console":
+                continue
             for line in block.lines:
                 words = shlex.split(line.partition(" > ")[0])[1:]
                 if words[0] in ASKING:
@@ -155,5 +193,18 @@ async def test_every_command_of_ours_that_is_shown_does_what_it_says(
                 assert code == 0, f"{block.page}: {line}: {printed.err}"
                 assert printed.out.strip() or "--write-config-to" in words, f"{block.page}: {line}: prints nothing"
                 ran.add(words[0])
+        compared = 0
+        monkeypatch.setenv("COLUMNS", str(COLUMNS))
+        for block in HERE:
+            for line, output in block.shown if block.language == "console" else ():
+                words = shlex.split(line)[1:]
+                words += ["--server", shipped.url] if words[0] in ASKING else []
+                code = await asyncio.to_thread(main, words)
+                printed = capfd.readouterr()
+                is_refused = output[0].startswith("Error: ")
+                assert code == is_refused, f"{block.page}: {line}: {printed.err}"
+                check_output(output, _lines(printed.err if is_refused else printed.out), f"{block.page}: {line}")
+                compared += 1
+        assert compared >= 7
     assert ASKING | {"check-config", "run", "version", "completion"} <= ran
     assert "kind: KubeSchedulerConfiguration" in (tmp_path / "complete.yaml").read_text()

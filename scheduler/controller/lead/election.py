@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from functools import partial
 
 from scheduler.controller.lead.lease import Claimant, LeaseElector
 from scheduler.controller.lead.lease_settings import LeaderElectionSettings
+from scheduler.controller.report.outage import Outage
 from scheduler.controller.side_loop import SideLoop
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.controller.write.leadership import LeaseToken
+from scheduler.errors import ApiError
 
 
 class Election:
@@ -27,6 +30,7 @@ class Election:
         claimant: Claimant,
         token: LeaseToken,
         *,
+        outage: Outage,
         on_won: Callable[[], None],
         on_end: Callable[[], None],
     ) -> None:
@@ -36,6 +40,7 @@ class Election:
         self._token = token
         self._callers = asyncio.get_running_loop()
         self._on_won = on_won
+        self._outage = _OutageOf(outage, self._tell)
         self._thread = SideLoop("leader election", self._elect, lambda _: self._tell(on_end))
 
     def start(self) -> None:
@@ -57,6 +62,7 @@ class Election:
                 self._claimant,
                 self._token,
                 on_won=lambda: self._tell(won),
+                outage=self._outage,
             ).run()
         finally:
             await client.close()
@@ -65,3 +71,17 @@ class Election:
         # The receiving loop is closed already.
         with contextlib.suppress(RuntimeError):
             self._callers.call_soon_threadsafe(what)
+
+
+class _OutageOf:
+    """The outage of another thread's event loop, which ``tell`` reaches."""
+
+    def __init__(self, outage: Outage, tell: Callable[[Callable[[], None]], None]) -> None:
+        self._outage = outage
+        self._tell = tell
+
+    def report(self, text: str, what: str, error: ApiError) -> None:
+        self._tell(partial(self._outage.report, text, what, error))
+
+    def recovered(self, what: str) -> None:
+        self._tell(partial(self._outage.recovered, what))

@@ -11,13 +11,14 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import structlog
 
 from scheduler.controller.lead.announcement import ANNOTATION
 from scheduler.controller.lead.lease_settings import LeaderElectionSettings
+from scheduler.controller.report.outage import Outage
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.leadership import LeaseToken
 from scheduler.errors import ApiError, InvalidObject
@@ -50,11 +51,18 @@ class Time:
     rng: random.Random = field(default_factory=random.Random)
 
 
+class SharedOutage(Protocol):
+    """An ``Outage``, wherever the elector runs."""
+
+    def report(self, text: str, what: str, error: ApiError) -> None: ...
+
+    def recovered(self, what: str) -> None: ...
+
+
 class LeaseElector:
     """``run`` returns when leadership, once won, is lost; cancel it to release the lease.
 
-    Writers check ``token``. ``on_won`` and ``on_new_leader`` (with the holder's identity) are called in the elector's
-    own event loop.
+    Writers check ``token``. ``on_won`` is called in the elector's own event loop.
     """
 
     def __init__(
@@ -65,17 +73,18 @@ class LeaseElector:
         token: LeaseToken,
         *,
         on_won: Callable[[], None],
-        on_new_leader: Callable[[str], None] = lambda _: None,
+        outage: SharedOutage | None = None,
         times: Time | None = None,
     ) -> None:
-        """Raises ConfigurationError for inconsistent durations, and for kube-scheduler's own lease."""
+        """``outage`` reports what concerns every request, as one trouble of all. Raises ConfigurationError for
+        inconsistent durations, and for kube-scheduler's own lease."""
         settings.check()
         self._client = client
         self._settings = settings
         self._identity = claimant.identity
         self._token = token
         self._on_won = on_won
-        self._on_new_leader = on_new_leader
+        self._outage = outage
         self._annotations = claimant.annotations
         times = times or Time()
         self._monotonic = times.monotonic
@@ -138,8 +147,10 @@ class LeaseElector:
         except TimeoutError:
             self._report(ApiError(0, "Timeout", "the API server did not answer within the renew deadline"))
             return False
+        self._reported = ""
+        if self._outage is not None:
+            self._outage.recovered(self._path)
         if is_ours:
-            self._reported = ""
             self._token.extend(began + self._settings.renew_deadline)
         return is_ours
 
@@ -239,10 +250,11 @@ class LeaseElector:
             self._leader = holder
             if holder:
                 log.info("New leader elected", identity=holder)
-                self._on_new_leader(holder)
 
     def _report(self, error: ApiError | InvalidObject) -> None:
-        text = str(error)
-        if text != self._reported:
+        trouble, text = "Lease could not be taken or renewed", str(error)
+        if self._outage is not None and isinstance(error, ApiError) and Outage.concerns(error, is_watch=False):
+            self._outage.report(trouble, self._path, error)
+        elif text != self._reported:
             self._reported = text
-            log.error("Lease could not be taken or renewed", lease=self._lease_name, error=text)
+            log.error(trouble, lease=self._lease_name, error=text)

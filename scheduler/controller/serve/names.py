@@ -1,5 +1,8 @@
 """Keeps the names of pods from those who may not see them: what pages list of other namespaces is counted.
 
+``visible`` alone decides, for pages, answers and streams alike. Not guarded by it are two pages that are nothing but
+names: ``/debug/snapshot`` is for those who see all, and ``/metrics/resources`` is kube-scheduler's own contract.
+
 A user sees the pods of a namespace by the right ``list`` on pods there, and those of all namespaces by that right for
 the cluster or by ``get`` on the path ``/debug/names``, which serves nothing: a grant of ``/debug/*`` includes it.
 """
@@ -48,6 +51,11 @@ async def visible(request: web.Request, namespaces: Iterable[str]) -> Collection
     return {name for name in wanted if known.get(name)}
 
 
+async def sees_all(request: web.Request) -> bool:
+    """Whether the user may see the pods of all namespaces. Raises as ``visible``."""
+    return await visible(request, ()) is None
+
+
 async def seen(
     request: web.Request, entries: list[Entry], key_of: Callable[[Entry], str]
 ) -> tuple[list[Entry], int, Collection[str] | None]:
@@ -59,19 +67,21 @@ async def seen(
     return kept, len(entries) - len(kept), allowed
 
 
-async def scrubbed(request: web.Request, page: Mapping[str, Any]) -> bytes:
-    """The page as JSON, with ``(hidden)`` in place of each ``namespace/name`` that the user may not see."""
+async def scrubbed(request: web.Request, page: Mapping[str, Any] | msgspec.Struct, own: Collection[str] = ()) -> bytes:
+    """The page as JSON, with ``(hidden)`` in place of each ``namespace/name`` that the user may not see. ``own``: keys
+    that the user has made up."""
     body = msgspec.json.encode(page)
     namespaces = (found.group(1).decode() for found in _KEY.finditer(body))
     allowed = await visible(request, namespaces)
-    return body if allowed is None else without_names(body, allowed)
+    return body if allowed is None else without_names(body, allowed, own)
 
 
-def without_names(body: bytes, allowed: Collection[str]) -> bytes:
-    """A text with ``(hidden)`` in place of each ``namespace/name`` of other namespaces."""
+def without_names(body: bytes, allowed: Collection[str], own: Collection[str] = ()) -> bytes:
+    """A text with ``(hidden)`` in place of each ``namespace/name`` of other namespaces, except for the keys ``own``."""
 
     def replace(found: re.Match[bytes]) -> bytes:
-        return found.group() if found.group(1).decode() in allowed else HIDDEN.encode()
+        is_seen = found.group(1).decode() in allowed or found.group().decode() in own
+        return found.group() if is_seen else HIDDEN.encode()
 
     return _KEY.sub(replace, body)
 

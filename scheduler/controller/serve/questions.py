@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -18,11 +18,12 @@ import structlog
 from aiohttp import web
 
 from scheduler.controller.serve.authorization import ASKER, Asker, refusal
+from scheduler.controller.serve.names import scrubbed, visible
 from scheduler.controller.serve.redaction import (
-    MAX_NAMESPACES,
     capacity_without_names,
     helps_without_names,
     namespaces_in,
+    namespaces_of_edits,
     namespaces_of_helps,
     namespaces_of_shapes,
     without_names,
@@ -30,7 +31,7 @@ from scheduler.controller.serve.redaction import (
 from scheduler.controller.serve.reviews import TooManyReviews
 from scheduler.controller.serve.same_origin import is_json, why_refused
 from scheduler.engine.engine import Engine
-from scheduler.engine.questions.answers import Answer
+from scheduler.engine.questions.answers import ASKED, Answer
 from scheduler.engine.questions.capacity import Capacity, capacity
 from scheduler.engine.questions.edits import WrongQuestion
 from scheduler.engine.questions.names import shown
@@ -97,8 +98,8 @@ class Questions:
     async def _capacity(self, request: web.Request, _body: bytes) -> web.Response:
         labels = [label for label in request.query.get("pool", "").split(",") if label][:MAX_POOL_LABELS]
         answer: Capacity = await self._in_slices(request, capacity(self._engine, self._clock(), labels))
-        visible = await self._visible(request, namespaces_of_shapes(answer))
-        return _json(answer if visible is None else capacity_without_names(answer, visible))
+        allowed = await visible(request, namespaces_of_shapes(answer))
+        return await _shown(request, answer if allowed is None else capacity_without_names(answer, allowed))
 
     async def what_if(self, request: web.Request) -> web.Response:
         return await self._answered(request, self._what_if)
@@ -109,17 +110,21 @@ class Questions:
     async def _what_helps(self, request: web.Request, body: bytes) -> web.Response:
         key = _decoded(body, _ABOUT_POD).pod
         namespace = key.partition("/")[0]
-        visible = await self._visible(request, (namespace,))
-        if visible is not None and namespace not in visible:
+        allowed = await visible(request, (namespace,))
+        if allowed is not None and namespace not in allowed:
             raise WrongQuestion(f"pod {shown(key)} is not known here")
         end = time.monotonic() + MAX_SECONDS
         steps = what_helps(self._engine, key, self._clock(), lambda: time.monotonic() > end)
         answer: Helps = await self._in_slices(request, steps)
-        visible = await self._visible(request, namespaces_of_helps(answer))
-        return _json(answer if visible is None else helps_without_names(answer, visible))
+        allowed = await visible(request, namespaces_of_helps(answer))
+        return await _shown(request, answer if allowed is None else helps_without_names(answer, allowed))
 
     async def _what_if(self, request: web.Request, body: bytes) -> web.Response:
         question = _decoded(body, _QUESTION)
+        changed = namespaces_of_edits(question)
+        allowed = await visible(request, changed)
+        if allowed is not None and not set(changed) <= set(allowed):
+            raise WrongQuestion("it changes objects of a namespace whose pods you may not see")
         basis = None
         if question.configuration:
             if len(question.configuration) > MAX_CONFIGURATION_CHARACTERS:
@@ -128,8 +133,9 @@ class Questions:
         end = time.monotonic() + MAX_SECONDS
         steps = what_if(self._engine, question, self._clock(), basis, lambda: time.monotonic() > end)
         answer: Answer = await self._in_slices(request, steps)
-        visible = await self._visible(request, namespaces_in(answer))
-        return _json(answer if visible is None else without_names(answer, visible))
+        allowed = await visible(request, namespaces_in(answer))
+        asked = {one.pod for one in answer.placements if one.origin == ASKED} | {one.workload for one in answer.room}
+        return await _shown(request, answer if allowed is None else without_names(answer, allowed), asked)
 
     # --- what all questions share -------------------------------------------------------------------------------------
 
@@ -186,14 +192,6 @@ class Questions:
                 raise WrongQuestion("the client has gone")
             await asyncio.sleep(0)
 
-    async def _visible(self, request: web.Request, namespaces: Sequence[str]) -> Collection[str] | None:
-        """Those of these namespaces whose pods the asker may list; None: all there are. Raises TooManyReviews, and
-        ApiError if the API server can't be asked."""
-        asker: Asker | None = request.get(ASKER)
-        if asker is None or not namespaces or await asker.may_list_pods(""):
-            return None
-        return [name for name in namespaces[:MAX_NAMESPACES] if await asker.may_list_pods(name)]
-
 
 async def _limited_body(request: web.Request) -> bytes:
     """The body. Raises WrongQuestion beyond the limit; some more is read then, so that the client sees the answer."""
@@ -223,8 +221,9 @@ def _decoded(body: bytes, decoder: msgspec.json.Decoder[Result]) -> Result:
         raise WrongQuestion(f"the question can't be read: {ascii(text)[1:-1][:500]}") from error
 
 
-def _json(value: object) -> web.Response:
-    return web.Response(body=msgspec.json.encode(value), content_type="application/json")
+async def _shown(request: web.Request, answer: msgspec.Struct, own: Collection[str] = ()) -> web.Response:
+    """The answer without names in its texts that the asker may not see."""
+    return web.Response(body=await scrubbed(request, answer, own), content_type="application/json")
 
 
 class _AboutPod(msgspec.Struct, forbid_unknown_fields=True):

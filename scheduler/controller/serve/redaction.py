@@ -8,10 +8,23 @@ import msgspec
 
 from scheduler.engine.questions.answers import ASKED, Answer, Hidden
 from scheduler.engine.questions.capacity import Capacity
+from scheduler.engine.questions.edits import DeleteObject, PutObject, RemovePod
 from scheduler.engine.questions.what_helps import Helps
+from scheduler.engine.questions.what_if import Question
 
-MAX_NAMESPACES = 20
-"""Namespaces about which the API server is asked for one answer; pods of further ones are hidden."""
+
+def namespaces_of_edits(question: Question) -> tuple[str, ...]:
+    """The namespaces of the pods and objects that a question changes, or asks for by name."""
+    found = []
+    for edit in question.edits:
+        if isinstance(edit, RemovePod):
+            found.append(edit.pod.partition("/")[0])
+        elif isinstance(edit, DeleteObject):
+            found.append(edit.namespace)
+        elif isinstance(edit, PutObject):
+            metadata = edit.object.get("metadata")
+            found.append(str(metadata.get("namespace", "default")) if isinstance(metadata, dict) else "default")
+    return tuple(dict.fromkeys(name for name in found if name))
 
 
 def namespaces_in(answer: Answer) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ class Health(Enum):
     LISTING = "listing"
     WATCHING = "watching"
     FORBIDDEN = "missing right"
+    UNAUTHENTICATED = "not authenticated"
     MISSING_KIND = "kind not served"
     UNREACHABLE = "unreachable"
 

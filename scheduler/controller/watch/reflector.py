@@ -21,13 +21,13 @@ from typing import Protocol
 
 import structlog
 
+from scheduler.controller.report.outage import Outage
 from scheduler.controller.step_watch import Step, unwatched
 from scheduler.controller.watch.backoff import Backoff
 from scheduler.controller.watch.discovery import is_served
 from scheduler.controller.watch.health import Health
 from scheduler.controller.watch.lines import Lines, parts_of
 from scheduler.controller.watch.mirror import MAX_LOGGED, Mirror
-from scheduler.controller.watch.outage import Outage
 from scheduler.controller.watch.pages import Pages
 from scheduler.controller.write.answers import Answer
 from scheduler.controller.write.client import ApiClient
@@ -320,10 +320,9 @@ class Reflector:
             self._forget_place(str(error))
             return self._backoff.next_seconds()
         if error.is_forbidden:
-            self.health = Health.FORBIDDEN
+            self.health = Health.FORBIDDEN if error.status == 403 else Health.UNAUTHENTICATED
             verb = "watch" if self.resource_version else "list"
-            trouble = "missing right" if error.status == 403 else "not authenticated"
-            self._report_once(f"{trouble}: {verb} {self.kind.value}", error)
+            self._report_once(f"{self.health.value}: {verb} {self.kind.value}", error)
             return self._wait_after(error)
         if error.is_not_found and self.kind.entry.is_optional and await self._is_not_served():
             self._kind_is_missing()
@@ -386,7 +385,7 @@ class Reflector:
 
     def _report_once(self, text: str, error: ApiError) -> None:
         """Logs once until the next successful list, so that an outage causes one line per kind and not thousands."""
-        if Outage.concerns(error):
+        if Outage.concerns(error, is_watch=self.health is Health.WATCHING):
             self._outage.report(text, self.kind.value, error)
         elif text not in self._reported:
             self._reported.add(text)

@@ -97,6 +97,9 @@ _OUTSIDE: Final = frozenset(
 """What it may name outside of the core: containers, numbers, arrays."""
 
 
+Rename = Callable[[ApiObject], ApiObject]
+
+
 class CheckpointError(SchedulerError):
     """A checkpoint can't be made or read; the text says why."""
 
@@ -126,17 +129,22 @@ class Generation:
             yield ("extender", self.number, place), extender
 
 
-def pack(engine: Engine, generations: Sequence[Generation]) -> bytes:
+def pack(engine: Engine, generations: Sequence[Generation], rename: Rename | None = None) -> bytes:
     """The engine's state. Take it between two steps, when neither a cycle nor a wake is paused (``engine.is_paused``).
 
-    Raises CheckpointError for what can't be written, such as a user plugin's state with an open file.
+    ``rename`` is called for each API object, and what it returns is written in the object's place. Raises
+    CheckpointError for what can't be written, such as a user plugin's state with an open file.
     """
     if engine.is_paused:
         raise CheckpointError("a cycle or a wake is paused, which can't be written")
     file = io.BytesIO()
     pickler = _ThoroughPickler if isinstance(engine.stopwatch, FunctionType) else _Pickler
     try:
-        pickler(file, engine, generations).dump(engine)
+        made = pickler(file, engine, generations)
+        if rename is not None:
+            of_objects = dict.fromkeys((kind.entry.type for kind in Kind), lambda obj: _api_object(rename(obj)))
+            made.dispatch_table = {**made.dispatch_table, **of_objects}
+        made.dump(engine)
     except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError, NotImplementedError) as error:
         raise CheckpointError(f"the engine's state can't be written: {error}") from error
     return file.getvalue()

@@ -73,6 +73,11 @@ def encode_outcome(outcome: Outcome) -> bytes:
     return _ENCODER.encode([_DIGEST, hashlib.sha256(data).hexdigest(), names[:20]])
 
 
+def plain_outcome(commands: Sequence[Command]) -> Any:
+    """The whole of an outcome as plain values, however much it is."""
+    return msgspec.msgpack.decode(_ENCODER.encode([_named(each) for each in outcome_of(commands) or ()]))
+
+
 def _named(said: Any) -> tuple[str, Any]:
     """A problem's text is for people and may name addresses of memory."""
     return type(said).__name__, None if isinstance(said, ReportProblem) else said
@@ -89,6 +94,12 @@ def _plain(value: Any) -> Any:
 
 _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_plain, order="deterministic")
 _NOTHING: Final = msgspec.msgpack.encode([])
+
+
+def is_digest(outcome: bytes) -> bool:
+    """Whether an encoded outcome is only a digest of what was said."""
+    found = msgspec.msgpack.decode(outcome)
+    return isinstance(found, list) and found[:1] == [_DIGEST]
 
 
 def shown(outcome: bytes) -> Any:

@@ -85,6 +85,8 @@ class Replay:
         self.last: Now | None = None
         self.made: list[Made] = []
         """What the configurations so far made."""
+        self.generations: list[Generation] = []
+        """What the checkpoint that it began with needs beside its state; none for a fresh start."""
         self.engine: Engine
 
     def begin(self, beginning: Beginning, instead: Made | None = None) -> None:
@@ -93,12 +95,12 @@ class Replay:
         self.made = made = [self._make(stated) for stated in beginning.configurations]
         newest, self.last, self.number = made[-1], beginning.at, beginning.number
         if isinstance(beginning.base, Checkpoint):
-            generations = [
+            self.generations = [
                 Generation(number, one.profiles, one.extenders if number == 0 else ())
                 for number, one in enumerate(made)
             ]
             modules = frozenset[str]().union(*[one.user_modules for one in made])
-            self.engine = unpack(beginning.base.state, generations, zero, modules)
+            self.engine = unpack(beginning.base.state, self.generations, zero, modules)
             if instead is not None:
                 self.engine.replace_profiles(instead.profiles, instead.settings, beginning.at)
             return

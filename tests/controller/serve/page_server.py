@@ -7,8 +7,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from scheduler.cli.recorded import stated_of
+from scheduler.config.loading import load
 from scheduler.controller.beside.shadow import Comparison
 from scheduler.controller.loop import read_clock
+from scheduler.controller.record.segments import About
 from scheduler.controller.report.decisions import Decisions
 from scheduler.controller.serve import pages
 from scheduler.controller.serve.live import LiveLimits, live_routes
@@ -16,8 +19,10 @@ from scheduler.controller.serve.names import refusing_unasked
 from scheduler.controller.serve.page_files import page_routes
 from scheduler.controller.serve.questions import Questions
 from scheduler.controller.serve.same_origin import of_same_site
+from scheduler.controller.serve.snapshot_page import snapshot_route
 from scheduler.engine.commands import RecordAttempt
 from scheduler.engine.explain import PreemptionMemory
+from scheduler.engine.recording.door import History
 from tests.controller.serve.rights import Rights, guarded, served
 from tests.controller.serve.test_questions import basis
 from tests.engine.driver import Cluster
@@ -33,6 +38,8 @@ class Shadow:
 @dataclass
 class Served:
     url: str
+    paths: tuple[str, ...]
+    """All that is served here."""
     cluster: Cluster
     decisions: Decisions
     rights: Rights
@@ -60,7 +67,9 @@ async def page_server(
 ) -> AsyncIterator[Served]:
     """``folder``: access is restricted; a token is its user's name."""
     rights, decisions, memory, shadow = Rights(), Decisions(), PreemptionMemory(), Shadow()
+    history = History(cluster.engine, stated_of(load()))
     routes = (
+        snapshot_route(cluster.engine, history, lambda: About("", "", ""), read_clock),
         *pages.routes(cluster.engine, read_clock, memory),
         *Questions(cluster.engine, read_clock, basis).routes(),
         *live_routes(cluster.engine, decisions, limits),
@@ -69,4 +78,4 @@ async def page_server(
     )
     browsers = (of_same_site("scheduler.example.com"), refusing_unasked())
     async with guarded(rights, folder) as guards, served(routes, (*guards, *browsers)) as url:
-        yield Served(url, cluster, decisions, rights, shadow, memory)
+        yield Served(url, tuple(route.path for route in routes), cluster, decisions, rights, shadow, memory)

@@ -147,6 +147,68 @@ async def test_the_newest_decisions_are_bounded_and_those_left_out_are_counted()
 
 
 PATHS = ("/debug/queue", "/debug/nodes/n1", "/debug/decisions", "/debug/shadow", "/debug/why/red/red-huge")
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "/debug/what-if": {"edits": [{"edit": "drain", "node": "n1"}], "withWaiting": True},
+    "/debug/what-helps": {"pod": "blue/blue-huge"},
+}
+NAMELESS = ("/ui", "/metrics/resources")
+"""Pages of no namespace's pods, and kube-scheduler's own, whose contract is to name every pod."""
+
+
+def addresses(path: str) -> list[str]:
+    """Each page that a path stands for, about pods of both teams."""
+    if "{namespace}" not in path:
+        return [path.replace("{name}", "n1")]
+    filled = path.replace("{kind}", "deployment")
+    return [filled.replace("{namespace}", team).replace("{name}", f"{team}-huge") for team in ("blue", "red")]
+
+
+async def test_no_page_no_answer_and_no_stream_names_a_pod_of_a_hidden_namespace(tmp_path: Path) -> None:
+    """Each route that is served: a new one is asked, too."""
+    cluster = two_teams()
+    cluster.lingering.add("red-victim")
+    cluster.node("n2", cpu="3")
+    cluster.pod("red-victim", namespace="red", cpu="3", node="n2")
+    cluster.pod("blue-vip", namespace="blue", cpu="3", priority=10)
+    async with page_server(cluster, tmp_path, LiveLimits(stream_seconds=0.1, look_seconds=0.02)) as served:
+        for _ in range(3):
+            served.schedule()
+        served.shadow.comparisons.append(Comparison("red/red-runs", "true", "n1", "n1"))
+        served.rights.allowed |= {("ann", "list", "blue"), ("root", "list", "")}
+        shown = 0
+        for address in [one for path in served.paths if not path.startswith(NAMELESS) for one in addresses(path)]:
+            path = address.partition("?")[0]
+            asked = QUESTIONS.get(path)
+            verb = "get" if asked is None else "create"
+            served.rights.allowed |= {(user, verb, path) for user in ("ann", "root")}
+            texts = []
+            for user in ("ann", "root"):
+                method = "GET" if asked is None else "POST"
+                headers = {"Authorization": f"Bearer {user}"}
+                async with (
+                    aiohttp.ClientSession() as session,
+                    session.request(method, served.url + address, json=asked, headers=headers) as answer,
+                ):
+                    texts.append((answer.status, (await answer.read()).decode("utf-8", "replace")))
+            (status, text), (whole_status, whole) = texts
+            assert "red-" not in (text.replace("red-huge", "") if "red-huge" in address else text), address
+            assert whole_status in (200, 400, 404), address
+            shown += "red/red-" in whole and status in (200, 403, 404)
+        assert shown >= 7, "root sees their names"
+
+
+async def test_a_snapshot_which_names_every_pod_is_for_those_who_see_all(tmp_path: Path) -> None:
+    async with page_server(two_teams(), tmp_path) as served:
+        path = "/debug/snapshot"
+        served.rights.allowed |= {("ann", "get", path), ("ann", "list", "blue")}
+        status, refused = await fetch(served, path, "ann")
+        assert status == 403
+        assert "a snapshot names every pod" in refused["message"]
+        served.rights.allowed |= {("root", "get", path), ("root", "get", "/debug/names")}
+        headers = {"Authorization": "Bearer root"}
+        async with aiohttp.ClientSession() as session, session.get(served.url + path, headers=headers) as answer:
+            assert answer.status == 200
+            assert (await answer.read()).startswith(b"tandem-recording ")
 
 
 async def test_pods_of_namespaces_that_the_user_may_not_see_are_counted_and_not_named(tmp_path: Path) -> None:

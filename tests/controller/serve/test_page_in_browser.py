@@ -5,9 +5,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import time
 
+import pytest
+
 from scheduler import testing
+from scheduler.cli.main import main
 from scheduler.controller.beside.shadow import Comparison
 from scheduler.controller.serve.live import LiveLimits
 from scheduler.messages.stimuli import ObjectObserved, Synced
@@ -22,7 +27,18 @@ LIMITS = LiveLimits(look_seconds=0.05)
 SCRIPT = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 LONG = "a" * 253
 REVERSED = "\u202egnp.exe"
-VIEWS = ("", "queue", "decisions", "what-if", "shadow", "pod/default/huge", "pod/default/vip", "node/big-0")
+VIEWS = (
+    "",
+    "queue",
+    "decisions",
+    "what-if",
+    "capacity",
+    "shadow",
+    "pod/default/huge",
+    "pod/default/vip",
+    "helps/default/huge",
+    "node/big-0",
+)
 PICTURED = {"": "overview", "queue": "queue", "pod/default/vip": "pod"}
 
 
@@ -64,9 +80,11 @@ async def test_every_view_shows_its_data_without_an_error_and_without_another_se
         "queue": "default/huge",
         "decisions": "default/api-9",
         "what-if": "Nothing happens in the cluster",
+        "capacity": "Most on one node",
         "shadow": "✗ differs",
         "pod/default/huge": "Insufficient cpu",
         "pod/default/vip": "candidates",
+        "helps/default/huge": "Then it goes to",
         "node/big-0": "default/train-0",
     }
     async with page_server(shop(), limits=LIMITS) as served:
@@ -210,6 +228,55 @@ async def test_the_form_asks_what_if_and_shows_the_answer() -> None:
         await browser.page.fill("#ask-json", '{"edits": [{"edit": "drain", "node": "absent"}]}')
         await browser.page.click("form.question > button")
         await browser.page.locator("#answer", has_text="node 'absent' is not known").wait_for()
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("capacity", ("capacity",)),
+        ("helps/default/huge", ("why", "huge", "--what-helps")),
+    ],
+)
+async def test_a_question_s_view_shows_the_very_json_that_the_command_line_prints(
+    capfd: pytest.CaptureFixture[str], address: str, words: tuple[str, ...]
+) -> None:
+    async with page_server(shop(), limits=LIMITS) as served:
+        busy(served)
+        async with browsing(served.url) as browser:
+            await browser.go(address)
+            await browser.page.click("main details > summary")
+            shown = json.loads(await browser.page.inner_text("main pre.json"))
+            assert browser.errors == []
+        code = await asyncio.to_thread(main, [*words, "--server", served.url, "--json"])
+        assert code == 0
+        assert shown == json.loads(capfd.readouterr().out)
+
+
+async def test_capacity_is_counted_again_by_other_labels() -> None:
+    async with page_server(shop(), limits=LIMITS) as served, browsing(served.url) as browser:
+        await browser.go("capacity")
+        await browser.page.locator("main", has_text="All nodes are one pool").wait_for()
+        await browser.page.fill("#capacity-pool", "pool")
+        await browser.page.keyboard.press("Enter")
+        await browser.page.locator("main h3", has_text="small: 24 nodes").wait_for()
+        assert "✗" not in await browser.text()
+        assert "1 cordoned" in await browser.text()
+        await browser.picture("capacity")
+        assert browser.errors == []
+
+
+async def test_a_waiting_pod_s_story_leads_to_what_would_help() -> None:
+    async with page_server(shop(), limits=LIMITS) as served, browsing(served.url) as browser:
+        busy(served)
+        await browser.go("pod/default/huge")
+        await browser.page.click("main a:has-text('What would help?')")
+        await browser.page.locator("main", has_text="Then it goes to").wait_for()
+        await browser.picture("helps")
+        await browser.go("pod/default/api-1")
+        await browser.page.wait_for_selector("main h2:has-text('api-1')")
+        assert await browser.page.locator("main a", has_text="What would help?").count() == 0
+        await browser.page.goto(f"{served.url}/ui/#/helps/default/absent")
+        await browser.page.locator("main .failure", has_text="is not known here").wait_for()
 
 
 async def test_five_thousand_nodes_and_ten_thousand_waiting_pods_are_usable() -> None:

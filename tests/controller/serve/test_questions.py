@@ -137,6 +137,45 @@ async def test_victims_of_hidden_namespaces_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "edit",
+    [
+        {"edit": "removePod", "pod": "secret/runs"},
+        {"edit": "removePod", "pod": "secret/absent"},
+        {"edit": "delete", "kind": "PersistentVolumeClaim", "name": "absent", "namespace": "secret"},
+        {"edit": "put", "object": {"kind": "Pod", "apiVersion": "v1", "metadata": {"namespace": "secret"}}},
+    ],
+)
+async def test_what_is_in_a_hidden_namespace_can_not_be_found_out_by_changing_it(tmp_path: Path, edit: Any) -> None:
+    cluster = small()
+    cluster.show(builders.pod("runs", cpu="1", node="n0", metadata={"namespace": "secret"}))
+    async with asking(cluster, tmp_path) as (url, rights):
+        rights.allowed = {("asker", "create", PATH), ("asker", "list", "default")}
+        status, refused = await post(url, {"edits": [edit]}, token="asker")
+        assert (status, refused["message"]) == (400, "it changes objects of a namespace whose pods you may not see")
+        assert (await post(url, {"edits": [{"edit": "removePod", "pod": "default/web"}]}, token="asker"))[0] == 200
+
+
+async def test_what_the_asker_has_made_up_is_named_wherever_it_would_be(tmp_path: Path) -> None:
+    async with asking(small(), tmp_path) as (url, rights):
+        rights.allowed = {("asker", "create", PATH)}
+        question = {"workloads": [{"manifest": deployment(2)}], "findsMax": True}
+        status, answer = await post(url, question, token="asker")
+        assert status == 200
+        assert "(hidden)" not in json.dumps(answer)
+        assert [one["count"] for one in answer["room"]] == [5]
+
+
+async def test_who_may_see_all_names_elsewhere_sees_them_in_answers(tmp_path: Path) -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="1")
+    cluster.show(builders.pod("victim", cpu="1", node="n0", metadata={"namespace": "secret"}))
+    async with asking(cluster, tmp_path) as (url, rights):
+        rights.allowed = {("asker", "create", PATH), ("asker", "get", "/debug/names")}
+        question = {"workloads": [{"manifest": pod_json("p", cpu="1", priority=5)}]}
+        assert (await post(url, question, token="asker"))[1]["placements"][0]["victims"] == ["secret/victim"]
+
+
+@pytest.mark.parametrize(
     ("headers", "status"),
     [
         ({"Content-Type": "text/plain"}, 415),

@@ -6,6 +6,8 @@ import { overview } from "./overview.js";
 import { decisions, queue, shadow } from "./lists.js";
 import { pod } from "./pod.js";
 import { node } from "./node.js";
+import { capacity } from "./capacity.js";
+import { helps } from "./helps.js";
 import { whatIf } from "./what_if.js";
 
 // Milliseconds: the least between two fetches of a view, and the most while nothing is heard.
@@ -17,8 +19,10 @@ const VIEWS = [
   [/^\/queue$/, queue, "Queue"],
   [/^\/decisions$/, decisions, "Decisions"],
   [/^\/what-if$/, whatIf, "What if"],
+  [/^\/capacity$/, capacity, "Capacity"],
   [/^\/shadow$/, shadow, "Shadow"],
   [/^\/pod\/([^/]+)\/([^/]+)$/, pod, "Pod"],
+  [/^\/helps\/([^/]+)\/([^/]+)$/, helps, "What helps"],
   [/^\/node\/([^/]+)$/, node, "Node"],
 ];
 

@@ -1,7 +1,7 @@
 // One pod's story: when what happened, which plugin refused it where, how the nodes scored, which pods it would preempt.
 
 import { page, podPath } from "./server.js";
-import { bar, element, heading, listed, named, nodeLink, podLink, section, state, table, time } from "./shown.js";
+import { bar, element, heading, listed, named, nodeLink, podAddress, podLink, section, state, table, time } from "./shown.js";
 
 export function pod(main, [namespace, name]) {
   return {
@@ -12,6 +12,7 @@ export function pod(main, [namespace, name]) {
       return () => main.replaceChildren(
         heading("Pod ", named(found.pod ?? `${namespace}/${name}`)),
         element("p", { class: "verdict" }, verdict(found)),
+        found.queue && !found.node && !found.queue.node ? element("p", {}, element("a", { href: podAddress(found.pod ?? `${namespace}/${name}`, "helps") }, "What would help?")) : "",
         timeline(found),
         found.attempt?.message ? section("What the last attempt said", element("p", { class: "message" }, named(found.attempt.message))) : "",
         funnel(story),

@@ -23,9 +23,9 @@ export function podLink(key) {
   return element("a", { href: podAddress(key) }, named(key));
 }
 
-export function podAddress(key) {
+export function podAddress(key, view = "pod") {
   const at = key.indexOf("/");
-  return `#/pod/${encodeURIComponent(key.slice(0, at))}/${encodeURIComponent(key.slice(at + 1))}`;
+  return `#/${view}/${encodeURIComponent(key.slice(0, at))}/${encodeURIComponent(key.slice(at + 1))}`;
 }
 
 export function nodeLink(name) {
@@ -110,6 +110,11 @@ export function heading(text, ...parts) {
 
 export function section(title, ...parts) {
   return element("section", {}, element("h3", {}, title), ...parts);
+}
+
+/** An answer as the command line prints it with --json. */
+export function json(command, found) {
+  return element("details", {}, element("summary", {}, "The same by the command line"), element("pre", { dir: "ltr" }, `${command} --json`), element("pre", { class: "json", dir: "ltr" }, JSON.stringify(found, null, 2)));
 }
 
 /** What could not be shown, and why. */

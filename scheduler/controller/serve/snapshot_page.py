@@ -10,6 +10,8 @@ from typing import Final
 from aiohttp import web
 
 from scheduler.controller.record.segments import About, SegmentWriter, segment_head
+from scheduler.controller.serve.authorization import refusal
+from scheduler.controller.serve.names import NAMES_PATH, sees_all
 from scheduler.engine.engine import Engine
 from scheduler.engine.recording.checkpoint import CheckpointError
 from scheduler.engine.recording.door import Beginning, History
@@ -27,7 +29,9 @@ def snapshot_route(
     ``about`` is called, too."""
     one_at_a_time = asyncio.Semaphore()
 
-    async def snapshot(_request: web.Request) -> web.Response:
+    async def snapshot(request: web.Request) -> web.Response:
+        if not await sees_all(request):
+            return refusal(403, "Forbidden", f"a snapshot names every pod: it takes the right to get {NAMES_PATH}")
         async with one_at_a_time:
             try:
                 await _between_cycles(engine)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler.controller.watch.outage import Outage
+from scheduler.controller.report.outage import Outage
 from scheduler.errors import ApiError
 
 UNREACHABLE = ApiError(0, "NoAnswer", "no answer from the API server: connection refused")
@@ -43,9 +43,11 @@ def test_its_end_is_said_when_the_last_kind_is_listed_and_a_new_one_is_reported_
     outage.recovered("pods")
     outage.recovered("pods")
     outage.report("x", "pods", UNREACHABLE)
-    assert [line["event"] for line in log_lines] == ["x", "API server can be watched again", "x"]
+    assert [line["event"] for line in log_lines] == ["x", "API server answers again", "x"]
 
 
 def test_a_silent_watch_is_its_own_kind_s_trouble_alone() -> None:
-    assert not Outage.concerns(ApiError(0, "Timeout", "the API server did not answer in time"))
-    assert not Outage.concerns(ApiError(500, "InternalError", "x"))
+    silence = ApiError(0, "Timeout", "the API server did not answer in time")
+    assert not Outage.concerns(silence, is_watch=True)
+    assert Outage.concerns(silence, is_watch=False)
+    assert not Outage.concerns(ApiError(500, "InternalError", "x"), is_watch=False)

@@ -1,7 +1,7 @@
-"""One report of what keeps every kind from being watched: no API server, wrong credentials, missing rights.
+"""One report of what every request meets: no API server, wrong credentials, missing rights.
 
-Eighteen reflectors meet the same trouble at the same time. The first one's error is logged at once, and while it
-lasts there is one line a minute that names the kinds.
+Eighteen reflectors and the leader election meet the same trouble at the same time. The first one's error is logged at
+once, and while it lasts there is one line a minute that names the kinds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = structlog.get_logger()
 
 
 class Outage:
-    """Shared by the reflectors of one scheduler; used on the event loop only."""
+    """Shared by the reflectors of one scheduler and its election; used on the event loop only."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -28,10 +28,16 @@ class Outage:
         """Status (0: no answer) → the kinds that met it and have not been listed since."""
         self._reported_at: dict[int, float] = {}
 
+    @property
+    def is_reported(self) -> bool:
+        """Whether a trouble lasts that is logged, once a minute."""
+        return bool(self._kinds)
+
     @staticmethod
-    def concerns(error: ApiError) -> bool:
-        """Whether other kinds will meet the same error."""
-        return error.status in (401, 403) or (error.status == 0 and error.reason != "Timeout")
+    def concerns(error: ApiError, *, is_watch: bool) -> bool:
+        """Whether others will meet the same error. A watch on which nothing is heard is its kind's trouble alone."""
+        is_silence = error.reason == "Timeout" and is_watch
+        return error.status in (401, 403) or (error.status == 0 and not is_silence)
 
     def report(self, text: str, kind: str, error: ApiError) -> None:
         """Log an error that ``concerns`` all, unless its cause was logged less than a minute ago."""
@@ -52,4 +58,4 @@ class Outage:
             if not kinds:
                 del self._kinds[status]
                 del self._reported_at[status]
-                log.info("API server can be watched again")
+                log.info("API server answers again")
