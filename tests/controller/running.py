@@ -29,7 +29,8 @@ profiles: [{schedulerName: tandem-scheduler}]
 async def running_shell(
     connection: ConnectionSettings, *, extenders: str = "[]", **settings: Any
 ) -> AsyncIterator[Shell]:
-    """Without a Lease, unless the settings state one, and without kopf; ``extenders`` as YAML. Pages are served where the settings say so."""
+    """Without a Lease, unless the settings state one, and without kopf; ``extenders`` as YAML. Pages are served where
+    the settings say so."""
     configuration = load(f"{CONFIGURATION}extenders: {extenders}\n")
     stated = {
         "serving": ServingSettings(port=0),
