@@ -1,16 +1,23 @@
-"""Objects for tests, with only what a test wants to say spelled out."""
+"""Objects as a client sends them to the API server, with only what a test wants to say spelled out.
+
+Pods and nodes are those of `scheduler.testing`, without what the API server sets itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
+
+from scheduler.testing.documents import node_json, pod_json
 
 Object = dict[str, Any]
 
-SCHEDULER = "tandem-scheduler"
-IMAGE = "pause"
-# KWOK on a shared cluster plays the kubelet for nodes with this annotation only.
-PRETENDED = {"kwok.x-k8s.io/node": "fake"}
+SCHEDULER: Final = "tandem-scheduler"
+IMAGE: Final = "pause"
+PRETENDED: Final = {"kwok.x-k8s.io/node": "fake"}
+"""KWOK on a shared cluster plays the kubelet for nodes with this annotation only."""
+STORAGE: Final = {"ephemeral-storage": "100Gi"}
+SET_BY_THE_SERVER: Final = ("uid", "creationTimestamp")
 
 
 def namespace(name: str) -> Object:
@@ -25,22 +32,17 @@ def node(
     labels: dict[str, str] | None = None,
     taints: Sequence[Object] = (),
 ) -> Object:
-    room = {"cpu": cpu, "memory": memory, "ephemeral-storage": "100Gi", "pods": str(pods)}
-    return {
-        "kind": "Node",
-        "apiVersion": "v1",
-        "metadata": {
-            "name": name,
-            "labels": {"kubernetes.io/hostname": name, **(labels or {})},
-            "annotations": PRETENDED,
-        },
-        "spec": {"taints": list(taints)},
-        "status": {
-            "capacity": room,
-            "allocatable": room,
-            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ready"}],
-        },
-    }
+    document = node_json(
+        name,
+        cpu=cpu,
+        memory=memory,
+        pods=pods,
+        labels=labels,
+        taints=taints,
+        annotations=PRETENDED,
+        allocatable=STORAGE,
+    )
+    return _as_sent(document)
 
 
 def taint(key: str, effect: str = "NoSchedule", value: str = "") -> Object:
@@ -53,28 +55,35 @@ def priority_class(name: str, value: int, **fields: Any) -> Object:
     return {**kind, "metadata": {"name": name}, "value": value, **fields}
 
 
-def pod_spec(cpu: str = "100m", memory: str = "200Mi", scheduler: str = SCHEDULER, **spec: Any) -> Object:
-    container = {"name": "app", "image": IMAGE, "resources": {"requests": {"cpu": cpu, "memory": memory}}}
-    return {
-        "schedulerName": scheduler,
-        "containers": [container],
-        "terminationGracePeriodSeconds": 0,
-        "automountServiceAccountToken": False,
-        **spec,
-    }
-
-
 def pod(
     name: str,
     namespace: str,
     cpu: str = "100m",
     memory: str = "200Mi",
     labels: dict[str, str] | None = None,
+    scheduler: str = SCHEDULER,
     **spec: Any,
 ) -> Object:
-    """`spec` holds further fields of the pod's spec by their API names; `scheduler` names who shall place it."""
-    metadata = {"name": name, "namespace": namespace, "labels": labels or {}}
-    return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": pod_spec(cpu, memory, **spec)}
+    """`spec` holds further fields of the pod's spec by their API names."""
+    own = {"terminationGracePeriodSeconds": 0, "automountServiceAccountToken": False}
+    document = pod_json(
+        name,
+        namespace=namespace,
+        cpu=cpu,
+        memory=memory,
+        labels=labels or {},
+        scheduler=scheduler,
+        image=IMAGE,
+        spec=own | spec,
+    )
+    del document["status"]
+    return _as_sent(document)
+
+
+def pod_spec(**spec: Any) -> Object:
+    """The spec of `pod`, for a template."""
+    document: Object = pod("", "", **spec)["spec"]
+    return document
 
 
 def deployment(name: str, namespace: str, replicas: int, **spec: Any) -> Object:
@@ -102,3 +111,8 @@ def job(name: str, namespace: str, completions: int, **spec: Any) -> Object:
             "template": {"spec": {**pod_spec(**spec), "restartPolicy": "Never"}},
         },
     }
+
+
+def _as_sent(document: Object) -> Object:
+    metadata = {name: value for name, value in document["metadata"].items() if name not in SET_BY_THE_SERVER}
+    return document | {"metadata": metadata}

@@ -37,7 +37,7 @@ def kubectl(cluster: Cluster) -> Iterator[Kubectl]:
     call("delete", "-k", str(OVERLAY), "--wait=true")
 
 
-def test_the_image_runs_as_anybody_on_a_file_system_that_is_read_only(kubectl: Kubectl) -> None:
+def test_the_image_runs_as_any_user_on_a_file_system_that_is_read_only(kubectl: Kubectl) -> None:
     assert "decides as kube-scheduler" in kind.run_image("--version")
 
 

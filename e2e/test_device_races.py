@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from e2e.client import ApiError
+from e2e.client import ApiError, Watch
 from e2e.room import Room
 from e2e.subject import Scheduler
 from e2e.test_devices import add_template, devices_held, gpus, pod, with_gpus
@@ -20,10 +20,19 @@ def check_nothing_is_held_twice(room: Room) -> None:
     assert len(held) == len(set(held))
 
 
-def test_of_two_pods_that_race_for_one_device_one_gets_it_and_then_the_other(room: Room, subject: Scheduler) -> None:
-    with_gpus(room, "a", count=1)
+def pods_with_a_device_each(room: Room, count: int, nodes: str = "a", devices_a_node: int = 8) -> None:
+    with_gpus(room, *nodes, count=devices_a_node)
     add_template(room, 1)
-    room.add_pods(pod(room, "p0"), pod(room, "p1"))
+    room.add_pods(*(pod(room, f"p{number}") for number in range(count)))
+
+
+def wait_allocated(watch: Watch) -> None:
+    """Until the first claim is allocated."""
+    watch.wait_until(lambda state: any(one.get("status", {}).get("allocation") for one in state.values()), 30, "one")
+
+
+def test_of_two_pods_that_race_for_one_device_one_gets_it_and_then_the_other(room: Room, subject: Scheduler) -> None:
+    pods_with_a_device_each(room, 2, devices_a_node=1)
     subject.start().wait_ready()
     (winner,) = room.wait_bound(1)
     (loser,) = {"p0", "p1"} - {winner}
@@ -36,14 +45,10 @@ def test_of_two_pods_that_race_for_one_device_one_gets_it_and_then_the_other(roo
 def test_a_scheduler_killed_between_reservation_and_binding_gives_no_device_twice(
     room: Room, subject: Scheduler
 ) -> None:
-    with_gpus(room, "a", "b", count=20)
-    add_template(room, 1)
-    room.add_pods(*(pod(room, f"p{number}") for number in range(40)))
+    pods_with_a_device_each(room, 40, nodes="ab", devices_a_node=20)
     with room.client.watch("ResourceClaim", room.name) as watch:
         subject.start()
-        watch.wait_until(
-            lambda state: any(one.get("status", {}).get("allocation") for one in state.values()), 30, "one"
-        )
+        wait_allocated(watch)
         subject.kill()
     check_nothing_is_held_twice(room)
     subject.start().wait_ready()
@@ -55,9 +60,7 @@ def test_a_scheduler_killed_between_reservation_and_binding_gives_no_device_twic
 def test_a_pool_that_shrinks_meanwhile_takes_nothing_from_those_that_have_their_devices(
     room: Room, scheduler: Scheduler
 ) -> None:
-    with_gpus(room, "a", count=8)
-    add_template(room, 1)
-    room.add_pods(*(pod(room, f"p{number}") for number in range(4)))
+    pods_with_a_device_each(room, 4)
     smaller = gpus("a", 2)["spec"]
     smaller["pool"]["generation"] = 2
     room.client.patch("ResourceSlice", "a-gpus", None, {"spec": {key: smaller[key] for key in ("pool", "devices")}})
@@ -70,16 +73,12 @@ def test_a_pool_that_shrinks_meanwhile_takes_nothing_from_those_that_have_their_
 
 
 def test_a_claim_deleted_while_its_pod_is_bound_costs_no_other_pod_its_device(room: Room, subject: Scheduler) -> None:
-    with_gpus(room, "a", count=4)
-    add_template(room, 1)
-    room.add_pods(*(pod(room, f"p{number}") for number in range(4)))
+    pods_with_a_device_each(room, 4, devices_a_node=4)
     with room.client.watch("ResourceClaim", room.name) as watch:
         watch.wait_until(lambda state: len(state) == 4, 30, "claims")
         first = claims(room)[0]
         subject.start()
-        watch.wait_until(
-            lambda state: any(one.get("status", {}).get("allocation") for one in state.values()), 30, "one"
-        )
+        wait_allocated(watch)
         room.client.delete("ResourceClaim", first["metadata"]["name"], room.name)
     owner = first["metadata"]["ownerReferences"][0]["name"]
     others = {"p0", "p1", "p2", "p3"} - {owner}
@@ -91,11 +90,9 @@ def test_a_claim_deleted_while_its_pod_is_bound_costs_no_other_pod_its_device(ro
     check_nothing_is_held_twice(room)
 
 
-def test_claims_that_somebody_else_keeps_writing_to_are_allocated_all_the_same(room: Room, subject: Scheduler) -> None:
+def test_claims_that_another_client_keeps_writing_to_are_allocated_all_the_same(room: Room, subject: Scheduler) -> None:
     """Each write of the scheduler may meet a newer version: a conflict, and another try."""
-    with_gpus(room, "a", count=8)
-    add_template(room, 1)
-    room.add_pods(*(pod(room, f"p{number}") for number in range(8)))
+    pods_with_a_device_each(room, 8)
     with room.client.watch("ResourceClaim", room.name) as watch:
         watch.wait_until(lambda state: len(state) == 8, 30, "claims")
     names = [one["metadata"]["name"] for one in claims(room)]

@@ -110,7 +110,7 @@ def test_answers_in_lower_case_are_understood(room: Room, stage: Stage) -> None:
     assert room.wait_bound(1) == {"p": "c"}
 
 
-def test_what_an_extender_refuses_is_told_and_its_pods_wake_when_something_happens(room: Room, stage: Stage) -> None:
+def test_what_an_extender_refuses_is_reported_and_its_pods_wake_on_an_event(room: Room, stage: Stage) -> None:
     extender = stage.extender(passes=[], reason="no device left")
     stage.tandem(extender.configuration(filterVerb="filter", managedResources=managing()))
     room.add_nodes(builders.node("a"), builders.node("b"))

@@ -77,7 +77,7 @@ async def _until(embedded: EmbeddedCluster, condition: Callable[[], bool]) -> No
         follower.close()
 
 
-async def test_auth_says_what_one_may_do_and_as_whom(kubectl: Kubectl) -> None:
+async def test_auth_shows_the_user_and_its_rights(kubectl: Kubectl) -> None:
     assert (await kubectl("auth", "can-i", "create", "pods")).out == "yes\n"
     assert (await kubectl("auth", "can-i", "get", "/metrics")).out == "yes\n"
     assert "*.*" in (await kubectl("auth", "can-i", "--list")).out

@@ -15,7 +15,7 @@ def test_the_pods_of_a_deployment_get_nodes_and_run(room: Room, scheduler: Sched
     assert len(set(placements.values())) == 5, "the replicas were not spread over all nodes"
 
 
-def test_each_placement_is_told_by_one_scheduled_event(room: Room, scheduler: Scheduler) -> None:
+def test_each_placement_is_reported_by_one_scheduled_event(room: Room, scheduler: Scheduler) -> None:
     room.add_nodes(builders.node("a"), builders.node("b"))
     room.add_pods(*(builders.pod(f"p{i}", room.name) for i in range(4)))
     for name, node in room.wait_bound(4).items():

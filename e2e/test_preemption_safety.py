@@ -84,7 +84,9 @@ def _deletions(cluster: Cluster, room: Room) -> Counter[str]:
     )
 
 
-def test_a_victim_is_told_first_and_nothing_else_in_its_status_changes(room: Room, scheduler: Scheduler) -> None:
+def test_a_victim_gets_its_condition_first_and_nothing_else_in_its_status_changes(
+    room: Room, scheduler: Scheduler
+) -> None:
     """The victim is BestEffort, the preemptor Burstable: the quality of service class must stay the victim's."""
     room.add_nodes(builders.node("a", pods=1))
     container = {"name": "app", "image": builders.IMAGE}
@@ -173,7 +175,7 @@ def test_two_preemptors_for_one_node_cost_no_victim_twice(
         assert set(_deletions(cluster, room)) == {"v1", "v2"}, "an important pod was taken for a victim"
 
 
-def test_when_the_preemptor_is_deleted_half_way_its_room_is_anybodys(room: Room, scheduler: Scheduler) -> None:
+def test_when_the_preemptor_is_deleted_half_way_its_room_is_free(room: Room, scheduler: Scheduler) -> None:
     room.add_nodes(builders.node("a", cpu="4"))
     room.add_pods(*(_sticky(_low(room, name, "a")) for name in ("v1", "v2")))
     room.wait_running(2)
@@ -230,7 +232,7 @@ def test_the_page_why_names_candidates_victims_and_what_decided(room: Room, sche
 
 @pytest.mark.long
 @pytest.mark.tandem_only
-def test_beside_kube_scheduler_nobody_pushes_anybody_to_and_fro(
+def test_beside_kube_scheduler_no_two_pods_preempt_each_other_in_turn(
     room: Room, new_tandem: NewTandem, peer: KubeScheduler, tmp_path: Path
 ) -> None:
     """Five minutes on the same nodes. kube-scheduler knows nothing of our nominations, has more small pods than fit,

@@ -94,7 +94,7 @@ def test_a_shadow_compares_each_decision_with_where_kube_scheduler_put_the_pod(
     client.delete("Lease", room.name, "default")
 
 
-def test_a_shadow_that_would_preempt_touches_nobody(
+def test_a_shadow_that_would_preempt_removes_no_pod(
     room: Room, shadow: Tandem, client: Client, cluster: Cluster
 ) -> None:
     room.add_cluster_object(builders.priority_class(room.name, 1000))

@@ -70,7 +70,7 @@ def test_a_plugin_that_raises_is_named_in_its_pod_s_event_and_the_others_go_on(r
     assert room.wait_refused("bad")["reason"] == "SchedulerError"
 
 
-def test_a_coroutine_before_binding_is_awaited_and_its_refusal_is_told(room: Room, tandem: Tandem) -> None:
+def test_a_coroutine_before_binding_is_awaited_and_its_refusal_is_reported(room: Room, tandem: Tandem) -> None:
     room.add_nodes(builders.node("a"))
     room.add_pods(builders.pod("licensed", room.name, labels={"licence": "gold"}))
     (event,) = room.wait_events("licensed", "FailedScheduling")

@@ -223,7 +223,7 @@ def test_a_nomination_outlives_the_scheduler(
     assert "deletionTimestamp" not in room.pod("dearer")["metadata"]
 
 
-def test_of_two_hundred_hopeless_pods_each_is_told_and_an_event_wakes_only_those_it_helps(
+def test_of_two_hundred_hopeless_pods_each_gets_a_report_and_an_event_wakes_only_those_it_helps(
     room: Room, scheduler: Scheduler
 ) -> None:
     kinds, each = ("red", "green", "blue", "grey"), 50

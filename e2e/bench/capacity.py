@@ -2,8 +2,8 @@
 
 The same scenarios as ``e2e.bench`` against a stub API server in Go (``apistub/``), which costs 0.3 to 0.5 ms a pod.
 Times are the stub's: from the first binding to the last one, and to the last Scheduled event. CPU is the scheduler's
-own from the first binding on. kube-scheduler speaks JSON here, as everybody else does: the stub knows no protobuf, its
-default, and JSON costs it more.
+own from the first binding on. kube-scheduler speaks JSON here, as every other client does: the stub knows no protobuf,
+its default, and JSON costs it more.
 """
 
 from __future__ import annotations

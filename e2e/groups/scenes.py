@@ -90,8 +90,8 @@ class _Author:
         if chance.random() < 0.4:
             third.create.insert(0, self._node(len(self._nodes)))
         if chance.random() < 0.4:
-            everybody = [one["metadata"]["name"] for phase in (first, second) for one in phase.create if _is_pod(one)]
-            third.delete += chance.sample(everybody, min(len(everybody), chance.randint(1, 2)))
+            pods = [one["metadata"]["name"] for phase in (first, second) for one in phase.create if _is_pod(one)]
+            third.delete += chance.sample(pods, min(len(pods), chance.randint(1, 2)))
         return Scene(
             self._kind, self._place, self._nodes, [one for one in (first, second, third, last) if _is_any(one)]
         )

@@ -79,7 +79,7 @@ class Nominator:
         self.nominate(new, node)
 
     def delete(self, uid: str) -> None:
-        """The pod was deleted, assumed, or bound by somebody else."""
+        """The pod was deleted, assumed, or bound by another scheduler."""
         node = self._node_of.pop(uid, None)
         if node is None:
             return

@@ -73,13 +73,13 @@ class FailureReports:
             # Gone, bound or replaced: a report would be written to the wrong pod, or to a bound one.
             self.forget(queued.uid)
             return commands
-        return commands + self._told(queued.info, failure, now)
+        return commands + self._report(queued.info, failure, now)
 
     def held_back(self, queued: QueuedPod, now: Now) -> list[Command]:
         """Report a pod that is not tried because a PreEnqueue plugin answered with an error."""
         reasons = ", ".join(queued.gating_reasons)
         message = f'running PreEnqueue plugin "{queued.gating_plugin}": {reasons}'
-        return self._told(queued.info, NotPlaced(message, is_error=True, nomination=KEEP_NOMINATION), now)
+        return self._report(queued.info, NotPlaced(message, is_error=True, nomination=KEEP_NOMINATION), now)
 
     def forget(self, uid: str) -> None:
         """Drop what is remembered of a pod that is gone or bound."""
@@ -92,7 +92,7 @@ class FailureReports:
         self._last_nomination[step.pod.uid] = _Written(step.node, now.monotonic)
         return [PatchPodStatus(0, step.pod, nominated_node_name=step.node)]
 
-    def _told(self, info: PodInfo, failure: NotPlaced, now: Now) -> list[Command]:
+    def _report(self, info: PodInfo, failure: NotPlaced, now: Now) -> list[Command]:
         commands: list[Command] = []
         note = cut_note(failure.message)
         if self._is_news(info.uid, note, now):

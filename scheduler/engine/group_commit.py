@@ -105,7 +105,7 @@ class Commit:
 
     def hand_over(self, member: Member, outcome: CycleOutcome) -> tuple[CycleOutcome, list[Step]]:
         """The outcome that goes to the binding cycle, which holds the pod's room from now on. A pod that was deleted,
-        or bound by somebody else, since it was placed is not bound."""
+        or bound by another scheduler, since it was placed is not bound."""
         held = self.held.pop(member.uid, None)
         if self._latest(member.uid) is not None:
             return outcome, []

@@ -31,9 +31,9 @@ class Placed(msgspec.Struct, frozen=True):
 class NotPlaced(msgspec.Struct, frozen=True):
     """No node, for now.
 
-    ``is_error``: somebody's fault rather than a lack of room; the pod is retried after the error back-off whatever
-    happens in the cluster. Without any plugin in the two sets the queue treats it so too (docs/kube-scheduler/cycle.md
-    §9).
+    ``is_error``: a fault (of a plugin, an object, a write) rather than a lack of room; the pod is retried after
+    the error back-off whatever happens in the cluster. Without any plugin in the two sets the queue treats it so too
+    (docs/kube-scheduler/cycle.md §9).
     """
 
     message: str

@@ -22,7 +22,7 @@ class PreemptionPolicy:
     pdb_policy: PDBPolicy = PDBPolicy.BEST_EFFORT
     """``STRICT``: a node on which a budget would be violated is no candidate."""
     victim_schedulers: frozenset[str] | None = None
-    """The scheduler names whose pods may be removed; None = anybody's."""
+    """The scheduler names whose pods may be removed; None: of every scheduler."""
     node_scope: Selector = EVERYTHING
     """The nodes whose pods a group may have removed. For a single pod the filters refuse all others."""
     prefer_other_than_daemon_sets: bool = False

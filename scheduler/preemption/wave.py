@@ -16,7 +16,7 @@ from scheduler.messages.status import Refusal
 from scheduler.preemption.dry_run import Trial
 from scheduler.preemption.kept_numbers import Facet, Measure
 from scheduler.preemption.pod_columns import PodColumns
-from scheduler.preemption.wave_filters import AskedFilter, WaveFilters, anybody_counts
+from scheduler.preemption.wave_filters import AskedFilter, WaveFilters, any_plugin_counts
 from scheduler.preemption.what_if_table import Matrix, WhatIfTable, as_places
 
 Mask = npt.NDArray[np.bool_]
@@ -71,7 +71,7 @@ class Wave:
         self._counted_beside = {
             position: counted
             for position, infos in there.items()
-            if (counted := tuple([info for info in infos if anybody_counts(self.filters.counting, info)]))
+            if (counted := tuple([info for info in infos if any_plugin_counts(self.filters.counting, info)]))
         }
         if there:
             self.table.set_beside(there)

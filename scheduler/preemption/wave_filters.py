@@ -86,5 +86,5 @@ def filters_asked(filters: Sequence[FilterPlugin], states: Mapping[str, State | 
     )
 
 
-def anybody_counts(filters: Sequence[AskedFilter], info: PodInfo) -> bool:
+def any_plugin_counts(filters: Sequence[AskedFilter], info: PodInfo) -> bool:
     return any(one.counts(info) for one in filters)

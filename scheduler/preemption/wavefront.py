@@ -35,7 +35,7 @@ from scheduler.preemption.kept_answers import CANDIDATE, UNKNOWN, RowAnswers
 from scheduler.preemption.pod_columns import PodColumns
 from scheduler.preemption.refused_rows import RefusedRows
 from scheduler.preemption.wave import Beside, Wave
-from scheduler.preemption.wave_filters import WaveFilters, anybody_counts, wave_filters
+from scheduler.preemption.wave_filters import WaveFilters, any_plugin_counts, wave_filters
 
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
@@ -160,7 +160,7 @@ def _difficult(trial: Trial, rows: Rows, columns: PodColumns, potential: Mask, f
     if filters.doubly_changing:
         profile = columns.profile[rows]
         present = columns.profiles.present(profile[potential])
-        counted = columns.profiles.where(present, lambda info: anybody_counts(filters.doubly_changing, info))
+        counted = columns.profiles.where(present, lambda info: any_plugin_counts(filters.doubly_changing, info))
         if counted.any():
             difficult |= (potential & counted[profile]).any(axis=1)
     return difficult
@@ -175,7 +175,7 @@ def _beside(trial: Trial, rows: Rows, filters: WaveFilters, difficult: Mask) -> 
     for position, row, pods in waiting:
         if beside := rivals(trial.pod, pods):
             found[row] = beside
-            if any(anybody_counts(filters.doubly_changing, info) for info in beside):
+            if any(any_plugin_counts(filters.doubly_changing, info) for info in beside):
                 difficult[position] = True
     return found
 
@@ -186,7 +186,7 @@ def _counted(rows: Rows, columns: PodColumns, potential: Mask, filters: WaveFilt
         return None
     profile = columns.profile[rows]
     present = columns.profiles.present(profile[potential])
-    counts = columns.profiles.where(present, lambda info: anybody_counts(filters.counting, info))
+    counts = columns.profiles.where(present, lambda info: any_plugin_counts(filters.counting, info))
     return potential & counts[profile] if counts.any() else None
 
 

@@ -199,7 +199,7 @@ class EventHandlers:
         return Aftermath(confirmation)
 
     def _pod_became_assigned(self, old: PodInfo | None, new: PodInfo, now: Now) -> Aftermath:
-        """Bound, by us or by somebody else, or first seen when it already was."""
+        """Bound, by us or by another scheduler, or first seen when it already was."""
         assumed = self._cache.placed(new.uid) if self._cache.is_assumed(new.uid) else None
         nominated_node = self._nominator.nominated_node(new.uid)
         self._cache.groups.pending_gone(new)
@@ -336,8 +336,8 @@ class EventHandlers:
     def requeue_unbound(self, record: QueuedPod, assumed: PodInfo, is_rejection: bool, now: Now) -> Fate:
         """The binding cycle failed after the pod was ``assumed`` (everything reserved is already unreserved).
 
-        After an error everybody hears of the freed room first, the pods in flight included. After a rejection (Permit
-        said no) the pod itself must not hear of it: it would be woken by its own failure. If the watch has confirmed
+        After an error every waiting pod gets the event of the freed room first, the pods in flight included. After a
+        rejection (by Permit) the pod itself must not get it: its own failure would wake it. If the watch has confirmed
         the pod meanwhile, its bind has succeeded after all, and nothing was freed.
         """
         uid = record.uid

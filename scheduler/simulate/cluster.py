@@ -21,7 +21,7 @@ from scheduler.simulate.kubelet import Kubelet, KubeletSettings
 class EmbeddedCluster:
     """`async with EmbeddedCluster() as cluster:` serves at `cluster.url` until the block ends.
 
-    `port` 0 takes a free one. `token` None lets everybody in. `kubelet` None means nodes without kubelets: pods stay
+    `port` 0 takes a free one. `token` None admits every client. `kubelet` None means nodes without kubelets: pods stay
     pending after they are bound, and have to be removed by hand. An exception in a player ends the block with it.
     """
 

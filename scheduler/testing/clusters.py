@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
+from typing import Unpack
 
 from msgspec.structs import replace
 
@@ -16,6 +17,8 @@ from scheduler.objects.kinds import kind_of
 from scheduler.objects.meta import ApiObject, Condition
 from scheduler.objects.node import ContainerImage, Node, Taint
 from scheduler.objects.pod import Pod
+from scheduler.testing.documents import PodFields
+from scheduler.testing.fragments import affinity_json, pod_term, spread_json
 from scheduler.testing.objects import node, pod
 
 SIEVE_LABEL = "contract.test/sieve"
@@ -28,7 +31,7 @@ class Cluster:
 
     nodes: Sequence[Node]
     pods: Sequence[Pod] = ()
-    pending: Sequence[Pod] = field(default_factory=lambda: (pod("pending"),))
+    pending: Sequence[Pod] = field(default_factory=lambda: (_pod("pending"),))
     objects: Sequence[ApiObject] = ()
 
     def view(self) -> View:
@@ -43,8 +46,6 @@ def usual_clusters(seed: int = 0, count: int = 2) -> tuple[Cluster, ...]:
 
 
 def _usual_cluster(rng: Random) -> Cluster:
-    taint = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
-    soft = {"key": "spot", "effect": "PreferNoSchedule"}
     nodes = [
         node(
             f"n{number}",
@@ -55,13 +56,13 @@ def _usual_cluster(rng: Random) -> Cluster:
                 "disk": rng.choice(("ssd", "hdd")),
                 "cost": rng.choice(("low", "high")),
             },
-            taints=rng.choice(((), (), (taint,), (soft,))),
+            taints=rng.choice(((), (), ("dedicated=db:NoSchedule",), ("spot:PreferNoSchedule",))),
             unschedulable=rng.random() < 0.1,
         )
         for number in range(6)
     ]
     pods = [
-        pod(
+        _pod(
             f"p{number}",
             node=f"n{rng.randrange(6)}",
             cpu=rng.choice(("100m", "500m")),
@@ -69,26 +70,22 @@ def _usual_cluster(rng: Random) -> Cluster:
         )
         for number in range(5)
     ]
-    apart = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
-    spread = {
-        "maxSkew": 1,
-        "topologyKey": "topology.kubernetes.io/zone",
-        "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": {"app": "web"}},
-    }
+    web = {"app": "web"}
     pending = [
-        pod("plain"),
-        pod("web", labels={"app": "web"}),
-        pod("big", cpu="1500m", memory="3Gi", labels={"app": "db"}, priority=10),
-        pod("picky", nodeSelector={"disk": "ssd"}, tolerations=[{"operator": "Exists"}]),
-        pod(
-            "apart",
-            labels={"app": "web"},
-            affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
-        ),
-        pod("spread", labels={"app": "web"}, topologySpreadConstraints=[spread]),
+        _pod("plain"),
+        _pod("web", labels=web),
+        _pod("big", cpu="1500m", memory="3Gi", labels={"app": "db"}, priority=10),
+        _pod("picky", node_selector={"disk": "ssd"}, tolerations=[""]),
+        _pod("apart", labels=web, affinity=affinity_json(anti_required=[pod_term(web)])),
+        _pod("spread", labels=web, spread=[spread_json("topology.kubernetes.io/zone", web)]),
     ]
     return Cluster(nodes, pods, pending)
+
+
+def _pod(name: str, **fields: Unpack[PodFields]) -> Pod:
+    """A pod that requests 100m and 200Mi unless stated, so that resources differ."""
+    requests: PodFields = {"cpu": "100m", "memory": "200Mi"}
+    return pod(name, **(requests | fields))
 
 
 class World:

@@ -17,7 +17,7 @@ import msgspec
 from scheduler.simulate.apiserver.kinds import NAMESPACES, NODES, PODS
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.simulate.demo import ShippedScheduler
-from scheduler.simulate.workload import node_document, pod_document
+from scheduler.testing.documents import node_json, pod_json
 from tests.benchmarks.start import BARE
 
 NODE_COUNT, WAITING = 5_000, 5_000
@@ -39,7 +39,7 @@ async def _answers() -> dict[str, float]:
             async with ShippedScheduler(cluster.kubeconfig(folder / "kubeconfig"), folder / "log") as shipped:
                 await _all_decided(shipped)
                 manifest = folder / "pod.json"
-                document = {"apiVersion": "v1", "kind": "Pod", **pod_document("asked", cpu="1")}
+                document = pod_json("asked", cpu="1")
                 manifest.write_bytes(msgspec.json.encode(document))
                 server = ("--server", shipped.url)
                 asked: dict[str, tuple[str, ...]] = {
@@ -60,9 +60,9 @@ async def _answers() -> dict[str, float]:
 def _fill(cluster: EmbeddedCluster) -> None:
     cluster.registry.create(NAMESPACES, "", {"metadata": {"name": "tandem-system"}})
     for number in range(NODE_COUNT):
-        cluster.registry.create(NODES, "", node_document(f"n{number}", cpu=8))
+        cluster.registry.create(NODES, "", node_json(f"n{number}", cpu="8"))
     for number in range(WAITING):
-        cluster.registry.create(PODS, "default", pod_document(f"w{number}", cpu="9"))
+        cluster.registry.create(PODS, "default", pod_json(f"w{number}", cpu="9"))
 
 
 async def _all_decided(shipped: ShippedScheduler) -> None:

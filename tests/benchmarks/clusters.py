@@ -14,7 +14,7 @@ from scheduler.engine.engine import Engine
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectObserved, Synced
 from scheduler.objects.kinds import Kind, decode
-from tests.builders import node_json, pod_json
+from scheduler.testing.documents import node_json, pod_json
 
 PROFILE = "tandem-scheduler"
 ZONES = 10

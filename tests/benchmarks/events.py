@@ -13,8 +13,8 @@ import msgspec
 from scheduler.engine.engine import Engine
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus, WakingContinued
 from scheduler.objects.kinds import Kind, decode
+from scheduler.testing.documents import node_json, pod_json
 from tests.benchmarks.clusters import engine_with, now, pending, show
-from tests.builders import node_json, pod_json
 
 NODES = 100
 WAITING = 1_000

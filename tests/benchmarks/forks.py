@@ -12,7 +12,7 @@ from scheduler.cluster.pod_counts import ALL_NAMESPACES
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.objects.selector_fields import LabelSelector
 from scheduler.objects.selectors import parse_selector
-from tests.builders import node, pod
+from scheduler.testing.objects import node, pod
 
 NODES = 5_000
 ROUNDS = 200

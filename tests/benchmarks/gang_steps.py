@@ -12,8 +12,8 @@ from scheduler.engine.engine import Engine
 from scheduler.messages.commands import BindPod
 from scheduler.messages.stimuli import Synced
 from scheduler.objects.kinds import Kind
+from scheduler.testing.documents import node_json
 from tests.benchmarks.clusters import now, pending, show
-from tests.builders import node_json
 
 NODES = 1_000
 MEMBERS = 500

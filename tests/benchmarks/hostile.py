@@ -17,8 +17,8 @@ from scheduler.controller import garbage
 from scheduler.engine.engine import Engine
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved
 from scheduler.objects.kinds import Kind, decode
+from scheduler.testing.documents import node_json
 from tests.benchmarks.clusters import engine_with, now, pending, show
-from tests.builders import node_json
 
 NODES = 5_000
 HOST = "kubernetes.io/hostname"

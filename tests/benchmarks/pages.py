@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
+from scheduler import testing
 from scheduler.controller import garbage
 from scheduler.controller.report.engine_gauges import GaugesOfEngine
 from scheduler.controller.report.metrics import SchedulerMetrics
@@ -14,7 +15,6 @@ from scheduler.engine.commands import RecordAttempt
 from scheduler.engine.explain import pod_page
 from scheduler.messages.stimuli import ObjectObserved, Synced
 from scheduler.objects.kinds import kind_of
-from tests import builders
 from tests.engine.driver import Cluster
 
 NODES, RUNNING, WAITING = 5_000, 10_000, 10_000
@@ -28,16 +28,16 @@ def pages() -> dict[str, float]:
     metrics = SchedulerMetrics()
     metrics.watch_engine(GaugesOfEngine(engine))
     for number in range(NODES):
-        node = builders.node(f"n{number}", cpu="4", memory="32Gi", zone=f"z{number % 3}")
+        node = testing.node(f"n{number}", cpu="4", memory="32Gi", zone=f"z{number % 3}")
         engine.handle(ObjectObserved(kind_of(node), node), now)
     for number in range(RUNNING):
         labels = {"app": f"a{number % 50}"}
-        pod = builders.pod(f"r{number}", cpu="2", memory="1Gi", node=f"n{number % NODES}", labels=labels)
+        pod = testing.pod(f"r{number}", cpu="2", memory="1Gi", node=f"n{number % NODES}", labels=labels)
         engine.handle(ObjectObserved(kind_of(pod), pod), now)
     for number in range(WAITING):
-        pod = builders.pod(f"w{number}", cpu=f"{number % 4 + 5}", labels={"app": "w"})
+        pod = testing.pod(f"w{number}", cpu=f"{number % 4 + 5}", labels={"app": "w"})
         engine.handle(ObjectObserved(kind_of(pod), pod), now)
-    preemptor = builders.pod("preemptor", cpu="4", priority=1000)
+    preemptor = testing.pod("preemptor", cpu="4", priority=1000)
     engine.handle(ObjectObserved(kind_of(preemptor), preemptor), now)
     engine.handle(Synced(), now)
     # As in production after the first lists: a walk over all of the cluster is no step of a page.

@@ -14,8 +14,8 @@ from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.preemption.evaluation import Candidates, Extent, conclude, dry_run_all
 from scheduler.preemption.kept_answers import KeptAnswers
 from scheduler.preemption.pod_columns import PodColumns
+from scheduler.testing.fragments import affinity_json, pod_term
 from tests.benchmarks.clusters import PROFILE, engine_with, now, pending, show
-from tests.builders import affinity_json, pod_term
 
 NODES = 5_000
 PODS_A_NODE = 30

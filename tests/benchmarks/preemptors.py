@@ -23,8 +23,8 @@ from scheduler.messages.commands import BindPod, DeletePod, PatchPodStatus
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Tick, WakingContinued, WriteFinished
 from scheduler.objects.kinds import Kind, decode
 from scheduler.objects.pod import Pod
+from scheduler.testing.documents import pod_json
 from tests.benchmarks.clusters import engine_with, now, pending
-from tests.builders import pod_json
 
 NODES = 1_000
 PREEMPTORS = 1_000

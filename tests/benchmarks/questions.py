@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any
 
+from scheduler import testing
 from scheduler.controller import garbage
 from scheduler.engine.questions.capacity import capacity
 from scheduler.engine.questions.edits import AddNodes, Drain
@@ -13,7 +14,7 @@ from scheduler.engine.questions.what_helps import what_helps
 from scheduler.engine.questions.what_if import Asked, Question, what_if
 from scheduler.messages.stimuli import ObjectObserved, Synced
 from scheduler.objects.kinds import kind_of
-from tests import builders
+from scheduler.testing.documents import pod_json
 from tests.engine.driver import Cluster
 
 NODES, RUNNING, WAITING = 5_000, 30_000, 5_000
@@ -26,10 +27,10 @@ def questions() -> dict[str, float]:
     cluster = Cluster()
     engine, now = cluster.engine, cluster.now
     for number in range(NODES):
-        node = builders.node(f"n{number}", cpu="8", memory="32Gi", zone=f"z{number % 3}")
+        node = testing.node(f"n{number}", cpu="8", memory="32Gi", zone=f"z{number % 3}")
         engine.handle(ObjectObserved(kind_of(node), node), now)
     for number in range(RUNNING):
-        pod = builders.pod(
+        pod = testing.pod(
             f"r{number}",
             cpu="1",
             memory="1Gi",
@@ -39,15 +40,15 @@ def questions() -> dict[str, float]:
         )
         engine.handle(ObjectObserved(kind_of(pod), pod), now)
     for number in range(WAITING):
-        pod = builders.pod(f"w{number}", cpu="9", labels={"app": "w"})
+        pod = testing.pod(f"w{number}", cpu="9", labels={"app": "w"})
         engine.handle(ObjectObserved(kind_of(pod), pod), now)
     engine.handle(Synced(), now)
     # As in production after the first lists: a walk over all of the cluster is no step of a question.
     garbage.collect_seldom()
     garbage.keep_what_is_there()
     engine.schedule_one(now)
-    manifest: dict[str, Any] = {"kind": "Pod", **builders.pod_json("asked", cpu="1")}
-    big: dict[str, Any] = {"kind": "Pod", **builders.pod_json("asked", cpu="8", priority=5)}
+    manifest: dict[str, Any] = pod_json("asked", cpu="1")
+    big: dict[str, Any] = pod_json("asked", cpu="8", priority=5)
     first = Question((Asked(manifest, 100),))
     asked: dict[str, Callable[[], Generator[None, None, Any]]] = {
         "100 pods": lambda: what_if(engine, first, now),

@@ -12,8 +12,8 @@ from scheduler.controller import garbage
 from scheduler.engine.engine import Engine
 from scheduler.messages.stimuli import ObjectObserved, Stimulus, WakingContinued
 from scheduler.objects.kinds import Kind, decode
+from scheduler.testing.documents import node_json, pod_json
 from tests.benchmarks.clusters import engine_with, now, pending, show
-from tests.builders import node_json, pod_json
 
 NODES = 100
 CLASSES = 100

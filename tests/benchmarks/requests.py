@@ -13,9 +13,9 @@ from typing import Any
 from scheduler.cluster.volumes.migration import AWS_EBS
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.storage import MIGRATED_PLUGINS_ANNOTATION, SELECTED_NODE_ANNOTATION
+from scheduler.testing.fragments import Json, affinity_json, node_term, owner_json, pod_term, spread_json
 from tests import builders
 from tests.benchmarks.clusters import ZONES
-from tests.builders import Json, affinity_json, node_term, owner_json, pod_term, spread_json
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 DRIVER = "csi.test"

@@ -25,8 +25,8 @@ from scheduler.controller.watch.reflector import Reading, Reflector
 from scheduler.controller.write.client import Answer, ApiClient
 from scheduler.engine.engine import Engine
 from scheduler.objects.kinds import Kind
+from scheduler.testing.documents import node_json
 from tests.benchmarks.clusters import now, pending
-from tests.builders import node_json
 
 NODES = 5_000
 PODS = 150_000

@@ -19,7 +19,7 @@ from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.pod import Pod
 from scheduler.simulate.changes import carry_out
-from scheduler.simulate.workload import node_document, pod_document
+from scheduler.testing.documents import node_json, pod_json
 from tests.controller.record.test_recorder import RecordedWorld
 from tests.simulation.runs import world
 
@@ -27,16 +27,16 @@ from tests.simulation.runs import world
 def recorded(folder: Path, seed: int) -> RecordedWorld:
     """A run without restarts, in which pods push out others and nodes come and go."""
     made = RecordedWorld(folder, seed=seed)
-    made.world.create(Kind.NODE, node_document("hush-node", cpu=4))
+    made.world.create(Kind.NODE, node_json("hush-node", cpu="4"))
     for number in range(6):
-        made.world.create(Kind.POD, pod_document(f"hush-{number}", cpu="2"))
+        made.world.create(Kind.POD, pod_json(f"hush-{number}", cpu="2"))
     while len(made.world.journal) < 60:
         for change in made.workload.step():
             if type(change).__name__ != "Restart":
                 carry_out(change, made.world)
         made.world.run_for(made.world.random.uniform(0.0, 1.5))
         made.recorders[-1].flush()
-    made.world.create(Kind.POD, pod_document("hush-top", cpu="4", priority=10_000))
+    made.world.create(Kind.POD, pod_json("hush-top", cpu="4", priority=10_000))
     made.world.run_for(60)
     made.close()
     return made

@@ -25,7 +25,8 @@ from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectObserved, Synced
 from scheduler.objects.kinds import Kind
 from scheduler.preemption.evaluation import PreemptionEvidence
-from tests.builders import node, owner_json, pod
+from scheduler.testing.fragments import owner_json
+from scheduler.testing.objects import node, pod
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 NOW = Now(monotonic=1000.0, wall=1_800_000_000 * 10**9)
@@ -161,7 +162,7 @@ def test_the_page_of_a_gated_pod_names_its_gate() -> None:
     assert "example.com/wait" in printed(print_why, page)
 
 
-def test_the_page_of_a_preemptor_keeps_whom_it_pushed_out_when_later_attempts_follow() -> None:
+def test_the_page_of_a_preemptor_keeps_its_victims_when_later_attempts_follow() -> None:
     memory = explain.PreemptionMemory()
     engine = build_engine(load(), started=NOW, seed=1, stopwatch=lambda: 0.0)
     engine.handle(Synced(), NOW)
@@ -188,7 +189,7 @@ def test_of_many_preemptors_the_oldest_are_forgotten() -> None:
     assert [memory.of(str(number)) is not None for number in range(3)] == [False, True, True]
 
 
-def test_a_pod_that_nobody_knows_has_no_page() -> None:
+def test_an_unknown_pod_has_no_page() -> None:
     assert explain.pod_page(tried_engine(), "default/absent", NOW) is None
 
 
@@ -308,7 +309,7 @@ def test_scores_are_said_to_be_weighted_and_plugins_have_the_names_of_configurat
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_what_several_plugins_wait_for_is_told_once_a_kind() -> None:
+def test_what_several_plugins_wait_for_is_listed_once_a_kind() -> None:
     page = explain.queue_page(tried_engine())
     story = next(story for story in page["pods"] if story["pod"] == "default/huge")
     story["wokenBy"] = [{"plugin": "A", "events": ["Node: Add"]}, {"plugin": "B", "events": ["Node: Add, Delete"]}]

@@ -9,8 +9,8 @@ import pytest
 
 from scheduler.cli.main import main
 from scheduler.objects.kinds import Kind
-from scheduler.simulate.workload import node_document, pod_document
 from scheduler.simulate.world_trouble import CALM
+from scheduler.testing.documents import node_json, pod_json
 from tests.controller.record.test_recorder import RecordedWorld
 
 FIT = """
@@ -33,13 +33,13 @@ def recorded(folder: Path) -> dict[str, str]:
     for name, _ in list(world.facts.of(Kind.NODE)):
         world.delete(Kind.NODE, name)
     for number in range(4):
-        world.create(Kind.NODE, node_document(f"n{number}"))
+        world.create(Kind.NODE, node_json(f"n{number}"))
     world.run_for(5)
     for number in range(8):
-        world.create(Kind.POD, pod_document(f"p{number}", cpu="500m"))
+        world.create(Kind.POD, pod_json(f"p{number}", cpu="500m"))
         world.run_for(1)
         made.recorders[-1].flush()
-    world.create(Kind.POD, pod_document("whole", cpu="4"))
+    world.create(Kind.POD, pod_json("whole", cpu="4"))
     world.run_for(30)
     made.close()
     return world.bound()

@@ -69,7 +69,7 @@ def test_fish_completes_commands_and_flags(tmp_path: Path) -> None:
     assert [line.split("\t")[0] for line in flags] == ["--namespace"]
 
 
-def test_kubectl_is_told_what_fits_and_that_no_files_do() -> None:
+def test_kubectl_gets_the_completions_that_fit_and_no_file_names() -> None:
     assert [line.split("\t")[0] for line in kubectl_lines(KNOWN, ["why"])] == ["why", ":4"]
     assert [line.split("\t")[0] for line in kubectl_lines(KNOWN, ["why", "--na"])] == ["--namespace", ":4"]
     assert kubectl_lines(KNOWN, ["nothing", "x"]) == [":4"]

@@ -84,7 +84,7 @@ def test_the_last_of_several_values_holds_and_lists_add_up() -> None:
     assert flags.get("feature-gates") == ("A=true", "B=false")
 
 
-def test_every_fault_of_a_command_line_is_told_at_once() -> None:
+def test_every_fault_of_a_command_line_is_reported_at_once() -> None:
     assert faults_of("--leader-elect=maybe", "--nope", "--secure-port=x", "-v=y", "stray", "--config") == [
         'invalid argument "maybe" for "--leader-elect" flag: strconv.ParseBool: parsing "maybe": invalid syntax',
         "unknown flag: --nope",

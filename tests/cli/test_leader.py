@@ -17,7 +17,7 @@ from scheduler.cli.main import main
 from scheduler.simulate.apiserver.kinds import LEASES, NAMESPACES, NODES, PODS
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.simulate.demo import ShippedScheduler
-from scheduler.simulate.workload import node_document, pod_document
+from scheduler.testing.documents import node_json, pod_json
 from tests.cli.test_connection import Certificate, Recording, serving
 from tests.limits import WAIT_SECONDS
 
@@ -30,7 +30,7 @@ async def leading(folder: Path, *flags: str, scheme: str = "https") -> AsyncIter
     """A cluster in which a scheduler leads, whose pod's port can be reached; `folder/kubeconfig` is the user's."""
     async with EmbeddedCluster(token=TOKEN) as cluster:
         cluster.registry.create(NAMESPACES, "", {"metadata": {"name": "tandem-system"}})
-        cluster.registry.create(PODS, "default", pod_document("huge", cpu="9"))
+        cluster.registry.create(PODS, "default", pod_json("huge", cpu="9"))
         kubeconfig = cluster.kubeconfig(folder / "kubeconfig")
         pod = "/".join(LEADER)
         async with ShippedScheduler(kubeconfig, folder / "log", *flags, scheme=scheme, pod=pod) as shipped:
@@ -70,7 +70,7 @@ async def test_questions_go_the_same_way(tmp_path: Path, capfd: pytest.CaptureFi
         "kind: Pod\nmetadata: {name: asked}\nspec: {containers: [{name: c, image: i}]}\n"
     )
     async with leading(tmp_path) as cluster:
-        cluster.registry.create(NODES, "", node_document("n1", cpu=4))
+        cluster.registry.create(NODES, "", node_json("n1", cpu="4"))
         for words, text in (
             (("what-if", "-f", str(tmp_path / "pod.yaml"), "--max"), "default/asked"),
             (("what-if", "--drain", "n1", "--add-nodes", "1", "--like", "n1"), "n1-new-1"),

@@ -72,7 +72,7 @@ def test_the_time_in_the_pool_is_set_by_its_flag_also_with_a_file(config) -> Non
     assert tandem.pod_max_in_unschedulable_pods_duration.seconds == 90
 
 
-def test_faults_of_flags_file_and_gates_are_told_together(config) -> None:  # type: ignore[no-untyped-def]
+def test_faults_of_flags_file_and_gates_are_reported_together(config) -> None:  # type: ignore[no-untyped-def]
     file = config("parallelism: 0\nfoo: 1")
     found = faults_of(file, "--feature-gates=Nope=true", "--secure-port=70000", "--logging-format=xml")
     for part in ("parallelism", 'unknown field "foo"', "Nope", "70000", "xml"):

@@ -18,7 +18,7 @@ from scheduler.cli.main import main
 from scheduler.simulate.apiserver.kinds import NAMESPACES, NODES, PODS
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.simulate.demo import ShippedScheduler
-from scheduler.simulate.workload import node_document, pod_document
+from scheduler.testing.documents import node_json, pod_json
 from tests.limits import WAIT_SECONDS
 
 PACKING = """\
@@ -46,13 +46,13 @@ async def recorded_run(folder: Path) -> tuple[subprocess.CompletedProcess[str], 
     async with EmbeddedCluster() as cluster:
         cluster.registry.create(NAMESPACES, "", {"metadata": {"name": "tandem-system"}})
         for number in range(3):
-            cluster.registry.create(NODES, "", node_document(f"n{number}", cpu=4))
+            cluster.registry.create(NODES, "", node_json(f"n{number}", cpu="4"))
         kubeconfig = cluster.kubeconfig(folder / "kubeconfig")
         record = ("--record", str(folder / "recording"))
         async with ShippedScheduler(kubeconfig, folder / "log", *record) as shipped:
             for number in range(10):
-                cluster.registry.create(PODS, "default", pod_document(f"p{number}", cpu="1"))
-            cluster.registry.create(PODS, "default", pod_document("huge", cpu="9"))
+                cluster.registry.create(PODS, "default", pod_json(f"p{number}", cpu="1"))
+            cluster.registry.create(PODS, "default", pod_json("huge", cpu="9"))
             async with asyncio.timeout(WAIT_SECONDS):
                 while not (await shipped.why("default/huge")).get("attempt"):  # noqa: ASYNC110 - another process
                     await asyncio.sleep(0.05)
@@ -73,7 +73,7 @@ def write_objects(cluster: EmbeddedCluster, file: Path) -> None:
     ]
     file.touch(mode=0o600)
     file.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items}))
-    asked = pod_document("asked", cpu="1")
+    asked = pod_json("asked", cpu="1")
     (file.parent / "pod.yaml").write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", **asked}))
     (file.parent / "packing.yaml").write_text(PACKING)
 

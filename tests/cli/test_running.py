@@ -10,19 +10,19 @@ from scheduler.cli.main import main
 from scheduler.simulate.apiserver.kinds import NAMESPACES, NODES, PODS
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.simulate.demo import ShippedScheduler
-from scheduler.simulate.workload import node_document, pod_document
+from scheduler.testing.documents import node_json, pod_json
 from tests.limits import WAIT_SECONDS
 
 
-async def test_a_running_scheduler_answers_why_and_queue_and_leaves_with_zero_when_it_is_told_to(
+async def test_a_running_scheduler_answers_why_and_queue_and_exits_with_zero_on_a_signal(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async with EmbeddedCluster() as cluster:
         cluster.registry.create(NAMESPACES, "", {"metadata": {"name": "tandem-system"}})
-        cluster.registry.create(NODES, "", node_document("n1", cpu=2))
+        cluster.registry.create(NODES, "", node_json("n1", cpu="2"))
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
         for name, cpu in (("fits", "1"), ("huge", "9")):
-            document = pod_document(name, cpu=cpu)
+            document = pod_json(name, cpu=cpu)
             document["metadata"]["ownerReferences"] = [owner]
             cluster.registry.create(PODS, "default", document)
         async with ShippedScheduler(cluster.kubeconfig(tmp_path / "kubeconfig"), tmp_path / "log") as shipped:

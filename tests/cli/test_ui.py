@@ -18,7 +18,7 @@ from scheduler.cli.leader import READER
 from scheduler.cli.main import main
 from scheduler.cli.ui import MAX_BODY_BYTES, window
 from scheduler.simulate.apiserver.kinds import NODES
-from scheduler.simulate.workload import node_document
+from scheduler.testing.documents import node_json
 from tests.cli.test_leader import LEADER, leading, requests
 from tests.controller.serve.browser import browsing, needs_browser
 
@@ -40,7 +40,7 @@ async def fetch(
 
 async def test_the_page_and_what_it_reads_come_through_the_leaders_pod(tmp_path: Path) -> None:
     async with leading(tmp_path) as cluster, open_window(tmp_path) as root:
-        cluster.registry.create(NODES, "", node_document("n1", cpu=4))
+        cluster.registry.create(NODES, "", node_json("n1", cpu="4"))
         async with aiohttp.ClientSession() as session, session.get(f"{root}ui/") as answer:
             assert "<title>Tandem</title>" in await answer.text()
             assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
@@ -125,7 +125,7 @@ async def test_without_a_leader_the_command_says_so(tmp_path: Path, capfd: pytes
 @needs_browser
 async def test_a_browser_shows_the_page_under_the_random_address(tmp_path: Path) -> None:
     async with leading(tmp_path) as cluster, open_window(tmp_path) as root:
-        cluster.registry.create(NODES, "", node_document("n1", cpu=4))
+        cluster.registry.create(NODES, "", node_json("n1", cpu="4"))
         async with browsing(root.rstrip("/")) as browser:
             await browser.go("")
             await browser.page.locator("main", has_text="nodes 1").wait_for()

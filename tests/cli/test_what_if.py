@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from scheduler.cli.main import main
-from tests import builders
+from scheduler.testing.documents import node_json, pod_json
 
 MANIFEST = """
 kind: Pod
@@ -22,12 +22,11 @@ spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "2"}}}]}
 @pytest.fixture
 def snapshot(tmp_path: Path) -> str:
     items: list[dict[str, Any]] = [
-        {"apiVersion": "v1", "kind": "Node", **builders.node_json(name, cpu=cpu)}
-        for name, cpu in (("n0", "2"), ("n1", "4"))
+        {"apiVersion": "v1", "kind": "Node", **node_json(name, cpu=cpu)} for name, cpu in (("n0", "2"), ("n1", "4"))
     ]
     owner = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}]}
-    web = builders.pod_json("web", cpu="1", node="n0", scheduler="default-scheduler", metadata=owner)
-    waiting = builders.pod_json("waits", cpu="4", scheduler="default-scheduler")
+    web = pod_json("web", cpu="1", node="n0", scheduler="default-scheduler", metadata=owner)
+    waiting = pod_json("waits", cpu="4", scheduler="default-scheduler")
     items += [{"apiVersion": "v1", "kind": "Pod", **pod} for pod in (web, waiting)]
     items.append({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "not-read"}})
     file = tmp_path / "cluster.json"
@@ -55,7 +54,7 @@ def test_a_waiting_pod_of_another_scheduler_is_tried_as_by_that_scheduler(
 
 
 def test_flags_are_edits_of_one_change(snapshot: str, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    node = json.dumps({"kind": "Node", **builders.node_json("n2")})
+    node = json.dumps({"kind": "Node", **node_json("n2")})
     (tmp_path / "edit.yaml").write_text(f"edit: uncordon\nnode: n1\n---\n{node}")
     words = ["--drain", "n0", "--cordon", "n1", "--taint", "n1:k=v:NoSchedule", "--label", "n1:disk=ssd"]
     words += ["--add-nodes", "1", "--like", "n0", "--edit", str(tmp_path / "edit.yaml"), "--no-waiting"]

@@ -10,7 +10,8 @@ from scheduler.cluster.affinity_terms import AffinityTerms, TermKind, terms_of
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.errors import InvariantViolation
-from tests.builders import affinity_json, node, pod, pod_term
+from scheduler.testing.fragments import affinity_json, pod_term
+from scheduler.testing.objects import node, pod
 
 ZONE = "topology.kubernetes.io/zone"
 

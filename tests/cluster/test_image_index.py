@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.cluster.image_index import ImageIndex
 from scheduler.objects.node import Node
-from tests.builders import node
+from scheduler.testing.objects import node
 
 NAMES = [f"app-{number}:1" for number in range(6)]
 

@@ -50,7 +50,7 @@ def test_the_same_labels_have_the_same_ids_however_they_came_about() -> None:
     assert np.array_equal(one.column("a", ROWS).ids, other.column("a", ROWS).ids)
 
 
-def test_keys_that_nobody_has_take_nothing_and_kept_columns_are_bounded() -> None:
+def test_keys_that_no_node_has_take_nothing_and_kept_columns_are_bounded() -> None:
     columns = LabelColumns()
     for row in range(5_000):
         columns.put(row, {f"wide-{key}": str(row) for key in range(60)})

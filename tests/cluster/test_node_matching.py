@@ -17,7 +17,8 @@ from scheduler.cluster.table import NodeTable
 from scheduler.objects.node_selectors import parse_node_selector, required_node_affinity
 from scheduler.objects.requirements import Operator, Requirement
 from scheduler.objects.taints import PREFER_NO_SCHEDULE, first_untolerated_taint
-from tests.builders import affinity_json, node, node_term, pod
+from scheduler.testing.fragments import affinity_json, node_term
+from scheduler.testing.objects import node, pod
 
 ALL = slice(None)
 
@@ -55,7 +56,7 @@ def test_numbers_are_compared_as_numbers_and_other_values_match_neither() -> Non
     assert matches_requirement(table, less, ALL).tolist() == [True, False, False, False]
 
 
-def test_a_node_selector_works_on_labels_that_nobody_asked_for_before() -> None:
+def test_a_node_selector_works_on_labels_that_no_pod_selected_before() -> None:
     table = table_of({"disk": "ssd"}, {"disk": "hdd"})
     required = required_node_affinity(pod(node_selector={"disk": "ssd"}))
     assert matches_required(table, required, ALL).tolist() == [True, False]

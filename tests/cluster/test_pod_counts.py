@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +14,8 @@ from scheduler.errors import InvariantViolation
 from scheduler.objects.requirements import Operator, Requirement
 from scheduler.objects.selector_fields import LabelSelector, SelectorExpression
 from scheduler.objects.selectors import EVERYTHING, NOTHING, Selector, equality_selector, parse_selector
-from tests.builders import node, pod
+from scheduler.testing.documents import PodFields
+from scheduler.testing.objects import node, pod
 
 WEB = equality_selector({"app": "web"})
 DEFAULT: Namespaces = frozenset({"default"})
@@ -37,8 +40,8 @@ class Placed:
         self.table.remove_pod(row, info.uid)
 
 
-def placed(name: str, node_name: str = "n0", app: str = "web", namespace: str = "default", **fields: object) -> PodInfo:
-    return PodInfo(pod(name, node=node_name, labels={"app": app}, namespace=namespace, **fields))
+def placed(name: str, node_name: str = "n0", app: str = "web", **fields: Unpack[PodFields]) -> PodInfo:
+    return PodInfo(pod(name, **({"node": node_name, "labels": {"app": app}} | fields)))
 
 
 def test_pods_are_counted_on_their_rows() -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.objects.pod import Pod
-from tests.builders import build, pod_json
+from scheduler.testing.documents import pod_json
+from scheduler.testing.objects import build
 
 
 def wanting(*names: str, labels: dict[str, str] | None = None, selector: dict[str, str] | None = None) -> Pod:

@@ -10,7 +10,7 @@ from scheduler.cluster.selected_rows import MAX_MASKS
 from scheduler.cluster.table import NodeTable
 from scheduler.errors import InvariantViolation
 from scheduler.objects.selectors import Selector, equality_selector
-from tests.builders import node
+from scheduler.testing.objects import node
 
 OURS = equality_selector({"pool": "ours"})
 

@@ -60,7 +60,7 @@ def test_a_whole_stage_can_be_set_and_single_gates_exempted() -> None:
     assert gates.enabled("SchedulerQueueingHints")
 
 
-def test_all_faults_of_the_flag_are_told() -> None:
+def test_all_faults_of_the_flag_are_reported() -> None:
     assert faults("Nope=true,SchedulerQueueingHints=false,PodLevelResources,NodeDeclaredFeatures=maybe") == [
         "unrecognized feature gate: Nope",
         "cannot set feature gate SchedulerQueueingHints to false, feature is locked to true",

@@ -65,7 +65,7 @@ def test_an_upper_case_prefix_is_refused() -> None:
         (f"{'x' * 249}/a", False),
     ],
 )
-def test_extended_resources_are_told_from_native_ones(name: str, extended: bool) -> None:
+def test_extended_resources_are_distinguished_from_native_ones(name: str, extended: bool) -> None:
     assert validators.is_extended_resource_name(name) is extended
 
 

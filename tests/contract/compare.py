@@ -17,7 +17,8 @@ import aiohttp
 from yarl import URL
 
 from scheduler.simulate.apiserver.kinds import BY_GROUP_VERSION
-from tests.contract.requests import CHAPTERS, Step
+from tests.contract.requests import CHAPTERS
+from tests.contract.steps import Step
 
 LEFT_OUT: dict[str, str] = {
     "metadata.managedFields": "field ownership is only for server-side apply, which the embedded server does not offer",

@@ -69,21 +69,3 @@ async def read(client: ApiClient, path: str) -> dict[str, Any]:
 
 
 PODS = "/api/v1/namespaces/default/pods"
-
-
-def pod_document(name: str, **spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"schedulerName": "tandem-scheduler", "containers": [{"name": "c", "image": "i"}], **spec},
-    }
-
-
-def node_document(name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name},
-        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
-    }

@@ -20,7 +20,8 @@ from scheduler.controller.settings import OperatorOptions, ShellSettings
 from scheduler.controller.write.client import MERGE_PATCH, ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.engine.engine import Engine
-from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
+from scheduler.testing.documents import node_json, pod_json
+from tests.controller.conftest import PODS, create, read, until
 from tests.device_documents import claim, device_class, gpu, resource_slice
 
 CONFIGURATION = """
@@ -54,13 +55,13 @@ async def scheduling(connection: ConnectionSettings) -> AsyncIterator[tuple[Engi
 
 
 async def cluster_with_gpus(client: ApiClient, count: int) -> None:
-    await create(client, "/api/v1/nodes", node_document("n1"))
+    await create(client, "/api/v1/nodes", node_json("n1"))
     await create(client, f"{RESOURCES}/deviceclasses", device_class("gpus", 'device.driver == "gpu.example.com"'))
     await create(client, f"{RESOURCES}/resourceslices", resource_slice("n1", *[gpu(f"gpu-{k}") for k in range(count)]))
 
 
 def claiming(name: str, claim_name: str) -> dict[str, Any]:
-    return pod_document(name, resourceClaims=[{"name": "devices", "resourceClaimName": claim_name}])
+    return pod_json(name, spec={"resourceClaims": [{"name": "devices", "resourceClaimName": claim_name}]})
 
 
 async def node_of(client: ApiClient, name: str) -> str:
@@ -121,7 +122,7 @@ async def test_an_extended_resource_is_given_by_devices_through_a_claim_that_the
     await cluster_with_gpus(client, 2)
     asking = {"requests": {"deviceclass.resource.kubernetes.io/gpus": "2"}}
     async with scheduling(connection) as (engine, _):
-        await create(client, PODS, pod_document("p", containers=[{"name": "c", "image": "i", "resources": asking}]))
+        await create(client, PODS, pod_json("p", containers=[{"name": "c", "image": "i", "resources": asking}]))
         await bound(client, "p")
         status = (await read(client, f"{PODS}/p"))["status"]["extendedResourceClaimStatus"]
         assert status["requestMappings"] == [
@@ -137,7 +138,7 @@ async def test_an_extended_resource_is_given_by_devices_through_a_claim_that_the
         engine.check()
 
 
-async def test_a_claim_that_somebody_else_allocated_meanwhile_is_used_as_it_is(
+async def test_a_claim_that_another_scheduler_allocated_meanwhile_is_used_as_it_is(
     connection: ConnectionSettings, client: ApiClient
 ) -> None:
     await cluster_with_gpus(client, 2)
@@ -199,7 +200,7 @@ async def test_claims_made_for_extended_resources_are_counted(
     await cluster_with_gpus(client, 1)
     asking = {"requests": {"deviceclass.resource.kubernetes.io/gpus": "1"}}
     async with scheduling(connection) as (_, shell):
-        await create(client, PODS, pod_document("p", containers=[{"name": "c", "image": "i", "resources": asking}]))
+        await create(client, PODS, pod_json("p", containers=[{"name": "c", "image": "i", "resources": asking}]))
         await bound(client, "p")
         read_value = shell.metrics.registry.get_sample_value
         assert read_value("scheduler_resourceclaim_creates_total", {"status": "success"}) == 1

@@ -20,10 +20,11 @@ from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.engine.attempt import Attempt
+from scheduler.testing.documents import node_json, pod_json
 from scheduler.user_plugins.calls import background_calls
 from scheduler.user_plugins.loading import PluginClasses
 from scheduler.user_plugins.sources import PluginSources
-from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
+from tests.controller.conftest import PODS, create, read, until
 
 CONFIGURATION = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -71,9 +72,9 @@ async def test_a_permit_plugins_background_part_lets_waiting_pods_in_and_sends_o
     shell = Shell(settings, parts, {})
     running = asyncio.create_task(shell.run())
     try:
-        await create(client, "/api/v1/nodes", node_document("n1"))
+        await create(client, "/api/v1/nodes", node_json("n1"))
         for door in ("open", "shut", "ajar"):
-            document = pod_document(door)
+            document = pod_json(door)
             document["metadata"]["labels"] = {"door": door}
             await create(client, PODS, document)
 
@@ -102,10 +103,10 @@ async def test_pods_get_nodes_conditions_and_events(connection: ConnectionSettin
         requests = {"resources": {"requests": {"cpu": "3"}}}
         container = {"name": "c", "image": "i", **requests}
         for name in ("n1", "n2"):
-            await create(client, "/api/v1/nodes", node_document(name))
+            await create(client, "/api/v1/nodes", node_json(name))
         await until(lambda: gauges.cache_counts()["nodes"] == 2)
         for name in ("a", "b", "c"):
-            await create(client, PODS, pod_document(name, containers=[container]))
+            await create(client, PODS, pod_json(name, containers=[container]))
         await until(lambda: gauges.pending_counts()["unschedulable"] == 1 and gauges.cache_counts()["pods"] == 2)
         await until(lambda: shell.sink.open_writes == 0 and shell.events.counts.written == 3)
         pods = {pod["metadata"]["name"]: pod for pod in (await read(client, PODS))["items"]}

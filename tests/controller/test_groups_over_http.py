@@ -27,7 +27,8 @@ from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.engine.engine import Engine
 from scheduler.engine.explain import PreemptionMemory
-from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
+from scheduler.testing.documents import node_json, pod_json
+from tests.controller.conftest import PODS, create, read, until
 from tests.controller.test_devices_over_http import CONFIGURATION
 
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
@@ -67,7 +68,7 @@ def gang(min_count: int) -> dict[str, Any]:
 
 async def add_members(client: ApiClient, *names: str) -> None:
     for name in names:
-        await create(client, PODS, pod_document(name, schedulingGroup={"podGroupName": "g"}))
+        await create(client, PODS, pod_json(name, spec={"schedulingGroup": {"podGroupName": "g"}}))
 
 
 async def condition_of(client: ApiClient) -> tuple[str, str] | None:
@@ -79,7 +80,7 @@ async def test_a_gang_waits_for_its_last_pod_and_then_starts(
     connection: ConnectionSettings, client: ApiClient, tmp_path: Path
 ) -> None:
     journal = tmp_path / "journal"
-    await create(client, "/api/v1/nodes", node_document("n1"))
+    await create(client, "/api/v1/nodes", node_json("n1"))
     async with scheduling(connection, journal) as (engine, shell):
         await create(client, GROUPS, gang(3))
         await add_members(client, "a", "b")
@@ -103,13 +104,13 @@ async def test_autoscalers_see_every_member_of_a_gang_that_does_not_fit_as_unsch
     connection: ConnectionSettings, client: ApiClient, tmp_path: Path
 ) -> None:
     """Those that found a place too: a node for the others alone would not do."""
-    await create(client, "/api/v1/nodes", node_document("n1"))
+    await create(client, "/api/v1/nodes", node_json("n1"))
     names = [f"p{number}" for number in range(6)]
     async with scheduling(connection, tmp_path / "journal") as (engine, _):
         await create(client, GROUPS, gang(6))
         containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]
         for name in names:
-            member = pod_document(name, schedulingGroup={"podGroupName": "g"}, containers=containers)
+            member = pod_json(name, containers=containers, spec={"schedulingGroup": {"podGroupName": "g"}})
             await create(client, PODS, member)
 
         async def reasons() -> list[str]:
@@ -123,7 +124,7 @@ async def test_autoscalers_see_every_member_of_a_gang_that_does_not_fit_as_unsch
 async def test_the_pages_say_how_many_of_how_many_are_there(
     connection: ConnectionSettings, client: ApiClient, tmp_path: Path
 ) -> None:
-    await create(client, "/api/v1/nodes", node_document("n1"))
+    await create(client, "/api/v1/nodes", node_json("n1"))
     async with scheduling(connection, tmp_path / "journal") as (engine, _):
         await create(client, GROUPS, gang(3))
         await add_members(client, "a", "b")

@@ -17,7 +17,7 @@ from scheduler.messages.commands import BindPod
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectObserved, PodsActivated, Stimulus, Tick
 from scheduler.objects.kinds import Kind
-from tests.builders import node, pod
+from scheduler.testing.objects import node, pod
 from tests.controller.conftest import until
 from tests.controller.round_robin_engine import NAME, RoundRobinEngine
 
@@ -164,13 +164,13 @@ async def test_work_is_cut_into_slices_so_that_others_have_their_turn() -> None:
     inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), *pods(50)])
     steps: list[int] = []
 
-    async def somebody_else() -> None:
+    async def other_task() -> None:
         while loop.counts.steps < 50:
             steps.append(loop.counts.steps)
             await asyncio.sleep(0)
 
     async with looping(loop):
-        await somebody_else()
+        await other_task()
     assert max(after - before for before, after in itertools.pairwise(steps)) <= 10
 
 

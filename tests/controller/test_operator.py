@@ -104,7 +104,7 @@ async def _status(session: aiohttp.ClientSession, port: int) -> int:
                 await asyncio.sleep(0.01)
 
 
-async def test_a_kopf_that_fails_is_logged_and_leaves_everybody_else_alone(
+async def test_a_kopf_that_fails_is_logged_and_the_other_tasks_go_on(
     connection: ConnectionSettings, log_lines: list[dict[str, Any]]
 ) -> None:
     with socket.socket() as taken:

@@ -32,8 +32,9 @@ from scheduler.messages.status import unresolvable, unschedulable
 from scheduler.messages.stimuli import PodsActivated
 from scheduler.plugins.registry import registry
 from scheduler.simulate.cluster import EmbeddedCluster
-from tests.builders import affinity_json, pod_term
-from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
+from scheduler.testing.documents import node_json, pod_json
+from scheduler.testing.fragments import affinity_json, pod_term
+from tests.controller.conftest import PODS, create, read, until
 from tests.engine.scripted import scripted
 
 GRACE = 1000
@@ -48,22 +49,17 @@ class Running:
         self.client = client
 
     async def node(self, name: str = "n", **labels: str) -> None:
-        document = node_document(name)
+        document = node_json(name)
         document["metadata"]["labels"] = {"kubernetes.io/hostname": name, **labels}
         await create(self.client, "/api/v1/nodes", document)
         await until(lambda: name in self.engine.cache.table.names)
 
     async def pod(
-        self, name: str, cpu: str, *, level: str = "", node: str = "", labels: dict[str, str] | None = None, **spec: Any
+        self, name: str, cpu: str, *, level: str = "", node: str | None = None, labels: Any = None, **spec: Any
     ) -> dict[str, Any]:
         """``level``: the name of a PriorityClass. Pods end at once when they are deleted, unless stated otherwise."""
         spec = {"terminationGracePeriodSeconds": 0, "priorityClassName": level, **spec}
-        if node:
-            spec["nodeName"] = node
-        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
-        document = pod_document(name, **{**spec, "containers": [container]})
-        document["metadata"]["labels"] = labels or {}
-        created = await create(self.client, PODS, document)
+        created = await create(self.client, PODS, pod_json(name, cpu=cpu, node=node, labels=labels, spec=spec))
         await until(lambda: self.engine.known_pods.get(f"default/{name}") is not None)
         return created
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from scheduler import testing
 from scheduler.cli.flags import read_flags
 from scheduler.cli.prepare import prepare
 from scheduler.cli.run import parts_of
@@ -24,7 +25,7 @@ from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectObserved, Synced
 from scheduler.objects.kinds import Kind
 from scheduler.objects.pod import Pod
-from tests import builders
+from scheduler.testing.objects import node
 from tests.controller.conftest import until
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -78,7 +79,7 @@ async def reloading(target: Target) -> AsyncIterator[ConfigurationReloader]:
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_wrong_configuration_is_told_and_the_last_good_one_stays(log_lines: list[dict[str, Any]]) -> None:
+async def test_a_wrong_configuration_is_reported_and_the_last_good_one_stays(log_lines: list[dict[str, Any]]) -> None:
     target = Target()
     async with reloading(target) as reloader:
         reloader.offer(b"good 1", "file")
@@ -213,7 +214,7 @@ class Running:
 
 
 def pending(name: str, scheduler_name: str, **more: Any) -> Pod:
-    return builders.pod(name, scheduler=scheduler_name, **more)
+    return testing.pod(name, scheduler=scheduler_name, **more)
 
 
 async def test_pods_of_a_new_profile_are_queued_and_those_of_a_dropped_one_leave(tmp_path: Path) -> None:
@@ -230,7 +231,7 @@ async def test_pods_of_a_new_profile_are_queued_and_those_of_a_dropped_one_leave
 
 async def test_pods_that_fitted_nowhere_are_tried_again_by_the_new_plugins(tmp_path: Path) -> None:
     running = Running(tmp_path, "profiles: [{schedulerName: one}]")
-    running.engine.handle(ObjectObserved(Kind.NODE, builders.node("n", cpu="1")), read_clock())
+    running.engine.handle(ObjectObserved(Kind.NODE, node("n", cpu="1")), read_clock())
     running.observe(pending("big", "one", cpu="2"))
     running.engine.schedule_one(read_clock())
     assert running.waiting() == {"default/big": "unschedulable"}
@@ -343,7 +344,7 @@ nodeScope: {{one: {{matchLabels: {{pool: {pool}}}}}}}
 
 async def test_a_profile_s_nodes_change_with_a_reload_which_says_so(tmp_path: Path) -> None:
     running = Running(tmp_path, scoped("a"))
-    running.engine.handle(ObjectObserved(Kind.NODE, builders.node("n", labels={"pool": "b"})), read_clock())
+    running.engine.handle(ObjectObserved(Kind.NODE, node("n", labels={"pool": "b"})), read_clock())
     running.observe(pending("p", "one"))
     running.engine.schedule_one(read_clock())
     assert running.waiting() == {"default/p": "unschedulable"}

@@ -26,7 +26,8 @@ from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.simulate.cluster import EmbeddedCluster
-from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
+from scheduler.testing.documents import node_json, pod_json
+from tests.controller.conftest import PODS, create, read, until
 from tests.controller.round_robin_engine import RoundRobinEngine
 from tests.controller.test_operator import free_port
 from tests.limits import WAIT_SECONDS
@@ -91,8 +92,8 @@ async def scheduling(connection: ConnectionSettings, port: int | None = None) ->
 async def test_it_schedules_and_says_so_and_leaves_in_order_when_asked_to(
     cluster: EmbeddedCluster, connection: ConnectionSettings, client: ApiClient
 ) -> None:
-    await create(client, "/api/v1/nodes", node_document("n1"))
-    await create(client, PODS, pod_document("early"))
+    await create(client, "/api/v1/nodes", node_json("n1"))
+    await create(client, PODS, pod_json("early"))
     async with scheduling(connection) as scheduler:
         await scheduler.until_logged("Handlers synced")
         await until(lambda: scheduler.events.count("Successfully bound pod to node") == 1)
@@ -102,7 +103,7 @@ async def test_it_schedules_and_says_so_and_leaves_in_order_when_asked_to(
             async with session.get("/metrics") as response:
                 assert 'result="scheduled"} 1.0' in await response.text()
         cluster.faults.delay("POST", "/pods/late/binding", 0.5)
-        await create(client, PODS, pod_document("late"))
+        await create(client, PODS, pod_json("late"))
         await until(lambda: scheduler.events.count("Successfully bound pod to node") == 2)
         # The bind of the second pod is under way now: it is waited for.
         assert await scheduler.until_lost(signal.SIGTERM) == 0
@@ -134,8 +135,8 @@ async def test_a_process_that_slept_past_its_lease_binds_nothing_when_it_wakes(
         await scheduler.until_logged("Handlers synced")
         await scheduler.until_logged("Successfully acquired lease")
         scheduler.process.send_signal(signal.SIGSTOP)
-        await create(client, "/api/v1/nodes", node_document("n1"))
-        await create(client, PODS, pod_document("a"))
+        await create(client, "/api/v1/nodes", node_json("n1"))
+        await create(client, PODS, pod_json("a"))
         thief = msgspec.json.encode({"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3600}})
         await client.request("PATCH", LEASE, body=thief, content_type="application/merge-patch+json")
         # As long as the renew deadline of this process: it has to be real time that passes.

@@ -12,7 +12,8 @@ from aiohttp import web
 
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
-from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
+from scheduler.testing.documents import node_json, pod_json
+from tests.controller.conftest import PODS, create, read, until
 from tests.controller.test_operator import free_port
 from tests.controller.test_run import ROOT, Scheduler
 from tests.controller.write.test_client import serving
@@ -48,11 +49,11 @@ class Binder:
         return web.json_response({})
 
 
-async def test_an_extender_that_is_binding_is_waited_for_and_its_binding_is_told_of(
+async def test_an_extender_that_is_binding_is_waited_for_and_its_binding_is_reported(
     connection: ConnectionSettings, client: ApiClient, tmp_path: Path
 ) -> None:
-    await create(client, "/api/v1/nodes", node_document("n1"))
-    await create(client, PODS, pod_document("a"))
+    await create(client, "/api/v1/nodes", node_json("n1"))
+    await create(client, PODS, pod_json("a"))
     binder = Binder(client)
     async with serving(binder.handle) as url:
         file = tmp_path / "config.yaml"

@@ -183,7 +183,7 @@ def test_the_table_of_settings_is_that_of_the_code() -> None:
     assert all(cells[3] for cells in _table(_settings_section()))
 
 
-def test_every_setting_is_read_by_somebody() -> None:
+def test_every_setting_is_read_somewhere() -> None:
     source = "".join(
         file.read_text() for file in sorted((ROOT / "scheduler").rglob("*.py")) if file.parent.name != "config"
     )

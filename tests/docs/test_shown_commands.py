@@ -23,7 +23,7 @@ from scheduler.cli.main import main
 from scheduler.simulate.apiserver.kinds import NAMESPACES, NODES, PODS
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.simulate.demo import ShippedScheduler
-from scheduler.simulate.workload import node_document, pod_document
+from scheduler.testing.documents import node_json, pod_json
 from tests.limits import WAIT_SECONDS
 
 ROOT = Path(__file__).parents[2]
@@ -99,9 +99,9 @@ async def scheduler(folder: Path) -> AsyncIterator[ShippedScheduler]:
         for namespace in ("tandem-system", "shop"):
             cluster.registry.create(NAMESPACES, "", {"metadata": {"name": namespace}})
         for name in ("node-1", "node-2"):
-            cluster.registry.create(NODES, "", node_document(name, cpu=4))
+            cluster.registry.create(NODES, "", node_json(name, cpu="4"))
         for name, cpu in (("first", "9"), ("web-1", "1")):
-            cluster.registry.create(PODS, "default", pod_document(name, cpu=cpu))
+            cluster.registry.create(PODS, "default", pod_json(name, cpu=cpu))
         async with ShippedScheduler(cluster.kubeconfig(folder / "kubeconfig"), folder / "log") as shipped:
             async with asyncio.timeout(WAIT_SECONDS):
                 while not all([await is_decided(shipped, name) for name in ("first", "web-1")]):  # noqa: ASYNC110

@@ -10,7 +10,8 @@ from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.objects.kinds import Kind
 from scheduler.objects.pod import Pod
-from tests.controller.conftest import PODS, create, node_document, pod_document, until
+from scheduler.testing.documents import node_json, pod_json
+from tests.controller.conftest import PODS, create, until
 from tests.controller.conftest import client as client
 from tests.controller.conftest import cluster as cluster
 from tests.controller.conftest import connection as connection
@@ -55,7 +56,7 @@ async def test_each_step_of_the_walk_goes_on_from_the_one_it_names(
     connection: ConnectionSettings, client: ApiClient
 ) -> None:
     walk = steps()
-    await create(client, "/api/v1/nodes", node_document("n1"))
+    await create(client, "/api/v1/nodes", node_json("n1"))
     async with running_shell(connection) as shell:
         await until(lambda: shell.loop.counts.slices > 0 and all(one.synced.is_set() for one in shell.reflectors))
         await shell.inbox.emptied()
@@ -65,7 +66,7 @@ async def test_each_step_of_the_walk_goes_on_from_the_one_it_names(
             return isinstance(found, Pod) and found.node_name == "n1"
 
         with calls_between_files() as calls:
-            await create(client, PODS, pod_document("a"))
+            await create(client, PODS, pod_json("a"))
             await until(is_bound)
     assert [step for step in walk.values() if step.from_step and not is_made(step, walk[step.from_step], calls)] == []
     assert (walk[1].file, "Reflector._pass_on") in {caller for caller, _ in calls}

@@ -113,7 +113,7 @@ def test_a_run_that_does_not_count_is_compared_with_nothing() -> None:
     assert ratios([run(), run("kube-scheduler", reported={})]) == {}
 
 
-def test_pods_that_had_to_go_are_told_beside_the_times() -> None:
+def test_evicted_pods_are_reported_beside_the_times() -> None:
     result = run(victims=3)
     assert result.as_json()["victims"] == 3
     assert row(result)[COLUMNS.index("victims")] == "3"

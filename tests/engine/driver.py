@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from scheduler import testing
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.compose import build_engine, build_profiles
 from scheduler.config.feature_gates import parse_feature_gates
@@ -49,7 +50,6 @@ from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.plugins.registry import registry
-from tests import builders
 
 WALL = 1_800_000_000 * 10**9
 START = 1000.0
@@ -111,7 +111,7 @@ class Cluster:
 
     def node(self, name: str, **fields: Any) -> None:
         """A node appears, or changes."""
-        self.show(builders.node(name, resource_version=self._next_version(), **fields))
+        self.show(testing.node(name, resource_version=self._next_version(), **fields))
 
     def nodes_like(self, count: int, **fields: Any) -> None:
         for number in range(count):
@@ -119,7 +119,7 @@ class Cluster:
 
     def pod(self, name: str, **fields: Any) -> None:
         """A pod appears, or changes: pending, or running on ``node``."""
-        self.show(builders.pod(name, resource_version=self._next_version(), **fields))
+        self.show(testing.pod(name, resource_version=self._next_version(), **fields))
 
     def show(self, obj: ApiObject) -> None:
         """The watch shows an object."""
@@ -353,7 +353,7 @@ class Cluster:
         return not (len(engine.queue.in_flight) or len(engine.bindings) or engine.cache.assumed_count)
 
     def info(self, name: str, **fields: Any) -> PodInfo:
-        return PodInfo(builders.pod(name, **fields))
+        return PodInfo(testing.pod(name, **fields))
 
     # --- inside -------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from scheduler.messages.commands import BindPod, PatchGroupStatus, PatchPodStatu
 from scheduler.messages.stimuli import ObjectObserved
 from scheduler.objects.kinds import Kind
 from scheduler.objects.pod_group import PodGroup
-from tests import builders
+from scheduler.testing.objects import build
 from tests.engine.driver import Cluster
 
 GANGS = "GenericWorkload=true,GangScheduling=true"
@@ -24,7 +24,7 @@ def group(name: str = "g", *, min_count: int | None = 3, **spec: Any) -> PodGrou
         "metadata": {"name": name, "namespace": "default", "uid": f"group-{name}", "resourceVersion": "1"},
         "spec": {"schedulingPolicy": policy, **spec},
     }
-    return builders.build(PodGroup, document)
+    return build(PodGroup, document)
 
 
 class Gangs(Cluster):

@@ -57,7 +57,7 @@ def test_a_page_says_the_same_of_an_attempt_before_and_after_it_was_cut_down() -
     assert page["attempt"] == before
 
 
-def test_of_many_candidates_the_chosen_one_is_always_told() -> None:
+def test_of_many_candidates_the_chosen_one_is_always_shown() -> None:
     cluster = Cluster()
     for number in range(3 * MAX_CANDIDATES):
         cluster.node(f"n{number}", cpu="1")

@@ -10,7 +10,7 @@ from scheduler.messages.commands import DeletePod, PatchGroupStatus
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved
 from scheduler.objects.coscheduling import PodGroup
 from scheduler.objects.kinds import Kind
-from tests import builders
+from scheduler.testing.objects import build
 from tests.engine.gangs import GANGS, Gangs, group
 
 ENABLED = {"groups": {"coscheduling": {"enabled": True}}}
@@ -19,7 +19,7 @@ RAY = {"schedulerName": "scheduler-plugins-scheduler"}
 
 def pod_group(name: str = "g", version: str = "1", **spec: Any) -> PodGroup:
     metadata = {"name": name, "namespace": "default", "uid": f"crd-{name}", "resourceVersion": version}
-    return builders.build(PodGroup, {"metadata": metadata, "spec": spec})
+    return build(PodGroup, {"metadata": metadata, "spec": spec})
 
 
 class Coscheduling(Gangs):

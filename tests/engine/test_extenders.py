@@ -11,7 +11,7 @@ from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE
 from scheduler.messages.commands import BindPod, CallExtender, DeletePod, PatchPodStatus
 from scheduler.messages.stimuli import ObjectObserved, Tick
 from scheduler.objects.kinds import Kind, decode
-from tests.builders import node_json, pod_json
+from scheduler.testing.documents import node_json, pod_json
 from tests.engine.driver import Cluster
 
 GPU = "example.com/gpu"
@@ -53,7 +53,7 @@ def test_each_extender_gets_what_the_former_left() -> None:
     assert cluster.write(BindPod, "a").node == "n2"
 
 
-def test_when_nothing_is_left_no_further_extender_is_asked_and_each_reason_is_told() -> None:
+def test_when_nothing_is_left_no_further_extender_is_asked_and_each_reason_is_reported() -> None:
     cluster = cluster_with(extender(1, filterVerb="filter"), extender(2, filterVerb="filter"))
     cluster.pod("a")
     cluster.schedule()
@@ -76,7 +76,7 @@ def test_a_pod_that_an_extender_rejected_is_woken_by_any_event() -> None:
     assert cluster.place("a") == "active"
 
 
-def test_while_an_extender_is_silent_nobody_else_is_tried_and_the_watch_goes_on() -> None:
+def test_while_an_extender_is_silent_no_other_pod_is_tried_and_the_watch_goes_on() -> None:
     cluster = cluster_with(extender(1, filterVerb="filter"))
     cluster.pod("a", cpu="3")
     cluster.pod("b", cpu="3")
@@ -203,7 +203,7 @@ def test_a_failing_prioritize_gives_no_score_and_fails_nothing() -> None:
     assert cluster.write(BindPod, "a").node == "n2"
 
 
-def test_with_one_node_left_nobody_is_asked_for_scores() -> None:
+def test_with_one_node_left_no_extender_is_asked_for_scores() -> None:
     cluster = cluster_with(extender(1, prioritizeVerb="prioritize", weight=1), nodes=1)
     cluster.pod("a")
     cluster.schedule()
@@ -280,7 +280,7 @@ def test_victims_that_are_not_there_end_the_preemption(victims: Any) -> None:
     assert cluster.writes(DeletePod) == []
 
 
-def test_nobody_as_important_as_the_preemptor_is_made_a_victim() -> None:
+def test_no_pod_as_important_as_the_preemptor_is_made_a_victim() -> None:
     cluster = cluster_with(extender(1, preemptVerb="preempt"), nodes=1)
     cluster.pod("low", cpu="2", node="n0", priority=0)
     cluster.pod("equal", cpu="2", node="n0", priority=10)

@@ -123,7 +123,7 @@ def test_a_victim_that_has_the_condition_already_is_just_deleted() -> None:
     assert cluster.node_of("high") == "n"
 
 
-def test_when_the_only_victim_is_not_bound_yet_nothing_is_written_and_nobody_sleeps() -> None:
+def test_when_the_only_victim_is_not_bound_yet_nothing_is_written_and_the_preemptor_is_queued() -> None:
     """18, with no other victim: the removal ends within the attempt that began it."""
     held = scripted("Holds", permit=lambda pod, node: Wait(60) if pod == "low" else None)
     cluster = Cluster(held)

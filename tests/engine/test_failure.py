@@ -69,7 +69,7 @@ def test_a_note_is_cut_to_1024_bytes_and_never_inside_a_character() -> None:
     assert long.endswith("é ...")
 
 
-def test_the_same_message_is_told_once_and_again_after_a_while() -> None:
+def test_the_same_message_is_reported_once_and_again_after_a_while() -> None:
     cluster = full_cluster()
     cluster.schedule()
     cluster.settle()
@@ -157,7 +157,7 @@ def test_a_pod_that_is_gone_gets_neither_event_nor_condition() -> None:
     assert cluster.place("a") == ""
 
 
-def test_a_pod_made_anew_under_the_same_name_hears_nothing_of_its_predecessors_failure() -> None:
+def test_a_pod_recreated_under_the_same_name_gets_no_report_of_its_predecessors_failure() -> None:
     cluster = Cluster()
     cluster.node("n", cpu="1")
     cluster.pod("a", cpu="1")

@@ -10,7 +10,8 @@ from scheduler.cluster.devices.allocated import Holdings
 from scheduler.messages.claim_commands import ClaimCommand, DeallocateClaim, ReserveClaim, UnreserveClaim
 from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.resource_claims import ResourceClaim
-from tests import builders, device_documents
+from scheduler.testing.objects import build
+from tests import device_documents
 from tests.engine.gangs import GANGS, Gangs
 
 GROUP_CLAIMS = f"{GANGS},DRAWorkloadResourceClaims=true"
@@ -28,17 +29,17 @@ def with_devices(gates: str, nodes: int = 2, cpu: str = "8", devices_on: int = 1
     cluster = Gangs(gates)
     cluster.nodes_like(nodes, cpu=cpu)
     expression = f'device.driver == "{device_documents.DRIVER}"'
-    cluster.show(builders.build(DeviceClass, device_documents.device_class("gpu", expression)))
+    cluster.show(build(DeviceClass, device_documents.device_class("gpu", expression)))
     for number in range(devices_on):
         devices = device_documents.resource_slice(f"n{number}", device_documents.gpu("gpu0"))
-        cluster.show(builders.build(ResourceSlice, devices))
+        cluster.show(build(ResourceSlice, devices))
     return cluster
 
 
 def show_claim(cluster: Gangs, name: str = "shared", **fields: Any) -> None:
     document = device_documents.claim(name, "gpu")
     document["metadata"].update(fields.pop("metadata", {}))
-    cluster.show(builders.build(ResourceClaim, {**document, **fields}))
+    cluster.show(build(ResourceClaim, {**document, **fields}))
 
 
 def claimants(cluster: Gangs, count: int, entry: dict[str, str], **fields: Any) -> None:

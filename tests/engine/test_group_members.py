@@ -14,6 +14,8 @@ from scheduler.messages.stimuli import Tick
 from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.kinds import Kind, decode
 from scheduler.objects.resource_claims import ResourceClaim
+from scheduler.testing.fragments import node_term
+from scheduler.testing.objects import build
 from tests import builders, device_documents
 from tests.engine.gangs import TOPOLOGY, Gangs, topology, zones
 from tests.engine.scripted import calls_of, scripted
@@ -169,13 +171,13 @@ def test_two_members_do_not_share_a_claim_for_one_pod() -> None:
 def devices(cluster: Gangs, count: int) -> None:
     gpus = [device_documents.gpu(f"gpu{number}") for number in range(count)]
     expression = f'device.driver == "{device_documents.DRIVER}"'
-    cluster.show(builders.build(DeviceClass, device_documents.device_class("gpu", expression)))
-    cluster.show(builders.build(ResourceSlice, device_documents.resource_slice("n0", *gpus)))
+    cluster.show(build(DeviceClass, device_documents.device_class("gpu", expression)))
+    cluster.show(build(ResourceSlice, device_documents.resource_slice("n0", *gpus)))
 
 
 def claimants(cluster: Gangs, count: int) -> None:
     for number in range(count):
-        cluster.show(builders.build(ResourceClaim, device_documents.claim(f"claim{number}", "gpu")))
+        cluster.show(build(ResourceClaim, device_documents.claim(f"claim{number}", "gpu")))
         spec = {"resourceClaims": [{"name": "gpu", "resourceClaimName": f"claim{number}"}]}
         cluster.member(f"g{number}", cpu="1", spec=spec)
 
@@ -223,7 +225,7 @@ def test_a_gang_that_loses_its_room_while_it_is_placed_gives_its_devices_back() 
 def local_volumes(cluster: Gangs, count: int) -> None:
     cluster.show(builders.storage_class("local", "kubernetes.io/no-provisioner"))
     for number in range(count):
-        term = builders.node_term(f"kubernetes.io/hostname In n{number}")
+        term = node_term(f"kubernetes.io/hostname In n{number}")
         cluster.show(builders.volume(f"v{number}", storage_class="local", node_affinity=[term]))
     for number in range(3):
         cluster.show(builders.claim(f"c{number}", storage_class="local"))

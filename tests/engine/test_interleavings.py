@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus, Tick, WakingContinued
 from scheduler.objects.kinds import Kind, decode
-from tests.builders import node_json, pod_json
+from scheduler.testing.documents import node_json, pod_json
 from tests.device_documents import claim, device_class, gpu, resource_slice
 from tests.engine.driver import Cluster
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scheduler.messages.commands import BindPod, PatchPodStatus, WriteEvent
 from scheduler.messages.stimuli import ObjectObserved
 from scheduler.objects.kinds import Kind
-from tests import builders
+from scheduler.testing.objects import node
 from tests.engine.driver import Cluster
 
 HOPELESS = 200
@@ -19,7 +19,7 @@ def hopeless_cluster(**fields: object) -> Cluster:
     return cluster
 
 
-def test_however_often_hopeless_pods_are_tried_each_is_told_once() -> None:
+def test_however_often_hopeless_pods_are_tried_each_gets_one_report() -> None:
     cluster = hopeless_cluster()
     cluster.settle(rounds=10 * HOPELESS)
     for round_ in range(3):
@@ -44,7 +44,7 @@ def test_hopeless_pods_that_are_woken_again_and_again_do_not_starve_a_lesser_one
     assert tries <= HOPELESS, "each of the others had its turn, and none a second one"
 
 
-def test_an_event_that_helps_nobody_is_no_attempt() -> None:
+def test_an_event_that_helps_no_pod_causes_no_attempt() -> None:
     cluster = hopeless_cluster()
     cluster.settle(rounds=10 * HOPELESS)
     cluster.advance(15)
@@ -69,7 +69,7 @@ def test_a_pod_whose_profile_is_gone_when_its_turn_comes_is_let_go_and_the_next_
     assert cluster.node_of("b") == "n"
 
 
-def test_a_list_that_repeats_what_is_known_tries_nobody_again() -> None:
+def test_a_list_that_repeats_what_is_known_causes_no_attempts() -> None:
     cluster = hopeless_cluster()
     cluster.settle(rounds=10 * HOPELESS)
     cluster.advance(15)
@@ -77,4 +77,4 @@ def test_a_list_that_repeats_what_is_known_tries_nobody_again() -> None:
         cluster.feed(ObjectObserved(Kind.POD, pod))
     cluster.feed(ObjectObserved(Kind.NODE, cluster.nodes["n"]))
     assert cluster.schedule() is None
-    assert builders.node("n").metadata.name in cluster.nodes
+    assert node("n").metadata.name in cluster.nodes

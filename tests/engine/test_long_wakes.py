@@ -13,7 +13,7 @@ from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus, Synced, Tick, WakingContinued
 from scheduler.objects.kinds import Kind
 from scheduler.objects.pod import Pod
-from tests.builders import node, pod
+from scheduler.testing.objects import node, pod
 
 PODS = 120
 START = Now(1_000.0, 1_900_000_000_000_000_000)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from scheduler.messages.commands import BindPod, DeletePod, EvictPod
-from tests import builders
+from scheduler.testing.fragments import affinity_json, node_term, pod_term, spread_json
 from tests.engine.driver import Cluster
 from tests.engine.gangs import Gangs
+from tests.engine.questions.asking import ask, asked, deployment
 from tests.engine.questions.test_capacity import answer as capacity_answer
-from tests.engine.questions.test_what_if import ask, asked, deployment
 from tests.engine.test_group_preemption import WHOLE, run_on
 from tests.engine.test_group_preemption import victims as victims_of_groups
 from tests.engine.test_why_not import lines, refusals
@@ -61,7 +61,7 @@ def test_a_profile_that_is_not_named_may_use_all_nodes() -> None:
 
 def test_a_pod_of_a_daemon_set_for_a_node_outside_waits() -> None:
     cluster = two_pools()
-    only = builders.affinity_json(node_required=[builders.node_term(fields=["metadata.name In theirs"])])
+    only = affinity_json(node_required=[node_term(fields=["metadata.name In theirs"])])
     cluster.pod("a", affinity=only)
     cluster.settle()
     assert cluster.node_of("a") == ""
@@ -145,7 +145,7 @@ def test_a_group_takes_no_victim_outside_even_where_that_is_what_keeps_it_from_i
     for name in ("ours", "theirs"):
         cluster.node(name, cpu="4", labels={"pool": name, ZONE: "z"})
     cluster.pod("in-the-way", node="theirs", labels={"app": "x"}, priority=0)
-    apart = builders.affinity_json(anti_required=[builders.pod_term({"app": "x"}, ZONE)])
+    apart = affinity_json(anti_required=[pod_term({"app": "x"}, ZONE)])
     cluster.group(min_count=1, priority=10)
     cluster.member("g0", cpu="1", affinity=apart)
     run_on(cluster)
@@ -198,9 +198,9 @@ def test_nodes_outside_do_not_hold_up_a_spread_that_honours_node_affinity() -> N
         for number in range(2):
             cluster.node(f"{pool}{number}", labels={"pool": pool, HOSTNAME: f"{pool}{number}"})
     for number in range(4):
-        cluster.pod(f"a{number}", labels={"app": "a"}, spread=[builders.spread_json(HOSTNAME, {"app": "a"})])
+        cluster.pod(f"a{number}", labels={"app": "a"}, spread=[spread_json(HOSTNAME, {"app": "a"})])
     for number in range(4):
-        ignoring = builders.spread_json(HOSTNAME, {"app": "b"}, nodeAffinityPolicy="Ignore")
+        ignoring = spread_json(HOSTNAME, {"app": "b"}, nodeAffinityPolicy="Ignore")
         cluster.pod(f"b{number}", labels={"app": "b"}, spread=[ignoring])
     cluster.settle()
     assert sorted(cluster.node_of(f"a{number}") for number in range(4)) == ["ours0", "ours0", "ours1", "ours1"]
@@ -212,7 +212,7 @@ def test_a_pod_that_waits_for_a_spread_is_tried_again_when_a_node_leaves_the_sco
     for number in range(2):
         cluster.node(f"n{number}", cpu=str(2 * (1 - number)), labels={"pool": "ours", HOSTNAME: f"n{number}"})
     for number in range(2):
-        cluster.pod(f"a{number}", cpu="1", labels={"app": "a"}, spread=[builders.spread_json(HOSTNAME, {"app": "a"})])
+        cluster.pod(f"a{number}", cpu="1", labels={"app": "a"}, spread=[spread_json(HOSTNAME, {"app": "a"})])
     cluster.settle()
     assert sorted(cluster.node_of(f"a{number}") for number in range(2)) == ["", "n0"]
     cluster.node("n1", cpu="0", labels={"pool": "theirs", HOSTNAME: "n1"})
@@ -237,9 +237,9 @@ def _case(seed: int, cluster: Cluster, needs: dict[str, Any]) -> None:
         kind = chance.randrange(5)
         if kind == 0:
             key, soft = chance.choice([HOSTNAME, ZONE]), chance.choice([True, False])
-            fields["spread"] = [builders.spread_json(key, {"app": app}, soft=soft)]
+            fields["spread"] = [spread_json(key, {"app": app}, soft=soft)]
         elif kind == 1:
-            fields["affinity"] = builders.affinity_json(anti_required=[builders.pod_term({"app": app}, HOSTNAME)])
+            fields["affinity"] = affinity_json(anti_required=[pod_term({"app": app}, HOSTNAME)])
         elif kind == 2:
             fields["tolerations"] = [{"operator": "Exists"}]
         cluster.pod(

@@ -114,7 +114,7 @@ def test_a_preset_nomination_gives_way_to_a_better_node() -> None:
     assert cluster.write(PatchPodStatus, "high").nominated_node_name == "n2"
 
 
-def test_a_preset_nomination_that_can_never_work_is_cleared_and_the_room_is_anybodys() -> None:
+def test_a_preset_nomination_that_can_never_work_is_cleared_and_the_room_is_free() -> None:
     """Race 25 of preemption with everything else."""
     cluster = cluster_of("2")
     cluster.pod("huge", cpu="8", priority=100, nominated="n")
@@ -124,7 +124,7 @@ def test_a_preset_nomination_that_can_never_work_is_cleared_and_the_room_is_anyb
     assert bound(cluster, "small") == "n"
 
 
-def test_a_preset_nomination_of_a_lesser_pod_keeps_nobody_off() -> None:
+def test_a_preset_nomination_of_a_lower_priority_pod_reserves_nothing() -> None:
     """Race 26 of preemption with everything else."""
     cluster = cluster_of("2")
     cluster.pod("low", cpu="2", priority=1, nominated="n")

@@ -33,7 +33,7 @@ from tests.engine.scripted import broken, scripted
         ({"permit": lambda pod, node: failure("no idea")}, 'running Permit plugin "Bad": no idea'),
     ],
 )
-def test_a_plugin_that_fails_is_named_and_stops_nobody_else(
+def test_a_plugin_that_fails_is_named_and_stops_no_other_pod(
     points: dict[str, Callable[..., Any]], message: str
 ) -> None:
     def only_for_a(answer: Callable[..., Any]) -> Callable[..., Any]:

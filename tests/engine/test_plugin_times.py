@@ -59,7 +59,7 @@ def test_each_call_of_a_plugin_is_measured_with_its_status() -> None:
     ]
 
 
-def test_refusals_skips_and_errors_are_told_apart() -> None:
+def test_refusals_skips_and_errors_are_distinguished() -> None:
     skips = scripted("Skips", pre_filter=lambda pod: SKIP, filter=lambda pod, node: None)
     refuses = scripted(
         "Refuses",
@@ -128,7 +128,7 @@ def test_an_attempt_knows_which_plugins_had_something_to_say() -> None:
     assert ("ImageLocality", "PreScore") not in attempt.evaluated_scores
 
 
-def test_a_pod_that_is_refused_as_a_whole_is_filtered_by_nobody() -> None:
+def test_no_filter_runs_for_a_pod_that_pre_filter_refuses() -> None:
     picky = scripted("Picky", pre_filter=lambda pod: unschedulable("never"))
     cluster = Cluster(picky)
     cluster.nodes_like(2)

@@ -8,7 +8,8 @@ from scheduler.engine.making_room.granted import BUDGET_SECONDS
 from scheduler.engine.making_room.policies import REFUSED_SECONDS
 from scheduler.framework.post_filter import NominationMode
 from scheduler.messages.commands import DeletePod, EvictPod, PatchPodStatus
-from tests.builders import budget, owner_json
+from scheduler.testing.fragments import owner_json
+from tests.builders import budget
 from tests.engine.driver import Answerable, Cluster
 
 PREEMPTING = "high"
@@ -305,7 +306,7 @@ def test_beyond_the_limit_a_preemptor_is_put_off_until_another_preemption_has_en
 
 
 @pytest.mark.parametrize("mode", ["async", "sync"])
-def test_in_synchronous_mode_nobody_is_tried_while_victims_are_removed(mode: str) -> None:
+def test_in_synchronous_mode_no_pod_is_tried_while_victims_are_removed(mode: str) -> None:
     cluster = full("a", mode=mode)
     cluster.node("b", cpu="1", labels={"only": "small"})
     victim(cluster, "b", priority=1000)

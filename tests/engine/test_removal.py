@@ -27,7 +27,7 @@ def own_status(cluster: Cluster) -> None:
         cluster.succeed(patch)
 
 
-def test_a_victim_is_told_before_it_is_deleted() -> None:
+def test_a_victim_gets_its_condition_before_it_is_deleted() -> None:
     cluster = preempting("low")
     patch = cluster.write(PatchPodStatus, "low")
     assert patch.condition is not None
@@ -309,14 +309,14 @@ def test_a_pod_waits_where_the_room_is_made_for_another_one_whose_victim_is_yet_
     assert cluster.node_of("spared") == "m"
 
 
-def test_where_the_room_is_not_made_after_all_whoever_waited_for_it_looks_again() -> None:
+def test_where_the_room_is_not_made_after_all_the_pods_waiting_for_it_are_tried_again() -> None:
     cluster = two_for_one_node()
     cluster.schedule()
     cluster.fail(cluster.write(PatchPodStatus, "low-2"))
     assert [cluster.place(name) for name in ("second", "third")] == ["active", "active"]
 
 
-def test_where_the_victim_was_gone_before_it_was_removed_whoever_waited_for_it_looks_again() -> None:
+def test_where_the_victim_was_gone_before_its_removal_the_pods_waiting_for_it_are_tried_again() -> None:
     cluster = two_for_one_node()
     patch = cluster.write(PatchPodStatus, "low-2")
     cluster.node("n", cpu="1")
@@ -339,7 +339,7 @@ def test_strictly_victims_leave_by_eviction_and_a_refusal_is_a_failure() -> None
     assert cluster.said("low", "Preempted") == []
 
 
-def test_answers_nobody_waits_for_are_dropped() -> None:
+def test_answers_to_removals_that_have_ended_are_dropped() -> None:
     cluster = preempting("first", "last")
     patch = cluster.write(PatchPodStatus, "first")
     cluster.fail(patch)

@@ -76,11 +76,11 @@ def test_a_plugin_that_does_not_score_may_still_fail_before_scoring() -> None:
     attempt = cluster.schedule()
     assert attempt is not None
     assert (attempt.result, attempt.message) == (ERROR, 'running PreScore plugin "Fails": unreadable')
-    nobody_scores = Cluster(fails, profile={"plugins": {"score": {"disabled": [{"name": "*"}]}}})
-    nobody_scores.nodes_like(2)
-    nobody_scores.pod("a")
-    nobody_scores.schedule()
-    assert nobody_scores.node_of("a") in ("n0", "n1")
+    no_scores = Cluster(fails, profile={"plugins": {"score": {"disabled": [{"name": "*"}]}}})
+    no_scores.nodes_like(2)
+    no_scores.pod("a")
+    no_scores.schedule()
+    assert no_scores.node_of("a") in ("n0", "n1")
 
 
 def test_the_score_of_a_node_that_does_not_fit_may_be_anything() -> None:
@@ -263,7 +263,7 @@ def test_the_pre_filters_node_set_is_not_asked_about_the_nominated_node() -> Non
     assert cluster.node_of("a") == "n1"
 
 
-def test_why_the_nominated_node_will_not_do_is_told_even_if_the_search_leaves_it_out() -> None:
+def test_the_nominated_node_s_refusal_is_recorded_even_if_the_search_leaves_it_out() -> None:
     cluster = Cluster(
         scripted("One", pre_filter=lambda pod: NodeSubset(frozenset({"n0"}))),
         scripted("No", filter=lambda pod, node: unresolvable(f"not {node}")),

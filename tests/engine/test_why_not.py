@@ -7,7 +7,7 @@ from typing import Any
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.explain import pod_page
 from scheduler.framework.plugin import FilterPlugin
-from tests.builders import affinity_json, pod_term
+from scheduler.testing.fragments import affinity_json, pod_term
 from tests.engine.driver import Cluster
 
 

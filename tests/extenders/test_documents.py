@@ -9,7 +9,7 @@ import msgspec
 from scheduler.config.types import Extender as ExtenderConfiguration
 from scheduler.extenders.documents import Documents, kinds_sent_whole
 from scheduler.objects.kinds import Kind, decode
-from tests.builders import pod_json
+from scheduler.testing.documents import pod_json
 
 
 def document(**metadata: Any) -> bytes:

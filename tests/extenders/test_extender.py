@@ -11,7 +11,8 @@ from scheduler.config.types import Extender as ExtenderConfiguration
 from scheduler.config.types import ExtenderManagedResource
 from scheduler.extenders.answers import ExtenderError
 from scheduler.extenders.extender import Extender, build_extenders
-from tests.builders import container_json, pod
+from scheduler.testing.fragments import container_json
+from scheduler.testing.objects import pod
 
 URL = "http://extender.test"
 GPU = "example.com/gpu"

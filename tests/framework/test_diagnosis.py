@@ -54,7 +54,7 @@ def test_nodes_outside_a_node_set_count_with_its_reason() -> None:
     )
 
 
-def test_nodes_nobody_looked_at_and_an_empty_histogram_leave_no_trace() -> None:
+def test_unevaluated_nodes_and_an_empty_histogram_leave_no_trace() -> None:
     assert fit_error_text(3, Diagnosis(np.zeros(3, np.int32))) == "0/3 nodes are available:"
     assert fit_error_text(5, Diagnosis.of_rows({0: CPU}, 5)) == "0/5 nodes are available: 1 Insufficient cpu."
 

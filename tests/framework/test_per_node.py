@@ -10,7 +10,7 @@ from scheduler.framework.per_node import NodeView, PerNodeFilter, PerNodeScore
 from scheduler.framework.plugin import FilterPlugin, Rows, ScorePlugin, Scores, State, Verdicts
 from scheduler.messages.status import Refusal, unschedulable
 from scheduler.objects.node import Node
-from tests.builders import node, pod
+from scheduler.testing.objects import node, pod
 from tests.plugins.clusters import cluster, info, raw_scores, refusals
 
 GPU = "example.com/gpu"

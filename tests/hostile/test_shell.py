@@ -17,8 +17,9 @@ from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.cluster import EmbeddedCluster
+from scheduler.testing.documents import node_json, pod_json
 from tests.controller.calls.test_extender_answers import fifty_megabytes, in_pieces, without_end
-from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
+from tests.controller.conftest import PODS, create, read, until
 from tests.controller.running import running_shell
 from tests.controller.write.test_client import serving
 from tests.limits import WAIT_SECONDS
@@ -29,9 +30,8 @@ ALL_PODS = r"^/api/v1/pods"
 
 
 def large(name: str) -> dict[str, Any]:
-    """A pod of three CPUs: a node has room for one."""
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
-    return pod_document(name, containers=[container])
+    """A node has room for one."""
+    return pod_json(name, cpu="3")
 
 
 async def node_of(client: ApiClient, name: str) -> str | None:
@@ -56,21 +56,21 @@ def page_of(shell: Shell) -> str:
 async def test_while_nodes_are_answered_with_404_pods_are_placed_on_those_that_are_known(
     cluster: EmbeddedCluster, connection: ConnectionSettings, client: ApiClient
 ) -> None:
-    await create(client, NODES, node_document("n1"))
+    await create(client, NODES, node_json("n1", cpu="4"))
     async with running_shell(connection) as shell:
         await until_known(shell, Kind.NODE, 1)
         cluster.faults.fail("GET", f"^{NODES}", 404, reason="NotFound", times=MANY)
         answered = MANY
         cluster.server.cut_watches()
         await until(lambda: cluster.faults.rules[0].times < answered)
-        await create(client, PODS, pod_document("a"))
+        await create(client, PODS, pod_json("a"))
         await until_bound(client, "a")
 
 
 async def test_a_404_for_pods_makes_no_full_node_look_empty(
     cluster: EmbeddedCluster, connection: ConnectionSettings, client: ApiClient
 ) -> None:
-    await create(client, NODES, node_document("n1"))
+    await create(client, NODES, node_json("n1", cpu="4"))
     await create(client, PODS, large("first"))
     async with running_shell(connection) as shell:
         await until_bound(client, "first")
@@ -79,7 +79,7 @@ async def test_a_404_for_pods_makes_no_full_node_look_empty(
         cluster.faults.fail("GET", ALL_PODS, 404, reason="NotFound", times=2)
         cluster.server.cut_watches()
         await until(lambda: not cluster.faults.rules)
-        await create(client, PODS, pod_document("small"))
+        await create(client, PODS, pod_json("small"))
         await until_bound(client, "small")
         assert await node_of(client, "second") is None
         assert [one.object_count for one in shell.reflectors if one.kind is Kind.POD] == [3]
@@ -88,11 +88,11 @@ async def test_a_404_for_pods_makes_no_full_node_look_empty(
 async def test_where_every_watch_is_answered_with_410_pods_are_placed_and_lists_are_few(
     cluster: EmbeddedCluster, connection: ConnectionSettings, client: ApiClient
 ) -> None:
-    await create(client, NODES, node_document("n1"))
+    await create(client, NODES, node_json("n1", cpu="4"))
     cluster.faults.fail("GET", f"{ALL_PODS}.*watch=true", 410, reason="Expired", times=MANY)
     async with running_shell(connection) as shell:
         await until(lambda: all(one.synced.is_set() for one in shell.reflectors))
-        await create(client, PODS, pod_document("a"))
+        await create(client, PODS, pod_json("a"))
         await until_bound(client, "a")
         lists = [one for one in cluster.server.served if one.path == "/api/v1/pods" and one.code == 200]
         assert len(lists) < 20, "each list and each watch waits longer than the one before"
@@ -107,14 +107,14 @@ async def test_no_watch_of_the_shell_waits_as_long_as_a_server_says(connection: 
 async def test_a_bind_that_is_committed_after_its_time_keeps_its_room_all_along(
     cluster: EmbeddedCluster, connection: ConnectionSettings, client: ApiClient
 ) -> None:
-    await create(client, NODES, node_document("n1"))
+    await create(client, NODES, node_json("n1", cpu="4"))
     cluster.faults.delay("POST", "/pods/first/binding", 1.0)
     cluster.faults.fail("POST", "/pods/first/binding", 503, times=2)
     async with running_shell(connection, writer=WriterSettings(bind_timeout_seconds=0.2)) as shell:
         await create(client, PODS, large("first"))
         await until(lambda: shell.sink.counts.unknown >= 1)
         await create(client, PODS, large("second"))
-        await create(client, PODS, pod_document("small"))
+        await create(client, PODS, pod_json("small"))
         await until_bound(client, "small")
         await until_bound(client, "first")
         assert await node_of(client, "second") is None
@@ -125,13 +125,13 @@ async def test_a_bind_that_is_committed_after_its_time_keeps_its_room_all_along(
 async def test_an_object_that_cannot_be_read_stops_no_pod(
     cluster: EmbeddedCluster, connection: ConnectionSettings, client: ApiClient
 ) -> None:
-    good = msgspec.json.encode(node_document("n1"))
+    good = msgspec.json.encode(node_json("n1", cpu="4"))
     bad = b'{"metadata":{"name":"bad","resourceVersion":"1"},"spec":' + b"[" * 5_000 + b"]" * 5_000 + b"}"
     page = b'{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[%b,%b]}'
     cluster.faults.answer("GET", rf"^{NODES}\?limit", page % (cluster.store.revision, bad, good))
     async with running_shell(connection) as shell:
         await until_known(shell, Kind.NODE, 1)
-        await create(client, PODS, pod_document("a"))
+        await create(client, PODS, pod_json("a"))
         await until_bound(client, "a")
         assert 'tandem_unreadable_objects{kind="nodes"} 1.0' in page_of(shell)
         assert shell.loop.counts.errors == 0
@@ -152,11 +152,11 @@ async def test_an_extender_that_sends_much_or_without_end_costs_attempts_and_no_
     async def handler(request: web.Request) -> web.StreamResponse:
         return await next(handlers)(request)
 
-    await create(client, NODES, node_document("n1"))
+    await create(client, NODES, node_json("n1", cpu="4"))
     async with serving(handler) as url:
         extenders = f"[{{urlPrefix: '{url}', filterVerb: filter, nodeCacheCapable: true, httpTimeout: 2s}}]"
         async with running_shell(connection, extenders=extenders) as shell:
-            await create(client, PODS, pod_document("a"))
+            await create(client, PODS, pod_json("a"))
             await until_bound(client, "a")
             assert 'tandem_extender_faults_total{extender="' + url + '",skipped="false",verb="filter"} 2.0' in page_of(
                 shell
@@ -178,12 +178,12 @@ async def test_an_extender_is_not_asked_to_bind_without_the_lease(
             return web.json_response({"NodeNames": ["n1"], "FailedNodes": {}})
         return web.json_response({})
 
-    await create(client, NODES, node_document("n1"))
+    await create(client, NODES, node_json("n1", cpu="4"))
     async with serving(handler) as url:
         extenders = f"[{{urlPrefix: '{url}', filterVerb: filter, bindVerb: bind, nodeCacheCapable: true}}]"
         async with running_shell(connection, extenders=extenders, leader_election=LeaderElectionSettings()) as shell:
             await until(lambda: shell.token is not None and shell.token.is_held())
-            await create(client, PODS, pod_document("a"))
+            await create(client, PODS, pod_json("a"))
             await until(lambda: asked == ["/filter"])
             assert shell.token is not None
             shell.token.revoke()

@@ -52,7 +52,7 @@ def test_each_namespaced_object_says_where_it_belongs() -> None:
             assert made["namespace"] == home
 
 
-def test_everybody_who_selects_the_pods_selects_by_a_label_that_they_have() -> None:
+def test_every_selector_of_the_pods_matches_their_labels() -> None:
     deployment = the("Deployment")["spec"]
     labels = deployment["template"]["metadata"]["labels"].items()
     selectors = [
@@ -68,7 +68,7 @@ def test_everybody_who_selects_the_pods_selects_by_a_label_that_they_have() -> N
         assert selector == {"app.kubernetes.io/name": NAME}
 
 
-def test_everybody_who_names_an_object_names_one_that_is_there() -> None:
+def test_every_object_reference_names_an_object_that_exists() -> None:
     spec = pod_spec()
     assert spec["serviceAccountName"] == the("ServiceAccount")["metadata"]["name"]
     assert spec["priorityClassName"] == the("PriorityClass")["metadata"]["name"]

@@ -39,7 +39,7 @@ def test_no_role_grants_by_a_star() -> None:
     assert not [atom for atom in granted() if "*" in atom]
 
 
-def test_each_role_is_bound_to_the_service_account_and_to_nobody_else() -> None:
+def test_each_role_is_bound_to_the_service_account_only() -> None:
     account = the("ServiceAccount")["metadata"]
     subjects = [{"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}]
     roles = {_place(document) for document in of_the_scheduler() if document["kind"] in ("ClusterRole", "Role")}

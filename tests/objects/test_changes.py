@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler.objects.changes import Change, node_changes, pod_changes
-from tests.builders import node, pod
+from scheduler.testing.objects import node, pod
 
 
 @pytest.mark.parametrize(

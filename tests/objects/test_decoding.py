@@ -11,7 +11,9 @@ from scheduler.objects.meta import controller_of
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.objects.selector_fields import LabelSelector
-from tests.builders import node, owner_json, pod, pod_json
+from scheduler.testing.documents import pod_json
+from scheduler.testing.fragments import Json, owner_json
+from scheduler.testing.objects import node, pod
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -55,7 +57,7 @@ def test_null_is_as_good_as_absent_everywhere() -> None:
 
 
 def test_an_absent_selector_and_an_empty_one_differ() -> None:
-    spread = [{"topologyKey": "a"}, {"topologyKey": "b", "labelSelector": {}}, {"labelSelector": None}]
+    spread: list[Json] = [{"topologyKey": "a"}, {"topologyKey": "b", "labelSelector": {}}, {"labelSelector": None}]
     selectors = [constraint.label_selector for constraint in pod(spread=spread).spec.topology_spread_constraints]
     assert selectors == [None, LabelSelector(), None]
 
@@ -66,7 +68,7 @@ def test_times_that_are_not_known_are_null_in_conditions() -> None:
     assert condition is not None and condition.last_probe_time is None
 
 
-def test_a_wrong_type_is_told_with_its_path_and_the_name_of_the_object() -> None:
+def test_a_wrong_type_is_reported_with_its_path_and_the_name_of_the_object() -> None:
     with pytest.raises(InvalidObject) as caught:
         decode(Kind.POD, b'{"metadata":{"name":"a","namespace":"b"},"spec":{"containers":[{"name":7}]}}')
     assert (caught.value.kind, caught.value.name) == ("Pod", "b/a")

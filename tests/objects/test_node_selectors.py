@@ -14,7 +14,9 @@ from scheduler.objects.node_selectors import (
 )
 from scheduler.objects.selector_fields import NodeSelectorFields, PreferredSchedulingTerm
 from scheduler.objects.selectors import SelectorError
-from tests.builders import Json, affinity_json, expression, node_term, pod, storage_class
+from scheduler.testing.fragments import Json, affinity_json, expression, node_term
+from scheduler.testing.objects import pod
+from tests.builders import storage_class
 
 SSD = {"disk": "ssd", "cores": "8"}
 

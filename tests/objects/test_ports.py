@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from scheduler.objects.ports import HostPort, any_port_conflicts, host_ports, port_conflicts
-from tests.builders import container_json, pod
+from scheduler.testing.fragments import container_json
+from scheduler.testing.objects import pod
 
 
 def test_an_address_and_a_protocol_are_filled_in() -> None:

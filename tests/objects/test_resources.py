@@ -13,7 +13,8 @@ from scheduler.objects.resources import (
     requests_of,
     score_requests_of,
 )
-from tests.builders import Json, container_json, node, pod
+from scheduler.testing.fragments import Json, container_json
+from scheduler.testing.objects import node, pod
 
 MI = 1024 * 1024
 GPU = "example.com/gpu"
@@ -60,7 +61,7 @@ def test_an_init_container_runs_beside_the_sidecars_before_it_only() -> None:
     assert requests_of(pod(cpu="1", init_containers=[init, sidecar])).milli_cpu == 5000
 
 
-def test_overhead_comes_on_top_even_of_what_nobody_asked_for() -> None:
+def test_overhead_is_added_even_to_resources_without_a_request() -> None:
     asked = requests_of(pod(cpu="1", spec={"overhead": {"cpu": "250m", "memory": "1Mi"}}))
     assert asked == ResourceVector(milli_cpu=1250, memory=MI)
 
@@ -90,7 +91,7 @@ def test_scores_give_each_container_defaults_unless_it_says_nought() -> None:
     assert node_info_requests_of(asked)[1] == (200, 400 * MI)
 
 
-def test_a_pod_that_speaks_for_itself_gets_defaults_only_for_what_nobody_mentions() -> None:
+def test_a_pod_with_its_own_resources_gets_defaults_only_for_unstated_resources() -> None:
     asked = pod(
         containers=[container_json("a", memory="1Mi"), container_json("b")],
         spec={"resources": {"requests": {"hugepages-2Mi": "2Mi"}}},

@@ -17,7 +17,7 @@ from scheduler.objects.selectors import (
     equality_selector,
     parse_selector,
 )
-from tests.builders import expression
+from scheduler.testing.fragments import expression
 
 
 def selector(labels: dict[str, str] | None = None, *expressions: str) -> Selector:
@@ -84,7 +84,7 @@ def test_combined_selectors_match_what_all_of_them_match() -> None:
     assert combined() is EVERYTHING
 
 
-def test_faults_are_told_in_the_words_of_kubernetes() -> None:
+def test_faults_are_reported_in_the_words_of_kubernetes() -> None:
     assert fault_of(None, {"key": "a", "operator": "Gt", "values": ["1"]}) == (
         '"Gt" is not a valid label selector operator'
     )

@@ -13,7 +13,9 @@ from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.objects.resources import node_info_requests_of
 from scheduler.objects.sharing import MAX_PART_BYTES, Sharing
-from tests.builders import container_json, node_json, pod, pod_json
+from scheduler.testing.documents import node_json, pod_json
+from scheduler.testing.fragments import container_json
+from scheduler.testing.objects import pod
 
 
 def decoded(name: str, **fields: Any) -> Pod:

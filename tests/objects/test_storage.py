@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from scheduler.objects.quantity import NANO
 from scheduler.objects.storage import MIGRATED_PLUGINS_ANNOTATION, SELECTED_NODE_ANNOTATION, STORAGE_CLASS_ANNOTATION
-from tests.builders import attachment, claim, csi_capacity, csi_driver, csi_node, pod, storage_class, volume
+from scheduler.testing.objects import pod
+from tests.builders import attachment, claim, csi_capacity, csi_driver, csi_node, storage_class, volume
 
 
 def test_the_legacy_annotation_beats_the_class_even_when_it_is_empty() -> None:

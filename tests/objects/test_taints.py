@@ -15,15 +15,15 @@ from scheduler.objects.taints import (
     tolerated,
     tolerates,
 )
-from tests import builders
+from scheduler.testing import fragments
 
 
 def toleration(text: str) -> Toleration:
-    return msgspec.convert(builders.toleration(text), Toleration)
+    return msgspec.convert(fragments.toleration(text), Toleration)
 
 
 def taint(text: str) -> Taint:
-    return msgspec.convert(builders.taint(text), Taint)
+    return msgspec.convert(fragments.taint(text), Taint)
 
 
 @pytest.mark.parametrize(

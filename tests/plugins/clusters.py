@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from scheduler import testing
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
@@ -25,7 +26,6 @@ from scheduler.objects.kinds import kind_of
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
-from tests import builders
 
 
 def cluster(nodes: Iterable[Node], pods: Iterable[Pod] = (), objects: Iterable[ApiObject] = ()) -> View:
@@ -41,8 +41,8 @@ def cluster(nodes: Iterable[Node], pods: Iterable[Pod] = (), objects: Iterable[A
 
 
 def info(name: str = "pending", **fields: Any) -> PodInfo:
-    """A pending pod; fields as of ``builders.pod``."""
-    return PodInfo(builders.pod(name, **fields))
+    """A pending pod; ``fields``: as of `pod`."""
+    return PodInfo(testing.pod(name, **fields))
 
 
 def pre_filter_state(plugin: FilterPlugin, pod: PodInfo, view: View) -> State | None:

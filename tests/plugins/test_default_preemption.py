@@ -12,7 +12,7 @@ from scheduler.framework.post_filter import PostFilterAnswer, nominate
 from scheduler.framework.preemption_policy import PreemptionPolicy
 from scheduler.messages.status import unresolvable
 from scheduler.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
-from tests.builders import node, pod
+from scheduler.testing.objects import node, pod
 from tests.plugins.clusters import info
 from tests.preemption.situations import Situation, evidence_of
 
@@ -75,7 +75,7 @@ def test_the_policy_comes_with_the_context() -> None:
     assert DefaultPreemption().post_filter(replace(context, policy=policy)).status is not None
 
 
-def test_unless_told_ten_percent_but_at_least_a_hundred_candidates_are_enough() -> None:
+def test_by_default_ten_percent_but_at_least_a_hundred_candidates_are_enough() -> None:
     args, faults = decode_args(DefaultPreemptionArgs, None, "args", "DefaultPreemption")
     assert (args, faults) == (DefaultPreemptionArgs(10, 100), ())
 

@@ -6,7 +6,8 @@ import pytest
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.plugins.image_locality import ImageLocality
-from tests.builders import container_json, node
+from scheduler.testing.fragments import container_json
+from scheduler.testing.objects import node
 from tests.plugins.clusters import cluster, info, raw_scores
 
 MEBIBYTE = 1024 * 1024

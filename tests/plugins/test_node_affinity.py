@@ -9,7 +9,8 @@ from scheduler.framework.events import Hint
 from scheduler.framework.plugin import NodeSubset
 from scheduler.messages.status import SKIP, Code, Refusal
 from scheduler.plugins.node_affinity import NodeAffinity, NodeAffinityArgs
-from tests.builders import affinity_json, node, node_term
+from scheduler.testing.fragments import affinity_json, node_term
+from scheduler.testing.objects import node
 from tests.plugins.clusters import cluster, info, normalized_scores, raw_scores, reasons, refusals
 
 OTHER = "node(s) didn't match Pod's node affinity/selector"

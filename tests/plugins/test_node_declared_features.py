@@ -7,7 +7,8 @@ from scheduler.plugins.node_declared_features import (
     USER_NAMESPACES_ON_HOST_NETWORK,
     NodeDeclaredFeatures,
 )
-from tests.builders import container_json, node
+from scheduler.testing.fragments import container_json
+from scheduler.testing.objects import node
 from tests.plugins.clusters import cluster, info, refusals
 
 RESTARTING = [container_json("c", restartPolicyRules=[{"action": "Restart"}, {"action": "RestartAllContainers"}])]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from scheduler.framework.events import always_queue
 from scheduler.messages.status import Code
 from scheduler.plugins.node_name import NodeName
-from tests.builders import node
+from scheduler.testing.objects import node
 from tests.plugins.clusters import cluster, info, refusals
 
 NODES = [node("a"), node("b"), node("c")]

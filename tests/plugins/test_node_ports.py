@@ -5,7 +5,8 @@ import pytest
 from scheduler.framework.events import Hint
 from scheduler.messages.status import SKIP, Code, Refusal
 from scheduler.plugins.node_ports import NodePorts
-from tests.builders import Json, container_json, node, pod
+from scheduler.testing.fragments import Json, container_json
+from scheduler.testing.objects import node, pod
 from tests.plugins.clusters import cluster, info, refusals
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from scheduler.framework.events import Hint
 from scheduler.messages.status import Code
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
-from tests.builders import node
+from scheduler.testing.objects import node
 from tests.plugins.clusters import cluster, info, refusals
 
 CORDONED = node("n", unschedulable=True)

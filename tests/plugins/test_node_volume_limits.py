@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 
+from scheduler import testing
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Hint, Resource
 from scheduler.framework.plugin import State
 from scheduler.messages.status import SKIP, Code
 from scheduler.objects.meta import ApiObject
 from scheduler.plugins.node_volume_limits import TOO_MANY, NodeVolumeLimits
+from scheduler.testing.fragments import owner_json
 from tests import builders
 from tests.plugins.clusters import cluster, info, reasons, refusals
 
 PLUGIN = NodeVolumeLimits()
-NODES = (builders.node("n1"), builders.node("n2"))
+NODES = (testing.node("n1"), testing.node("n2"))
 EBS = "kubernetes.io/aws-ebs"
 
 
@@ -32,7 +34,7 @@ def bound(*names: str, handle: str = "") -> list[ApiObject]:
 
 
 def user(name: str, *claims: str, node: str = "n1") -> Any:
-    return builders.pod(name, node=node, claims=claims)
+    return testing.pod(name, node=node, claims=claims)
 
 
 def test_a_node_that_has_all_it_can_attach_is_refused() -> None:
@@ -93,7 +95,7 @@ def test_a_volume_that_is_attached_but_of_no_pod_is_counted_twice() -> None:
     assert set(refusals(PLUGIN, info(claims=["a"]), cluster(NODES, objects=objects))) == {"n1"}
 
 
-def test_a_missing_claim_is_told_for_every_node() -> None:
+def test_a_missing_claim_is_reported_for_every_node() -> None:
     text = 'looking up PVC default/none: persistentvolumeclaim "none" not found'
     assert reasons(PLUGIN, info(claims=["none"]), cluster(NODES)) == {"n1": (text,), "n2": (text,)}
 
@@ -111,7 +113,7 @@ def test_a_foreign_claim_under_an_ephemeral_volumes_name_is_an_error() -> None:
 def test_an_ephemeral_volume_of_the_pods_own_counts() -> None:
     pod = info(volumes=[{"name": "scratch", "ephemeral": {}}])
     own = builders.claim(
-        "pending-scratch", volume="pv-a", owner=builders.owner_json("Pod", "pending", uid=pod.uid, api_version="v1")
+        "pending-scratch", volume="pv-a", owner=owner_json("Pod", "pending", uid=pod.uid, api_version="v1")
     )
     view = cluster(NODES, [user("u", "b")], [*limited(), *bound("a", "b"), own])
     assert set(refusals(PLUGIN, pod, view)) == {"n1"}
@@ -218,10 +220,10 @@ def test_a_raised_limit_wakes_the_pod(before: Any, after: Any, expected: Hint) -
 @pytest.mark.parametrize(
     ("gone", "expected"),
     [
-        (builders.pod("x", node="n", claims=["z"]), Hint.QUEUE),
-        (builders.pod("x", nominated="n", volumes=[{"name": "v", "ephemeral": {}}]), Hint.QUEUE),
-        (builders.pod("x", claims=["z"]), Hint.SKIP),
-        (builders.pod("x", node="n"), Hint.SKIP),
+        (testing.pod("x", node="n", claims=["z"]), Hint.QUEUE),
+        (testing.pod("x", nominated="n", volumes=[{"name": "v", "ephemeral": {}}]), Hint.QUEUE),
+        (testing.pod("x", claims=["z"]), Hint.SKIP),
+        (testing.pod("x", node="n"), Hint.SKIP),
     ],
 )
 def test_the_end_of_a_pod_with_volumes_on_a_node_wakes_the_pod(gone: Any, expected: Hint) -> None:

@@ -31,7 +31,8 @@ from scheduler.plugins.resources.node_resources_balanced_allocation import (
 )
 from scheduler.plugins.resources.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.taint_toleration import TaintToleration
-from tests.builders import affinity_json, container_json, node, node_term, pod
+from scheduler.testing.fragments import affinity_json, container_json, node_term
+from scheduler.testing.objects import node, pod
 from tests.plugins.clusters import cluster, info, raw_scores, refusals
 
 GPU = "example.com/gpu"

@@ -8,7 +8,7 @@ from scheduler.framework.events import Hint
 from scheduler.messages.status import Code
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
 from scheduler.plugins.taint_toleration import ComparingTaintToleration, TaintToleration
-from tests.builders import node
+from scheduler.testing.objects import node
 from tests.plugins.clusters import cluster, info, normalized_scores, raw_scores, refusals
 
 

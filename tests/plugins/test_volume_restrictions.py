@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
+from scheduler import testing
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Hint, Resource
 from scheduler.messages.status import SKIP, Code, Refusal
 from scheduler.plugins.volume_restrictions import CLAIM_TAKEN, DISK_TAKEN, VolumeRestrictions
+from scheduler.testing.objects import node
 from tests import builders
 from tests.plugins.clusters import cluster, info, refusals
 
-NODES = (builders.node("n1"), builders.node("n2"))
+NODES = (node("n1"), node("n2"))
 PLUGIN = VolumeRestrictions()
 
 
@@ -55,13 +57,13 @@ def rbd(image: str, *monitors: str, pool: str = "rbd", read_only: bool = False) 
 def test_a_disk_is_shared_on_a_node_only_where_its_kind_allows(
     mine: dict[str, Any], theirs: dict[str, Any], conflict: bool
 ) -> None:
-    view = cluster(NODES, [builders.pod("user", node="n1", volumes=[theirs])])
+    view = cluster(NODES, [testing.pod("user", node="n1", volumes=[theirs])])
     expected = {"n1": DISK_TAKEN} if conflict else {}
     assert refusals(PLUGIN, info(volumes=[mine]), view) == expected
 
 
 def test_a_disk_of_a_pod_that_left_is_free() -> None:
-    view = cluster(NODES, [builders.pod("user", node="n1", volumes=[gce("a")])])
+    view = cluster(NODES, [testing.pod("user", node="n1", volumes=[gce("a")])])
     private = view.one_row(0)
     private.remove_pod("pod-user")
     state = PLUGIN.pre_filter(info(volumes=[gce("a")]), view)
@@ -73,7 +75,7 @@ def rwop(name: str = "only", **fields: Any) -> Any:
 
 
 def test_a_read_write_once_pod_claim_in_use_closes_every_node() -> None:
-    view = cluster(NODES, [builders.pod("user", node="n1", claims=["only"])], [rwop()])
+    view = cluster(NODES, [testing.pod("user", node="n1", claims=["only"])], [rwop()])
     assert refusals(PLUGIN, info(claims=["only"]), view) == {"n1": CLAIM_TAKEN, "n2": CLAIM_TAKEN}
     assert CLAIM_TAKEN.code is Code.UNSCHEDULABLE
 
@@ -81,7 +83,7 @@ def test_a_read_write_once_pod_claim_in_use_closes_every_node() -> None:
 def test_a_claim_of_the_same_name_in_another_namespace_is_another_claim() -> None:
     view = cluster(
         NODES,
-        [builders.pod("user", namespace="other", node="n1", claims=["only"])],
+        [testing.pod("user", namespace="other", node="n1", claims=["only"])],
         [rwop(), rwop(namespace="other")],
     )
     assert PLUGIN.pre_filter(info(claims=["only"]), view) is SKIP
@@ -102,7 +104,7 @@ def test_pods_without_anything_to_share_are_skipped(fields: dict[str, Any]) -> N
 
 
 def test_taking_the_user_away_frees_the_claim() -> None:
-    user = builders.pod("user", node="n1", claims=["only"])
+    user = testing.pod("user", node="n1", claims=["only"])
     view = cluster(NODES, [user], [rwop()])
     pod = info(claims=["only"])
     state = PLUGIN.pre_filter(pod, view)
@@ -112,8 +114,8 @@ def test_taking_the_user_away_frees_the_claim() -> None:
 
 
 def test_a_stranger_of_another_namespace_changes_nothing() -> None:
-    stranger = builders.pod("stranger", namespace="other", node="n1", claims=["only"])
-    view = cluster(NODES, [builders.pod("user", node="n1", claims=["only"]), stranger], [rwop()])
+    stranger = testing.pod("stranger", namespace="other", node="n1", claims=["only"])
+    view = cluster(NODES, [testing.pod("user", node="n1", claims=["only"]), stranger], [rwop()])
     state = PLUGIN.pre_filter(info(claims=["only"]), view)
     assert state.with_pod(view.one_row(0), 0, PodInfo(stranger), -1) is state  # type: ignore[union-attr]
 
@@ -125,10 +127,10 @@ def hint(resource: Resource, pod: PodInfo, old: Any, new: Any) -> Hint:
 @pytest.mark.parametrize(
     ("gone", "expected"),
     [
-        (builders.pod("x", node="n1", claims=["mine"]), Hint.QUEUE),
-        (builders.pod("x", node="n1", claims=["other"]), Hint.SKIP),
-        (builders.pod("x", node="n1", volumes=[gce("a")]), Hint.QUEUE),
-        (builders.pod("x", node="n1", namespace="other", volumes=[gce("a")], claims=["mine"]), Hint.SKIP),
+        (testing.pod("x", node="n1", claims=["mine"]), Hint.QUEUE),
+        (testing.pod("x", node="n1", claims=["other"]), Hint.SKIP),
+        (testing.pod("x", node="n1", volumes=[gce("a")]), Hint.QUEUE),
+        (testing.pod("x", node="n1", namespace="other", volumes=[gce("a")], claims=["mine"]), Hint.SKIP),
     ],
 )
 def test_only_the_end_of_a_rival_wakes_the_pod(gone: Any, expected: Hint) -> None:

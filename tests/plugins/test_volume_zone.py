@@ -9,6 +9,7 @@ import pytest
 from scheduler.framework.events import Hint, Resource
 from scheduler.messages.status import SKIP, Code, Refusal
 from scheduler.plugins.volume_zone import OTHER_ZONE, VolumeZone
+from scheduler.testing.objects import build, node
 from tests import builders
 from tests.plugins.clusters import cluster, info, refusals
 
@@ -18,7 +19,7 @@ OLD_ZONE, OLD_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain
 
 
 def refused(volume_labels: dict[str, str], **node_labels: dict[str, str]) -> set[str]:
-    nodes = [builders.node(name, labels=labels) for name, labels in node_labels.items()]
+    nodes = [node(name, labels=labels) for name, labels in node_labels.items()]
     objects = [builders.claim("c", volume="v"), builders.volume("v", labels=volume_labels)]
     found = refusals(PLUGIN, info(claims=["c"]), cluster(nodes, objects=objects))
     assert set(found.values()) <= {OTHER_ZONE}
@@ -71,9 +72,9 @@ def test_zone_and_region_must_both_fit() -> None:
 def test_a_claim_that_cannot_be_followed_refuses_the_pod(claim: Any, reason: str) -> None:
     classes = [
         builders.storage_class("at-once", wait=False),
-        builders.build(type(builders.storage_class("x")), {"metadata": {"name": "modeless"}, "provisioner": "p"}),
+        build(type(builders.storage_class("x")), {"metadata": {"name": "modeless"}, "provisioner": "p"}),
     ]
-    view = cluster([builders.node("n")], objects=[*classes, *([claim] if claim is not None else [])])
+    view = cluster([node("n")], objects=[*classes, *([claim] if claim is not None else [])])
     answer = PLUGIN.pre_filter(info(claims=["c"]), view)
     assert isinstance(answer, Refusal)
     assert (answer.code, answer.reasons) == (Code.UNRESOLVABLE, (reason,))
@@ -81,12 +82,12 @@ def test_a_claim_that_cannot_be_followed_refuses_the_pod(claim: Any, reason: str
 
 def test_a_claim_that_waits_for_its_node_is_left_to_volume_binding() -> None:
     objects = [builders.storage_class("later"), builders.claim("c", storage_class="later")]
-    assert PLUGIN.pre_filter(info(claims=["c"]), cluster([builders.node("n")], objects=objects)) is SKIP
+    assert PLUGIN.pre_filter(info(claims=["c"]), cluster([node("n")], objects=objects)) is SKIP
 
 
 def test_generic_ephemeral_volumes_are_not_looked_at() -> None:
     pod = info(volumes=[{"name": "scratch", "ephemeral": {}}])
-    assert PLUGIN.pre_filter(pod, cluster([builders.node("n")])) is SKIP
+    assert PLUGIN.pre_filter(pod, cluster([node("n")])) is SKIP
 
 
 def hint(resource: Resource, old: Any, new: Any) -> Hint:

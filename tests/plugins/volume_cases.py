@@ -7,9 +7,11 @@ from typing import Any
 
 import msgspec
 
+from scheduler import testing
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
 from scheduler.objects.storage import SELECTED_NODE_ANNOTATION, PersistentVolume, PersistentVolumeClaim
+from scheduler.testing.fragments import node_term
 from tests import builders
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -17,7 +19,7 @@ HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
 def nodes(**zones: str) -> list[Node]:
     """Node name → its zone."""
-    return [builders.node(name, labels={HOST: name, ZONE: zone}) for name, zone in zones.items()]
+    return [testing.node(name, labels={HOST: name, ZONE: zone}) for name, zone in zones.items()]
 
 
 TWO_ZONES = nodes(a1="a", a2="a", b1="b")
@@ -35,7 +37,7 @@ def delayed(
 def free(name: str, size: str = "10Gi", *, at: str | Iterable[str] | None = None, **fields: Any) -> PersistentVolume:
     """An available volume of the class ``later``; ``at``: expressions that its nodes must meet."""
     expressions = [at] if isinstance(at, str) else list(at or ())
-    affinity = [builders.node_term(*expressions)] if expressions else None
+    affinity = [node_term(*expressions)] if expressions else None
     fields.setdefault("storage_class", "later")
     return builders.volume(name, size=size, node_affinity=affinity, **fields)
 

@@ -6,7 +6,8 @@ from typing import Any
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.objects.budget import PodDisruptionBudget
 from scheduler.preemption.budgets import usable_budgets
-from tests.builders import budget, pod
+from scheduler.testing.objects import pod
+from tests.builders import budget
 
 WEB = {"app": "web"}
 

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.messages.status import failure, unresolvable, unschedulable
 from scheduler.preemption.candidates import candidates_wanted, potential_rows, walk
-from tests.builders import node, pod
+from scheduler.testing.objects import node, pod
 from tests.preemption.situations import Situation
 
 FULL = unschedulable("Insufficient cpu")

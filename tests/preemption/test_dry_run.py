@@ -13,7 +13,9 @@ from scheduler.objects.budget import PodDisruptionBudget
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.preemption.dry_run import Candidate, dry_run_node, trial_of
-from tests.builders import affinity_json, budget, node, pod, pod_term, spread_json
+from scheduler.testing.fragments import affinity_json, pod_term, spread_json
+from scheduler.testing.objects import node, pod
+from tests.builders import budget
 from tests.preemption.situations import Situation, names
 
 WEB = {"app": "web"}

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from scheduler.framework.preemption_policy import UPSTREAM_POLICY, PreemptionPolicy
 from scheduler.messages.status import Refusal, unresolvable, unschedulable
 from scheduler.preemption.eligibility import why_not_eligible
-from tests.builders import node, pod
+from scheduler.testing.documents import PodFields
+from scheduler.testing.objects import node, pod
 from tests.preemption.situations import Situation
 
 FULL = unschedulable("Insufficient cpu")
@@ -20,14 +19,20 @@ def condition(reason: str = "PreemptionByScheduler", status: str = "True") -> di
 
 def reason_for(
     status: Refusal | None = FULL,
-    victim: dict[str, Any] | None = None,
+    victim: PodFields | None = None,
     policy: PreemptionPolicy = UPSTREAM_POLICY,
-    **preemptor: Any,
+    preemptor: PodFields | None = None,
 ) -> str:
-    dying = {"priority": 1, "deleted": "2026-01-01T00:00:00Z", "status": {"conditions": [condition()]}} | (victim or {})
-    situation = Situation([node("n1")], [pod("victim", node="n1", **dying)])
+    dying: PodFields = {
+        "node": "n1",
+        "priority": 1,
+        "deleted": "2026-01-01T00:00:00Z",
+        "status": {"conditions": [condition()]},
+    }
+    waiting: PodFields = {"priority": 10, "nominated": "n1"}
+    situation = Situation([node("n1")], [pod("victim", **(dying | (victim or {})))])
     context = situation.attempt(
-        pod("preemptor", **({"priority": 10, "nominated": "n1"} | preemptor)),
+        pod("preemptor", **(waiting | (preemptor or {}))),
         statuses={} if status is None else {"n1": status},
     )
     return why_not_eligible(context, policy)
@@ -35,7 +40,7 @@ def reason_for(
 
 def test_a_pod_that_never_preempts_says_so() -> None:
     reason = "not eligible due to preemptionPolicy=Never."
-    assert reason_for(preemption_policy="Never") == reason
+    assert reason_for(preemptor={"preemption_policy": "Never"}) == reason
 
 
 def test_a_pod_waits_while_its_victim_on_the_nominated_node_is_dying() -> None:
@@ -58,9 +63,16 @@ def test_a_pod_waits_while_others_are_removed_from_its_nominated_node_though_no_
         {"status": {"conditions": [condition(status="False"), condition()]}},
         {"priority": 10},
     ],
-    ids=["alive", "deleted by somebody", "drained", "condition withdrawn", "only the first counts", "as important"],
+    ids=[
+        "alive",
+        "deleted by another client",
+        "drained",
+        "condition withdrawn",
+        "only the first counts",
+        "as important",
+    ],
 )
-def test_other_pods_on_the_nominated_node_do_not_hold_it_back(victim: dict[str, Any]) -> None:
+def test_other_pods_on_the_nominated_node_do_not_hold_it_back(victim: PodFields) -> None:
     assert reason_for(victim=victim) == ""
 
 
@@ -70,11 +82,11 @@ def test_a_hopeless_nominated_node_frees_it_to_look_elsewhere() -> None:
 
 def test_a_nominated_node_that_was_not_looked_at_or_is_gone_frees_it_too() -> None:
     assert reason_for(status=None) == ""
-    assert reason_for(nominated="gone") == ""
+    assert reason_for(preemptor={"nominated": "gone"}) == ""
 
 
 def test_without_a_nomination_nothing_is_waited_for() -> None:
-    assert reason_for(nominated=None) == ""
+    assert reason_for(preemptor={"nominated": None}) == ""
 
 
 def test_pods_out_of_reach_and_nodes_given_up_are_not_waited_for() -> None:

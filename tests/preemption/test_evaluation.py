@@ -13,7 +13,8 @@ from scheduler.objects.pod import Pod
 from scheduler.preemption.evaluation import Candidates, Extent, conclude, evaluate
 from scheduler.preemption.pod_columns import PodColumns
 from scheduler.preemption.ranking import Criterion
-from tests.builders import budget, node, pod
+from scheduler.testing.objects import node, pod
+from tests.builders import budget
 from tests.preemption.situations import Situation, evidence_of, victims_by_node
 
 ALL = Extent(100, 0)

@@ -4,7 +4,7 @@ import itertools
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.preemption.importance import most_important_first
-from tests.builders import pod
+from scheduler.testing.objects import pod
 from tests.preemption.situations import NOW
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from hypothesis import given, settings
@@ -17,7 +17,9 @@ from scheduler.messages.status import unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.preemption.evaluation import Extent, evaluate
 from scheduler.preemption.pod_columns import PodColumns
-from tests.builders import budget, node, pod
+from scheduler.testing.documents import PodFields
+from scheduler.testing.objects import node, pod
+from tests.builders import budget
 from tests.preemption.situations import Situation, evidence_of
 
 NODES = ("n0", "n1", "n2")
@@ -62,8 +64,9 @@ def full_cluster(*plugins: Plugin, **objects: Any) -> Situation:
     return Situation([node(name, cpu="4") for name in NODES], pods, added_plugins=plugins, **objects)
 
 
-def preemptor(number: int, **fields: Any) -> Pod:
-    return pod(f"high-{number}", **({"cpu": "2", "priority": 10} | fields))
+def preemptor(number: int, **fields: Unpack[PodFields]) -> Pod:
+    usual: PodFields = {"cpu": "2", "priority": 10}
+    return pod(f"high-{number}", **(usual | fields))
 
 
 class Attempts:
@@ -117,7 +120,7 @@ def test_columns_that_forget_everything_in_the_middle_of_an_attempt_bring_no_old
     assert attempts.kept(preemptor(1)) == attempts.of(preemptor(1))
 
 
-def test_another_template_or_another_policy_asks_anew() -> None:
+def test_another_template_or_another_policy_is_evaluated_again() -> None:
     watching = Watching()
     attempts = attempts_in(full_cluster(watching))
     attempts.kept(preemptor(0))
@@ -141,7 +144,7 @@ def test_nothing_is_kept_where_a_budget_or_a_plugin_looks_beyond_the_row() -> No
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_what_is_kept_says_what_would_be_found_out_anew(data: st.DataObject) -> None:
+def test_a_kept_answer_equals_a_fresh_evaluation(data: st.DataObject) -> None:
     situation = full_cluster()
     attempts = attempts_in(situation)
     for step in range(8):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.preemption.pod_columns import PodColumns
-from tests.builders import node, pod
+from scheduler.testing.objects import node, pod
 
 
 def table_of(*rows: int) -> NodeTable:

@@ -9,7 +9,8 @@ from scheduler.objects.timestamps import parse_time
 from scheduler.preemption.dry_run import Candidate
 from scheduler.preemption.importance import most_important_first
 from scheduler.preemption.ranking import Criterion, choose
-from tests.builders import owner_json, pod
+from scheduler.testing.fragments import owner_json
+from scheduler.testing.objects import pod
 from tests.preemption.situations import NOW
 
 Victim = tuple[int, str | None]
@@ -69,7 +70,7 @@ def test_an_only_candidate_is_taken_unseen() -> None:
     assert choose([only], NOW).criterion is Criterion.ONLY_CANDIDATE
 
 
-def test_of_equal_candidates_the_one_tried_first_is_taken_and_all_are_told() -> None:
+def test_of_equal_candidates_the_one_tried_first_is_taken_and_all_are_reported() -> None:
     equal = [candidate(name, [(1, EARLY)]) for name in "abc"]
     choice = choose([candidate("worse", [(2, EARLY)]), *equal], NOW)
     assert (choice.candidate, choice.criterion, choice.best) == (equal[0], Criterion.FIRST_TRIED, tuple(equal))

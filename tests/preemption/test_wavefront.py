@@ -21,7 +21,9 @@ from scheduler.preemption.evaluation import Extent, evaluate
 from scheduler.preemption.pod_columns import PodColumns
 from scheduler.preemption.wave_filters import wave_filters
 from scheduler.preemption.wavefront import wave_answers
-from tests.builders import affinity_json, budget, node, pod, pod_term, spread_json
+from scheduler.testing.fragments import affinity_json, pod_term, spread_json
+from scheduler.testing.objects import node, pod
+from tests.builders import budget
 from tests.preemption.situations import Situation, evidence_of
 
 APPS = ("web", "db", "job")

@@ -18,8 +18,9 @@ from scheduler.preemption.dry_run import Candidate, dry_run_node, trial_of
 from scheduler.preemption.pod_columns import PodColumns
 from scheduler.preemption.wave_filters import wave_filters
 from scheduler.preemption.wavefront import wave_answers
+from scheduler.testing.fragments import affinity_json, node_term, pod_term, spread_json
+from scheduler.testing.objects import node, pod
 from tests import builders
-from tests.builders import affinity_json, node_term, pod_term, spread_json
 from tests.preemption.situations import Situation
 
 CLAIMS = tuple("abcdefg")
@@ -79,7 +80,7 @@ def a_pod(draw: st.DrawFn, /, name: str, *, is_preemptor: bool = False, **fields
     kind = draw(st.sampled_from((None, None, None, "anti_required")))
     terms: dict[str, Any] = {} if kind is None else {kind: [pod_term({"app": "web"}, HOST)]}
     affinity = affinity_json(**terms) if terms else None
-    return builders.pod(
+    return pod(
         name,
         cpu=f"{draw(st.integers(0, 4))}",
         labels=draw(st.sampled_from(({}, {"app": "web"}))),
@@ -95,7 +96,7 @@ def a_pod(draw: st.DrawFn, /, name: str, *, is_preemptor: bool = False, **fields
 @st.composite
 def situations(draw: Any) -> tuple[Situation, Pod]:
     names = [f"n{place}" for place in range(draw(st.integers(1, 3)))]
-    nodes = [builders.node(name, cpu="8", pods=6, zone=f"z{place % 2}") for place, name in enumerate(names)]
+    nodes = [node(name, cpu="8", pods=6, zone=f"z{place % 2}") for place, name in enumerate(names)]
     pods = [
         draw(a_pod(f"p{index}", node=draw(st.sampled_from(names)), priority=draw(st.integers(-2, 3))))
         for index in range(draw(st.integers(1, 12)))
@@ -157,9 +158,9 @@ def test_a_claim_that_two_victims_share_goes_with_the_second_of_them() -> None:
         *[builders.claim(name, volume=f"pv-{name}", modes=("ReadWriteMany",)) for name in "ab"],
         *[builders.volume(f"pv-{name}", csi=("csi.test", name), modes=("ReadWriteMany",)) for name in "ab"],
     ]
-    pods = [builders.pod(f"p{index}", node="n1", priority=index, claims=["a"]) for index in range(3)]
-    situation = Situation([builders.node("n1")], pods, objects)
-    trial = trial_of(situation.attempt(builders.pod("preemptor", priority=9, claims=["b"])), UPSTREAM_POLICY)
+    pods = [pod(f"p{index}", node="n1", priority=index, claims=["a"]) for index in range(3)]
+    situation = Situation([node("n1")], pods, objects)
+    trial = trial_of(situation.attempt(pod("preemptor", priority=9, claims=["b"])), UPSTREAM_POLICY)
     filters = wave_filters(trial)
     assert filters is not None
     (answer,) = wave_answers(trial, trial.view.ordered_rows, PodColumns(), filters).values()
@@ -174,10 +175,10 @@ def test_a_nominated_pods_volume_needs_room_as_well(nominated: int) -> None:
         *[builders.claim(name, volume=f"pv-{name}") for name in "abc"],
         *[builders.volume(f"pv-{name}", csi=("csi.test", name)) for name in "abc"],
     ]
-    pods = [builders.pod(f"p{name}", node="n1", priority=0, claims=[name]) for name in "a"]
-    waiting = [builders.pod("w", nominated="n1", priority=5, claims=["b"])][:nominated]
-    situation = Situation([builders.node("n1")], [*pods, *waiting], objects)
-    preemptor = builders.pod("preemptor", priority=5, claims=["c"])
+    pods = [pod(f"p{name}", node="n1", priority=0, claims=[name]) for name in "a"]
+    waiting = [pod("w", nominated="n1", priority=5, claims=["b"])][:nominated]
+    situation = Situation([node("n1")], [*pods, *waiting], objects)
+    preemptor = pod("preemptor", priority=5, claims=["c"])
     trial = trial_of(situation.attempt(preemptor, statuses={"n1": situation.refusal}), UPSTREAM_POLICY)
     filters = wave_filters(trial)
     assert filters is not None
@@ -187,8 +188,8 @@ def test_a_nominated_pods_volume_needs_room_as_well(nominated: int) -> None:
 
 
 def test_a_port_that_two_pods_shared_is_free_once_one_of_them_has_left() -> None:
-    pods = [builders.pod(f"p{index}", node="n1", cpu="4", priority=index, ports=[80]) for index in range(2)]
-    situation = Situation([builders.node("n1", cpu="8")], pods)
+    pods = [pod(f"p{index}", node="n1", cpu="4", priority=index, ports=[80]) for index in range(2)]
+    situation = Situation([node("n1", cpu="8")], pods)
     situation.cache.remove_pod("pod-p0")
-    judge(situation, builders.pod("preemptor", cpu="8", priority=9, ports=[80]), PodColumns())
-    judge(situation, builders.pod("preemptor", priority=9, ports=[80]), PodColumns())
+    judge(situation, pod("preemptor", cpu="8", priority=9, ports=[80]), PodColumns())
+    judge(situation, pod("preemptor", priority=9, ports=[80]), PodColumns())

@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from scheduler import testing
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
@@ -26,6 +27,7 @@ from scheduler.framework.profile import Profile
 from scheduler.messages.status import unschedulable
 from scheduler.objects.kinds import Kind
 from scheduler.plugins.registry import registry
+from scheduler.testing.fragments import affinity_json, node_term, pod_term, spread_json
 from tests import builders
 
 ZONES = ("east", "west")
@@ -117,10 +119,10 @@ PROFILES = (profile_of(), profile_of(LabelOfPods, ByName, Stamped), profile_of(*
 def pending(kind: int, name: str, priority: int = 0) -> PodInfo:
     """One of a few very different pods."""
     app = APPS[kind % 2]
-    spread = [builders.spread_json("topology.kubernetes.io/zone", {"app": app}, soft=kind == 3)]
-    anti = builders.affinity_json(anti_required=[builders.pod_term({"app": app})])
-    prefers = builders.affinity_json(preferred=[(10, builders.pod_term({"app": "web"}, "topology.kubernetes.io/zone"))])
-    ssd = builders.affinity_json(node_preferred=[(5, builders.node_term("disk In ssd"))])
+    spread = [spread_json("topology.kubernetes.io/zone", {"app": app}, soft=kind == 3)]
+    anti = affinity_json(anti_required=[pod_term({"app": app})])
+    prefers = affinity_json(preferred=[(10, pod_term({"app": "web"}, "topology.kubernetes.io/zone"))])
+    ssd = affinity_json(node_preferred=[(5, node_term("disk In ssd"))])
     fields: dict[int, dict[str, Any]] = {
         0: {"cpu": "500m"},
         1: {"cpu": "1", "ports": [8080], "tolerations": ["dedicated=db:NoSchedule"]},
@@ -131,7 +133,7 @@ def pending(kind: int, name: str, priority: int = 0) -> PodInfo:
         6: {"affinity": ssd, "node_selector": {"topology.kubernetes.io/zone": "east"}},
         7: {"requests": {"example.com/gpu": "1"}},
     }
-    return PodInfo(builders.pod(name, labels={"app": app}, priority=priority, **fields[kind]))
+    return PodInfo(testing.pod(name, labels={"app": app}, priority=priority, **fields[kind]))
 
 
 KINDS = st.integers(0, 7)
@@ -161,7 +163,7 @@ class Comparison(RuleBasedStateMachine):
     def put_node(self, number: int, shape: int, zone: int) -> None:
         self.version += 1
         self.cache.observe_node(
-            builders.node(
+            testing.node(
                 f"n{number}",
                 cpu=("2", "4", "1")[shape % 3],
                 zone=ZONES[zone],
@@ -255,7 +257,7 @@ class Comparison(RuleBasedStateMachine):
             changes: tuple[Callable[[], object], ...] = (
                 lambda: None,
                 lambda: self.cache.assume(pending(kind, f"f{self.serial}").on_node(f"n{number}")),
-                lambda: self.cache.observe_node(builders.node(f"n{number}", cpu="8", zone=ZONES[0])),
+                lambda: self.cache.observe_node(testing.node(f"n{number}", cpu="8", zone=ZONES[0])),
             )
             for change in changes:
                 change()
@@ -270,7 +272,7 @@ class Comparison(RuleBasedStateMachine):
     def much_happens(self) -> None:
         """More than is looked at row by row."""
         for number in range(40):
-            self.cache.observe_node(builders.node(f"m{number}", cpu="1", zone=ZONES[number % 2]))
+            self.cache.observe_node(testing.node(f"m{number}", cpu="1", zone=ZONES[number % 2]))
         for number in range(3, 40):
             self.cache.remove_node(f"m{number}")
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from scheduler.engine.questions.answers import Answer
 from scheduler.engine.questions.edits import AddNodes, Drain, Edit
 from scheduler.engine.questions.what_if import Asked
-from tests import builders
+from scheduler.testing.documents import pod_json
+from scheduler.testing.fragments import affinity_json, pod_term, spread_json
 from tests.engine.driver import Cluster
-from tests.engine.questions.test_what_if import OWNER, ask, pod_manifest
+from tests.engine.questions.asking import OWNER, ask
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -36,11 +37,11 @@ pod_fields = st.fixed_dictionaries(
         "tolerations": st.just(["k=v:NoSchedule"]),
         "affinity": st.sampled_from(
             [
-                builders.affinity_json(anti_required=[builders.pod_term({"app": "x"}, ZONE)]),
-                builders.affinity_json(preferred=[(10, builders.pod_term({"app": "y"}, ZONE))]),
+                affinity_json(anti_required=[pod_term({"app": "x"}, ZONE)]),
+                affinity_json(preferred=[(10, pod_term({"app": "y"}, ZONE))]),
             ]
         ),
-        "spread": st.just([builders.spread_json(ZONE, {"app": "x"}, max_skew=1)]),
+        "spread": st.just([spread_json(ZONE, {"app": "x"}, max_skew=1)]),
     },
 )
 Fields = dict[str, Any]
@@ -88,7 +89,7 @@ def test_where_pods_go_is_in_the_allowed_set(
     nodes: list[Fields], running: list[tuple[int, Fields]], asked: list[Fields], seed: int
 ) -> None:
     names = [f"p{number}" for number in range(len(asked))]
-    manifests = tuple(Asked(pod_manifest(name, **fields)) for name, fields in zip(names, asked, strict=True))
+    manifests = tuple(Asked(pod_json(name, **fields)) for name, fields in zip(names, asked, strict=True))
     real = a_cluster(nodes, running, seed)
     for name, fields in zip(names, asked, strict=True):
         real.pod(name, **fields)

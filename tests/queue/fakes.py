@@ -26,7 +26,7 @@ from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queue_settings import QueuePlugins, QueueSettings
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
-from tests.builders import pod
+from scheduler.testing.objects import pod
 
 PROFILE = "tandem-scheduler"
 WALL = 1_900_000_000_000_000_000

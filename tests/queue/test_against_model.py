@@ -14,7 +14,8 @@ from scheduler.framework.events import Action, ClusterEvent, Hint, Resource, onl
 from scheduler.queue.in_flight import KeptEvent
 from scheduler.queue.queue_settings import QueueSettings
 from scheduler.queue.queued_pod import QueuedPod
-from tests.builders import node, pod
+from scheduler.testing.documents import PodFields
+from scheduler.testing.objects import node, pod
 from tests.queue.fakes import GATES_GONE, NODE_ADD, POD_DELETE, Bench, on, own_pod
 from tests.queue.model import Model, ModelEvent, ModelPod
 
@@ -139,8 +140,8 @@ class QueueAndModel(RuleBasedStateMachine):
         self.pass_time()
         name = data.draw(st.sampled_from(["other", *self.names("pool", "in flight")]))
         gone = self.infos.get(name) or PodInfo(pod("other"))
-        everybody = {"Fit": lambda pod_: True, "Affinity": lambda pod_: pod_.name != name}
-        self.model.event(ModelEvent("AssignedPodDelete", everybody))
+        every_pod = {"Fit": lambda pod_: True, "Affinity": lambda pod_: pod_.name != name}
+        self.model.event(ModelEvent("AssignedPodDelete", every_pod))
         self.bench.move(ASSIGNED_POD_DELETE, gone, None)
 
     @precondition(lambda self: not self.model.shut.isdisjoint(self.model.pods))
@@ -155,8 +156,8 @@ class QueueAndModel(RuleBasedStateMachine):
             return
         self.model.open_gate(name)
         known = self.infos[name]
-        fields = {"labels": dict(known.labels), "priority": known.priority}
-        self.infos[name] = self.bench.update(PodInfo(pod(name, gates=["g"], **fields)), **fields)
+        fields: PodFields = {"labels": dict(known.labels), "priority": known.priority}
+        self.infos[name] = self.bench.update(PodInfo(pod(name, **(fields | {"gates": ["g"]}))), **fields)
 
     @precondition(lambda self: self.has("active", "backoff", "errors", "pool", "in flight"))
     @rule(data=st.data())

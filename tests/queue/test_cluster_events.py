@@ -3,7 +3,7 @@ from __future__ import annotations
 from scheduler.framework.events import Action, ClusterEvent
 from scheduler.objects.kinds import Kind
 from scheduler.queue.cluster_events import node_events, object_event, pod_events
-from tests.builders import node, pod
+from scheduler.testing.objects import node, pod
 
 
 def labels(events: tuple[ClusterEvent, ...]) -> list[str]:

@@ -9,7 +9,7 @@ from scheduler.queue.gates import Gates
 from scheduler.queue.known_pods import KnownPods
 from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queued_pod import QueuedPod
-from tests.builders import pod
+from scheduler.testing.objects import pod
 from tests.queue.fakes import GATES_GONE, PROFILE, Bench
 from tests.queue.vectors import Removals
 
@@ -58,7 +58,7 @@ def test_a_plugin_that_raises_holds_its_pod_back_and_is_reported() -> None:
     assert "PreEnqueue plugin A raised for default/a" in facts.take_problems()[0]
 
 
-def test_a_plugin_that_can_not_say_whom_it_holds_back_has_its_pods_asked_for_and_is_reported() -> None:
+def test_a_gate_plugin_that_raises_as_it_states_its_pods_is_asked_for_each_pod_and_reported() -> None:
     facts = QueueMetrics()
     gates = Gates({PROFILE: [gate("A", [], refuses=True), gate("B", [], raises=True)]}, Removals(KnownPods()), facts)
     assert (set(gates.held_back(PROFILE, "A")), set(gates.held_back(PROFILE, "B"))) == ({"a"}, set())

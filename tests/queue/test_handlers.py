@@ -11,7 +11,8 @@ from scheduler.objects.meta import ApiObject
 from scheduler.queue.aftermath import NOTHING, Aftermath, Fate
 from scheduler.queue.handlers import EventHandlers, OurPods
 from scheduler.queue.queued_pod import QueuedPod
-from tests.builders import claim, node, pod, service, storage_class
+from scheduler.testing.objects import node, pod
+from tests.builders import claim, service, storage_class
 from tests.queue.fakes import NODE_ADD, POD_DELETE, PROFILE, Bench, on
 from tests.queue.outside import Outside
 
@@ -108,7 +109,7 @@ def test_a_heartbeat_or_a_repeated_node_is_no_event() -> None:
     assert cluster.heard == [("", "n")]
 
 
-def test_a_node_made_anew_under_its_name_is_a_deletion_and_an_addition() -> None:
+def test_a_node_recreated_under_its_name_is_a_deletion_and_an_addition() -> None:
     cluster = Cluster()
     cluster.see(Kind.NODE, node("n"))
     cluster.listen()
@@ -297,7 +298,7 @@ def test_a_pod_deleted_bound_or_recreated_during_its_attempt_does_not_come_back(
     assert fates == [Fate.GONE, Fate.BOUND, Fate.RECREATED]
 
 
-def test_after_a_binding_error_everybody_hears_of_the_room_before_the_pod_comes_back() -> None:
+def test_after_a_binding_error_waiting_pods_get_the_event_before_the_pod_is_queued_again() -> None:
     cluster = Cluster()
     cluster.listen()
     record = cluster.popped("a")

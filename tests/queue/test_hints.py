@@ -18,7 +18,7 @@ from scheduler.framework.plugin import FilterPlugin, Plugin, ScorePlugin
 from scheduler.queue.hints import EXTENDER, HintMap, Strategy, registrations_of
 from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queued_pod import QueuedPod
-from tests.builders import node, pod
+from scheduler.testing.objects import node, pod
 from tests.queue.fakes import NODE_ADD, NODE_LABEL, PROFILE, never, on
 
 NODE_TAINT = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_TAINT)
@@ -61,7 +61,7 @@ def test_plugins_that_cannot_reject_take_no_part() -> None:
     assert registrations_of([plugin_of("A", None, ScorePlugin)], has_extenders=False) == {}
 
 
-def test_whoever_hears_of_new_nodes_hears_of_changed_taints_too() -> None:
+def test_a_plugin_registered_for_new_nodes_gets_changed_taints_too() -> None:
     registered = registrations_of([plugin_of("A", (on(NODE_ADD, never),))], has_extenders=False)
     hints = hint_map(registered)
     assert hints.strategy(rejected("A"), NODE_ADD, None, node("n")) is Strategy.SKIP

@@ -3,7 +3,7 @@ from __future__ import annotations
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.queue.in_flight import InFlight
 from scheduler.queue.queued_pod import QueuedPod
-from tests.builders import pod
+from scheduler.testing.objects import pod
 from tests.queue.fakes import NODE_ADD, NODE_LABEL
 
 
@@ -55,7 +55,7 @@ def test_nothing_is_kept_while_nothing_is_in_flight() -> None:
     assert in_flight.entries == ()
 
 
-def test_an_attempt_that_lost_events_to_the_limit_is_told_so() -> None:
+def test_an_attempt_that_lost_events_to_the_limit_knows_that() -> None:
     in_flight = InFlight(limit=3)
     old, young = popped("old"), popped("young")
     in_flight.begin(old)

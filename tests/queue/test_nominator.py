@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from typing import Unpack
+
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.queue.known_pods import KnownPods
-from tests.builders import pod
+from scheduler.testing.documents import PodFields
+from scheduler.testing.objects import pod
 
 
 class World:
@@ -11,7 +14,7 @@ class World:
         self.known = KnownPods()
         self.nominator = Nominator(self.known.get)
 
-    def pod(self, name: str, **fields: object) -> PodInfo:
+    def pod(self, name: str, **fields: Unpack[PodFields]) -> PodInfo:
         info = PodInfo(pod(name, **fields))
         self.known.put(info)
         return info

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.queue.pod_heap import PodHeap
 from scheduler.queue.queued_pod import QueuedPod
-from tests.builders import pod
+from scheduler.testing.objects import pod
 
 
 def record(name: str, timestamp: int) -> QueuedPod:

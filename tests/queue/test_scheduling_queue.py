@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from scheduler.queue.queue_settings import QueueSettings
 from scheduler.queue.story import Place
-from tests.builders import node
+from scheduler.testing.objects import node
 from tests.queue.fakes import (
     GATES_GONE,
     NODE_ADD,
@@ -15,7 +15,7 @@ from tests.queue.fakes import (
 # --- order and time ---------------------------------------------------------------------------------------------------
 
 
-def test_higher_priority_first_then_whoever_waits_longer() -> None:
+def test_higher_priority_first_then_the_longer_wait() -> None:
     bench = Bench()
     for name, priority in (("a", None), ("b", 5), ("c", 0), ("d", 5)):
         bench.add(name, priority=priority)

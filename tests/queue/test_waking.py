@@ -7,7 +7,7 @@ from typing import Any
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Hint, only_itself
 from scheduler.queue.waking import OnlyIf
-from tests.builders import node
+from scheduler.testing.objects import node
 from tests.queue.fakes import (
     ASSIGNED_POD_DELETE,
     NODE_ADD,
@@ -57,7 +57,7 @@ def test_a_later_word_of_a_pending_plugin_still_skips_the_backoff() -> None:
     assert bench.names() == {"active": ["a"]}
 
 
-def test_an_event_that_nobody_registered_is_not_even_kept() -> None:
+def test_an_event_that_no_plugin_registered_is_not_even_kept() -> None:
     bench = Bench({"Deaf": ()})
     bench.add("a")
     bench.pop()

@@ -100,7 +100,7 @@ async def test_several_conflicts_are_listed_by_manager(client: aiohttp.ClientSes
     assert refused["message"] == 'Apply failed with 2 conflicts: conflicts with "first":\n- .data.a\n- .data.b'
 
 
-async def test_what_an_object_held_before_its_first_apply_belongs_to_nobody_who_applies(
+async def test_what_an_object_held_before_its_first_apply_belongs_to_no_applier(
     client: aiohttp.ClientSession,
 ) -> None:
     async with client.post(MAPS, json=_map(a="1")) as response:

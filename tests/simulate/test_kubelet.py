@@ -52,7 +52,7 @@ async def test_room_is_free_again_when_a_pod_has_gone() -> None:
         await until(cluster.registry, lambda: _status(cluster, "b").get("phase") == "Running")
 
 
-async def test_a_pod_runs_as_long_as_it_is_told_and_then_succeeds() -> None:
+async def test_a_pod_runs_for_its_stated_time_and_then_succeeds() -> None:
     async with EmbeddedCluster(kubelet=KubeletSettings(run_seconds=lambda pod: 0.01)) as cluster:
         add_node(cluster.registry, "n")
         add_pod(cluster.registry, "p", node="n")

@@ -53,7 +53,7 @@ async def test_a_watch_resumes_without_loss_and_tells_of_later_changes(
     assert int(second["object"]["metadata"]["resourceVersion"]) == server.store.revision
 
 
-async def test_an_object_that_stops_matching_is_told_as_deleted(
+async def test_an_object_that_stops_matching_is_sent_as_deleted(
     server: ApiServer, client: aiohttp.ClientSession
 ) -> None:
     revision = server.store.revision

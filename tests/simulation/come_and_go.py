@@ -17,7 +17,8 @@ from typing import Any
 from scheduler.config.loading import load
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.world import World
-from tests import builders
+from scheduler.testing.documents import node_json, pod_json
+from scheduler.testing.fragments import affinity_json, node_term, pod_term, spread_json
 from tests.simulation.live_bytes import live_bytes
 from tests.simulation.runs import engines
 
@@ -84,7 +85,7 @@ def come_and_go(pods: int, nodes: int, first: float = 0.1, limits: str = "{}", *
 
 def _node(simulated: World, number: int) -> str:
     name = f"node-{number}"
-    document = builders.node_json(
+    document = node_json(
         name,
         cpu="4",
         memory="16Gi",
@@ -103,17 +104,17 @@ def _pod(simulated: World, number: int) -> str:
     fields: dict[str, Any] = {}
     match number % 10:
         case 0:
-            fields["affinity"] = builders.affinity_json(
-                node_preferred=[(5, builders.node_term(f"own-{number // PODS_A_NODE} In yes"))],
-                anti_preferred=[(3, builders.pod_term({"pod": f"pod-{number - 1}"}))],
+            fields["affinity"] = affinity_json(
+                node_preferred=[(5, node_term(f"own-{number // PODS_A_NODE} In yes"))],
+                anti_preferred=[(3, pod_term({"pod": f"pod-{number - 1}"}))],
             )
         case 1:
-            fields["spread"] = [builders.spread_json("topology.kubernetes.io/zone", {"app": labels["app"]}, soft=True)]
+            fields["spread"] = [spread_json("topology.kubernetes.io/zone", {"app": labels["app"]}, soft=True)]
         case 2:
             fields["requests"] = {f"example.com/own-{number // PODS_A_NODE}": "1"}
         case 3:
             fields["tolerations"] = [f"since={number // PODS_A_NODE}:PreferNoSchedule"]
-    document = builders.pod_json(f"pod-{number}", uid=f"uid-{number}", labels=labels, **fields)
+    document = pod_json(f"pod-{number}", uid=f"uid-{number}", labels=labels, **fields)
     document["spec"]["schedulerName"] = PROFILE
     return simulated.create(Kind.POD, document)
 

@@ -18,12 +18,12 @@ from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.changes import Change, Step, carry_out
-from scheduler.simulate.workload import RandomWorkload, gangs_that_fit, plain_pods_that_fit
 from scheduler.simulate.world import EngineFactory, World
 from scheduler.simulate.world_extender import Extender, no_extender
 from scheduler.simulate.world_facts import is_over
 from scheduler.simulate.world_gangs import check_at_rest
 from scheduler.simulate.world_trouble import CALM, ROUGH, Trouble
+from tests.simulation.workload import RandomWorkload, gangs_that_fit, plain_pods_that_fit
 
 SETTLE_SECONDS = 700.0
 """Twice the longest time that a pod waits in the pool before it is tried again without any event."""

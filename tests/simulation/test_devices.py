@@ -8,10 +8,10 @@ import pytest
 
 from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind
-from scheduler.simulate.workload import node_document, pod_document
 from scheduler.simulate.world import World
 from scheduler.simulate.world_facts import Document
 from scheduler.simulate.world_trouble import CALM, ROUGH, Trouble
+from scheduler.testing.documents import node_json, pod_json
 from tests.device_documents import claim, device_class, exactly, gpu, resource_slice
 from tests.simulation.runs import world
 
@@ -21,7 +21,7 @@ GPUS = device_class("gpus", 'device.driver == "gpu.example.com"', extendedResour
 def with_gpus(made: World, nodes: int, gpus: int) -> World:
     made.create(Kind.DEVICE_CLASS, GPUS)
     for number in range(nodes):
-        made.create(Kind.NODE, node_document(f"n{number}", cpu=64))
+        made.create(Kind.NODE, node_json(f"n{number}", cpu="64"))
         made.create(Kind.RESOURCE_SLICE, resource_slice(f"n{number}", *[gpu(f"gpu-{place}") for place in range(gpus)]))
     made.run_for(0.2)
     return made
@@ -31,7 +31,7 @@ def claiming(made: World, name: str, count: int = 1) -> str:
     """A pod with a claim of its own; the pod's key."""
     made.create(Kind.RESOURCE_CLAIM, claim(name, requests=[{"name": "r", "exactly": exactly("gpus", count=count)}]))
     entry = {"name": "gpu", "resourceClaimName": name}
-    return made.create(Kind.POD, pod_document(name, cpu="10m", resourceClaims=[entry]))
+    return made.create(Kind.POD, pod_json(name, cpu="10m", spec={"resourceClaims": [entry]}))
 
 
 def test_pods_that_race_for_devices_get_one_each_and_the_rest_wait() -> None:
@@ -108,7 +108,7 @@ def test_extended_resources_come_and_go_with_their_pods() -> None:
     made = with_gpus(world(), nodes=1, gpus=2)
 
     def asking(name: str) -> str:
-        document = pod_document(name, cpu="10m")
+        document = pod_json(name, cpu="10m")
         document["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "2"
         return made.create(Kind.POD, document)
 
@@ -166,7 +166,7 @@ def with_divided_gpus(made: World, nodes: int) -> World:
     made.create(Kind.DEVICE_CLASS, GPUS)
     for number in range(nodes):
         name = f"n{number}"
-        made.create(Kind.NODE, node_document(name, cpu=64))
+        made.create(Kind.NODE, node_json(name, cpu="64"))
         parts = [
             gpu(part, attributes={"size": size}, consumesCounters=[{"counterSet": "gpu", "counters": {"memory": used}}])
             for part, size, used in (
@@ -207,7 +207,7 @@ def test_whatever_happens_no_counter_is_overdrawn(seed: int) -> None:
             wanted = exactly("gpus", f'device.attributes["gpu.example.com"].size == {size}')
             made.create(Kind.RESOURCE_CLAIM, claim(f"p{number}", requests=[{"name": "r", "exactly": wanted}]))
             entry = {"name": "gpu", "resourceClaimName": f"p{number}"}
-            made.create(Kind.POD, pod_document(f"p{number}", cpu="10m", resourceClaims=[entry]))
+            made.create(Kind.POD, pod_json(f"p{number}", cpu="10m", spec={"resourceClaims": [entry]}))
         elif action < 7 and bound:
             made.delete(Kind.POD, made.random.choice(bound))
         elif action == 7:

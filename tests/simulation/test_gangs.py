@@ -8,14 +8,15 @@ from scheduler.errors import InvariantViolation
 from scheduler.messages.commands import BindPod
 from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import Kind
-from scheduler.simulate.workload import gangs_that_fit, node_document, pod_document
-from scheduler.simulate.workload_gangs import group_document, group_of, in_group
 from scheduler.simulate.world import World
 from scheduler.simulate.world_facts import is_over
 from scheduler.simulate.world_gangs import GangWatch, check_at_rest
 from scheduler.simulate.world_trouble import CALM, ROUGH, Trouble
+from scheduler.testing.documents import node_json, pod_json
 from tests.engine.gangs import Gangs
 from tests.simulation.runs import CASES, Run
+from tests.simulation.workload import gangs_that_fit
+from tests.simulation.workload_gangs import group_document, group_of, in_group
 
 
 def empty(seed: int, trouble: Trouble = CALM) -> World:
@@ -29,7 +30,7 @@ def add_gang(made: World, name: str, size: int, quorum: int | None = None) -> No
 
 
 def add_member(made: World, name: str, number: int) -> None:
-    made.create(Kind.POD, in_group(pod_document(f"{name}-{number}", cpu="1"), name))
+    made.create(Kind.POD, in_group(pod_json(f"{name}-{number}", cpu="1", memory="256Mi", labels={"app": name}), name))
 
 
 def running(made: World, name: str) -> int:
@@ -69,7 +70,7 @@ def _journal(seed: int) -> list[str]:
 def test_two_gangs_that_each_need_more_than_half_run_one_after_the_other(seed: int) -> None:
     made = empty(seed, ROUGH)
     for number in range(4):
-        made.create(Kind.NODE, node_document(f"node-{number}", cpu=1))
+        made.create(Kind.NODE, node_json(f"node-{number}", cpu="1"))
     for name in ("a", "b"):
         made.create(Kind.POD_GROUP, group_document(name, 3))
     for number in range(3):
@@ -88,7 +89,7 @@ def test_two_gangs_that_each_need_more_than_half_run_one_after_the_other(seed: i
 def test_a_restart_while_a_gang_is_bound_loses_none_of_it() -> None:
     made = empty(1)
     for number in range(4):
-        made.create(Kind.NODE, node_document(f"node-{number}", cpu=1))
+        made.create(Kind.NODE, node_json(f"node-{number}", cpu="1"))
     add_gang(made, "a", 4)
     assert made.run_until(lambda: 0 < running(made, "a") < 4)
     made.restart()
@@ -97,7 +98,7 @@ def test_a_restart_while_a_gang_is_bound_loses_none_of_it() -> None:
 
 def test_the_condition_of_a_gang_is_written_to_its_object() -> None:
     made = empty(1)
-    made.create(Kind.NODE, node_document("node", cpu=4))
+    made.create(Kind.NODE, node_json("node", cpu="4"))
     add_gang(made, "a", 3)
     assert made.run_until(lambda: running(made, "a") == 3)
     made.run_for(5)
@@ -132,7 +133,7 @@ def test_room_that_is_still_held_at_the_end_is_noticed() -> None:
 
 def test_a_gang_that_waits_although_it_fits_is_noticed() -> None:
     made = empty(1)
-    made.create(Kind.NODE, node_document("node", cpu=4))
+    made.create(Kind.NODE, node_json("node", cpu="4"))
     add_gang(made, "a", 3)
     assert gangs_that_fit(made) == ["default/a"]
     made.run_for(5)

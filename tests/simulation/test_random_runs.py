@@ -6,10 +6,10 @@ from scheduler.config.loading import load
 from scheduler.engine.outcome import Placed
 from scheduler.objects.kinds import Kind
 from scheduler.objects.pod import Pod
-from scheduler.simulate.workload import plain_pods_that_fit
 from scheduler.simulate.world_extender import no_extender
-from tests.builders import build
+from scheduler.testing.objects import build
 from tests.simulation.runs import CASES, Run, whole_run
+from tests.simulation.workload import plain_pods_that_fit
 
 STEPS = 300
 

@@ -10,9 +10,9 @@ from scheduler.config.loading import load
 from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.changes import BreakWatch, Create, Delete, Merge, Reload, Restart, Step, read, written
-from scheduler.simulate.workload import pod_document
 from scheduler.simulate.world import World
 from scheduler.simulate.world_trouble import Trouble
+from scheduler.testing.documents import pod_json
 from tests.simulation.__main__ import main
 from tests.simulation.runs import CASES, Case, Configurations, Run
 from tests.simulation.shrinking import FailureKind, kind_of, shrink
@@ -33,7 +33,7 @@ class BrokenCase(Case):
 
 
 EVERY_CHANGE = [
-    Step(Create(Kind.POD, pod_document("web-1")), 0.5),
+    Step(Create(Kind.POD, pod_json("web-1", cpu="500m")), 0.5),
     Step(Merge(Kind.POD, "default/web-1", {"status": {"phase": "Succeeded"}}), 0.0),
     Step(Delete(Kind.POD, "default/web-1"), 1.0),
     Step(BreakWatch(Kind.NODE), 0.0),

@@ -8,16 +8,16 @@ from scheduler.messages.commands import BindPod
 from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import WriteFinished
 from scheduler.objects.kinds import Kind
-from scheduler.simulate.workload import node_document, pod_document
 from scheduler.simulate.world import World
 from scheduler.simulate.world_facts import Document, Refused
 from scheduler.simulate.world_trouble import Trouble
 from scheduler.simulate.world_writes import Writes
+from scheduler.testing.documents import node_json, pod_json
 from tests.simulation.runs import engines, world
 
 
 def with_node(made: World, name: str = "n1", cpu: int = 4) -> World:
-    made.create(Kind.NODE, node_document(name, cpu=cpu))
+    made.create(Kind.NODE, node_json(name, cpu=str(cpu)))
     return made
 
 
@@ -31,7 +31,7 @@ def phase_of(made: World, key: str) -> str:
 
 def test_a_pod_is_bound_and_then_runs() -> None:
     made = with_node(world())
-    key = made.create(Kind.POD, pod_document("a"))
+    key = made.create(Kind.POD, pod_json("a", cpu="500m"))
     assert made.run_until(lambda: made.bound() == {key: "n1"}, 5)
     assert made.run_until(lambda: phase_of(made, key) == "Running", 5)
     made.check()
@@ -40,7 +40,7 @@ def test_a_pod_is_bound_and_then_runs() -> None:
 @pytest.mark.parametrize("trouble", [Trouble(refused=1.0), Trouble(unanswered=1.0)], ids=["refused", "unanswered"])
 def test_a_pod_whose_binds_went_wrong_is_bound_once_things_go_well(trouble: Trouble) -> None:
     made = with_node(world(trouble=trouble))
-    key = made.create(Kind.POD, pod_document("a"))
+    key = made.create(Kind.POD, pod_json("a", cpu="500m"))
     made.run_for(30)
     made.check()
     made.trouble = Trouble()
@@ -51,9 +51,9 @@ def test_a_pod_whose_binds_went_wrong_is_bound_once_things_go_well(trouble: Trou
 
 def test_a_more_important_pod_gets_room_made_for_it() -> None:
     made = with_node(world(), cpu=1)
-    victim = made.create(Kind.POD, pod_document("low", cpu="800m"))
+    victim = made.create(Kind.POD, pod_json("low", cpu="800m"))
     made.run_until(lambda: victim in made.bound())
-    preemptor = made.create(Kind.POD, pod_document("high", cpu="800m", priority=10))
+    preemptor = made.create(Kind.POD, pod_json("high", cpu="800m", priority=10))
     assert made.run_until(lambda: made.bound() == {preemptor: "n1"}, 60)
     assert [event.reason for event in made.events if event.regarding.key == victim][-1] == "Preempted"
     made.check()
@@ -61,7 +61,7 @@ def test_a_more_important_pod_gets_room_made_for_it() -> None:
 
 def test_a_pod_that_waits_is_bound_when_a_node_comes() -> None:
     made = world()
-    key = made.create(Kind.POD, pod_document("a"))
+    key = made.create(Kind.POD, pod_json("a", cpu="500m"))
     made.run_for(60)
     assert made.pending() == [key]
     with_node(made)
@@ -70,10 +70,10 @@ def test_a_pod_that_waits_is_bound_when_a_node_comes() -> None:
 
 def test_a_deletion_that_the_watch_missed_frees_its_room() -> None:
     made = with_node(world(), cpu=1)
-    first = made.create(Kind.POD, pod_document("first", cpu="800m"))
+    first = made.create(Kind.POD, pod_json("first", cpu="800m"))
     made.run_until(lambda: phase_of(made, first) == "Running")
     made.run_for(1)
-    second = made.create(Kind.POD, pod_document("second", cpu="800m"))
+    second = made.create(Kind.POD, pod_json("second", cpu="800m"))
     made.run_for(5)
     made.facts.remove(Kind.POD, first)
     made.break_watch(Kind.POD)
@@ -83,7 +83,7 @@ def test_a_deletion_that_the_watch_missed_frees_its_room() -> None:
 
 def test_a_restart_in_the_middle_of_it_all_loses_no_pod() -> None:
     made = with_node(world(), cpu=8)
-    keys = {made.create(Kind.POD, pod_document(f"a-{number}", cpu="100m")) for number in range(10)}
+    keys = {made.create(Kind.POD, pod_json(f"a-{number}", cpu="100m")) for number in range(10)}
     made.run_for(0.03)
     made.restart()
     assert made.run_until(lambda: made.bound().keys() == keys, 20)
@@ -93,7 +93,7 @@ def test_a_restart_in_the_middle_of_it_all_loses_no_pod() -> None:
 def test_an_over_committed_node_is_noticed() -> None:
     made = with_node(world(), cpu=1)
     for name in ("a", "b"):
-        key = made.create(Kind.POD, pod_document(name, cpu="800m", schedulerName="another"))
+        key = made.create(Kind.POD, pod_json(name, cpu="800m", scheduler="another"))
         made.facts.bind(key, uid_of(made, key), "n1", made.time)
     with pytest.raises(InvariantViolation, match="node n1 has 1000 cpu, pods take 1600"):
         made.check()
@@ -101,7 +101,7 @@ def test_an_over_committed_node_is_noticed() -> None:
 
 def test_a_pod_that_the_queue_forgot_is_noticed() -> None:
     made = world()
-    key = made.create(Kind.POD, pod_document("a"))
+    key = made.create(Kind.POD, pod_json("a", cpu="500m"))
     made.run_for(1)
     record = made.engine.queue.find(key)
     assert record is not None
@@ -112,7 +112,7 @@ def test_a_pod_that_the_queue_forgot_is_noticed() -> None:
 
 def test_a_second_binding_of_a_pod_is_noticed() -> None:
     made = with_node(world())
-    key = made.create(Kind.POD, pod_document("a"))
+    key = made.create(Kind.POD, pod_json("a", cpu="500m"))
     made.run_until(lambda: phase_of(made, key) == "Running")
     again = BindPod(99, PodReference("default", "a", uid_of(made, key)), "n1")
     with pytest.raises(InvariantViolation, match="bound again"):
@@ -121,7 +121,7 @@ def test_a_second_binding_of_a_pod_is_noticed() -> None:
 
 def test_the_facts_refuse_a_binding_of_a_pod_that_has_a_node() -> None:
     made = with_node(world())
-    key = made.create(Kind.POD, pod_document("a"))
+    key = made.create(Kind.POD, pod_json("a", cpu="500m"))
     made.facts.bind(key, uid_of(made, key), "n1", made.time)
     with pytest.raises(Refused, match="already assigned") as caught:
         made.facts.bind(key, uid_of(made, key), "n1", made.time)
@@ -130,7 +130,7 @@ def test_the_facts_refuse_a_binding_of_a_pod_that_has_a_node() -> None:
 
 def test_a_uid_of_another_pod_of_that_name_is_a_conflict() -> None:
     made = world()
-    key = made.create(Kind.POD, pod_document("a"))
+    key = made.create(Kind.POD, pod_json("a", cpu="500m"))
     with pytest.raises(Refused) as caught:
         made.facts.delete_pod(key, "uid-of-before", made.time)
     assert caught.value.status == 409
@@ -144,7 +144,7 @@ def test_an_eviction_spends_its_budget_and_is_refused_when_nothing_is_left() -> 
         "status": {"disruptionsAllowed": 1},
     }
     made.create(Kind.POD_DISRUPTION_BUDGET, budget)
-    keys = [made.create(Kind.POD, pod_document(f"a-{number}")) for number in range(2)]
+    keys = [made.create(Kind.POD, pod_json(f"a-{number}", cpu="500m", labels={"app": "a"})) for number in range(2)]
     made.facts.evict_pod(keys[0], uid_of(made, keys[0]), made.time)
     with pytest.raises(Refused, match="disruption budget") as caught:
         made.facts.evict_pod(keys[1], uid_of(made, keys[1]), made.time)
@@ -172,9 +172,9 @@ class UnderThatWriter(World):
 def crowded(made: World) -> None:
     """More pods than fit, and many binds without an answer: room that is given away too early is taken twice."""
     for number in range(4):
-        made.create(Kind.NODE, node_document(f"n{number}", cpu=2))
+        made.create(Kind.NODE, node_json(f"n{number}", cpu="2"))
     for number in range(24):
-        made.create(Kind.POD, pod_document(f"p{number:02}", cpu="1"))
+        made.create(Kind.POD, pod_json(f"p{number:02}", cpu="1"))
     for _ in range(120):
         made.run_for(0.5)
         made.check()

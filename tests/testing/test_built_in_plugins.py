@@ -10,6 +10,8 @@ from scheduler.framework.plugin import Plugin
 from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.registry import BUILT_IN
 from scheduler.testing import Cluster, check_contract, usual_clusters
+from scheduler.testing.fragments import affinity_json, node_term, pod_term, spread_json
+from scheduler.testing.objects import namespace, node, pod
 from tests import builders
 
 
@@ -17,7 +19,7 @@ def storage_cluster() -> Cluster:
     """Claims, volumes with and without topology, limits, and pods that share a disk."""
     objects = [
         builders.storage_class("late"),
-        builders.volume("local", storage_class="late", node_affinity=[builders.node_term("disk In ssd")]),
+        builders.volume("local", storage_class="late", node_affinity=[node_term("disk In ssd")]),
         builders.claim("free", storage_class="late"),
         builders.claim("bound", volume="zonal"),
         builders.volume(
@@ -30,44 +32,42 @@ def storage_cluster() -> Cluster:
         builders.csi_node("n0", {"csi.test": 1}),
         builders.csi_node("n1", {"csi.test": 2}),
         builders.service("web", {"app": "web"}),
-        builders.namespace("default"),
+        namespace("default"),
     ]
     pending = [
-        builders.pod("late", claims=["free"]),
-        builders.pod("early", claims=["bound"]),
-        builders.pod("missing", claims=["nowhere"]),
-        builders.pod("disk", volumes=[{"name": "d", "gcePersistentDisk": {"pdName": "pd"}}]),
-        builders.pod("web", labels={"app": "web"}, ports=[80]),
+        pod("late", claims=["free"]),
+        pod("early", claims=["bound"]),
+        pod("missing", claims=["nowhere"]),
+        pod("disk", volumes=[{"name": "d", "gcePersistentDisk": {"pdName": "pd"}}]),
+        pod("web", labels={"app": "web"}, ports=[80]),
     ]
-    nodes = [builders.node(f"n{i}", zone="ab"[i % 2], labels={"disk": ("ssd", "hdd")[i % 2]}) for i in range(4)]
+    nodes = [node(f"n{i}", zone="ab"[i % 2], labels={"disk": ("ssd", "hdd")[i % 2]}) for i in range(4)]
     placed = [
-        builders.pod("p0", node="n0", claims=["bound"]),
-        builders.pod("p1", node="n1", labels={"app": "web"}, ports=[80]),
+        pod("p0", node="n0", claims=["bound"]),
+        pod("p1", node="n1", labels={"app": "web"}, ports=[80]),
     ]
     return Cluster(nodes, placed, pending, objects)
 
 
 def affinity_cluster() -> Cluster:
     """Pods that attract and repel each other, hard and soft, within hosts and zones."""
-    term, zone = builders.pod_term({"app": "web"}), "topology.kubernetes.io/zone"
+    term, zone = pod_term({"app": "web"}), "topology.kubernetes.io/zone"
     pending = [
-        builders.pod("near", labels={"app": "web"}, affinity=builders.affinity_json(required=[term])),
-        builders.pod("far", labels={"app": "web"}, affinity=builders.affinity_json(anti_required=[term])),
-        builders.pod(
+        pod("near", labels={"app": "web"}, affinity=affinity_json(required=[term])),
+        pod("far", labels={"app": "web"}, affinity=affinity_json(anti_required=[term])),
+        pod(
             "soft",
             labels={"app": "db"},
-            affinity=builders.affinity_json(
-                preferred=[(5, builders.pod_term({"app": "web"}, zone))], anti_preferred=[(3, term)]
-            ),
+            affinity=affinity_json(preferred=[(5, pod_term({"app": "web"}, zone))], anti_preferred=[(3, term)]),
         ),
-        builders.pod("even", labels={"app": "web"}, spread=[builders.spread_json(zone, {"app": "web"})]),
-        builders.pod("softly", labels={"app": "db"}, spread=[builders.spread_json(zone, {"app": "db"}, soft=True)]),
-        builders.pod("plain"),
+        pod("even", labels={"app": "web"}, spread=[spread_json(zone, {"app": "web"})]),
+        pod("softly", labels={"app": "db"}, spread=[spread_json(zone, {"app": "db"}, soft=True)]),
+        pod("plain"),
     ]
-    nodes = [builders.node(f"n{i}", zone="abc"[i % 3], taints=["soft:PreferNoSchedule"] * (i % 2)) for i in range(5)]
+    nodes = [node(f"n{i}", zone="abc"[i % 3], taints=["soft:PreferNoSchedule"] * (i % 2)) for i in range(5)]
     placed = [
-        builders.pod("w", node="n0", labels={"app": "web"}),
-        builders.pod("d", node="n2", labels={"app": "db"}, affinity=builders.affinity_json(anti_required=[term])),
+        pod("w", node="n0", labels={"app": "web"}),
+        pod("d", node="n2", labels={"app": "db"}, affinity=affinity_json(anti_required=[term])),
     ]
     return Cluster(nodes, placed, pending)
 

@@ -15,8 +15,8 @@ from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.messages.commands import RunPlugin
 from scheduler.messages.status import Code
 from scheduler.messages.stimuli import PluginFinished
+from scheduler.testing.objects import pod
 from scheduler.user_plugins.calls import SharedClient, plugin_calls
-from tests.builders import pod
 from tests.controller.conftest import until
 from tests.user_plugins.test_loading import SAMPLES, configuration, sample_classes
 

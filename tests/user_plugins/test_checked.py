@@ -20,8 +20,8 @@ from scheduler.messages.status import Code, Refusal, unschedulable
 from scheduler.messages.stimuli import ObjectObserved, Synced, Tick
 from scheduler.objects.kinds import kind_of
 from scheduler.plugins.node_name import NodeName
+from scheduler.testing.objects import node, pod
 from scheduler.user_plugins.checked import checked, is_checked
-from tests.builders import node, pod
 from tests.user_plugins import samples
 from tests.user_plugins.samples import Answering
 from tests.user_plugins.test_loading import SAMPLES, configuration, sample_classes
@@ -80,7 +80,7 @@ def test_a_filter_that_raises_is_named_and_the_other_pods_are_placed() -> None:
     assert event.note == "running \"MyFilter\" filter plugin: KeyError: 'oops'"
 
 
-def test_a_plugin_that_raises_when_it_is_asked_whom_it_concerns_is_named() -> None:
+def test_a_plugin_that_raises_as_it_states_its_pods_is_named() -> None:
     (event,) = [command for command in commands_for(engine_with("Unsure"), pod("p")) if isinstance(command, WriteEvent)]
     assert event.note == "running PreFilter plugin \"Mine\": KeyError: 'oops'"
 
@@ -117,7 +117,7 @@ def test_the_pod_of_a_plugin_that_raises_waits_in_error_back_off_and_is_tried_ag
         (np.array([0, 1], np.int16), (Refusal(Code.SUCCESS),), "with the code Success, which refuses nothing"),
     ],
 )
-def test_a_filter_s_nonsense_is_told_in_the_plugin_s_name(codes: Any, refusals: Any, text: str) -> None:
+def test_an_invalid_filter_result_is_reported_under_the_plugin_s_name(codes: Any, refusals: Any, text: str) -> None:
     note = event_of(filter=Verdicts(codes, refusals), pre_filter=NodeSubset(frozenset({"a", "b"})))
     assert note.startswith('running "Mine" filter plugin: ')
     assert text in note
@@ -132,19 +132,19 @@ def test_a_filter_s_nonsense_is_told_in_the_plugin_s_name(codes: Any, refusals: 
         (None, "scores of type NoneType; a numpy array is wanted"),
     ],
 )
-def test_a_score_s_nonsense_is_told_in_the_plugin_s_name(scores: Any, text: str) -> None:
+def test_an_invalid_score_is_reported_under_the_plugin_s_name(scores: Any, text: str) -> None:
     for method in ("score", "normalize"):
         note = event_of(**{method: scores})
         assert note.startswith('running Score plugins: plugin "Mine" failed with: ')
         assert text in note
 
 
-def test_scores_out_of_range_are_told_in_the_plugin_s_name() -> None:
+def test_scores_out_of_range_are_reported_under_the_plugin_s_name() -> None:
     expected = 'plugin "Mine" returns an invalid score 101, it should in the range of [0, 100] after normalizing'
     assert event_of(normalize=np.array([3, 101], np.int64)) == expected
 
 
-def test_a_score_that_is_no_number_is_told_in_the_plugin_s_name() -> None:
+def test_a_score_that_is_no_number_is_reported_under_the_plugin_s_name() -> None:
     (event,) = [one for one in commands_for(engine_with("Guess"), pod("p")) if isinstance(one, WriteEvent)]
     assert 'plugin "Mine" failed with' in event.note
     assert "answered the score nan; a whole number is wanted" in event.note
@@ -165,7 +165,9 @@ def test_a_score_that_is_no_number_is_told_in_the_plugin_s_name() -> None:
         ("pre_bind_pre_flight", None, "answered None; a PreFlight, SKIP or a Refusal is wanted"),
     ],
 )
-def test_nonsense_at_any_other_point_is_told_in_the_plugin_s_name(method: str, answer: Any, text: str) -> None:
+def test_an_invalid_result_at_any_other_point_is_reported_under_the_plugin_s_name(
+    method: str, answer: Any, text: str
+) -> None:
     note = event_of(**{method: answer})
     assert "Mine" in note
     assert text in note

@@ -98,12 +98,12 @@ def test_what_can_not_be_loaded_is_said_with_the_path_of_its_field() -> None:
     assert fault_of("NOT_A_CLASS") == f"NOT_A_CLASS {not_derived}"
 
 
-def test_a_module_that_fails_while_it_is_imported_is_told_with_its_error() -> None:
+def test_a_module_that_fails_while_it_is_imported_is_reported_with_its_error() -> None:
     (fault,) = faults(configuration('[{name: Mine, path: "tests.user_plugins.failing_module:Rack"}]'))
     assert fault.endswith("importing tests.user_plugins.failing_module failed: RuntimeError: no quorum")
 
 
-def test_an_incomplete_class_is_told_all_that_it_lacks() -> None:
+def test_an_incomplete_class_is_reported_with_all_that_it_lacks() -> None:
     assert "takes part in no extension point" in fault_of("Idle")
     incomplete = fault_of("Incomplete")
     for text in ("filter is missing", "score is missing", "reads is declared, so fragment must be defined"):
@@ -113,7 +113,7 @@ def test_an_incomplete_class_is_told_all_that_it_lacks() -> None:
     assert "time_limit_seconds must be above 0 and at most 600" in text
 
 
-def test_every_plugin_that_can_not_be_loaded_is_told_at_once() -> None:
+def test_every_plugin_that_can_not_be_loaded_is_reported_at_once() -> None:
     assert len(faults(configuration(f'[{{name: A, path: "x:Y"}}, {{name: B, path: "{SAMPLES}:Missing"}}]'))) == 2
 
 
@@ -124,7 +124,7 @@ def test_names_of_built_in_plugins_and_repeated_names_are_refused() -> None:
     assert [fault.path for fault in caught.value.faults] == ["plugins[0].name", "plugins[2].name"]
 
 
-def test_a_plugin_that_can_not_be_made_is_told_with_its_field_and_its_error() -> None:
+def test_a_plugin_that_can_not_be_made_is_reported_with_its_field_and_its_error() -> None:
     text = configuration(f'[{{name: Mine, path: "{SAMPLES}:Unmakable"}}]', "[{name: Mine}]")
     assert faults(text) == ['plugins[0]: initializing plugin "Mine": OSError: no licence']
 
@@ -152,11 +152,11 @@ def test_an_installed_plugin_is_found_when_a_profile_enables_it() -> None:
     assert list(found) == ["Rack"]
 
 
-def test_an_installed_plugin_that_nobody_enables_can_not_fail() -> None:
+def test_an_installed_plugin_that_no_profile_enables_can_not_fail() -> None:
     assert load_user_plugins((), enabling("NodeName"), BUILT_IN, sample_classes(), [offered("Other", "Missing")]) == {}
 
 
-def test_an_installed_plugin_that_can_not_be_loaded_is_told_with_its_entry_point() -> None:
+def test_an_installed_plugin_that_can_not_be_loaded_is_reported_with_its_entry_point() -> None:
     with pytest.raises(ConfigurationError, match=r"entry point tandem\.plugins Rack .*has no Missing"):
         load_user_plugins((), enabling("Rack"), BUILT_IN, sample_classes(), [offered("Rack", "Missing")])
 
@@ -179,5 +179,5 @@ def test_the_configuration_wins_over_an_installed_package_and_built_in_plugins_o
     assert [found["Rack"].__name__, *found] == ["Broken", "Rack"]
 
 
-def test_a_name_that_nobody_offers_does_not_exist() -> None:
+def test_a_name_that_no_package_offers_does_not_exist() -> None:
     assert faults(configuration("[]", "[{name: Ghost}]")) == ['profiles[0]: PreFilterPlugin "Ghost" does not exist']

@@ -106,16 +106,16 @@ type run struct {
 	connections atomic.Int64
 	requests    atomic.Int64
 
-	progress chan func() // the fields below are changed through it only
-	expected map[string]bool
-	bound    map[string]time.Time
-	reported map[string]time.Time
-	conflict int
-	first    chan struct{}
-	ended    chan struct{}
-	began    time.Time
-	last     time.Time
-	lastTold time.Time
+	progress     chan func() // the fields below are changed through it only
+	expected     map[string]bool
+	bound        map[string]time.Time
+	reported     map[string]time.Time
+	conflict     int
+	first        chan struct{}
+	ended        chan struct{}
+	began        time.Time
+	last         time.Time
+	lastReported time.Time
 }
 
 func newRun(store *store, rate float64) *run {
@@ -175,7 +175,7 @@ func (r *run) sawScheduled(key string) {
 	now := time.Now()
 	r.progress <- func() {
 		if _, known := r.reported[key]; r.expected[key] && !known {
-			r.reported[key], r.lastTold = now, now
+			r.reported[key], r.lastReported = now, now
 			r.endIfWhole()
 		}
 	}
@@ -204,7 +204,7 @@ func (r *run) totals() map[string]any {
 		answer <- map[string]any{
 			"bound": len(r.bound), "reported": len(r.reported), "conflicts": r.conflict,
 			"bound_seconds":    since(r.began, r.last),
-			"reported_seconds": since(r.began, r.lastTold),
+			"reported_seconds": since(r.began, r.lastReported),
 			"connections":      r.connections.Load(), "requests": r.requests.Load(),
 			"cpu_seconds": time.Duration(used.Utime.Nano() + used.Stime.Nano()).Seconds(),
 		}

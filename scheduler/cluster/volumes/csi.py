@@ -28,7 +28,7 @@ class MissingClaim(SchedulerError):
 
 
 class ForeignClaim(SchedulerError):
-    """The claim of a generic ephemeral volume was made for somebody else."""
+    """The claim of a generic ephemeral volume belongs to another pod."""
 
     def __init__(self, claim: str, pod: str) -> None:
         self.claim = claim
@@ -86,7 +86,7 @@ def attachable_volumes(info: PodInfo, objects: ObjectStore) -> Iterator[Attachab
 
 
 def attached_volumes(info: PodInfo, objects: ObjectStore) -> Iterator[Attachable]:
-    """The volumes of a pod that runs; claims that are missing or are somebody else's are left out."""
+    """The volumes of a pod that runs; claims that are missing or belong to another pod are left out."""
     for volume in info.pod.spec.volumes:
         key = claim_key(info, volume)
         if key is None:

@@ -35,7 +35,7 @@ class RankedThings:
         """Name → size and slot."""
         self._order: list[tuple[int, str]] = []
         self._slots_in_order: Column | None = None
-        """By rank; None until somebody asks. Another array after each change, so copies share it."""
+        """By rank; None until first asked. Another array after each change, so copies share it."""
         self._reach = Reach()
 
     def __len__(self) -> int:

@@ -1,7 +1,7 @@
 """Refuses requests that a web page of another site makes a browser send.
 
 A browser that reaches the pages (by a port-forward, in a demo without authorization, with a client certificate) must
-not ask questions on behalf of whatever page it shows: not across sites, and not by a name that somebody else's DNS
+not ask questions on behalf of whatever page it shows: not across sites, and not by a name that a foreign DNS
 points to this server.
 """
 

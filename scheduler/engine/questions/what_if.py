@@ -64,7 +64,7 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     workloads: tuple[Asked, ...] = ()
     edits: tuple[Edit, ...] = ()
     finds_max: bool = False
-    """How many more pods of each workload fit, without anybody being pushed out."""
+    """How many more pods of each workload fit, without preemption."""
     with_waiting: bool | None = None
     """Whether the pods that wait now are tried, too. None: if there are edits."""
     configuration: str = ""

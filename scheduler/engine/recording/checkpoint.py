@@ -9,7 +9,7 @@ it quick:
 - forks are dropped.
 
 Pickle calls what it names. Only classes and functions of the packages of the core are admitted, which are pure (no
-I/O), numpy's arrays and a few of Python's containers: a checkpoint from somebody else can't reach the machine.
+I/O), numpy's arrays and a few of Python's containers: a checkpoint from an untrusted source can't run code.
 """
 
 from __future__ import annotations

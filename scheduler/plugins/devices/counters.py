@@ -18,7 +18,7 @@ class Counters:
     """
 
     def __init__(self, is_consuming: Callable[[DeviceId], bool]) -> None:
-        """``is_consuming``: whether a device is given to somebody, whole or in shares."""
+        """``is_consuming``: whether a device is allocated, whole or in shares."""
         self._is_consuming = is_consuming
         self._available: dict[str, Sets] = {}
         self._taken: dict[str, Sets] = {}

@@ -12,7 +12,7 @@ from scheduler.plugins.devices.claims import is_of_group
 
 
 def _claim_changed(pod: PodInfo, old: ResourceClaim | None, new: ResourceClaim | None) -> Hint:
-    """Freed devices may help everybody; else a pod's own claims matter alone."""
+    """Freed devices may help every pod; else a pod's own claims matter alone."""
     if new is None:
         return Hint.SKIP
     if old is not None and old.allocation is not None and new.allocation is None:

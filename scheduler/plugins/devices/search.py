@@ -22,7 +22,7 @@ class Holders(Protocol):
     """Which devices other claims hold."""
 
     def is_taken(self, device: DeviceId) -> bool:
-        """Whether somebody has all of it."""
+        """Whether a claim has all of it."""
         ...
 
     def shared(self, device: DeviceId) -> Amounts | None:
@@ -30,7 +30,7 @@ class Holders(Protocol):
         ...
 
     def is_consuming(self, device: DeviceId) -> bool:
-        """Whether anybody has all or a part of it."""
+        """Whether a claim has all or a part of it."""
         ...
 
 

@@ -80,7 +80,7 @@ def written(entries: Iterable[Ownership]) -> list[Object]:
 
 
 def tracked(kind: Kind, old: Object, new: Object, manager: Manager, now: str) -> list[Object]:
-    """The entries after an update: what the manager changed is its own, and no longer anybody else's."""
+    """The entries after an update: what the manager changed is its own, and no other manager's."""
     before, after = dict(fields(old)), dict(fields(new))
     changed = frozenset(path for path, value in after.items() if path not in before or before[path] != value)
     gone = before.keys() - after.keys()

@@ -12,7 +12,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind, decode
 from scheduler.objects.resource_claims import Allocation, DeviceAllocation, DeviceResult
-from tests.builders import node, pod
+from scheduler.testing.objects import node, pod
 from tests.device_documents import DRIVER, claim, gpu, resource_slice
 
 
@@ -190,7 +190,7 @@ def test_an_allocation_that_lands_otherwise_than_decided_does() -> None:
     assert not cache.devices.in_flight.taken_in((DRIVER, "n0"))
 
 
-def test_nodes_on_which_as_much_is_shared_look_alike_whoever_shares_it() -> None:
+def test_nodes_on_which_as_much_is_shared_look_alike_for_any_consumers() -> None:
     cache = cluster()
     for number in range(2):
         share = {"request": "r", "driver": DRIVER, "pool": f"n{number}", "device": "gpu-0", "shareID": f"s{number}"}

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler import testing
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.volumes.reserved import Provision, Release, Reservation
@@ -15,6 +16,7 @@ from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind, kind_of
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.pod import Pod
+from scheduler.testing.objects import pod
 from tests import builders
 
 
@@ -48,11 +50,11 @@ def attached(cache: ClusterCache, node: str, driver: str = "csi.test") -> tuple[
 
 def small_cluster() -> ClusterCache:
     cache = ClusterCache()
-    cache.observe_node(builders.node("n"))
+    cache.observe_node(testing.node("n"))
     observe(cache, builders.csi_node("n", {"csi.test": 5}))
     observe(cache, builders.claim("c", volume="v"))
     observe(cache, builders.volume("v", csi=("csi.test", "h")))
-    cache.observe_pod(PodInfo(builders.pod("user", node="n", claims=["c"])))
+    cache.observe_pod(PodInfo(pod("user", node="n", claims=["c"])))
     return cache
 
 
@@ -96,7 +98,7 @@ def test_a_node_that_takes_over_a_row_has_its_own_limits() -> None:
     cache.remove_pod("pod-user")
     assert attached(cache, "n") == (0, 5)
     cache.remove_node("n")
-    cache.observe_node(builders.node("m"))
+    cache.observe_node(testing.node("m"))
     observe(cache, builders.csi_node("m", {"csi.test": 2}))
     assert attached(cache, "m") == (0, 2)
 
@@ -105,7 +107,7 @@ def test_limits_come_with_the_node_when_its_csi_node_came_first() -> None:
     cache = ClusterCache()
     observe(cache, builders.csi_node("late", {"csi.test": 3}))
     assert cache.volumes.attached.limits("csi.test") is None
-    cache.observe_node(builders.node("late"))
+    cache.observe_node(testing.node("late"))
     assert attached(cache, "late") == (0, 3)
 
 
@@ -147,8 +149,8 @@ def test_a_fork_stays_as_it_was() -> None:
 
 def test_a_version_of_a_pod_with_other_volumes_is_counted_by_its_own() -> None:
     cache = small_cluster()
-    cache.observe_pod(PodInfo(builders.pod("plain", node="n")))
-    cache.observe_pod(PodInfo(builders.pod("plain", node="n", claims=["c"])))
+    cache.observe_pod(PodInfo(pod("plain", node="n")))
+    cache.observe_pod(PodInfo(pod("plain", node="n", claims=["c"])))
     assert cache.volumes.users("default/c") == 2
     cache.check()
     cache.remove_pod("pod-plain")
@@ -174,7 +176,7 @@ _names = st.sampled_from(("a", "b"))
 
 def _pod(name: str, node: str, claim: str) -> Pod:
     disk = {"name": "d", "awsElasticBlockStore": {"volumeID": claim}}
-    return builders.pod(name, node=node, claims=[claim], volumes=[disk])
+    return pod(name, node=node, claims=[claim], volumes=[disk])
 
 
 _objects = st.one_of(
@@ -208,7 +210,7 @@ def test_whatever_happens_a_recount_gives_the_same(steps: list[tuple[str, Any, A
             case "drop":
                 drop(cache, what, f"default/{extra}" if what is Kind.PERSISTENT_VOLUME_CLAIM else extra)
             case "node" if extra:
-                cache.observe_node(builders.node(what))
+                cache.observe_node(testing.node(what))
             case "node":
                 cache.remove_node(what)
             case "pod" if extra:

@@ -9,6 +9,7 @@ import pytest
 from scheduler.cluster.volumes.migration import CSI_DRIVERS, csi_handle, in_tree_plugin, migrated
 from scheduler.cluster.volumes.pools import reaches
 from scheduler.objects.storage import PersistentVolume
+from scheduler.testing.fragments import node_term
 from tests import builders
 
 GA, BETA = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
@@ -16,7 +17,7 @@ EBS = {"awsElasticBlockStore": {"volumeID": "aws://us-east-1a/vol-1"}}
 
 
 def volume(source: dict[str, Any], *terms: str, **labels: str) -> PersistentVolume:
-    affinity = [builders.node_term(term) for term in terms] or None
+    affinity = [node_term(term) for term in terms] or None
     return builders.volume("v", spec=source, node_affinity=affinity, labels=labels or None)
 
 

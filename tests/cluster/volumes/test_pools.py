@@ -11,6 +11,7 @@ from scheduler.cluster.volumes.pools import CapacityPool, VolumePool, reaches
 from scheduler.objects.quantity import parse
 from scheduler.objects.selectors import NOTHING, SelectorError, parse_selector
 from scheduler.objects.storage import CSIStorageCapacity, PersistentVolume
+from scheduler.testing.fragments import expression, node_term
 from tests import builders
 
 KEYS, VALUES = ("host", "zone"), ("a", "b", "c")
@@ -34,7 +35,7 @@ def _volume(name: str, size: int, affinity: list[list[str]], phase: str, claimed
         size=f"{size}Gi",
         phase=phase,
         claimed_by={"namespace": "default", "name": "c", "uid": ""} if claimed else None,
-        node_affinity=[builders.node_term(*each) for each in affinity] or None,
+        node_affinity=[node_term(*each) for each in affinity] or None,
     )
 
 
@@ -94,7 +95,7 @@ topologies = st.one_of(
     labels,
     st.builds(
         lambda each: {"matchExpressions": each},
-        st.lists(expressions.map(builders.expression), min_size=1, max_size=2),
+        st.lists(expressions.map(expression), min_size=1, max_size=2),
     ),
     st.just({"matchExpressions": [{"key": "a", "operator": "Near"}]}),
 )

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler import testing
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.volumes.pools import CapacityPool, VolumePool
 from scheduler.cluster.volumes.ranked import RankedThings, SlotLabels
@@ -16,6 +17,7 @@ from scheduler.objects.quantity import parse
 from scheduler.objects.requirements import Operator, Requirement
 from scheduler.objects.selectors import EVERYTHING, Selector
 from scheduler.objects.storage import PersistentVolume
+from scheduler.testing.fragments import node_term
 from tests import builders
 
 KEYS = ("host", "zone", "rack", "size")
@@ -37,7 +39,7 @@ _tables = st.lists(_labels, min_size=1, max_size=6)
 def table_of(nodes: list[dict[str, str]]) -> NodeTable:
     table = NodeTable()
     for number, labels in enumerate(nodes):
-        table.put_node(builders.node(f"n{number}", labels=labels))
+        table.put_node(testing.node(f"n{number}", labels=labels))
     return table
 
 
@@ -52,7 +54,7 @@ def _volume(name: str, size: int, affinity: list[list[str]], disk: str) -> Persi
         name,
         size=f"{size}Gi",
         labels={"disk": disk},
-        node_affinity=[builders.node_term(*each) for each in affinity] or None,
+        node_affinity=[node_term(*each) for each in affinity] or None,
     )
 
 
@@ -86,7 +88,7 @@ def test_claims_get_on_every_row_what_they_get_one_after_the_other(
         if number == len(changes) // 2:
             agree(table, pool, claims)
     for number, labels in relabelled:
-        table.put_node(builders.node(f"n{number}", labels=labels))
+        table.put_node(testing.node(f"n{number}", labels=labels))
     agree(table, pool, claims)
 
 
@@ -153,7 +155,7 @@ def test_places_that_nothing_names_any_more_are_forgotten() -> None:
     assert reach.firsts(table, ranks, 1) == []
 
 
-def test_sizes_of_any_magnitude_are_told_apart() -> None:
+def test_sizes_of_any_magnitude_are_distinguished() -> None:
     things = RankedThings()
     for name, size in (("large", 10**30 + 1), ("larger", 10**30 + 2), ("small", 1)):
         things.put(name, size, [()])

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from scheduler import testing
 from scheduler.controller.beside.kubelet_reasons import Concern, concern_of
 from scheduler.controller.beside.kubelet_refusals import MAX_REASONS_COUNTED, TAINT, KubeletRefusals
 from scheduler.controller.beside.workload_avoidance import WorkloadAvoidance
@@ -23,8 +24,8 @@ from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, PodsActiva
 from scheduler.objects.kinds import Kind
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
-from tests import builders
-from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
+from scheduler.testing.documents import node_json, pod_json
+from tests.controller.conftest import PODS, create, read, until
 from tests.controller.running import running_shell
 from tests.engine.driver import Cluster
 
@@ -40,15 +41,15 @@ async def test_a_node_whose_kubelet_refused_a_pod_is_left_alone_and_the_next_pod
     connection: ConnectionSettings, client: ApiClient, log_lines: list[dict[str, Any]]
 ) -> None:
     async with running_shell(connection) as shell:
-        await create(client, "/api/v1/nodes", node_document("full"))
-        await create(client, PODS, pod_document("first"))
+        await create(client, "/api/v1/nodes", node_json("full"))
+        await create(client, PODS, pod_json("first"))
         await until(lambda: shell.sink.counts.done == 1 and node_of(shell, "default/first") == "full")
         await fail(client, "first", "OutOfcpu")
         await until(lambda: shell.refusals.backed_off == {"full"})
         assert shell.metrics.kubelet_refusals.child("OutOfcpu").value == 1.0
-        await create(client, PODS, pod_document("second"))
+        await create(client, PODS, pod_json("second"))
         await until(lambda: any("Unable to schedule pod" in line["event"] for line in log_lines))
-        await create(client, "/api/v1/nodes", node_document("other"))
+        await create(client, "/api/v1/nodes", node_json("other"))
         await until(lambda: node_of(shell, "default/second") == "other")
         await shell.reconciler.round()
         assert shell.metrics.repairs.child("nodes").value == 0.0
@@ -60,23 +61,23 @@ async def test_one_bad_workload_keeps_only_its_own_pods_from_a_node(
 ) -> None:
     def bad(name: str) -> dict[str, Any]:
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "bad", "uid": "bad-uid", "controller": True}
-        document = pod_document(name)
+        document = pod_json(name)
         return {**document, "metadata": {**document["metadata"], "ownerReferences": [owner]}}
 
     async with running_shell(connection) as shell:
-        await create(client, "/api/v1/nodes", node_document("only"))
+        await create(client, "/api/v1/nodes", node_json("only"))
         await create(client, PODS, bad("first"))
         await until(lambda: shell.sink.counts.done == 1 and node_of(shell, "default/first") == "only")
         await fail(client, "first", "TopologyAffinityError")
         await until(lambda: shell.metrics.kubelet_refusals.child("TopologyAffinityError").value == 1.0)
         await create(client, PODS, bad("second"))
         await until(lambda: any("Unable to schedule pod" in line["event"] for line in log_lines))
-        await create(client, PODS, pod_document("stranger"))
+        await create(client, PODS, pod_json("stranger"))
         await until(lambda: node_of(shell, "default/stranger") == "only")
         await shell.reconciler.round()
         assert shell.metrics.repairs.child("pods").value == 0.0
         assert "affinity" not in (await read(client, f"{PODS}/second"))["spec"]
-        await create(client, "/api/v1/nodes", node_document("other"))
+        await create(client, "/api/v1/nodes", node_json("other"))
         await until(lambda: node_of(shell, "default/second") == "other")
 
 
@@ -94,7 +95,7 @@ class Heard:
         self.activated: list[str] = []
         self.counter = Counter("refusals", "", ("reason",))
         self.refusals = KubeletRefusals(
-            client, self._feed, builders.node, lambda: node_count, self.counter, backoff_seconds=backoff_seconds
+            client, self._feed, testing.node, lambda: node_count, self.counter, backoff_seconds=backoff_seconds
         )
 
     def _feed(self, stimuli: Sequence[Stimulus]) -> None:
@@ -105,7 +106,7 @@ class Heard:
                 self.taints.append(TAINT in stimulus.object.taints)
 
     def is_shown_tainted(self, node: str) -> bool:
-        (shown,) = self.refusals.dress([ObjectObserved(Kind.NODE, builders.node(node))])
+        (shown,) = self.refusals.dress([ObjectObserved(Kind.NODE, testing.node(node))])
         return isinstance(shown, ObjectObserved) and isinstance(shown.object, Node) and TAINT in shown.object.taints
 
     def kept_from(self, pod: Pod) -> tuple[str, ...]:
@@ -132,12 +133,12 @@ async def hearing(client: ApiClient, backoff_seconds: float, node_count: int = 1
 
 def pod_of(name: str, owner: str = "", **fields: Any) -> Pod:
     owners = [{"kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}] if owner else []
-    return builders.pod(name, metadata={"ownerReferences": owners}, phase="Pending", **fields)
+    return testing.pod(name, metadata={"ownerReferences": owners}, phase="Pending", **fields)
 
 
 async def lose(client: ApiClient, heard: Heard, name: str, reason: str, *, node: str = "n", owner: str = "") -> None:
     """A pod of ours fails on ``node`` before it has begun, and leaves the watch."""
-    document = await create(client, PODS, pod_document(name, nodeName=node))
+    document = await create(client, PODS, pod_json(name, node=node))
     pod = pod_of(name, owner, uid=document["metadata"]["uid"], node=node)
     heard.refusals.placed(Attempt(pod.key, pod.uid, "tandem-scheduler", 1, 0, result=SCHEDULED, node=node))
     await fail(client, name, reason)
@@ -264,5 +265,5 @@ def test_what_the_pod_itself_asks_of_nodes_still_counts(required: Any, expected:
         ("", None),
     ],
 )
-def test_whom_a_kubelet_s_reason_concerns(reason: str, expected: Concern | None) -> None:
+def test_the_workloads_that_a_kubelet_s_reason_concerns(reason: str, expected: Concern | None) -> None:
     assert concern_of(reason) is expected

@@ -21,7 +21,7 @@ from scheduler.messages.commands import BindPod, CallExtender, DeletePod, PatchP
 from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import ExtenderAnswered, ObjectObserved, Stimulus, WriteFinished
 from scheduler.objects.kinds import Kind
-from tests import builders
+from scheduler.testing.objects import pod
 from tests.controller.conftest import until
 from tests.controller.round_robin_engine import RoundRobinEngine
 
@@ -54,7 +54,7 @@ class Stage:
     def shown(self, node: str | None) -> None:
         """The watch shows the pod's node."""
         self.where = node
-        self.shadow.see([ObjectObserved(Kind.POD, builders.pod("p", node=node))])
+        self.shadow.see([ObjectObserved(Kind.POD, pod("p", node=node))])
 
     def counted(self, agrees: str) -> float:
         return self.counter.child(agrees).value
@@ -85,7 +85,7 @@ async def test_a_pod_that_the_other_has_placed_before_we_decided_is_compared_too
     assert stage.counted("true") == 1.0
 
 
-async def test_when_nobody_binds_the_pod_in_time_the_room_is_given_back() -> None:
+async def test_when_the_pod_is_not_bound_in_time_the_room_is_given_back() -> None:
     stage = Stage()
     stage.shadow.submit(BindPod(1, POD, "ours"))
     stage.now = 59.0

@@ -13,7 +13,7 @@ from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.messages.commands import CallExtender, RunPlugin
 from scheduler.messages.status import SKIP, Code, Refusal, Skip, unschedulable
 from scheduler.messages.stimuli import ExtenderAnswered, PluginFinished
-from tests import builders
+from scheduler.testing.objects import pod
 from tests.controller.conftest import until
 from tests.controller.write.test_client import serving
 
@@ -87,7 +87,7 @@ async def test_plugins_say_yes_no_or_leave_it_and_a_bug_is_a_failure_that_names_
     for ticket, (point, plugin) in enumerate(
         [("PreBind", "Yes"), ("PreBind", "No"), ("Bind", "Leave"), ("Bind", "Broken"), ("Bind", "Missing")], start=1
     ):
-        calls.submit(RunPlugin(ticket, point, "tandem", plugin, PodInfo(builders.pod("p")), "n1"))
+        calls.submit(RunPlugin(ticket, point, "tandem", plugin, PodInfo(pod("p")), "n1"))
     await until(lambda: len(finished) == 5)
     await calls.close()
     by_ticket = {answer.ticket: answer for answer in finished}

@@ -20,7 +20,8 @@ from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.messages.commands import CallExtender
 from scheduler.messages.stimuli import ExtenderAnswered
-from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
+from scheduler.testing.documents import node_json, pod_json
+from tests.controller.conftest import PODS, create, read, until
 from tests.controller.running import running_shell
 from tests.controller.write.test_client import Handler, serving
 
@@ -148,9 +149,9 @@ async def test_an_ignorable_extender_that_answers_nonsense_is_skipped_counted_an
     async with serving(handler) as url:
         extenders = f"[{{urlPrefix: '{url}', filterVerb: filter, ignorable: true, nodeCacheCapable: true}}]"
         async with running_shell(connection, extenders=extenders) as shell:
-            await create(client, "/api/v1/nodes", node_document("n1"))
+            await create(client, "/api/v1/nodes", node_json("n1"))
             for number in range(len(NONSENSE)):
-                await create(client, PODS, pod_document(f"p{number}"))
+                await create(client, PODS, pod_json(f"p{number}"))
             await until(lambda: shell.sink.counts.done == len(NONSENSE))
             await shell.inbox.emptied()
             skipped = [line for line in log_lines if line["event"].startswith("Skipping extender")]
@@ -182,8 +183,8 @@ async def test_of_a_cluster_larger_than_one_chunk_every_node_s_answer_counts(
         extenders = f"[{{urlPrefix: '{url}', filterVerb: filter, ignorable: true, nodeCacheCapable: true}}]"
         async with running_shell(connection, extenders=extenders) as shell:
             for number in range(90):
-                await create(client, "/api/v1/nodes", node_document(f"n{number:02}"))
+                await create(client, "/api/v1/nodes", node_json(f"n{number:02}"))
             await until(lambda: sum(reflector.object_count for reflector in shell.reflectors) >= 90)
-            await create(client, PODS, pod_document("a"))
+            await create(client, PODS, pod_json("a"))
             await until(lambda: shell.sink.counts.done == 1)
         assert (await read(client, f"{PODS}/a"))["spec"]["nodeName"] == "n89"

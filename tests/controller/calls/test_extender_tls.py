@@ -67,7 +67,7 @@ def https(**tls: Any) -> Extender:
     return Extender(url_prefix="https://x", enable_https=True, tls_config=ExtenderTLSConfig(**tls) if tls else None)
 
 
-async def test_without_an_authority_nobody_is_verified_as_in_kube_scheduler(tmp_path: Path) -> None:
+async def test_without_an_authority_no_certificate_is_verified_as_in_kube_scheduler(tmp_path: Path) -> None:
     async with extender_over_https(tmp_path) as (url, _):
         assert (await asked(url, [https()])).body == b"[]"
 
@@ -88,7 +88,7 @@ async def test_each_extender_has_its_own_settings_though_the_ignorable_ones_are_
         assert (await asked(url, [ignorable, strict], number=0)).body == b"[]"
 
 
-def test_a_certificate_that_is_none_is_told_with_its_place_in_the_configuration() -> None:
+def test_an_invalid_certificate_is_reported_with_its_place_in_the_configuration() -> None:
     broken = ExtenderTLSConfig(ca_data=b"nonsense")
     with pytest.raises(ConfigurationError) as caught:
         extender_contexts([Extender(url_prefix="a", ignorable=True, tls_config=broken), Extender(url_prefix="b")])

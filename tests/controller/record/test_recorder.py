@@ -34,12 +34,12 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.recording.door import History, RecordedEngine
 from scheduler.errors import ConfigurationError
 from scheduler.simulate.changes import carry_out
-from scheduler.simulate.workload import RandomWorkload
 from scheduler.simulate.world import World
 from scheduler.simulate.world_trouble import ROUGH
 from scheduler.user_plugins.loading import PluginClasses
 from tests.limits import WAIT_SECONDS
 from tests.simulation.runs import engines
+from tests.simulation.workload import RandomWorkload
 
 SMALL = 192 * 1024
 """Bytes: some eight segments of a simulated cluster."""

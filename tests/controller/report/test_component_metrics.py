@@ -23,7 +23,8 @@ from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectObserved
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.cluster import EmbeddedCluster
-from tests.builders import container_json, pod
+from scheduler.testing.fragments import container_json
+from scheduler.testing.objects import pod
 
 
 def exported(made: Instruments) -> list[str]:

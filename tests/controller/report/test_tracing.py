@@ -83,7 +83,7 @@ def test_a_pod_that_is_not_bound_yet_has_no_root_and_an_error_is_marked() -> Non
     assert spans["attempt 1"].status.description == "plugin X failed"
 
 
-def test_an_attempt_without_a_result_is_not_told() -> None:
+def test_an_attempt_without_a_result_is_not_traced() -> None:
     assert not traced([attempt(1, "", 1.0)])
 
 

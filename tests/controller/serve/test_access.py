@@ -114,14 +114,14 @@ async def get(session: aiohttp.ClientSession, path: str, token: str = "", **opti
         return response.status, await response.text()
 
 
-async def test_probes_need_no_token_and_ask_nobody(tmp_path: Path) -> None:
+async def test_probes_need_no_token_and_no_access_review(tmp_path: Path) -> None:
     async with serving(tmp_path, AccessSettings()) as (reviewer, session):
         for path in ("/healthz", "/livez", "/readyz"):
             assert (await get(session, path, "bad"))[0] == 200
         assert reviewer.asked == []
 
 
-async def test_a_page_is_shown_to_whom_the_cluster_allows_it_and_refused_to_others(tmp_path: Path) -> None:
+async def test_a_page_is_shown_to_users_that_the_cluster_allows_and_refused_to_others(tmp_path: Path) -> None:
     async with serving(tmp_path, AccessSettings()) as (reviewer, session):
         assert (await get(session, "/metrics", "good"))[0] == 200
         token, right = reviewer.asked
@@ -214,7 +214,7 @@ def client_files(folder: Path) -> tuple[str, str, str]:
     return str(folder / "ca.crt"), str(folder / "anna.crt"), str(folder / "anna.key")
 
 
-async def test_a_client_certificate_says_who_somebody_is(tmp_path: Path) -> None:
+async def test_a_client_certificate_authenticates_a_user(tmp_path: Path) -> None:
     authority, certificate, key = client_files(tmp_path)
     held = ServingCertificate(TlsSettings(client_authority_file=authority), "host")
     context = ssl.create_default_context()

@@ -16,7 +16,8 @@ from scheduler.controller.serve.serving_settings import AccessSettings, ServingS
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.simulate.cluster import EmbeddedCluster
-from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
+from scheduler.testing.documents import node_json, pod_json
+from tests.controller.conftest import PODS, create, read, until
 from tests.controller.running import running_shell
 from tests.controller.test_operator import free_port
 
@@ -62,7 +63,7 @@ async def test_pods_are_bound_while_clients_without_rights_flood_the_pages(
     port, statuses = free_port(), Counter[int]()
     serving = ServingSettings("127.0.0.1", port, None, AccessSettings())
     async with running_shell(limited, serving=serving) as shell:
-        await create(client, "/api/v1/nodes", node_document("n1"))
+        await create(client, "/api/v1/nodes", node_json("n1"))
         await until(lambda: shell.server.port == port)
         flooding = asyncio.create_task(flood(port, statuses, "127.0.0.1"))
         unfinished = await never_finish(port)
@@ -70,7 +71,7 @@ async def test_pods_are_bound_while_clients_without_rights_flood_the_pages(
             await until(lambda: shell.server.connections.counts.accepted >= 300 and statuses[429] > 0)
             began = time.monotonic()
             for number in range(PODS_BOUND):
-                await create(client, PODS, pod_document(f"p{number}"))
+                await create(client, PODS, pod_json(f"p{number}"))
             await until(lambda: shell.sink.counts.done >= PODS_BOUND)
             assert time.monotonic() - began < 5.0, "before a single review is given up"
             async with (

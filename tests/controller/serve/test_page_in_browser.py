@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import time
 
+from scheduler import testing
 from scheduler.controller.beside.shadow import Comparison
 from scheduler.controller.serve.live import LiveLimits
 from scheduler.messages.stimuli import ObjectObserved, Synced
 from scheduler.objects.kinds import kind_of
-from tests import builders
 from tests.controller.serve.browser import browsing, needs_browser
 from tests.controller.serve.page_server import Served, page_server
 from tests.engine.driver import Cluster
@@ -216,13 +216,13 @@ async def test_five_thousand_nodes_and_ten_thousand_waiting_pods_are_usable() ->
     cluster = Cluster()
     engine, now = cluster.engine, cluster.now
     for number in range(5_000):
-        node = builders.node(f"node-{number:04}", cpu="8", memory="32Gi", zone=f"zone-{number % 3}")
+        node = testing.node(f"node-{number:04}", cpu="8", memory="32Gi", zone=f"zone-{number % 3}")
         engine.handle(ObjectObserved(kind_of(node), node), now)
     for number in range(20_000):
-        pod = builders.pod(f"r{number}", cpu="1", memory="1Gi", node=f"node-{number * 7 % 5000 * (number % 3) // 3:04}")
+        pod = testing.pod(f"r{number}", cpu="1", memory="1Gi", node=f"node-{number * 7 % 5000 * (number % 3) // 3:04}")
         engine.handle(ObjectObserved(kind_of(pod), pod), now)
     for number in range(10_000):
-        pod = builders.pod(f"w{number}", cpu="9")
+        pod = testing.pod(f"w{number}", cpu="9")
         engine.handle(ObjectObserved(kind_of(pod), pod), now)
     engine.handle(Synced(), now)
     async with page_server(cluster, limits=LIMITS) as served, browsing(served.url) as browser:

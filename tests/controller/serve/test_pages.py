@@ -13,7 +13,7 @@ from scheduler.engine.explain import PreemptionMemory, queue_page, queue_page_in
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectObserved
 from scheduler.objects.kinds import Kind
-from tests import builders
+from scheduler.testing.objects import pod
 from tests.controller.write.test_client import serving
 from tests.engine.driver import Cluster
 
@@ -60,7 +60,7 @@ def test_five_thousand_waiting_pods_are_no_long_step() -> None:
     """Measured against the page as one step on the same machine at the same time: absolute times are noise here."""
     engine = Cluster().engine
     for number in range(5_000):
-        engine.handle(ObjectObserved(Kind.POD, builders.pod(f"p{number}", priority=number % 7)), NOW)
+        engine.handle(ObjectObserved(Kind.POD, pod(f"p{number}", priority=number % 7)), NOW)
     best = []
     for _ in range(5):
         steps, slices = [], queue_page_in_slices(engine)

@@ -20,11 +20,13 @@ from scheduler.config.loading import load
 from scheduler.controller.loop import read_clock
 from scheduler.controller.serve.questions import MAX_BODY_BYTES, Questions
 from scheduler.engine.questions.trial import Basis
+from scheduler.testing.documents import pod_json
+from scheduler.testing.objects import pod
 from tests import builders
 from tests.controller.conftest import until
 from tests.controller.serve.rights import Rights, guarded, served
 from tests.engine.driver import Cluster
-from tests.engine.questions.test_what_if import OWNER, deployment, pod_manifest
+from tests.engine.questions.asking import OWNER, deployment
 
 PATH = "/debug/what-if"
 
@@ -86,7 +88,7 @@ async def test_a_question_is_answered_and_nothing_changes() -> None:
 async def test_another_configuration_is_read_as_a_file_of_the_command_line() -> None:
     async with asking(small()) as (url, _):
         text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-        question = {"workloads": [{"manifest": pod_manifest("p")}], "configuration": text}
+        question = {"workloads": [{"manifest": pod_json("p")}], "configuration": text}
         assert (await post(url, question))[0] == 200
         status, answer = await post(url, {**question, "configuration": text + "profiles: [{pluginConfig: 7}]\n"})
         assert status == 400 and "pluginConfig" in answer["message"]
@@ -95,7 +97,7 @@ async def test_another_configuration_is_read_as_a_file_of_the_command_line() -> 
 async def test_it_takes_a_right_of_its_own(tmp_path: Path) -> None:
     async with asking(small(), tmp_path) as (url, rights):
         rights.allowed = {("reader", "get", PATH), ("asker", "create", PATH)}
-        question = {"workloads": [{"manifest": pod_manifest("p")}]}
+        question = {"workloads": [{"manifest": pod_json("p")}]}
         assert (await post(url, question))[0] == 403
         assert (await post(url, question, token="reader"))[0] == 403
         status, answer = await post(url, question, token="asker")
@@ -107,8 +109,8 @@ async def test_pods_of_namespaces_that_the_asker_may_not_list_are_counted_and_no
     cluster.nodes_like(2, cpu="4")
     for namespace in ("open", "secret"):
         metadata = {**OWNER, "namespace": namespace}
-        cluster.show(builders.pod(f"{namespace}-web", cpu="1", node="n0", labels={"app": "x"}, metadata=metadata))
-    cluster.show(builders.pod("secret-bare", cpu="1", node="n0", metadata={"namespace": "secret"}))
+        cluster.show(pod(f"{namespace}-web", cpu="1", node="n0", labels={"app": "x"}, metadata=metadata))
+    cluster.show(pod("secret-bare", cpu="1", node="n0", metadata={"namespace": "secret"}))
     cluster.show(builders.budget("secret-budget", {"app": "x"}, namespace="secret", allowed=0))
     question = {"edits": [{"edit": "drain", "node": "n0"}]}
     async with asking(cluster, tmp_path) as (url, rights):
@@ -125,10 +127,10 @@ async def test_pods_of_namespaces_that_the_asker_may_not_list_are_counted_and_no
 async def test_victims_of_hidden_namespaces_are_counted(tmp_path: Path) -> None:
     cluster = Cluster()
     cluster.node("n0", cpu="1")
-    cluster.show(builders.pod("victim", cpu="1", node="n0", metadata={"namespace": "secret"}))
+    cluster.show(pod("victim", cpu="1", node="n0", metadata={"namespace": "secret"}))
     async with asking(cluster, tmp_path) as (url, rights):
         rights.allowed = {("asker", "create", PATH)}
-        question = {"workloads": [{"manifest": pod_manifest("p", cpu="1", priority=5)}]}
+        question = {"workloads": [{"manifest": pod_json("p", cpu="1", priority=5)}]}
         _, answer = await post(url, question, token="asker")
         assert answer["placements"][0]["hiddenVictims"] == 1
         assert "victim" not in json.dumps(answer["placements"][0]["victims"] if "victims" in answer else [])
@@ -154,7 +156,7 @@ async def test_victims_of_hidden_namespaces_are_counted(tmp_path: Path) -> None:
 )
 async def test_other_sites_cannot_ask(headers: dict[str, str], status: int) -> None:
     async with asking(small()) as (url, _):
-        assert (await post(url, {"workloads": [{"manifest": pod_manifest("p")}]}, **headers))[0] == status
+        assert (await post(url, {"workloads": [{"manifest": pod_json("p")}]}, **headers))[0] == status
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,7 @@ async def test_a_hostile_question_gets_a_plain_error(body: bytes, text: str) -> 
         status, answer = await post(url, body)
         assert status == 400 and text in answer["message"], answer
         assert "\x1b" not in answer["message"]
-        assert (await post(url, {"workloads": [{"manifest": pod_manifest("p")}]}))[0] == 200
+        assert (await post(url, {"workloads": [{"manifest": pod_json("p")}]}))[0] == 200
 
 
 async def test_a_body_in_pieces_beyond_the_limit_is_cut_off() -> None:
@@ -200,7 +202,7 @@ async def test_a_body_of_a_permitted_size_may_arrive_with_its_head() -> None:
     """The limit of 32 KiB is for heads: bytes of a body that arrive in the same segment are not counted."""
     async with asking(small()) as (url, _):
         port = int(url.rpartition(":")[2])
-        manifest = pod_manifest("p", annotations={"a": "x" * 60_000})
+        manifest = pod_json("p", annotations={"a": "x" * 60_000})
         body = msgspec.json.encode({"workloads": [{"manifest": manifest}]})
         head = f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         head += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
@@ -213,7 +215,7 @@ async def test_a_body_of_a_permitted_size_may_arrive_with_its_head() -> None:
 
 
 async def test_a_user_asks_one_question_at_a_time_and_others_go_on(tmp_path: Path) -> None:
-    short = {"workloads": [{"manifest": pod_manifest("p")}]}
+    short = {"workloads": [{"manifest": pod_json("p")}]}
     goes_on = asyncio.Event()
 
     async def slowly() -> AsyncIterator[bytes]:
@@ -238,7 +240,7 @@ async def test_nothing_is_answered_before_the_first_lists_are_complete() -> None
     cluster = small()
     cluster.engine.is_synced = False
     async with asking(cluster) as (url, _):
-        assert (await post(url, {"workloads": [{"manifest": pod_manifest("p")}]}))[0] == 503
+        assert (await post(url, {"workloads": [{"manifest": pod_json("p")}]}))[0] == 503
 
 
 async def test_scheduling_goes_on_while_a_question_is_answered() -> None:
@@ -263,7 +265,7 @@ async def test_scheduling_goes_on_while_a_question_is_answered() -> None:
 async def test_what_would_help_a_pod_is_asked_by_the_same_rules(tmp_path: Path) -> None:
     cluster = Cluster()
     cluster.node("n0", cpu="2")
-    cluster.show(builders.pod("secret", cpu="2", node="n0", metadata={"namespace": "hidden"}))
+    cluster.show(pod("secret", cpu="2", node="n0", metadata={"namespace": "hidden"}))
     cluster.pod("p", cpu="2")
     path = "/debug/what-helps"
     async with asking(cluster, tmp_path) as (url, rights):
@@ -280,7 +282,7 @@ async def test_what_would_help_a_pod_is_asked_by_the_same_rules(tmp_path: Path) 
 
 async def test_capacity_is_shown_to_those_who_may_get_it_without_names_that_they_may_not_see(tmp_path: Path) -> None:
     cluster = small()
-    cluster.show(builders.pod("quiet", cpu="1", node="n0", metadata={"namespace": "hidden"}))
+    cluster.show(pod("quiet", cpu="1", node="n0", metadata={"namespace": "hidden"}))
     path = "/debug/capacity"
     async with asking(cluster, tmp_path) as (url, rights), aiohttp.ClientSession() as session:
         rights.allowed = {("asker", "get", path), ("asker", "list", "default")}

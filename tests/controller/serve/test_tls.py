@@ -145,7 +145,7 @@ async def test_version_and_suites_are_as_stated() -> None:
             await served_to(url, client)
 
 
-def test_every_wrong_flag_is_told_at_once(tmp_path: Path) -> None:
+def test_every_wrong_flag_is_reported_at_once(tmp_path: Path) -> None:
     wrong = TlsSettings("a.crt", "", "", "VersionSSL3", ("TLS_NONSENSE",))
     with pytest.raises(ConfigurationError) as caught:
         ServingCertificate(wrong, "host")

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler import testing
 from scheduler.compose import build_engine
 from scheduler.config.loading import load
 from scheduler.controller.inbox import Inbox
@@ -34,8 +35,9 @@ from scheduler.objects.kinds import Kind, decode_as
 from scheduler.objects.pod import Pod
 from scheduler.simulate.apiserver.kinds import PODS as PODS_KIND
 from scheduler.simulate.cluster import EmbeddedCluster
-from tests import builders
-from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
+from scheduler.testing.documents import node_json, pod_json
+from scheduler.testing.objects import node
+from tests.controller.conftest import PODS, create, read, until
 from tests.controller.watch.test_reflector import running
 
 
@@ -65,7 +67,7 @@ class Rounds(Inbox):
 
 async def watching(client: ApiClient, reflector: Reflector, count: int) -> None:
     for number in range(count):
-        await create(client, PODS, pod_document(f"p{number}"))
+        await create(client, PODS, pod_json(f"p{number}"))
     await until(lambda: reflector.health is Health.WATCHING and reflector.object_count == count)
 
 
@@ -82,7 +84,7 @@ async def test_what_the_watch_has_missed_is_mended_and_counted(client: ApiClient
         del seen.stimuli[:]
         rounds = Rounds(reflector, client)
         comparing = asyncio.create_task(rounds.reconciler.round())
-        await create(client, PODS, pod_document("later"))
+        await create(client, PODS, pod_json("later"))
         await comparing
         assert sorted(event for event in seen.events if event[1] != "later") == [
             ("+", "p0"),
@@ -103,7 +105,7 @@ async def test_what_is_mended_comes_with_its_json_where_extenders_are_sent_that(
         reflector.take(line("DELETED", document, document["metadata"]["resourceVersion"]))
         del seen.stimuli[:]
         comparing = asyncio.create_task(Rounds(reflector, client).reconciler.round())
-        await create(client, PODS, pod_document("later"))
+        await create(client, PODS, pod_json("later"))
         await comparing
         mended = next(one for one in seen.stimuli if isinstance(one, ObjectObserved) and one.object.key == "default/p0")
         assert msgspec.json.decode(mended.document)["spec"] == document["spec"]
@@ -117,7 +119,7 @@ async def test_what_changes_while_the_list_comes_is_no_difference(client: ApiCli
         comparing = asyncio.create_task(rounds.reconciler.round())
         for number in range(12):
             await client.request("DELETE", f"{PODS}/p{number}", body=b'{"gracePeriodSeconds": 0}')
-            await create(client, PODS, pod_document(f"q{number}"))
+            await create(client, PODS, pod_json(f"q{number}"))
         await comparing
         assert rounds.repairs == 0.0
 
@@ -165,9 +167,9 @@ async def engine_beside(client: ApiClient) -> AsyncIterator[tuple[Engine, Reconc
 
 
 async def test_an_engine_that_has_lost_nothing_has_nothing_to_mend(client: ApiClient) -> None:
-    await create(client, "/api/v1/nodes", node_document("n"))
-    await create(client, PODS, pod_document("a", nodeName="n"))
-    await create(client, PODS, pod_document("b"))
+    await create(client, "/api/v1/nodes", node_json("n"))
+    await create(client, PODS, pod_json("a", node="n"))
+    await create(client, PODS, pod_json("b"))
     async with engine_beside(client) as (engine, reconciler, mended):
         await reconciler.round()
         assert mended == []
@@ -180,10 +182,10 @@ async def test_an_engine_that_has_lost_nothing_has_nothing_to_mend(client: ApiCl
 
 
 async def test_pods_and_nodes_that_the_engine_has_lost_come_back(client: ApiClient) -> None:
-    await create(client, "/api/v1/nodes", node_document("n"))
+    await create(client, "/api/v1/nodes", node_json("n"))
     for name in ("a", "c"):
-        await create(client, PODS, pod_document(name, nodeName="n"))
-    await create(client, PODS, pod_document("b"))
+        await create(client, PODS, pod_json(name, node="n"))
+    await create(client, PODS, pod_json("b"))
     async with engine_beside(client) as (engine, reconciler, mended):
         placed, waiting, unknown = (engine.known_pods.get(f"default/{name}") for name in "abc")
         assert placed is not None and waiting is not None and unknown is not None
@@ -205,12 +207,12 @@ async def test_pods_and_nodes_that_the_engine_has_lost_come_back(client: ApiClie
 
 
 async def test_pods_and_nodes_that_are_gone_leave_the_engine(client: ApiClient) -> None:
-    await create(client, "/api/v1/nodes", node_document("n"))
-    await create(client, PODS, pod_document("a", nodeName="n"))
+    await create(client, "/api/v1/nodes", node_json("n"))
+    await create(client, PODS, pod_json("a", node="n"))
     async with engine_beside(client) as (engine, reconciler, mended):
-        for ghost in (builders.pod("ghost", node="n"), builders.pod("a", uid="earlier", node="n")):
+        for ghost in (testing.pod("ghost", node="n"), testing.pod("a", uid="earlier", node="n")):
             engine.handle(ObjectObserved(Kind.POD, ghost), read_clock())
-        engine.handle(ObjectObserved(Kind.NODE, builders.node("m", cpu="1")), read_clock())
+        engine.handle(ObjectObserved(Kind.NODE, node("m", cpu="1")), read_clock())
         await reconciler.round()
         assert "node m no longer exists" in mended
         assert "pod default/ghost no longer exists" in mended

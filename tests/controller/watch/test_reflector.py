@@ -21,7 +21,8 @@ from scheduler.controller.write.client import ApiClient
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.cluster import EmbeddedCluster
-from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
+from scheduler.testing.documents import node_json, pod_json
+from tests.controller.conftest import PODS, create, read, until
 
 
 class Seen:
@@ -109,7 +110,7 @@ async def patch(client: ApiClient, path: str, body: dict[str, Any]) -> None:
 
 async def test_the_first_list_is_handed_over_page_by_page_and_then_it_is_synced(client: ApiClient) -> None:
     for number in range(5):
-        await create(client, PODS, pod_document(f"p{number}"))
+        await create(client, PODS, pod_json(f"p{number}"))
     async with running(client, page_size=2) as (reflector, seen):
         await until(reflector.synced.is_set)
         assert seen.events == [("+", f"p{number}") for number in range(5)]
@@ -120,7 +121,7 @@ async def test_the_first_list_is_handed_over_page_by_page_and_then_it_is_synced(
 async def test_changes_arrive_through_the_watch(client: ApiClient) -> None:
     async with running(client) as (reflector, seen):
         await until(lambda: reflector.health is Health.WATCHING)
-        await create(client, PODS, pod_document("a"))
+        await create(client, PODS, pod_json("a"))
         await patch(client, f"{PODS}/a", {"metadata": {"labels": {"x": "y"}}})
         await delete(client, "a")
         await until(lambda: len(seen.events) == 3)
@@ -129,10 +130,10 @@ async def test_changes_arrive_through_the_watch(client: ApiClient) -> None:
 
 
 async def test_objects_come_with_their_json_where_extenders_are_sent_them(client: ApiClient) -> None:
-    await create(client, PODS, pod_document("a"))
+    await create(client, PODS, pod_json("a"))
     async with running(client, with_documents=True) as (reflector, seen):
         await until(lambda: reflector.health is Health.WATCHING)
-        await create(client, PODS, pod_document("b"))
+        await create(client, PODS, pod_json("b"))
         await until(lambda: len(seen.events) == 2)
         for stimulus in seen.stimuli:
             assert isinstance(stimulus, ObjectObserved)
@@ -143,7 +144,7 @@ async def test_objects_come_with_their_json_where_extenders_are_sent_them(client
 async def test_a_pod_that_has_ended_arrives_as_a_deletion(client: ApiClient) -> None:
     async with running(client) as (reflector, seen):
         await until(lambda: reflector.health is Health.WATCHING)
-        await create(client, PODS, pod_document("a", nodeName="n1"))
+        await create(client, PODS, pod_json("a", node="n1"))
         await until(lambda: len(seen.events) == 1)
         await patch(client, f"{PODS}/a/status", {"status": {"phase": "Succeeded"}})
         await until(lambda: len(seen.events) == 2)
@@ -153,10 +154,10 @@ async def test_a_pod_that_has_ended_arrives_as_a_deletion(client: ApiClient) -> 
 async def test_a_broken_watch_goes_on_where_it_was(cluster: EmbeddedCluster, client: ApiClient) -> None:
     async with running(client) as (reflector, seen):
         await until(lambda: reflector.health is Health.WATCHING)
-        await create(client, PODS, pod_document("a"))
+        await create(client, PODS, pod_json("a"))
         await until(lambda: len(seen.events) == 1)
         cluster.server.close_watches()
-        await create(client, PODS, pod_document("b"))
+        await create(client, PODS, pod_json("b"))
         await until(lambda: len(seen.events) == 2)
         assert seen.events == [("+", "a"), ("+", "b")]
         assert reflector.relists == 0
@@ -166,7 +167,7 @@ async def test_after_a_410_the_new_list_tells_what_was_missed_deletions_too(
     cluster: EmbeddedCluster, client: ApiClient
 ) -> None:
     for name in ("stays", "goes", "changes", "again"):
-        await create(client, PODS, pod_document(name))
+        await create(client, PODS, pod_json(name))
     async with running(client) as (reflector, seen):
         await until(lambda: reflector.health is Health.WATCHING)
         first = len(seen.events)
@@ -174,9 +175,9 @@ async def test_after_a_410_the_new_list_tells_what_was_missed_deletions_too(
         cluster.server.close_watches()
         await delete(client, "goes")
         await delete(client, "again")
-        await create(client, PODS, pod_document("again"))
+        await create(client, PODS, pod_json("again"))
         await patch(client, f"{PODS}/changes", {"metadata": {"labels": {"x": "y"}}})
-        await create(client, PODS, pod_document("new"))
+        await create(client, PODS, pod_json("new"))
         cluster.server.compact()
         cluster.faults.clear()
         await until(lambda: reflector.relists == 1 and reflector.health is Health.WATCHING)
@@ -258,7 +259,7 @@ DEVICE_CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 async def test_a_404_on_a_core_kind_is_a_fault_and_takes_nothing_away(
     cluster: EmbeddedCluster, client: ApiClient
 ) -> None:
-    await create(client, "/api/v1/nodes", node_document("n1"))
+    await create(client, "/api/v1/nodes", node_json("n1"))
     async with running(client, Kind.NODE) as (reflector, seen):
         await until(lambda: reflector.health is Health.WATCHING)
         cluster.faults.fail("GET", "/api/v1/nodes", 404, times=9, reason="NotFound")
@@ -271,7 +272,7 @@ async def test_a_404_on_a_core_kind_is_a_fault_and_takes_nothing_away(
 
 
 async def test_a_404_before_the_first_list_keeps_the_kind_unsynced(cluster: EmbeddedCluster, client: ApiClient) -> None:
-    await create(client, "/api/v1/nodes", node_document("n1"))
+    await create(client, "/api/v1/nodes", node_json("n1"))
     cluster.faults.fail("GET", "/api/v1/nodes", 404, times=5, reason="NotFound")
     async with running(client, Kind.NODE) as (reflector, _):
         await until(lambda: reflector.health is Health.UNREACHABLE)
@@ -327,7 +328,7 @@ async def test_an_optional_kind_is_not_empty_on_the_word_of_its_own_path(
 async def test_an_answer_that_is_no_list_takes_nothing_away(
     cluster: EmbeddedCluster, client: ApiClient, answer: bytes
 ) -> None:
-    await create(client, "/api/v1/nodes", node_document("n1"))
+    await create(client, "/api/v1/nodes", node_json("n1"))
     async with running(client, Kind.NODE) as (reflector, seen):
         await until(lambda: reflector.health is Health.WATCHING)
         cluster.faults.fail("GET", "/api/v1/nodes.*watch=true", 410, reason="Expired")
@@ -340,7 +341,7 @@ async def test_an_answer_that_is_no_list_takes_nothing_away(
 async def test_a_server_that_answers_every_watch_with_410_gets_lists_at_growing_intervals(
     cluster: EmbeddedCluster, client: ApiClient
 ) -> None:
-    await create(client, "/api/v1/nodes", node_document("n1"))
+    await create(client, "/api/v1/nodes", node_json("n1"))
     cluster.faults.fail("GET", "/api/v1/nodes.*watch=true", 410, times=1_000_000, reason="Expired")
     async with running(client, Kind.NODE, backoff=(waits := Waits())) as (reflector, seen):
         await until(lambda: reflector.relists == 6)
@@ -391,12 +392,12 @@ async def test_a_retry_after_of_an_hour_counts_up_to_its_limit(cluster: Embedded
 async def test_a_watch_on_a_dead_connection_is_given_up_and_goes_on_where_it_was(
     cluster: EmbeddedCluster, client: ApiClient
 ) -> None:
-    await create(client, "/api/v1/nodes", node_document("n1"))
+    await create(client, "/api/v1/nodes", node_json("n1"))
     async with running(client, Kind.NODE, times=WatchTimes(idle=0.05)) as (reflector, seen):
         await until(
             lambda: sum(one.path == "/api/v1/nodes" and one.method == "GET" for one in cluster.server.served) > 3
         )
-        await create(client, "/api/v1/nodes", node_document("n2"))
+        await create(client, "/api/v1/nodes", node_json("n2"))
         await until(lambda: seen.events == [("+", "n1"), ("+", "n2")])
         assert reflector.known.keys() == {"n1", "n2"}
 
@@ -444,7 +445,7 @@ async def test_an_object_nested_too_deep_is_named_and_the_kind_goes_on(
         "GET", "/api/v1/pods.*watch", poison.replace(b'"a"', b'"b"') + watch_line("ADDED", version.decode())
     )
     async with running(client) as (reflector, seen):
-        await create(client, PODS, pod_document("c"))
+        await create(client, PODS, pod_json("c"))
         await until(lambda: ("+", "c") in seen.events)
         assert seen.events == [("+", "a"), ("+", "c")]
         assert reflector.relists == 0
@@ -461,7 +462,7 @@ async def test_a_line_that_is_no_json_is_asked_for_again_from_the_same_place(
     cluster.faults.answer("GET", "/api/v1/pods.*watch", half, times=2)
     async with running(client) as (reflector, seen):
         await until(lambda: not cluster.faults.rules)
-        await create(client, PODS, pod_document("c"))
+        await create(client, PODS, pod_json("c"))
         await until(lambda: ("+", "c") in seen.events)
         assert seen.events == [("+", "a"), ("+", "c")]
         assert (reflector.relists, reflector.mirror.rejected) == (0, 2)
@@ -482,7 +483,7 @@ async def test_another_object_of_the_same_name_that_cannot_be_read_takes_its_pre
 
 
 async def test_a_server_that_fails_for_a_while_is_asked_again(cluster: EmbeddedCluster, client: ApiClient) -> None:
-    await create(client, "/api/v1/nodes", node_document("n1"))
+    await create(client, "/api/v1/nodes", node_json("n1"))
     cluster.faults.fail("GET", "/api/v1/nodes", 500, times=2)
     cluster.faults.drop("GET", "/api/v1/nodes")
     async with running(client, Kind.NODE) as (reflector, seen):
@@ -494,7 +495,7 @@ async def test_a_list_that_goes_stale_between_two_pages_begins_again(
     cluster: EmbeddedCluster, client: ApiClient
 ) -> None:
     for number in range(3):
-        await create(client, PODS, pod_document(f"p{number}"))
+        await create(client, PODS, pod_json(f"p{number}"))
     batches: list[int] = []
 
     class Failing(Seen):
@@ -514,7 +515,7 @@ async def test_a_list_that_goes_stale_between_two_pages_begins_again(
 
 async def test_no_further_page_is_read_while_the_intake_has_no_room(client: ApiClient) -> None:
     for number in range(4):
-        await create(client, PODS, pod_document(f"p{number}"))
+        await create(client, PODS, pod_json(f"p{number}"))
     has_room = asyncio.Event()
 
     class Full(Seen):

@@ -25,7 +25,8 @@ from scheduler.messages.claim_commands import (
 from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import decode_as
 from scheduler.objects.resource_claims import Allocation, ClaimConsumer, DeviceAllocation, DeviceResult, ResourceClaim
-from tests.controller.conftest import PODS, create, pod_document, read
+from scheduler.testing.documents import pod_json
+from tests.controller.conftest import PODS, create, read
 from tests.device_documents import claim
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
@@ -83,7 +84,7 @@ async def test_a_claim_that_was_allocated_meanwhile_is_not_allocated_again(
     assert found["status"]["allocation"]["devices"]["results"][0]["device"] == "gpu-1"
 
 
-async def test_pods_that_share_a_claim_are_all_entered_whoever_writes_first(
+async def test_pods_that_share_a_claim_are_all_entered_in_any_order_of_writes(
     client: ApiClient, requests: ClaimRequests
 ) -> None:
     known = await made(client)
@@ -104,7 +105,7 @@ async def test_a_claim_is_reserved_for_a_group(client: ApiClient, requests: Clai
     ]
 
 
-async def test_a_claim_that_was_made_anew_under_the_name_is_another_claim(
+async def test_a_claim_recreated_under_the_same_name_is_another_claim(
     client: ApiClient, requests: ClaimRequests
 ) -> None:
     known = await made(client)
@@ -151,7 +152,7 @@ async def test_deallocating_takes_everything_out_of_the_very_version(
     assert not freed.status.reserved_for
 
 
-async def test_a_claim_of_the_schedulers_own_goes_again_if_the_pod_can_not_be_told(
+async def test_a_claim_of_the_schedulers_own_is_deleted_again_if_the_pod_status_can_not_be_written(
     client: ApiClient, requests: ClaimRequests
 ) -> None:
     gone = CreateClaim(1, ClaimReference("default", "", ""), POD, ALLOCATION, (), ())
@@ -163,7 +164,7 @@ async def test_a_claim_of_the_schedulers_own_goes_again_if_the_pod_can_not_be_to
 async def test_a_claim_of_the_schedulers_own_is_deleted_finalizer_and_all(
     client: ApiClient, requests: ClaimRequests
 ) -> None:
-    pod = (await create(client, PODS, pod_document("p")))["metadata"]
+    pod = (await create(client, PODS, pod_json("p")))["metadata"]
     owner = PodReference("default", "p", pod["uid"])
     command = CreateClaim(1, ClaimReference("default", "", ""), owner, ALLOCATION, (), ())
     written = await requests.carry_out(command, held())

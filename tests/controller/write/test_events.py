@@ -62,7 +62,7 @@ async def events(client: ApiClient) -> list[dict[str, Any]]:
     return items
 
 
-async def test_an_event_names_who_reports_what_about_whom(client: ApiClient) -> None:
+async def test_an_event_names_its_reporter_and_its_objects(client: ApiClient) -> None:
     victim, preemptor = PodReference("default", "v", "1"), PodReference("default", "p", "2")
     event = WriteEvent(
         victim, "Normal", "Preempted", "Preempting", "Preempted by pod 2 on node n1", "tandem-scheduler", preemptor

@@ -22,7 +22,7 @@ from scheduler.controller.write.request_limiter import RequestLimiter
 from scheduler.messages.commands import CallExtender, RunPlugin
 from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import ExtenderAnswered, PluginFinished
-from tests import builders
+from scheduler.testing.objects import pod
 from tests.controller.conftest import until
 from tests.controller.write.test_client import serving
 from tests.controller.write.test_credentials import kubeconfig
@@ -196,10 +196,10 @@ async def test_a_plugin_does_not_begin_without_the_lease_and_what_it_sends_later
             await client.request("POST", "/write", body=b"{}")
 
         calls = PluginCalls(finished.append, token, {("tandem", "PreBind", "Mine"): pre_bind})
-        calls.submit(RunPlugin(1, "PreBind", "tandem", "Mine", PodInfo(builders.pod("p")), "n1"))
+        calls.submit(RunPlugin(1, "PreBind", "tandem", "Mine", PodInfo(pod("p")), "n1"))
         await until(lambda: door.reached == ["/held"])
         token.revoke()
-        calls.submit(RunPlugin(2, "PreBind", "tandem", "Mine", PodInfo(builders.pod("p")), "n1"))
+        calls.submit(RunPlugin(2, "PreBind", "tandem", "Mine", PodInfo(pod("p")), "n1"))
         door.opened.set()
         await until(lambda: len(finished) == 2)
         await calls.close()
@@ -225,7 +225,7 @@ async def test_binds_of_extenders_and_coroutines_of_plugins_are_waited_for_and_q
             await asyncio.sleep(0.05)
 
         plugins = PluginCalls(answers.append, AlwaysHeld(), {("tandem", "Bind", "Mine"): bind})
-        plugins.submit(RunPlugin(3, "Bind", "tandem", "Mine", PodInfo(builders.pod("p")), "n1"))
+        plugins.submit(RunPlugin(3, "Bind", "tandem", "Mine", PodInfo(pod("p")), "n1"))
         await plugins.settle(5)
         assert [one.ticket for one in answers] == [2, 3]
         door.opened.set()

@@ -394,20 +394,26 @@ async def test_a_server_that_closes_what_it_accepts_fails_each_request_once_and_
         await pool.close()
 
 
+@pytest.mark.parametrize("turns", [0, 1, 2], ids=["as it opens", "before it is handed over", "before it is used"])
 async def test_a_connection_that_is_lost_as_it_opens_fails_one_request_and_frees_its_place(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, turns: int
 ) -> None:
-    """As after a handshake whose server closes before the task goes on."""
+    """As after a handshake whose server closes before the task goes on, or a few turns of the loop later."""
     loop = asyncio.get_running_loop()
     connect = loop.create_connection
     is_lost = True
 
     async def lost_as_it_opens(*arguments: Any, **options: Any) -> Any:
         transport, connection = await connect(*arguments, **options)
-        if is_lost:
+        if is_lost and turns == 0:
             transport.abort()
             await connection.lost
+        elif is_lost:
+            in_turns(turns, transport.abort)
         return transport, connection
+
+    def in_turns(number: int, call: Callable[[], None]) -> None:
+        loop.call_soon(call if number == 1 else lambda: in_turns(number - 1, call))
 
     monkeypatch.setattr(loop, "create_connection", lost_as_it_opens)
     request = b"POST /write HTTP/1.1\r\nContent-Length: 0\r\n\r\n"
@@ -416,7 +422,7 @@ async def test_a_connection_that_is_lost_as_it_opens_fails_one_request_and_frees
         for _ in range(3):
             with pytest.raises(ConnectionError):
                 await pool.send(request, 2.0, None)
-        assert pool.open_connections == 0
+        await until(lambda: pool.open_connections == 0)
         assert server.connections <= 6
         is_lost = False
         assert (await pool.send(request, 2.0, None)).status == 201

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 import pytest
@@ -25,7 +25,8 @@ from scheduler.messages.stimuli import WriteFinished
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import Condition
 from scheduler.simulate.cluster import EmbeddedCluster
-from tests.controller.conftest import PODS, create, node_document, pod_document, read, until
+from scheduler.testing.documents import PodFields, node_json, pod_json
+from tests.controller.conftest import PODS, create, read, until
 
 BINDING = "/pods/a/binding"
 
@@ -53,10 +54,10 @@ async def writing(
         await outbox.close()
 
 
-async def new_pod(client: ApiClient, name: str = "a", **spec: Any) -> PodReference:
+async def new_pod(client: ApiClient, name: str = "a", **fields: Unpack[PodFields]) -> PodReference:
     for node in ("n1", "n2"):
-        await create(client, "/api/v1/nodes", node_document(node))
-    created = await create(client, PODS, pod_document(name, **spec))
+        await create(client, "/api/v1/nodes", node_json(node))
+    created = await create(client, PODS, pod_json(name, **fields))
     return PodReference("default", name, created["metadata"]["uid"])
 
 
@@ -137,7 +138,7 @@ async def test_a_conflict_that_can_not_be_looked_up_is_unknown(cluster: Embedded
     assert [(outcome.is_done, outcome.is_unknown) for outcome in outcomes] == [(True, False), (False, True)]
 
 
-async def test_a_bind_that_reached_nobody_has_failed(tmp_path: Path, writes_directly: bool) -> None:
+async def test_a_bind_without_a_connection_has_failed(tmp_path: Path, writes_directly: bool) -> None:
     """No connection, so no byte of it has left: there is nothing to be unsure of."""
     cluster = EmbeddedCluster(kubelet=None, controllers=False)
     async with cluster:
@@ -161,7 +162,7 @@ async def test_a_bind_that_fails_with_500_is_not_sent_again(cluster: EmbeddedClu
     assert "nodeName" not in (await read(client, f"{PODS}/a"))["spec"]
 
 
-async def test_a_pod_that_somebody_else_bound_is_a_conflict(client: ApiClient) -> None:
+async def test_a_pod_that_another_scheduler_bound_is_a_conflict(client: ApiClient) -> None:
     pod = await new_pod(client)
     async with writing(client) as (writer, outcomes):
         writer.submit(BindPod(1, pod, "n1"))
@@ -296,7 +297,7 @@ async def test_a_bind_does_not_wait_for_the_retries_of_its_pod_s_condition(
 
 
 async def test_a_victim_s_deletion_waits_for_no_condition(cluster: EmbeddedCluster, client: ApiClient) -> None:
-    victim = await new_pod(client, nodeName="n1")
+    victim = await new_pod(client, node="n1")
     waiting = [await new_pod_of_name(client, f"p{number}") for number in range(30)]
     cluster.faults.delay("PATCH", "/pods/p", 30.0, times=1000)
     async with writing(client, requests_in_flight=24) as (writer, outcomes):
@@ -312,7 +313,7 @@ async def test_a_victim_s_deletion_waits_for_no_condition(cluster: EmbeddedClust
 
 
 async def test_a_deletion_whose_answer_is_lost_is_sent_again(cluster: EmbeddedCluster, client: ApiClient) -> None:
-    bound, gone = await new_pod(client, nodeName="n1"), await new_pod_of_name(client, "b")
+    bound, gone = await new_pod(client, node="n1"), await new_pod_of_name(client, "b")
     cluster.faults.drop("DELETE", "/pods/", times=2, after=True)
     async with writing(client) as (writer, outcomes):
         writer.submit(DeletePod(1, bound))
@@ -324,7 +325,7 @@ async def test_a_deletion_whose_answer_is_lost_is_sent_again(cluster: EmbeddedCl
 
 
 async def test_an_update_whose_answer_is_lost_is_not_sent_again(cluster: EmbeddedCluster, client: ApiClient) -> None:
-    created = await create(client, "/api/v1/nodes", node_document("n1"))
+    created = await create(client, "/api/v1/nodes", node_json("n1"))
     changes = {"metadata": {"resourceVersion": created["metadata"]["resourceVersion"], "annotations": {"x": "y"}}}
     cluster.faults.drop("PATCH", "/nodes/n1", after=True)
     async with writing(client) as (writer, outcomes):
@@ -334,7 +335,7 @@ async def test_an_update_whose_answer_is_lost_is_not_sent_again(cluster: Embedde
 
 
 async def new_pod_of_name(client: ApiClient, name: str) -> PodReference:
-    created = await create(client, PODS, pod_document(name))
+    created = await create(client, PODS, pod_json(name))
     return PodReference("default", name, created["metadata"]["uid"])
 
 
@@ -352,7 +353,7 @@ async def test_the_writes_of_one_pod_leave_one_after_the_other(cluster: Embedded
 
 
 async def test_a_deletion_names_the_uid_that_it_means(client: ApiClient) -> None:
-    pod = await new_pod(client, nodeName="n1")
+    pod = await new_pod(client, node="n1")
     async with writing(client) as (writer, outcomes):
         writer.submit(DeletePod(1, PodReference("default", "a", "its-predecessor")))
         await writer.settle(5)
@@ -369,7 +370,7 @@ async def test_a_deletion_names_the_uid_that_it_means(client: ApiClient) -> None
 async def test_an_eviction_that_a_budget_forbids_is_refused_with_429(
     cluster: EmbeddedCluster, client: ApiClient
 ) -> None:
-    pod = await new_pod(client, nodeName="n1")
+    pod = await new_pod(client, node="n1")
     cluster.faults.fail("POST", "/pods/a/eviction", 429, reason="TooManyRequests", retry_after=1)
     async with writing(client) as (writer, outcomes):
         writer.submit(EvictPod(1, pod))
@@ -378,7 +379,7 @@ async def test_an_eviction_that_a_budget_forbids_is_refused_with_429(
 
 
 async def test_an_update_carries_the_version_it_was_made_from(client: ApiClient) -> None:
-    created = await create(client, "/api/v1/nodes", node_document("n1"))
+    created = await create(client, "/api/v1/nodes", node_json("n1"))
     version = created["metadata"]["resourceVersion"]
     changes = {"metadata": {"resourceVersion": version, "annotations": {"x": "y"}}}
     async with writing(client) as (writer, outcomes):

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from scheduler.engine.questions.capacity import Capacity, Fits, capacity
 from tests.engine.driver import Cluster
-from tests.engine.questions.test_what_if import DAEMON, OWNER, unchanged
+from tests.engine.questions.asking import DAEMON, OWNER, answered
 
 
 def answer(cluster: Cluster, *labels: str) -> Capacity:
-    with unchanged(cluster):
-        steps = capacity(cluster.engine, cluster.now, labels)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                found: Capacity = end.value
-                return found
+    return answered(cluster, capacity(cluster.engine, cluster.now, labels))
 
 
 def fits(found: Capacity, shape: str) -> dict[str, Fits]:

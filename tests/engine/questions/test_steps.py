@@ -15,7 +15,8 @@ from scheduler.objects.kinds import kind_of
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.pod import Pod
 from scheduler.preemption.evaluation import ROWS_A_STEP
-from tests import builders
+from scheduler.testing.documents import pod_json
+from scheduler.testing.objects import node, pod
 from tests.engine.driver import Cluster
 
 NODES = 10 * ROWS_A_STEP
@@ -26,13 +27,13 @@ def full_cluster() -> Cluster:
     """Each node is full; by its victim's priority one of the nodes that are tried is the best."""
     cluster = Cluster()
     for number in range(NODES):
-        show(cluster, builders.node(f"n{number}", cpu="2"))
+        show(cluster, node(f"n{number}", cpu="2"))
         show(cluster, victim(number, cpu="2", priority=number % 7))
     return cluster
 
 
 def victim(number: int, **fields: Any) -> Pod:
-    return builders.pod(f"low{number}", node=f"n{number}", metadata=OWNER, **fields)
+    return pod(f"low{number}", node=f"n{number}", metadata=OWNER, **fields)
 
 
 def show(cluster: Cluster, obj: ApiObject) -> None:
@@ -51,7 +52,7 @@ def steps_of(question: Generator[None, None, Any]) -> tuple[int, Any]:
 
 
 def preemptor() -> Asked:
-    return Asked({"kind": "Pod", **builders.pod_json("big", cpu="2", priority=10)})
+    return Asked(pod_json("big", cpu="2", priority=10))
 
 
 def test_a_preemption_is_tried_a_few_nodes_at_a_time() -> None:
@@ -83,10 +84,10 @@ def test_a_change_of_the_cluster_between_two_steps_does_not_reach_the_question(c
     next(placing)
     for number in range(0, NODES, 2):
         if changed == "node":
-            show(cluster, builders.node(f"n{number}", cpu="9"))
+            show(cluster, node(f"n{number}", cpu="9"))
         else:
             show(cluster, victim(number, cpu="1", priority=9))
-    show(cluster, builders.pod("rival", cpu="2", priority=20))
+    show(cluster, pod("rival", cpu="2", priority=20))
     cluster.engine.schedule_one(cluster.now)
     _, tried = steps_of(placing)
     assert (tried.node, tried.victims) == (undisturbed.node, undisturbed.victims)

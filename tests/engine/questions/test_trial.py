@@ -13,7 +13,7 @@ from scheduler.engine.questions.trial import Trial, run_to_end
 from scheduler.engine.questions.what_helps import what_helps
 from scheduler.engine.questions.what_if import Asked, Question, what_if
 from tests.engine.driver import Cluster
-from tests.engine.questions.test_what_if import OWNER, deployment
+from tests.engine.questions.asking import OWNER, deployment
 
 
 @pytest.fixture

@@ -9,20 +9,13 @@ import pytest
 from scheduler.engine.questions.answers import SECONDS
 from scheduler.engine.questions.edits import WrongQuestion
 from scheduler.engine.questions.what_helps import Helps, what_helps
-from tests import builders
+from scheduler.testing.fragments import affinity_json, node_term, pod_term, spread_json
 from tests.engine.driver import Cluster
-from tests.engine.questions.test_what_if import DAEMON, OWNER, unchanged
+from tests.engine.questions.asking import DAEMON, OWNER, answered
 
 
 def helps(cluster: Cluster, name: str = "p", **options: Any) -> Helps:
-    with unchanged(cluster):
-        steps = what_helps(cluster.engine, f"default/{name}", cluster.now, **options)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                found: Helps = end.value
-                return found
+    return answered(cluster, what_helps(cluster.engine, f"default/{name}", cluster.now, **options))
 
 
 def texts(found: Helps) -> dict[str, str]:
@@ -52,7 +45,7 @@ def test_less_memory_and_less_cpu_are_no_single_change() -> None:
     [
         ({"spec": {"nodeSelector": {"disk": "ssd", "arch": "amd64"}}}, {"labels": {"arch": "amd64"}}, "disk=ssd"),
         (
-            {"affinity": builders.affinity_json(node_required=[builders.node_term("disk In ssd", "arch In amd64")])},
+            {"affinity": affinity_json(node_required=[node_term("disk In ssd", "arch In amd64")])},
             {"labels": {"arch": "amd64"}},
             "drop disk In (ssd) from its node affinity",
         ),
@@ -60,7 +53,7 @@ def test_less_memory_and_less_cpu_are_no_single_change() -> None:
         ({}, {"unschedulable": True}, "open node n0 for new pods (uncordon)"),
         ({"spec": {"schedulingGates": [{"name": "quota"}]}}, {}, "remove its scheduling gates (quota)"),
         (
-            {"labels": {"a": "b"}, "affinity": builders.affinity_json(required=[builders.pod_term({"x": "y"})])},
+            {"labels": {"a": "b"}, "affinity": affinity_json(required=[pod_term({"x": "y"})])},
             {"labels": {"kubernetes.io/hostname": "n0"}},
             "drop the required pod affinity over kubernetes.io/hostname",
         ),
@@ -79,7 +72,7 @@ def test_a_spread_constraint_may_become_a_preference() -> None:
     cluster = Cluster()
     cluster.node("n0", labels={"zone": "a"})
     cluster.node("n1", labels={"zone": "b"}, unschedulable=True)
-    spread = builders.spread_json("zone", {"app": "w"}, nodeTaintsPolicy="Ignore")
+    spread = spread_json("zone", {"app": "w"}, nodeTaintsPolicy="Ignore")
     cluster.pod("there", labels={"app": "w"}, node="n0")
     cluster.pod("p", labels={"app": "w"}, spread=[spread])
     assert texts(helps(cluster))["spread over zone only as a preference (ScheduleAnyway)"] == "n0"

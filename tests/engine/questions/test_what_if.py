@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -11,14 +9,13 @@ import pytest
 
 from scheduler.compose import build_profiles
 from scheduler.config.loading import load
-from scheduler.engine.questions.answers import ASKED, EVICTED, PUSHED_OUT, SECONDS, WAITING, Answer
+from scheduler.engine.questions.answers import ASKED, EVICTED, PUSHED_OUT, SECONDS, WAITING
 from scheduler.engine.questions.edits import (
     AddNodes,
     AddTaint,
     Cordon,
     DeleteObject,
     Drain,
-    Edit,
     PutObject,
     RemoveNode,
     RemovePod,
@@ -27,75 +24,18 @@ from scheduler.engine.questions.edits import (
     WrongQuestion,
 )
 from scheduler.engine.questions.trial import Basis
-from scheduler.engine.questions.what_if import Asked, Question, what_if
+from scheduler.engine.questions.what_if import Question, what_if
+from scheduler.testing.documents import node_json, pod_json
 from tests import builders
 from tests.engine.driver import Cluster
-from tests.engine.gangs import Gangs
-
-OWNER = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web", "uid": "rs-web", "controller": True}]}
-DAEMON = {"ownerReferences": [{"kind": "DaemonSet", "name": "agent", "uid": "ds", "controller": True}]}
-
-
-def deployment(replicas: int, cpu: str = "1", name: str = "web", **spec: Any) -> dict[str, Any]:
-    template = {
-        "metadata": {"labels": {"app": name}},
-        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}], **spec},
-    }
-    selector = {"matchLabels": {"app": name}}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"replicas": replicas, "selector": selector, "template": template},
-    }
-
-
-def ask(cluster: Cluster, *edits: Edit, basis: Basis | None = None, **fields: Any) -> Answer:
-    """The answer, after which the cluster must be what it was."""
-    with unchanged(cluster):
-        steps = what_if(cluster.engine, Question(edits=edits, **fields), cluster.now, basis)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                answer: Answer = end.value
-                return answer
-
-
-@contextmanager
-def unchanged(cluster: Cluster) -> Iterator[None]:
-    def state() -> object:
-        engine = cluster.engine
-        view = engine.cache.view
-        placed = {uid: info.node_name for uid, info in engine.cache.pods.items()}
-        nominated = {uid: engine.nominator.nominated_node(uid) for uid in engine.known_pods.uids}
-        waiting = [(record.key, record.attempts) for record in engine.queue.active_pods() + engine.queue.pool_pods()]
-        return placed, nominated, waiting, view.epoch, engine.cache.journal.position, engine.cache.node_names()
-
-    before = state()
-    yield
-    assert state() == before
-    cluster.engine.check()
-
-
-def nodes_of(answer: Answer) -> dict[str, str]:
-    return {one.pod.partition("/")[2]: one.node for one in answer.placements}
-
-
-def asked(*manifests: dict[str, Any], replicas: int | None = None) -> tuple[Asked, ...]:
-    return tuple(Asked(one, replicas) for one in manifests)
-
-
-def pod_manifest(name: str, **fields: Any) -> dict[str, Any]:
-    document: dict[str, Any] = {"kind": "Pod", **builders.pod_json(name, **fields)}
-    return document
+from tests.engine.questions.asking import DAEMON, OWNER, ask, asked, deployment, nodes_of
 
 
 def test_a_pod_goes_where_the_engine_would_place_it_and_the_rest_of_the_equals_are_named() -> None:
     cluster = Cluster()
     for name, cpu in (("small", "1"), ("a", "4"), ("b", "4")):
         cluster.node(name, cpu=cpu)
-    (placement,) = ask(cluster, workloads=asked(pod_manifest("p", cpu="2"))).placements
+    (placement,) = ask(cluster, workloads=asked(pod_json("p", cpu="2"))).placements
     assert placement.origin == ASKED
     assert placement.node in ("a", "b")
     assert (placement.allowed_count, set(placement.allowed)) == (2, {"a", "b"})
@@ -104,7 +44,7 @@ def test_a_pod_goes_where_the_engine_would_place_it_and_the_rest_of_the_equals_a
 def test_another_seed_may_take_another_of_the_equals_and_a_choice_is_followed() -> None:
     cluster = Cluster()
     cluster.nodes_like(8, cpu="4")
-    manifest = pod_manifest("p", cpu="1")
+    manifest = pod_json("p", cpu="1")
     taken = {ask(cluster, workloads=asked(manifest), seed=seed).placements[0].node for seed in range(20)}
     assert len(taken) > 1
     assert ask(cluster, workloads=asked(manifest), chosen={"default/p": "n5"}).placements[0].node == "n5"
@@ -160,7 +100,7 @@ def test_a_pod_pushes_out_less_important_ones_which_are_placed_again() -> None:
     cluster.node("n0", cpu="2")
     cluster.node("n1", cpu="1")
     cluster.pod("low", cpu="2", node="n0", metadata=OWNER)
-    answer = ask(cluster, workloads=asked(pod_manifest("high", cpu="2", priority=10)))
+    answer = ask(cluster, workloads=asked(pod_json("high", cpu="2", priority=10)))
     high, low = answer.placements
     assert (high.node, high.victims) == ("n0", ("default/low",))
     assert (low.pod, low.origin, low.left_node, low.node) == ("default/low", PUSHED_OUT, "n0", "")
@@ -251,10 +191,10 @@ def test_a_taint_with_no_execute_evicts_those_that_do_not_tolerate_it() -> None:
 def test_labels_cordons_and_taints_decide_where_the_next_pod_goes() -> None:
     cluster = Cluster()
     cluster.nodes_like(3, cpu="4")
-    picky = asked(pod_manifest("p", cpu="1", spec={"nodeSelector": {"disk": "ssd"}}))
+    picky = asked(pod_json("p", cpu="1", spec={"nodeSelector": {"disk": "ssd"}}))
     assert ask(cluster, workloads=picky).pending == 1
     assert nodes_of(ask(cluster, SetLabel("n1", "disk", "ssd"), workloads=picky)) == {"p": "n1"}
-    plain = asked(pod_manifest("p", cpu="1"))
+    plain = asked(pod_json("p", cpu="1"))
     closed = (Cordon("n0"), AddTaint("n1", "k", "NoSchedule", "v"))
     assert nodes_of(ask(cluster, *closed, workloads=plain)) == {"p": "n2"}
     assert ask(cluster, *closed, Uncordon("n0"), workloads=plain).placements[0].allowed_count == 2
@@ -264,9 +204,9 @@ def test_objects_come_and_go() -> None:
     cluster = Cluster()
     cluster.node("n0", cpu="1")
     cluster.pod("there", cpu="1", node="n0")
-    plain = asked(pod_manifest("p", cpu="1"))
+    plain = asked(pod_json("p", cpu="1"))
     assert nodes_of(ask(cluster, RemovePod("default/there"), workloads=plain)) == {"p": "n0"}
-    new = {"kind": "Node", **builders.node_json("n9", cpu="2")}
+    new = {"kind": "Node", **node_json("n9", cpu="2")}
     assert nodes_of(ask(cluster, PutObject(new), workloads=plain)) == {"p": "n9"}
     cluster.show(builders.budget("b", {"app": "x"}, allowed=0))
     assert ask(cluster, DeleteObject("PodDisruptionBudget", "b", "default"), workloads=plain).pending == 1
@@ -277,7 +217,7 @@ def test_another_configuration_decides_otherwise() -> None:
     cluster.node("full", cpu="4")
     cluster.node("empty", cpu="4")
     cluster.pod("there", cpu="2", node="full")
-    plain = asked(pod_manifest("p", cpu="1"))
+    plain = asked(pod_json("p", cpu="1"))
     assert nodes_of(ask(cluster, workloads=plain)) == {"p": "empty"}
     packing = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -310,7 +250,7 @@ def test_a_foreign_scheduler_s_pod_is_placed_by_a_profile_of_ours_and_says_so() 
 def test_a_gated_pod_stays_gated() -> None:
     cluster = Cluster()
     cluster.nodes_like(1, cpu="4")
-    answer = ask(cluster, workloads=asked(pod_manifest("p", spec={"schedulingGates": [{"name": "wait"}]})))
+    answer = ask(cluster, workloads=asked(pod_json("p", spec={"schedulingGates": [{"name": "wait"}]})))
     assert answer.placements[0].message.startswith("held back by SchedulingGates")
 
 
@@ -350,7 +290,7 @@ def test_time_that_is_up_is_said_and_what_was_found_stays() -> None:
         ((), {"workloads": asked(deployment(1, priorityClassName="none"))}, "state spec.priority"),
         ((), {"workloads": asked({"kind": "Pod", "metadata": []})}, "metadata must be a mapping"),
         ((), {"workloads": asked({"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": 3}})}, "read"),
-        ((), {"workloads": asked(*[pod_manifest("p")] * 101)}, "at most 100"),
+        ((), {"workloads": asked(*[pod_json("p")] * 101)}, "at most 100"),
     ],
 )
 def test_a_wrong_question_is_refused_with_its_reason(edits: Any, fields: dict[str, Any], text: str) -> None:
@@ -377,49 +317,3 @@ def test_limits_stand_in_for_requests_as_the_api_server_fills_them_in() -> None:
     manifest = deployment(1)
     manifest["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "2"}}
     assert "Insufficient cpu" in ask(cluster, workloads=asked(manifest)).placements[0].message
-
-
-# --- groups -----------------------------------------------------------------------------------------------------------
-
-
-def gang_job(members: int, cpu: str = "1", of: str = "g") -> dict[str, Any]:
-    spec = {
-        "schedulingGroup": {"podGroupName": of},
-        "containers": deployment(1, cpu)["spec"]["template"]["spec"]["containers"],
-    }
-    return {"kind": "Job", "metadata": {"name": "j"}, "spec": {"parallelism": members, "template": {"spec": spec}}}
-
-
-def gangs(cpu: str) -> Gangs:
-    cluster = Gangs()
-    cluster.node("n", cpu=cpu)
-    cluster.group("g", min_count=3)
-    return cluster
-
-
-def test_a_workload_whose_pods_are_a_gang_is_placed_together() -> None:
-    answer = ask(gangs("4"), workloads=(Asked(gang_job(3)),))
-    assert [one.node for one in answer.placements] == ["n", "n", "n"]
-    assert any("tried as a whole" in note for note in answer.notes)
-
-
-def test_a_gang_that_does_not_fit_as_a_whole_takes_no_room_from_others() -> None:
-    plain = {"kind": "Pod", **builders.pod_json("plain", cpu="2")}
-    answer = ask(gangs("2"), workloads=(Asked(gang_job(3)), Asked(plain)))
-    found = {one.pod: one for one in answer.placements}
-    assert (answer.placed, answer.pending) == (1, 3)
-    assert found["default/plain"].node == "n"
-    assert "group default/g needs 3 pods on nodes at once, and 2 of 3 found one" in found["default/j-1"].message
-    assert "Insufficient cpu" in found["default/j-3"].message
-
-
-def test_a_gang_without_its_quorum_is_held_back() -> None:
-    answer = ask(gangs("4"), workloads=(Asked(gang_job(2)),))
-    assert {one.message.partition(":")[0] for one in answer.placements} == {"held back by GangScheduling"}
-
-
-def test_a_gang_that_waits_is_tried_as_a_whole_once_there_is_room() -> None:
-    cluster = gangs("2")
-    cluster.members(3, cpu="1")
-    assert ask(cluster, with_waiting=True).placed == 0
-    assert ask(cluster, AddNodes("n"), with_waiting=True).placed == 3

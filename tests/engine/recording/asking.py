@@ -13,8 +13,8 @@ from scheduler.engine.questions.edits import AddNodes, Cordon, Drain, Edit, Remo
 from scheduler.engine.questions.what_helps import what_helps
 from scheduler.engine.questions.what_if import Asked, Question, what_if
 from scheduler.objects.kinds import Kind
-from scheduler.simulate.workload import pod_document
 from scheduler.simulate.world import World
+from scheduler.testing.documents import pod_json
 
 MAX_STEPS = 60
 
@@ -44,7 +44,7 @@ class Asking:
         edits: list[Edit] = random.sample(
             [Drain(node), Cordon(node), RemoveNode(node), AddNodes(node, 2), RemovePod(random.choice(pods))], 2
         )
-        manifest = pod_document("asked", cpu="1", priority=random.choice([0, 1000]))
+        manifest = pod_json("asked", cpu="1", priority=random.choice([0, 1000]))
         asked = Asked({"kind": "Pod", **manifest}, random.randint(1, 4))
         self._go_through(what_if(engine, Question((asked,), tuple(edits), finds_max=random.random() < 0.3), now))
 

@@ -16,8 +16,8 @@ from scheduler.engine.recording.replay import Made
 from scheduler.objects.kinds import Kind
 from scheduler.plugins.image_locality import ImageLocality
 from scheduler.plugins.registry import registry
-from scheduler.simulate.workload import node_document, pod_document
 from scheduler.simulate.world_trouble import CALM, ROUGH
+from scheduler.testing.documents import node_json, pod_json
 from tests.engine.gangs import GANGS
 from tests.engine.recording.asking import Asking
 from tests.engine.recording.tapes import Tapes, replay_of
@@ -65,12 +65,12 @@ def test_replay_is_no_echo_with_one_plugin_changed_it_names_the_first_pod_that_i
     tapes = Tapes()
     made = tapes.world(1)
     for number in range(3):
-        made.create(Kind.NODE, node_document(f"n{number}"))
+        made.create(Kind.NODE, node_json(f"n{number}"))
     # n0 alone has the selector's label: no score matters for the first pod.
     made.change(Kind.NODE, "n0", lambda node: node["metadata"]["labels"].update(only="here"))
-    made.create(Kind.POD, pod_document("first", nodeSelector={"only": "here"}))
+    made.create(Kind.POD, pod_json("first", cpu="500m", node_selector={"only": "here"}))
     made.run_for(1)
-    made.create(Kind.POD, pod_document("second", cpu="1"))
+    made.create(Kind.POD, pod_json("second", cpu="1"))
     made.run_for(5)
     assert made.bound()["default/second"] != "n2"
     (life,) = tapes.lives
@@ -105,9 +105,9 @@ def test_so_it_is_with_pod_groups_devices_and_preemption(seed: int) -> None:
         claiming(made, f"c{number}")
         for member in range(2):
             group = {"podGroupName": f"g{number}"}
-            made.create(Kind.POD, pod_document(f"g{number}-{member}", cpu="12", schedulingGroup=group))
-        made.create(Kind.POD, pod_document(f"low-{number}", cpu="20"))
-        made.create(Kind.POD, pod_document(f"high-{number}", cpu="20", priority=100 * number))
+            made.create(Kind.POD, pod_json(f"g{number}-{member}", cpu="12", spec={"schedulingGroup": group}))
+        made.create(Kind.POD, pod_json(f"low-{number}", cpu="20"))
+        made.create(Kind.POD, pod_json(f"high-{number}", cpu="20", priority=100 * number))
         made.run_for(made.random.uniform(0.0, 1.5))
         asking.ask(made)
         for key in sorted(made.bound())[::5]:
@@ -126,9 +126,9 @@ def test_a_new_configuration_is_an_input_and_bindings_of_the_old_one_end_by_it()
     tapes = Tapes(FIT.format("LeastAllocated"), FIT.format("MostAllocated"), entries_a_part=23)
     made = tapes.world(2)
     for number in range(3):
-        made.create(Kind.NODE, node_document(f"n{number}"))
+        made.create(Kind.NODE, node_json(f"n{number}"))
     for number in range(12):
-        made.create(Kind.POD, pod_document(f"p{number}", cpu="250m"))
+        made.create(Kind.POD, pod_json(f"p{number}", cpu="250m"))
         made.run_for(0.02)
         if number % 3 == 2:
             assert tapes.reload(made.engine, (number // 3 + 1) % 2, made.now)
@@ -154,9 +154,9 @@ def test_no_checkpoint_is_made_while_an_extender_is_awaited() -> None:
     tapes = Tapes(EXTENDER, entries_a_part=1)
     made = tapes.world(3, extender=keeps_batch_from_odd_nodes)
     for number in range(3):
-        made.create(Kind.NODE, node_document(f"node-{number}"))
+        made.create(Kind.NODE, node_json(f"node-{number}"))
     for number in range(9):
-        made.create(Kind.POD, pod_document(f"batch-{number}"))
+        made.create(Kind.POD, pod_json(f"batch-{number}", cpu="500m"))
     made.run_for(20)
     assert len(made.bound()) == 9
     tapes.check_parts()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from typing import Unpack
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
@@ -11,7 +12,8 @@ from scheduler.framework.classes.cache import ClassCache, PodClass
 from scheduler.framework.classes.run import ClassRun
 from scheduler.framework.profile import Profile
 from scheduler.plugins.registry import registry
-from tests import builders
+from scheduler.testing.documents import PodFields
+from scheduler.testing.objects import node, pod
 
 PROFILE: Profile = next(iter(build_profiles(load(), registry()).values()))
 
@@ -19,12 +21,12 @@ PROFILE: Profile = next(iter(build_profiles(load(), registry()).values()))
 def cluster(nodes: int) -> ClusterCache:
     cache = ClusterCache()
     for number in range(nodes):
-        cache.observe_node(builders.node(f"n{number}", cpu="4"))
+        cache.observe_node(node(f"n{number}", cpu="4"))
     return cache
 
 
-def find(classes: ClassCache, cache: ClusterCache, name: str, **fields: object) -> PodClass:
-    info = PodInfo(builders.pod(name, **fields))
+def find(classes: ClassCache, cache: ClusterCache, name: str, **fields: Unpack[PodFields]) -> PodClass:
+    info = PodInfo(pod(name, **fields))
     pod_class, fragments = classes.find(PROFILE, info, cache.view)
     run = ClassRun(info, fragments, cache.view, cache.journal)
     pod_class.filters.refresh_pre_filters(run)

@@ -4,13 +4,13 @@ import numpy as np
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.framework.classes.first_refusals import FITS, NO_NODE, OUTSIDE, FirstRefusals
-from tests import builders
+from scheduler.testing.objects import node
 
 
 def cluster(*names: str) -> ClusterCache:
     cache = ClusterCache()
     for name in names:
-        cache.observe_node(builders.node(name))
+        cache.observe_node(node(name))
     return cache
 
 

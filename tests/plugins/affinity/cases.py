@@ -7,7 +7,8 @@ from typing import Any
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.objects.node import Node
 from scheduler.plugins.affinity.inter_pod_affinity import InterPodAffinity
-from tests.builders import affinity_json, node, pod
+from scheduler.testing.fragments import affinity_json
+from scheduler.testing.objects import node, pod
 from tests.plugins.clusters import info
 
 ZONE = "topology.kubernetes.io/zone"

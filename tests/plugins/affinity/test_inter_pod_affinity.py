@@ -13,7 +13,8 @@ from scheduler.framework.plugin import EMPTY_STATE
 from scheduler.messages.status import SKIP, Code, Refusal
 from scheduler.objects.node import Node
 from scheduler.plugins.affinity.inter_pod_affinity import InterPodAffinity, InterPodAffinityArgs
-from tests.builders import namespace, node, pod, pod_term
+from scheduler.testing.fragments import pod_term
+from scheduler.testing.objects import namespace, node, pod
 from tests.plugins.affinity.cases import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -211,7 +212,7 @@ def test_arguments_are_checked() -> None:
 # --- classes ----------------------------------------------------------------------------------------------------------
 
 
-def test_pods_that_differ_in_labels_nobody_asks_about_are_one_class() -> None:
+def test_pods_that_differ_in_labels_no_selector_reads_are_one_class() -> None:
     view = cluster(zones("a"), [placed("p", anti_required=[pod_term(WEB, ZONE)])])
     term: dict[str, Any] = {"anti_required": [pod_term(WEB, ZONE)]}
     fragments = {PLUGIN.fragment(asking({"app": "web", "index": str(i)}, **term), view) for i in range(3)}

@@ -14,7 +14,7 @@ from scheduler.framework.plugin import State
 from scheduler.messages.status import SKIP, Refusal
 from scheduler.objects.node import Node
 from scheduler.plugins.affinity.state import AffinityFilterState
-from tests.builders import pod_term
+from scheduler.testing.fragments import pod_term
 from tests.plugins.affinity.cases import (
     AFFINITY,
     ANTI_AFFINITY,

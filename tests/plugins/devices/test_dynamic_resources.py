@@ -23,7 +23,7 @@ from scheduler.objects.kinds import Kind, decode
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.resource_claims import ResourceClaim
 from scheduler.plugins.devices.dynamic_resources import DynamicResources, DynamicResourcesArgs
-from tests.builders import node
+from scheduler.testing.objects import node
 from tests.device_documents import claim, device_class, exactly, gpu, resource_slice
 from tests.plugins.clusters import cluster, info, refusals
 
@@ -330,7 +330,7 @@ def test_why_names_the_pods_whose_claims_hold_the_devices_and_puts_nodes_without
     assert "1 taken (by default/one for web-1 and web-2), 0 free" in found[0].lines[0]
 
 
-def test_nodes_that_have_the_resource_themselves_and_nodes_with_devices_are_told_apart() -> None:
+def test_nodes_that_have_the_resource_themselves_and_nodes_with_devices_are_distinguished() -> None:
     cache = devices(4, gpus=1)
     for name in ("own-1", "own-2"):
         cache.observe_node(node(name, allocatable={GPU: "1"}))

@@ -12,7 +12,7 @@ from scheduler.config.args import decode_args
 from scheduler.objects.kinds import Kind, decode
 from scheduler.plugins.resources.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler.plugins.resources.node_resources_fit import NodeResourcesFit
-from tests.builders import node
+from scheduler.testing.objects import node
 from tests.device_documents import DRIVER, claim, device_class, gpu, resource_slice
 from tests.plugins.clusters import info, raw_scores
 

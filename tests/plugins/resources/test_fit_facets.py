@@ -15,7 +15,7 @@ from scheduler.plugins.resources.fit_hints import (
     node_has_more_room,
     pod_left_or_shrank,
 )
-from tests.builders import node, pod
+from scheduler.testing.objects import node, pod
 
 amounts = st.fixed_dictionaries({"cpu": st.sampled_from("12"), "example.com/gpu": st.sampled_from("01")})
 waiting = st.builds(lambda requests: PodInfo(pod("waits", requests=requests)), amounts)

@@ -7,7 +7,7 @@ from scheduler.plugins.resources.node_resources_balanced_allocation import (
     NodeResourcesBalancedAllocation,
     NodeResourcesBalancedAllocationArgs,
 )
-from tests.builders import node, pod
+from scheduler.testing.objects import node, pod
 from tests.plugins.clusters import cluster, info, raw_scores
 
 GPU = "example.com/gpu"

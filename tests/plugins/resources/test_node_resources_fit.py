@@ -9,7 +9,9 @@ from scheduler.framework.events import Hint
 from scheduler.messages.status import Code, Refusal
 from scheduler.plugins.resources.fit_args import NodeResourcesFitArgs
 from scheduler.plugins.resources.node_resources_fit import NodeResourcesFit
-from tests.builders import container_json, device_class, node, pod
+from scheduler.testing.fragments import container_json
+from scheduler.testing.objects import node, pod
+from tests.builders import device_class
 from tests.plugins.clusters import cluster, info, raw_scores, reasons, refusals
 
 GPU = "example.com/gpu"
@@ -39,7 +41,7 @@ def test_what_is_requested_of_a_node_counts_and_not_what_it_has() -> None:
     assert not refusals(NodeResourcesFit(), info(cpu="500m"), view)
 
 
-def test_all_that_runs_short_is_told_in_a_fixed_order() -> None:
+def test_all_that_runs_short_is_listed_in_a_fixed_order() -> None:
     offered = {"ephemeral-storage": "10Gi", GPU: "1", "hugepages-2Mi": "4Mi"}
     view = cluster(
         [node("a", cpu="1", memory="1Gi", pods=1, allocatable=offered)],
@@ -72,7 +74,7 @@ def test_one_request_larger_than_the_empty_node_makes_eviction_useless() -> None
     assert found == Refusal(Code.UNRESOLVABLE, ("Insufficient cpu", "Insufficient memory"))
 
 
-def test_nodes_are_told_apart_by_what_they_lack() -> None:
+def test_nodes_are_grouped_by_what_they_lack() -> None:
     nodes = [
         node("small", cpu="1", memory="1Gi"),
         node("busy", cpu="4", memory="8Gi"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,23 +15,12 @@ from scheduler.objects.node import Node
 from scheduler.objects.node_selectors import required_node_affinity
 from scheduler.objects.taints import first_untolerated_taint
 from scheduler.plugins.spread.constraints import Constraint, own_constraints
-from scheduler.plugins.spread.pod_topology_spread import PodTopologySpread
 from scheduler.plugins.spread.state import SpreadFilterState
-from tests.builders import (
-    node,
-    pod,
-    spread_json,
-)
+from scheduler.testing.documents import NodeFields
+from scheduler.testing.fragments import spread_json
+from scheduler.testing.objects import node, pod
 from tests.plugins.clusters import cluster, info, reasons
-
-ZONE = "topology.kubernetes.io/zone"
-HOST = "kubernetes.io/hostname"
-WEB = {"app": "web"}
-UNEVEN = ("node(s) didn't match pod topology spread constraints",)
-MISSING = ("node(s) didn't match pod topology spread constraints (missing required label)",)
-DELETED = "2026-01-01T00:00:00Z"
-
-PLUGIN = PodTopologySpread()
+from tests.plugins.spread.cases import DELETED, HOST, MISSING, PLUGIN, UNEVEN, WEB, ZONE
 
 
 def _counts(constraint: Constraint, pending: PodInfo, nodes: Iterable[Node], pods: list[Any], keys: list[str]) -> Any:
@@ -76,17 +65,16 @@ def _plain_filter(pending: PodInfo, nodes: list[Node], pods: list[Any]) -> dict[
     return found
 
 
-NODES = st.lists(
-    st.fixed_dictionaries(
-        {
-            "zone": st.sampled_from(["a", "b", "", None]),
-            "taints": st.sampled_from([[], ["k:NoSchedule"], ["k:PreferNoSchedule"]]),
-            "labels": st.sampled_from([{}, {"disk": "ssd"}]),
-        }
-    ),
-    min_size=1,
-    max_size=5,
-).map(lambda each: [node(f"n{index}", **fields) for index, fields in enumerate(each)])
+NODE_FIELDS: st.SearchStrategy[NodeFields] = st.fixed_dictionaries(
+    {
+        "zone": st.sampled_from(["a", "b", "", None]),
+        "taints": st.sampled_from([[], ["k:NoSchedule"], ["k:PreferNoSchedule"]]),
+        "labels": st.sampled_from([{}, {"disk": "ssd"}]),
+    }
+).map(lambda fields: cast(NodeFields, fields))
+NODES = st.lists(NODE_FIELDS, min_size=1, max_size=5).map(
+    lambda each: [node(f"n{index}", **fields) for index, fields in enumerate(each)]
+)
 PODS = st.lists(
     st.tuples(
         st.integers(0, 4),

@@ -1,71 +1,19 @@
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
 import numpy as np
-import pytest
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.cluster.view import View
-from scheduler.framework.events import Hint
 from scheduler.framework.plugin import State
 from scheduler.messages.status import SKIP, Code, Refusal
-from scheduler.objects.kinds import Kind
-from scheduler.objects.node import Node
-from scheduler.objects.pod import TopologySpreadConstraint
-from scheduler.plugins.spread.args import PodTopologySpreadArgs
 from scheduler.plugins.spread.pod_topology_spread import (
     ComparingPodTopologySpread,
-    PodTopologySpread,
 )
-from tests.builders import affinity_json as affinity
-from tests.builders import (
-    node,
-    node_term,
-    owner_json,
-    pod,
-    replica_set,
-    replication_controller,
-    service,
-    spread_json,
-    stateful_set,
-)
+from scheduler.testing.fragments import affinity_json, node_term, owner_json, spread_json
+from scheduler.testing.objects import node, pod
+from tests.builders import stateful_set
 from tests.plugins.clusters import cluster, info, raw_scores, reasons, refusals
-
-ZONE = "topology.kubernetes.io/zone"
-HOST = "kubernetes.io/hostname"
-WEB = {"app": "web"}
-UNEVEN = ("node(s) didn't match pod topology spread constraints",)
-MISSING = ("node(s) didn't match pod topology spread constraints (missing required label)",)
-DELETED = "2026-01-01T00:00:00Z"
-
-PLUGIN = PodTopologySpread()
-
-
-def web(name: str, node_name: str, **fields: Any) -> Any:
-    return pod(name, node=node_name, **{"labels": WEB, **fields})
-
-
-def zones(*zones: str | None) -> list[Node]:
-    return [node(f"n{index}", zone=zone) for index, zone in enumerate(zones)]
-
-
-def asking(*constraints: dict[str, Any], **fields: Any) -> PodInfo:
-    return info(spread=constraints, **{"labels": WEB, **fields})
-
-
-def normalized(pod: PodInfo, view: View, rows: list[int] | None = None, plugin: PodTopologySpread = PLUGIN) -> Any:
-    """Node name -> score, None where the plugin skips; ``rows``: the feasible ones."""
-    feasible = view.ordered_rows if rows is None else np.array(rows)
-    state = plugin.pre_score(pod, view, feasible)
-    if state is SKIP:
-        return None
-    assert isinstance(state, State)
-    scores = plugin.normalize(state, plugin.score(state, pod, view, feasible), view, feasible)
-    return {view.table.names[row]: score for row, score in zip(feasible.tolist(), scores.tolist(), strict=True)}
-
+from tests.plugins.spread.cases import DELETED, HOST, MISSING, PLUGIN, UNEVEN, WEB, ZONE, asking, normalized, web, zones
 
 # --- filter -----------------------------------------------------------------------------------------------------------
 
@@ -146,7 +94,7 @@ def test_with_fewer_domains_than_asked_the_smallest_count_is_zero() -> None:
     assert reasons(PLUGIN, asking(spread_json(ZONE, WEB, minDomains=3)), view) == {"n0": UNEVEN, "n1": UNEVEN}
 
 
-def test_nodes_that_the_pod_cannot_use_are_left_out_unless_told_otherwise() -> None:
+def test_nodes_that_the_pod_cannot_use_are_left_out_by_default() -> None:
     nodes = [node("n0", zone="a", labels={"disk": "ssd"}), node("n1", zone="b", labels={"disk": "hdd"})]
     view = cluster(nodes, [web("p", "n0")])
     ssd = {"disk": "ssd"}
@@ -155,7 +103,7 @@ def test_nodes_that_the_pod_cannot_use_are_left_out_unless_told_otherwise() -> N
     assert reasons(PLUGIN, asking(ignoring, node_selector=ssd), view) == {"n0": UNEVEN}
 
 
-def test_tainted_nodes_count_unless_told_otherwise() -> None:
+def test_tainted_nodes_count_by_default() -> None:
     view = cluster([node("n0", zone="a"), node("n1", zone="b", taints=["k:NoSchedule"])], [web("p", "n0")])
     assert reasons(PLUGIN, asking(spread_json(ZONE, WEB)), view) == {"n0": UNEVEN}
     honouring = spread_json(ZONE, WEB, nodeTaintsPolicy="Honor")
@@ -187,6 +135,13 @@ def test_a_dry_run_takes_away_terminating_pods_that_were_never_counted() -> None
     changed = state.with_pod(one, 0, gone, -1)
     assert PLUGIN.filter_row(changed, pending, view, 1) is not None
     assert PLUGIN.filter_row(state, pending, view, 1) is None
+
+
+def test_a_required_node_affinity_limits_the_nodes_that_count() -> None:
+    nodes = [node("n0", zone="a", labels={"disk": "ssd"}), node("n1", zone="b")]
+    view = cluster(nodes, [web("p", "n0")])
+    pending = asking(spread_json(ZONE, WEB), affinity=affinity_json(node_required=[node_term("disk In ssd")]))
+    assert reasons(PLUGIN, pending, view) == {}
 
 
 # --- score ------------------------------------------------------------------------------------------------------------
@@ -232,125 +187,6 @@ def test_the_emptiest_node_gets_everything_and_the_fullest_what_the_least_count_
     assert normalized(asking(spread_json(ZONE, WEB, soft=True)), view) == {"n0": 50, "n1": 100}
 
 
-# --- defaults ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("objects", "owner"),
-    [
-        ([service("s", WEB)], None),
-        ([replica_set("o", WEB)], owner_json("ReplicaSet", "o")),
-        ([stateful_set("o", WEB)], owner_json("StatefulSet", "o")),
-        ([replication_controller("o", WEB)], owner_json("ReplicationController", "o", api_version="v1")),
-    ],
-)
-def test_pods_of_a_workload_are_spread_by_default(objects: list[Any], owner: Any) -> None:
-    view = cluster(zones("a", "b"), [web("p", "n0")], objects)
-    scores = normalized(info(labels=WEB, owner=owner), view)
-    assert scores is not None and scores["n0"] < scores["n1"]
-
-
-@pytest.mark.parametrize(
-    ("objects", "owner"),
-    [
-        ([], None),
-        ([service("s", {"app": "db"})], None),
-        ([service("s", WEB, namespace="other")], None),
-        ([service("s", None)], None),
-        ([service("s", {})], None),
-        ([], owner_json("ReplicaSet", "gone")),
-        ([replica_set("o", WEB)], owner_json("ReplicaSet", "o", api_version="extensions/v1beta1")),
-        ([], owner_json("Job", "o", api_version="batch/v1")),
-    ],
-)
-def test_pods_without_a_usable_selector_have_no_default_constraints(objects: list[Any], owner: Any) -> None:
-    view = cluster(zones("a", "b"), [web("p", "n0")], objects)
-    assert normalized(info(labels=WEB, owner=owner), view) is None
-
-
-def test_a_new_service_is_noticed() -> None:
-    cache = ClusterCache()
-    for each in zones("a", "b"):
-        cache.observe_node(each)
-    pending = info(labels=WEB)
-    before = PLUGIN.fragment(pending, cache.view)
-    assert normalized(pending, cache.view) is None
-    added = service("s", WEB)
-    cache.objects.put(Kind.SERVICE, added.key, added)
-    assert normalized(pending, cache.view) is not None
-    assert PLUGIN.fragment(pending, cache.view) != before
-
-
-def test_service_and_owner_must_both_match() -> None:
-    hashed = {"app": "web", "hash": "1"}
-    objects = [service("s", WEB), replica_set("o", {"hash": "1"})]
-    view = cluster(zones("a", "b"), [web("p", "n0")], objects)
-    pending = info(labels=hashed, owner=owner_json("ReplicaSet", "o"))
-    assert normalized(pending, view) == {"n0": 100, "n1": 100}
-    view = cluster(zones("a", "b"), [web("p", "n0", labels=hashed)], objects)
-    assert normalized(pending, view)["n0"] < 100
-
-
-def test_system_defaults_give_nodes_without_a_zone_a_domain_of_their_own() -> None:
-    view = cluster(zones("a", "b", None), [web("p", "n0")], [service("s", WEB)])
-    scores = normalized(info(labels=WEB), view)
-    assert scores["n2"] >= scores["n1"] > scores["n0"]
-
-
-def test_own_constraints_put_the_defaults_out_of_force() -> None:
-    view = cluster(zones("a", "b"), [web("p", "n0")], [service("s", WEB)])
-    assert normalized(asking(spread_json(ZONE, WEB, max_skew=9)), view) is None
-
-
-def test_listed_defaults_can_refuse() -> None:
-    hard = TopologySpreadConstraint(max_skew=1, topology_key=ZONE, when_unsatisfiable="DoNotSchedule")
-    plugin = PodTopologySpread(PodTopologySpreadArgs(default_constraints=(hard,), defaulting_type="List"))
-    view = cluster(zones("a", "b"), [web("p", "n0")], [service("s", WEB)])
-    assert reasons(plugin, info(labels=WEB), view) == {"n0": UNEVEN}
-    assert reasons(plugin, info(labels={"app": "db"}), view) == {}
-
-
-@pytest.mark.parametrize(
-    ("args", "expected"),
-    [
-        ({}, []),
-        ({"defaultingType": "Other"}, ["a.defaultingType"]),
-        (
-            {"defaultConstraints": [{"maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "DoNotSchedule"}]},
-            ["a.defaultingType"],
-        ),
-        (
-            {
-                "defaultingType": "List",
-                "defaultConstraints": [
-                    {"maxSkew": 0, "topologyKey": "", "whenUnsatisfiable": ""},
-                    {"maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "Never", "labelSelector": {}},
-                    {"maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "Never"},
-                ],
-            },
-            [
-                "a.defaultConstraints[0].maxSkew",
-                "a.defaultConstraints[0].topologyKey",
-                "a.defaultConstraints[0].whenUnsatisfiable",
-                "a.defaultConstraints[1].whenUnsatisfiable",
-                "a.defaultConstraints[1].labelSelector",
-                "a.defaultConstraints[2].whenUnsatisfiable",
-                "a.defaultConstraints[2]",
-            ],
-        ),
-    ],
-)
-def test_arguments_are_checked(args: dict[str, Any], expected: list[str]) -> None:
-    faults = PodTopologySpread.validate_args(msgspec.convert(args, PodTopologySpreadArgs), "a")
-    assert [path for path, _ in faults] == expected
-
-
-def test_a_repeated_default_constraint_is_named() -> None:
-    one = TopologySpreadConstraint(max_skew=1, topology_key="k", when_unsatisfiable="DoNotSchedule")
-    faults = PodTopologySpread.validate_args(PodTopologySpreadArgs((one, one), "List"), "a")
-    assert faults == (("a.defaultConstraints[1]", 'Duplicate value: "{k, DoNotSchedule}"'),)
-
-
 # --- classes ----------------------------------------------------------------------------------------------------------
 
 
@@ -378,65 +214,6 @@ def test_the_stamp_tells_of_pods_of_the_workload_and_of_nodes_and_of_nothing_els
     assert counted != stamp
     cache.observe_node(node("n9", zone="c"))
     assert PLUGIN.stamp(fragment, cache.view) != counted
-
-
-# --- hints ------------------------------------------------------------------------------------------------------------
-
-POD_HINT, NODE_HINT = (registration.hint for registration in PLUGIN.events())
-
-
-def _placed(**fields: Any) -> PodInfo:
-    return info("other", **{"node": "n0", "labels": WEB, **fields})
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        (None, _placed(), Hint.QUEUE),
-        (None, _placed(labels={"app": "db"}), Hint.SKIP),
-        (None, _placed(namespace="other"), Hint.SKIP),
-        (None, _placed(node=None), Hint.SKIP),
-        (None, _placed(node=None, nominated="n0"), Hint.QUEUE),
-        (_placed(), None, Hint.QUEUE),
-        (_placed(labels={"app": "db"}), _placed(), Hint.QUEUE),
-        (_placed(labels={"app": "web", "x": "1"}), _placed(), Hint.SKIP),
-        (_placed(), _placed(), Hint.SKIP),
-    ],
-)
-def test_pods_that_change_the_counts_wake_the_pod(old: PodInfo | None, new: PodInfo | None, expected: Hint) -> None:
-    assert POD_HINT(asking(spread_json(ZONE, WEB)), old, new) is expected
-
-
-def test_own_new_tolerations_wake_the_pod_only_if_a_constraint_honours_taints() -> None:
-    before, after = info(labels=WEB), info(labels=WEB, tolerations=["k"])
-    assert POD_HINT(asking(spread_json(ZONE, WEB, nodeTaintsPolicy="Honor")), before, after) is Hint.QUEUE
-    assert POD_HINT(asking(spread_json(ZONE, WEB)), before, after) is Hint.SKIP
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        (None, node(zone="a"), Hint.QUEUE),
-        (None, node(), Hint.SKIP),
-        (node(zone="a"), None, Hint.QUEUE),
-        (node(), None, Hint.SKIP),
-        (node(), node(zone="a"), Hint.QUEUE),
-        (node(zone="a"), node(), Hint.QUEUE),
-        (node(zone="a"), node(zone="b"), Hint.QUEUE),
-        (node(zone="a"), node(zone="a", taints=["k:NoSchedule"]), Hint.QUEUE),
-        (node(zone="a"), node(zone="a", labels={"x": "y"}), Hint.SKIP),
-        (node(), node(taints=["k:NoSchedule"]), Hint.SKIP),
-    ],
-)
-def test_nodes_that_change_the_domains_wake_the_pod(old: Node | None, new: Node | None, expected: Hint) -> None:
-    assert NODE_HINT(asking(spread_json(ZONE, WEB)), old, new) is expected
-
-
-def test_a_required_node_affinity_limits_the_nodes_that_count() -> None:
-    nodes = [node("n0", zone="a", labels={"disk": "ssd"}), node("n1", zone="b")]
-    view = cluster(nodes, [web("p", "n0")])
-    pending = asking(spread_json(ZONE, WEB), affinity=affinity(node_required=[node_term("disk In ssd")]))
-    assert reasons(PLUGIN, pending, view) == {}
 
 
 def test_all_forms_of_the_score_agree() -> None:

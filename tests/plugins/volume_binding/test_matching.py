@@ -8,6 +8,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler import testing
 from scheduler.cluster.volumes.reserved import Reservation
 from scheduler.framework.plugin import State
 from scheduler.objects.meta import ApiObject
@@ -15,6 +16,7 @@ from scheduler.objects.node import Node
 from scheduler.objects.node_selectors import parse_node_selector, topology_matches
 from scheduler.objects.storage import SELECTED_NODE_ANNOTATION, PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.plugins.volume_binding.volume_binding import BIND_CONFLICT, VolumeBinding
+from scheduler.testing.fragments import node_term
 from tests import builders
 from tests.plugins.clusters import cluster, info, reasons
 
@@ -35,7 +37,7 @@ def _volume(number: int, size: int, affinity: list[list[str]], mode: str, owner:
         storage_class="s",
         modes=[mode],
         claimed_by={"namespace": "default", "name": owner, "uid": ""} if owner is not None else None,
-        node_affinity=[builders.node_term(*term) for term in affinity] or None,
+        node_affinity=[node_term(*term) for term in affinity] or None,
     )
 
 
@@ -58,7 +60,7 @@ _classes = st.builds(
     st.sampled_from(((), (), ("a",))),
 )
 _nodes = st.lists(_labels, min_size=1, max_size=5).map(
-    lambda drawn: [builders.node(f"n{number}", labels=each) for number, each in enumerate(drawn)]
+    lambda drawn: [testing.node(f"n{number}", labels=each) for number, each in enumerate(drawn)]
 )
 
 

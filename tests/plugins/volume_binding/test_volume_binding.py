@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scheduler import testing
 from scheduler.config.args import decode_args
 from scheduler.messages.status import SKIP, Code, Refusal
 from scheduler.objects.meta import ApiObject
@@ -20,6 +21,7 @@ from scheduler.plugins.volume_binding.volume_binding import (
     VolumeBinding,
     VolumeBindingArgs,
 )
+from scheduler.testing.objects import build
 from tests import builders
 from tests.plugins.clusters import cluster, info, reasons, refusals
 from tests.plugins.volume_cases import TWO_ZONES, ZONE, delayed, free, no_provisioner, reference, terminating
@@ -68,7 +70,7 @@ def test_a_claim_that_is_not_fit_for_use_refuses_the_pod(objects: list[ApiObject
 
 
 def test_a_class_without_a_binding_mode_is_an_error() -> None:
-    modeless = builders.build(StorageClass, {"metadata": {"name": "later"}, "provisioner": "p"})
+    modeless = build(StorageClass, {"metadata": {"name": "later"}, "provisioner": "p"})
     answer = PLUGIN.pre_filter(info(claims=["c"]), cluster(TWO_ZONES, objects=[modeless, delayed()]))
     assert isinstance(answer, Refusal)
     assert (answer.code, answer.reasons) == (Code.ERROR, ('VolumeBindingMode not set for StorageClass "later"',))
@@ -125,9 +127,9 @@ def test_a_missing_volume_closes_the_nodes_that_no_earlier_claim_closed() -> Non
 def test_a_migrated_in_tree_volume_is_held_against_the_drivers_zone_label() -> None:
     key = "topology.ebs.csi.aws.com/zone"
     nodes = [
-        builders.node("csi", labels={ZONE: "b", key: "a"}),
-        builders.node("in-tree", labels={ZONE: "b", key: "a"}),
-        builders.node("plain", labels={ZONE: "a"}),
+        testing.node("csi", labels={ZONE: "b", key: "a"}),
+        testing.node("in-tree", labels={ZONE: "b", key: "a"}),
+        testing.node("plain", labels={ZONE: "a"}),
     ]
     annotations = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs"}
     volume = free("v", at=f"{ZONE} In a", spec={"awsElasticBlockStore": {"volumeID": "vol-1"}})
@@ -159,7 +161,7 @@ def test_a_free_volume_serves_the_nodes_that_it_allows() -> None:
         terminating(free("v")),
     ],
 )
-def test_a_volume_that_the_claim_cannot_use_serves_nobody(volume: ApiObject) -> None:
+def test_a_volume_that_the_claim_cannot_use_does_not_count(volume: ApiObject) -> None:
     assert found(no_provisioner(), delayed(), volume) == everywhere(BIND_CONFLICT)
 
 

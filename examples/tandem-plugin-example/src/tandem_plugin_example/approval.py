@@ -1,4 +1,4 @@
-"""Approval: a pod that asks for it keeps its room on a node, and is bound only when somebody has approved it.
+"""Approval: a pod that asks for it keeps its room on a node, and is bound only when a person has approved it.
 
 A pod says ``example.com/approval: required``. Its node is chosen and its room set aside; then it waits until its
 annotation ``example.com/approved`` is ``yes`` (it is bound) or ``no`` (it goes back to the queue), for ``waitSeconds``

@@ -11,6 +11,7 @@ import msgspec
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.changes import Change, Create, Delete
 from scheduler.simulate.world_facts import Document, Facts
+from scheduler.testing.documents import pod_json
 
 MEMBER_CPUS: Final = (250, 500, 1000, 2000)
 MAX_QUORUM: Final = 6
@@ -45,15 +46,12 @@ class _Wanted(msgspec.Struct):
 
 
 class GangActions:
-    """Random changes to gangs. ``pod`` makes a pod of a name, milli-CPUs and a priority."""
+    """Random changes to gangs."""
 
-    def __init__(
-        self, random: Random, facts: Callable[[], Facts], priorities: tuple[int, ...], pod: Callable[..., Document]
-    ) -> None:
+    def __init__(self, random: Random, facts: Callable[[], Facts], priorities: tuple[int, ...]) -> None:
         self._random = random
         self._facts = facts
         self._priorities = priorities
-        self._pod = pod
         self._gangs: list[_Wanted] = []
 
     def weights(self) -> dict[Callable[[], Iterator[Change]], int]:
@@ -108,5 +106,11 @@ class GangActions:
 
     def _member(self, gang: _Wanted) -> Change:
         gang.made += 1
-        pod = self._pod(f"{gang.name}-{gang.made}", cpu=f"{gang.cpu}m", priority=gang.priority)
+        pod = pod_json(
+            f"{gang.name}-{gang.made}",
+            labels={"app": gang.name},
+            cpu=f"{gang.cpu}m",
+            memory="256Mi",
+            priority=gang.priority,
+        )
         return Create(Kind.POD, in_group(pod, gang.name))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.changes import BreakWatch, Change, Create, Delete, Merge, Reload, Restart
-from scheduler.simulate.workload_devices import DeviceActions, free_gpus
-from scheduler.simulate.workload_gangs import GangActions, group_of
 from scheduler.simulate.world import World
 from scheduler.simulate.world_facts import Document, is_over
 from scheduler.simulate.world_volumes import HOST, NO_PROVISIONER, volume_document
+from scheduler.testing.documents import node_json, pod_json
+from scheduler.testing.fragments import affinity_json, pod_term, spread_json
+from tests.simulation.workload_devices import DeviceActions, free_gpus
+from tests.simulation.workload_gangs import GangActions, group_of
 
 ZONE: Final = "topology.kubernetes.io/zone"
 GATE: Final = "example.com/wait"
@@ -21,31 +23,6 @@ APPS: Final = ("web", "db", "batch")
 PRIORITIES: Final = (0, 0, 0, 0, 100, 1000)
 LOCAL, MADE = "local", "made"
 """Storage classes: volumes that are there on one node each, and volumes that are provisioned for a claim."""
-
-
-def node_document(name: str, *, cpu: int = 4, zone: str = "a", pods: int = 20) -> Document:
-    """A node with ``cpu`` CPUs and 2 GiB for each of them."""
-    amounts = {"cpu": str(cpu), "memory": f"{2 * cpu}Gi", "pods": str(pods)}
-    return {
-        "metadata": {"name": name, "labels": {HOST: name, ZONE: zone}},
-        "spec": {},
-        "status": {"allocatable": amounts, "capacity": dict(amounts)},
-    }
-
-
-def pod_document(name: str, *, cpu: str = "500m", memory: str = "256Mi", priority: int = 0, **spec: Any) -> Document:
-    """A pod with one container; ``spec`` is merged into its specification."""
-    return {
-        "metadata": {"name": name, "namespace": "default", "labels": {"app": name.partition("-")[0]}},
-        "spec": {
-            "schedulerName": "tandem-scheduler",
-            "priority": priority,
-            "containers": [
-                {"name": "main", "image": "app:v1", "resources": {"requests": {"cpu": cpu, "memory": memory}}}
-            ],
-            **spec,
-        },
-    }
 
 
 _CONSTRAINTS: Final = (
@@ -96,7 +73,7 @@ class RandomWorkload:
             self._actions |= {self._add_pod_with_claim: 20, self._add_volume: 8, self._delete_claim: 5}
         self._gangs = gangs
         if gangs:
-            self._actions |= GangActions(self._random, lambda: world.facts, PRIORITIES, pod_document).weights()
+            self._actions |= GangActions(self._random, lambda: world.facts, PRIORITIES).weights()
         self._devices = DeviceActions(self._random, lambda: world.facts, self._pod) if devices else None
         if self._devices is not None:
             self._actions |= self._devices.weights()
@@ -150,22 +127,23 @@ class RandomWorkload:
         if random.random() < 0.3:
             spec["tolerations"] = [{"key": "dedicated", "operator": "Exists"}]
         if random.random() < 0.2:
-            spec["topologySpreadConstraints"] = [_spread(app, random.choice((ZONE, HOST)))]
+            spec["topologySpreadConstraints"] = [spread_json(random.choice((ZONE, HOST)), {"app": app}, max_skew=2)]
         if random.random() < 0.1:
-            spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_term(app)]}}
+            spec["affinity"] = affinity_json(anti_required=[pod_term({"app": app})])
         elif random.random() < 0.1:
-            spec["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_term(app)]}}
+            spec["affinity"] = affinity_json(required=[pod_term({"app": app})])
         if random.random() < 0.05:
             spec["schedulingGates"] = [{"name": GATE}]
         if random.random() < 0.1:
             spec["preemptionPolicy"] = "Never"
         self._made += 1
-        document = pod_document(
+        document = pod_json(
             f"{app}-{self._made}",
+            labels={"app": app},
             cpu=f"{random.choice((100, 250, 500, 1000, 2000))}m",
             memory=f"{random.choice((64, 256, 1024))}Mi",
             priority=random.choice(PRIORITIES),
-            **spec,
+            spec=spec,
         )
         if random.random() < 0.1:
             document["spec"]["containers"][0]["ports"] = [
@@ -190,7 +168,9 @@ class RandomWorkload:
     def _add_node(self) -> Iterator[Change]:
         self._made += 1
         zone = self._random.choice(ZONES)
-        yield Create(Kind.NODE, node_document(f"node-{self._made}", cpu=self._random.choice((2, 4, 8)), zone=zone))
+        cpu = self._random.choice((2, 4, 8))
+        node = node_json(f"node-{self._made}", cpu=str(cpu), memory=f"{2 * cpu}Gi", pods=20, zone=zone)
+        yield Create(Kind.NODE, node)
 
     def _remove_node(self) -> Iterator[Change]:
         if len(list(self._world.facts.of(Kind.NODE))) > 2 and (name := self._any(Kind.NODE)):
@@ -364,16 +344,3 @@ def _amounts(container: Document) -> tuple[int, int]:
 
 def _mebi(text: str) -> int:
     return int(text[:-2]) * (1024 if text.endswith("Gi") else 1)
-
-
-def _spread(app: str, key: str) -> Document:
-    return {
-        "maxSkew": 2,
-        "topologyKey": key,
-        "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": {"app": app}},
-    }
-
-
-def _term(app: str) -> Document:
-    return {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": app}}}

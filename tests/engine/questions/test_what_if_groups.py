@@ -1,0 +1,56 @@
+"""What if: workloads whose pods are a group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler.engine.questions.edits import (
+    AddNodes,
+)
+from scheduler.engine.questions.what_if import Asked
+from scheduler.testing.documents import pod_json
+from tests.engine.gangs import Gangs
+from tests.engine.questions.asking import ask, deployment
+
+
+def gang_job(members: int, cpu: str = "1", of: str = "g") -> dict[str, Any]:
+    spec = {
+        "schedulingGroup": {"podGroupName": of},
+        "containers": deployment(1, cpu)["spec"]["template"]["spec"]["containers"],
+    }
+    return {"kind": "Job", "metadata": {"name": "j"}, "spec": {"parallelism": members, "template": {"spec": spec}}}
+
+
+def gangs(cpu: str) -> Gangs:
+    cluster = Gangs()
+    cluster.node("n", cpu=cpu)
+    cluster.group("g", min_count=3)
+    return cluster
+
+
+def test_a_workload_whose_pods_are_a_gang_is_placed_together() -> None:
+    answer = ask(gangs("4"), workloads=(Asked(gang_job(3)),))
+    assert [one.node for one in answer.placements] == ["n", "n", "n"]
+    assert any("tried as a whole" in note for note in answer.notes)
+
+
+def test_a_gang_that_does_not_fit_as_a_whole_takes_no_room_from_others() -> None:
+    plain = pod_json("plain", cpu="2")
+    answer = ask(gangs("2"), workloads=(Asked(gang_job(3)), Asked(plain)))
+    found = {one.pod: one for one in answer.placements}
+    assert (answer.placed, answer.pending) == (1, 3)
+    assert found["default/plain"].node == "n"
+    assert "group default/g needs 3 pods on nodes at once, and 2 of 3 found one" in found["default/j-1"].message
+    assert "Insufficient cpu" in found["default/j-3"].message
+
+
+def test_a_gang_without_its_quorum_is_held_back() -> None:
+    answer = ask(gangs("4"), workloads=(Asked(gang_job(2)),))
+    assert {one.message.partition(":")[0] for one in answer.placements} == {"held back by GangScheduling"}
+
+
+def test_a_gang_that_waits_is_tried_as_a_whole_once_there_is_room() -> None:
+    cluster = gangs("2")
+    cluster.members(3, cpu="1")
+    assert ask(cluster, with_waiting=True).placed == 0
+    assert ask(cluster, AddNodes("n"), with_waiting=True).placed == 3

@@ -1,0 +1,64 @@
+"""Which changes wake a pod that PodTopologySpread refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.events import Hint
+from scheduler.objects.node import Node
+from scheduler.testing.fragments import spread_json
+from scheduler.testing.objects import node
+from tests.plugins.clusters import info
+from tests.plugins.spread.cases import PLUGIN, WEB, ZONE, asking
+
+POD_HINT, NODE_HINT = (registration.hint for registration in PLUGIN.events())
+
+
+def _placed(**fields: Any) -> PodInfo:
+    return info("other", **{"node": "n0", "labels": WEB, **fields})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (None, _placed(), Hint.QUEUE),
+        (None, _placed(labels={"app": "db"}), Hint.SKIP),
+        (None, _placed(namespace="other"), Hint.SKIP),
+        (None, _placed(node=None), Hint.SKIP),
+        (None, _placed(node=None, nominated="n0"), Hint.QUEUE),
+        (_placed(), None, Hint.QUEUE),
+        (_placed(labels={"app": "db"}), _placed(), Hint.QUEUE),
+        (_placed(labels={"app": "web", "x": "1"}), _placed(), Hint.SKIP),
+        (_placed(), _placed(), Hint.SKIP),
+    ],
+)
+def test_pods_that_change_the_counts_wake_the_pod(old: PodInfo | None, new: PodInfo | None, expected: Hint) -> None:
+    assert POD_HINT(asking(spread_json(ZONE, WEB)), old, new) is expected
+
+
+def test_own_new_tolerations_wake_the_pod_only_if_a_constraint_honours_taints() -> None:
+    before, after = info(labels=WEB), info(labels=WEB, tolerations=["k"])
+    assert POD_HINT(asking(spread_json(ZONE, WEB, nodeTaintsPolicy="Honor")), before, after) is Hint.QUEUE
+    assert POD_HINT(asking(spread_json(ZONE, WEB)), before, after) is Hint.SKIP
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (None, node(zone="a"), Hint.QUEUE),
+        (None, node(), Hint.SKIP),
+        (node(zone="a"), None, Hint.QUEUE),
+        (node(), None, Hint.SKIP),
+        (node(), node(zone="a"), Hint.QUEUE),
+        (node(zone="a"), node(), Hint.QUEUE),
+        (node(zone="a"), node(zone="b"), Hint.QUEUE),
+        (node(zone="a"), node(zone="a", taints=["k:NoSchedule"]), Hint.QUEUE),
+        (node(zone="a"), node(zone="a", labels={"x": "y"}), Hint.SKIP),
+        (node(), node(taints=["k:NoSchedule"]), Hint.SKIP),
+    ],
+)
+def test_nodes_that_change_the_domains_wake_the_pod(old: Node | None, new: Node | None, expected: Hint) -> None:
+    assert NODE_HINT(asking(spread_json(ZONE, WEB)), old, new) is expected
