@@ -201,9 +201,9 @@ class PodCounts:
         other._index = self._index.fork()
         # Shared, so that an id or a version never means one thing here and another there.
         other._new_ids = self._new_ids
+        other._clock = self._clock
         # A fork that asks for little is not to count all bytes for it.
         other._until_weighed = 1 + len(self._ids) // 8
-        other._clock = self._clock
         other.changes = self.changes
         other.evictions = self.evictions
         return other
