@@ -16,14 +16,14 @@ from e2e import provider
 from e2e.builders import SCHEDULER
 from e2e.client import Client
 from e2e.controlplane.cluster import WATCHED_USER
+from e2e.fixtures import rooms
 from e2e.identities import REFERENCE_RULES, Identities, shipped_rules
 from e2e.peer import KubeScheduler
 from e2e.provider import Cluster
-from e2e.room import Room
 from e2e.subject import Scheduler
 from e2e.tandem import Tandem
 
-_rooms = itertools.count(1)
+_folders = itertools.count(1)
 SUBJECT = os.environ.get("E2E_SUBJECT", "tandem")
 
 
@@ -47,16 +47,13 @@ def identities(client: Client, cluster: Cluster) -> Identities:
     return Identities(client, cluster.kubeconfig, cluster.folder)
 
 
-@pytest.fixture
-def room(client: Client) -> Iterator[Room]:
-    with Room(client, f"room-{next(_rooms)}") as room:
-        yield room
+room = rooms("room")
 
 
 @pytest.fixture
 def subject(cluster: Cluster, identities: Identities) -> Iterator[Scheduler]:
     """The scheduler under test, not started, with exactly the rights that the manifests grant."""
-    folder = cluster.folder / f"subject-{next(_rooms)}"
+    folder = cluster.folder / f"subject-{next(_folders)}"
     folder.mkdir()
     scheduler: Scheduler
     if SUBJECT == "kube-scheduler":
@@ -78,7 +75,7 @@ def scheduler(subject: Scheduler) -> Iterator[Scheduler]:
 @pytest.fixture
 def peer(cluster: Cluster) -> Iterator[KubeScheduler]:
     """kube-scheduler beside the subject, for pods that name no scheduler."""
-    folder = cluster.folder / f"peer-{next(_rooms)}"
+    folder = cluster.folder / f"peer-{next(_folders)}"
     folder.mkdir()
     with KubeScheduler(cluster.kubeconfig, folder, programs=cluster.programs) as peer:
         yield peer
@@ -89,7 +86,7 @@ def new_tandem(cluster: Cluster, identities: Identities) -> Callable[..., Tandem
     """Makes a Tandem (not started) with options of the test's own; its folder is new each time."""
 
     def make(**options: object) -> Tandem:
-        folder = cluster.folder / f"tandem-{next(_rooms)}"
+        folder = cluster.folder / f"tandem-{next(_folders)}"
         folder.mkdir()
         kubeconfig = options.pop("kubeconfig", None) or identities.kubeconfig("tandem", shipped_rules())
         return Tandem(kubeconfig, folder, **options)  # type: ignore[arg-type]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from e2e.builders import Object
 from e2e.client import Client
 from e2e.controlplane import build
 from e2e.controlplane.cluster import ControlPlane
+from e2e.fixtures import rooms
 from e2e.identities import Identities, shipped_rules
 from e2e.room import Room, placements
 from e2e.tandem import Tandem, profile
@@ -72,7 +72,6 @@ CONFIGURATION: list[dict[str, Any]] = [
         "groups": {"coscheduling": {"enabled": True}},
     },
 ]
-_rooms = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
@@ -91,10 +90,7 @@ def client(controlplane: ControlPlane) -> Iterator[Client]:
         yield client
 
 
-@pytest.fixture
-def room(client: Client) -> Iterator[Room]:
-    with Room(client, f"ray-{next(_rooms)}") as room:
-        yield room
+room = rooms("ray")
 
 
 @pytest.fixture

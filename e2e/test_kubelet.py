@@ -13,6 +13,7 @@ from e2e import builders
 from e2e.client import Client, State
 from e2e.controlplane import build
 from e2e.controlplane.cluster import ControlPlane
+from e2e.fixtures import administrator
 from e2e.kubelet import hollow_nodes
 from e2e.peer import KubeScheduler
 from e2e.room import Room
@@ -36,10 +37,7 @@ def controlplane(programs: Path) -> Iterator[ControlPlane]:
         yield controlplane
 
 
-@pytest.fixture(scope="module")
-def admin(controlplane: ControlPlane) -> Iterator[Client]:
-    with Client(controlplane.kubeconfig()) as client:
-        yield client
+admin = administrator("module")
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ import yaml
 from e2e import builders, paths
 from e2e.client import ApiError, Client
 from e2e.controlplane.cluster import ControlPlane
+from e2e.fixtures import administrator
 from e2e.room import Room
 from e2e.tandem import Tandem
 from e2e.test_devices import device_class, gpus
@@ -102,10 +103,7 @@ def controlplane() -> Iterator[ControlPlane]:
         yield controlplane
 
 
-@pytest.fixture(scope="module")
-def admin(controlplane: ControlPlane) -> Iterator[Client]:
-    with Client(controlplane.kubeconfig()) as client:
-        yield client
+admin = administrator("module")
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import yaml
 from e2e import builders
 from e2e.client import Client
 from e2e.controlplane.cluster import ControlPlane
+from e2e.fixtures import administrator
 from e2e.identities import service_account_kubeconfig
 from e2e.peer import KubeScheduler
 from e2e.room import Room, nodes_of_each_pod
@@ -32,10 +33,7 @@ def controlplane() -> Iterator[ControlPlane]:
         yield controlplane
 
 
-@pytest.fixture(scope="module")
-def admin(controlplane: ControlPlane) -> Iterator[Client]:
-    with Client(controlplane.kubeconfig()) as client:
-        yield client
+admin = administrator("module")
 
 
 @pytest.fixture

@@ -8,12 +8,11 @@ from itertools import chain
 from typing import Any
 
 from e2e import builders
-from e2e.bench import claims, devices
+from e2e.bench import claims, devices, shapes
 from e2e.bench.claims import HOST, ZONE
 from e2e.builders import Object, priority_class
 
 NAMESPACE = "bench"
-ZONES = 10
 LOW, HIGH = "bench-low", "bench-high"
 
 
@@ -47,7 +46,7 @@ class Scenario:
 
 
 def _node(index: int, cpu: str = "32", memory: str = "256Gi") -> Object:
-    return builders.node(f"node-{index:05}", cpu, memory, labels={ZONE: f"zone-{index % ZONES}"})
+    return builders.node(f"node-{index:05}", cpu, memory, labels={ZONE: f"zone-{index % shapes.ZONES}"})
 
 
 def _nodes(nodes: int, pods: int) -> Iterator[Object]:
@@ -69,69 +68,6 @@ def _each(spec: Callable[[int], dict[str, Any]]) -> Callable[[int, int], Iterato
     return lambda nodes, pods: (_pod(f"pod-{index:05}", **spec(index)) for index in range(pods))
 
 
-def _plain(index: int) -> dict[str, Any]:
-    return {}
-
-
-def _group(index: int, size: int) -> dict[str, str]:
-    return {"group": f"g{index // size}"}
-
-
-def _spread_over_zones_and_hosts(index: int) -> dict[str, Any]:
-    labels = {"app": f"a{index % 10}"}
-
-    def constraint(key: str, otherwise: str) -> dict[str, Any]:
-        matching = {"labelSelector": {"matchLabels": labels}}
-        return {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": otherwise, **matching}
-
-    constraints = [constraint(ZONE, "DoNotSchedule"), constraint(HOST, "ScheduleAnyway")]
-    return {"labels": labels, "topologySpreadConstraints": constraints}
-
-
-def _term(key: str, labels: dict[str, str]) -> list[dict[str, Any]]:
-    return [{"labelSelector": {"matchLabels": labels}, "topologyKey": key}]
-
-
-def _apart_from_its_group(index: int) -> dict[str, Any]:
-    labels = _group(index, 2500)
-    terms = {"requiredDuringSchedulingIgnoredDuringExecution": _term(HOST, labels)}
-    return {"labels": labels, "affinity": {"podAntiAffinity": terms}}
-
-
-def _with_its_group_in_one_zone(index: int) -> dict[str, Any]:
-    labels = _group(index, 100)
-    terms = {"requiredDuringSchedulingIgnoredDuringExecution": _term(ZONE, labels)}
-    return {"labels": labels, "affinity": {"podAffinity": terms}}
-
-
-def _rather_in_one_zone(index: int) -> dict[str, Any]:
-    expression = {"key": ZONE, "operator": "In", "values": [f"zone-{index % ZONES}"]}
-    preference = {"weight": 10, "preference": {"matchExpressions": [expression]}}
-    affinity = {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}
-    return {"affinity": {"nodeAffinity": affinity}}
-
-
-_DEPLOYMENTS = 300
-
-
-def _one_of_many_deployments(index: int) -> dict[str, Any]:
-    """Five kinds of pods in turn: plain, spread, apart, together, picky; requests differ by deployment."""
-    number = index % _DEPLOYMENTS
-    labels = {"app": f"app-{number}"}
-    weighted = {"weight": 50, "podAffinityTerm": _term(HOST, labels)[0]}
-    kinds: tuple[dict[str, Any], ...] = (
-        {},
-        {"topologySpreadConstraints": [
-            {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule",
-             "labelSelector": {"matchLabels": labels}}
-        ]},
-        {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}}},
-        {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _term(ZONE, labels)}}},
-        {"nodeSelector": {ZONE: f"zone-{number % ZONES}"}},
-    )  # fmt: skip
-    return {"labels": labels, "cpu": f"{50 + 10 * (number % 20)}m", **kinds[number % len(kinds)]}
-
-
 def _nodes_and_services(nodes: int, pods: int) -> Iterator[Object]:
     """A Service selects each deployment's pods, which makes the default spreading count them."""
 
@@ -140,7 +76,7 @@ def _nodes_and_services(nodes: int, pods: int) -> Iterator[Object]:
         metadata = {"name": f"app-{number}", "namespace": NAMESPACE}
         return {"kind": "Service", "apiVersion": "v1", "metadata": metadata, "spec": spec}
 
-    return chain(_nodes(nodes, pods), (service(number) for number in range(_DEPLOYMENTS)))
+    return chain(_nodes(nodes, pods), (service(number) for number in range(shapes.DEPLOYMENTS)))
 
 
 GANG_SIZE = 50
@@ -178,7 +114,7 @@ def _and_bound(
 
     def existing(nodes: int, pods: int) -> Iterator[Object]:
         bound = [
-            _bound(make, f"{i:05}", **(claims.reached_by(ZONE, f"zone-{i % ZONES}") if is_zonal else {}))
+            _bound(make, f"{i:05}", **(claims.reached_by(ZONE, f"zone-{i % shapes.ZONES}") if is_zonal else {}))
             for i in range(pods)
         ]
         csi_nodes = (claims.csi_node(f"node-{i:05}") for i in range(nodes if with_csi_nodes else 0))
@@ -213,7 +149,8 @@ def _nodes_and_a_provisioner(nodes: int, pods: int) -> Iterator[Object]:
 
 
 def _full(
-    filling: Callable[[int], dict[str, Any]] = _plain, others: Callable[[int, int], Iterable[Object]] | None = None
+    filling: Callable[[int], dict[str, Any]] = shapes.plain,
+    others: Callable[[int, int], Iterable[Object]] | None = None,
 ) -> Callable[[int, int], Iterator[Object]]:
     """Four pods of low priority fill each node of four CPUs. ``filling``: what else such a pod has, by its number."""
 
@@ -247,7 +184,7 @@ def _claims_of_all(nodes: int, pods: int) -> Iterator[Object]:
     return chain(csi_nodes, (pair[0] for pair in bound), (pair[1] for pair in bound))
 
 
-def _preemptor(victims: int, more: Callable[[int], dict[str, Any]] = _plain) -> Callable[[int], dict[str, Any]]:
+def _preemptor(victims: int, more: Callable[[int], dict[str, Any]] = shapes.plain) -> Callable[[int], dict[str, Any]]:
     """A pod that needs the room of several pods of a node."""
     return lambda index: {"cpu": str(victims), "priorityClassName": HIGH} | more(index)
 
@@ -273,15 +210,20 @@ _DEVICES: dict[str, Any] = {"nodes": 500, "pods": 2000}
 _SMALL: dict[str, Any] = {"nodes": 1000, "pods": 1000, "meanwhile": True}
 
 _TABLE = (
-    Scenario("plain", "plain pods, some nodes in use", _each(_plain), _nodes_with_some_pods),
-    Scenario("burst", "the same, created meanwhile", _each(_plain), _nodes_with_some_pods, meanwhile=True),
-    Scenario("arrival", "100 plain pods a second", _each(_plain), _nodes, **_SMALL | {"pods": 2000}, rate=100.0),
-    Scenario("zone-host-spread", "hard zone and soft host spreading", _each(_spread_over_zones_and_hosts), _nodes),
-    Scenario("host-anti-affinity", "groups of 2,500, one pod a host", _each(_apart_from_its_group), _nodes),
-    Scenario("zone-affinity", "groups of 100, each in one zone", _each(_with_its_group_in_one_zone), _nodes),
-    Scenario("preferred-node-affinity", "a preferred zone", _each(_rather_in_one_zone), _nodes),
+    Scenario("plain", "plain pods, some nodes in use", _each(shapes.plain), _nodes_with_some_pods),
+    Scenario("burst", "the same, created meanwhile", _each(shapes.plain), _nodes_with_some_pods, meanwhile=True),
+    Scenario("arrival", "100 plain pods a second", _each(shapes.plain), _nodes, **_SMALL | {"pods": 2000}, rate=100.0),
     Scenario(
-        "mix-300-deployments", "300 deployments of five kinds", _each(_one_of_many_deployments), _nodes_and_services
+        "zone-host-spread", "hard zone and soft host spreading", _each(shapes.spread_over_zones_and_hosts), _nodes
+    ),
+    Scenario("host-anti-affinity", "groups of 2,500, one pod a host", _each(shapes.apart_from_its_group), _nodes),
+    Scenario("zone-affinity", "groups of 100, each in one zone", _each(shapes.with_its_group_in_one_zone), _nodes),
+    Scenario("preferred-node-affinity", "a preferred zone", _each(shapes.rather_in_one_zone), _nodes),
+    Scenario(
+        "mix-300-deployments",
+        "300 deployments of five kinds",
+        _each(shapes.one_of_many_deployments),
+        _nodes_and_services,
     ),
     Scenario(
         "bound-volumes", "a bound volume a pod", _each(_with_a_claim), _and_bound(claims.csi_volume, is_zonal=True)
@@ -347,7 +289,7 @@ _TABLE = (
     Scenario(
         "hopeless",
         "as many that never fit between them, created meanwhile",
-        _each(_plain),
+        _each(shapes.plain),
         _nodes,
         _never_fits,
         **_SMALL | {"pods": 2000},
@@ -380,14 +322,14 @@ _TABLE = (
     Scenario(
         "preemption-spread",
         "three victims a pod, hard zone and soft host spreading",
-        _each(_preemptor(3, _spread_over_zones_and_hosts)),
+        _each(_preemptor(3, shapes.spread_over_zones_and_hosts)),
         _full(),
         **_SMALL,
     ),
     Scenario(
         "preemption-affinity",
         "three victims a pod, groups of 2,500, one pod a host",
-        _each(_preemptor(3, _apart_from_its_group)),
+        _each(_preemptor(3, shapes.apart_from_its_group)),
         _full(),
         **_SMALL,
     ),

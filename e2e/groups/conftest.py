@@ -5,7 +5,6 @@ A test file states its gates as ``GATES``. The API server has all of them, so th
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,11 +12,9 @@ import pytest
 
 from e2e.client import Client
 from e2e.controlplane.cluster import ControlPlane
+from e2e.fixtures import administrator, rooms
 from e2e.groups.control import serving_groups, subject_with
-from e2e.room import Room
 from e2e.subject import Scheduler
-
-_rooms = itertools.count(1)
 
 
 @pytest.fixture(scope="package")
@@ -26,16 +23,8 @@ def controlplane() -> Iterator[ControlPlane]:
         yield made
 
 
-@pytest.fixture(scope="package")
-def client(controlplane: ControlPlane) -> Iterator[Client]:
-    with Client(controlplane.kubeconfig()) as client:
-        yield client
-
-
-@pytest.fixture
-def room(client: Client) -> Iterator[Room]:
-    with Room(client, f"groups-{next(_rooms)}") as room:
-        yield room
+client = administrator("package")
+room = rooms("groups")
 
 
 @pytest.fixture

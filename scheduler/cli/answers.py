@@ -39,7 +39,7 @@ def _print_placements(placements: list[dict[str, Any]], console: Console) -> Non
     shown = [one for one in placements if one.get("node")]
     if not shown:
         return
-    rows = table("Pod", "From", "Goes to", "Choice", "Pushes out")
+    rows = table("Pod", "From", "Goes to", "Choice", "Preempts")
     for one in shown[:MAX_ROWS]:
         victims = names(one.get("victims", []))
         if one.get("hiddenVictims"):

@@ -34,7 +34,7 @@ def print_decisions(page: dict[str, Any], console: Console) -> None:
         result = f"to {one['node']}" if one["result"] == "scheduled" else one["result"]
         why = one.get("message", "")
         if one.get("nominatedNode"):
-            why = f"nominated to {one['nominatedNode']}, pushes out {', '.join(one.get('victims', []))}. {why}"
+            why = f"nominated to {one['nominatedNode']}, preempts {', '.join(one.get('victims', []))}. {why}"
         rows.add_row(short(one["at"]), escape(one["pod"]), escape(result), escape(why))
     console.print(rows)
     if page["leftOut"]:

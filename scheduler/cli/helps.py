@@ -26,7 +26,7 @@ def print_helps(page: dict[str, Any], console: Console) -> None:
         return
     console.print(f"  {escape(page.get('message', ''))}")
     if page.get("helps"):
-        rows = table("Would help", "Then it goes to", "Pushes out")
+        rows = table("Would help", "Then it goes to", "Preempts")
         for one in page["helps"]:
             more = f", one of {one['allowedCount']}" if one.get("allowedCount", 1) > 1 else ""
             victims = names(one.get("victims", []))

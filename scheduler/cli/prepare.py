@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,9 +12,9 @@ from typing import Final
 import msgspec
 
 from scheduler.cli.flags import StatedFlags
+from scheduler.cli.input_file import read_input
 from scheduler.cli.shell_settings import leader_election_of, logs_of, operator_of, record_of, serving_of, shell_settings
 from scheduler.compose import all_plugins, build_profiles
-from scheduler.config.documents import MAX_BYTES
 from scheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from scheduler.config.loading import Configuration, load, write_config
 from scheduler.config.names import OWN_NAMESPACE
@@ -142,15 +141,7 @@ def checked_parts(
 
 def read_configuration(path: str) -> bytes | None:
     """A configuration file's text, standard input's for ``-``, None for "". Raises ConfigurationError."""
-    if not path:
-        return None
-    try:
-        if path == "-":
-            return sys.stdin.buffer.read(MAX_BYTES + 1)
-        with Path(path).open("rb") as file:
-            return file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigurationError([Fault("", f"open {path}: {error.strerror or error}")]) from error
+    return read_input(path) if path else None
 
 
 def write_configuration(configuration: Configuration, target: Path) -> None:

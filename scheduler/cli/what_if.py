@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import msgspec
 
 from scheduler.cli.answers import print_answer
 from scheduler.cli.asking import Asking, show_page
+from scheduler.cli.input_file import read_input
 from scheduler.cli.options import either, option, switch, whole
 from scheduler.cli.options import options as several
-from scheduler.config.documents import MAX_BYTES, kind_of, read_documents
+from scheduler.config.documents import kind_of, read_documents
 from scheduler.errors import ConfigurationError, Fault
 
 PAGE: Final = "/debug/what-if"
@@ -75,7 +74,7 @@ def what_if(options: WhatIfOptions) -> int:
         "edits": _edits(options),
         "findsMax": options.finds_max,
         "withWaiting": options.waiting,
-        "configuration": _read(options.config).decode(errors="replace") if options.config else "",
+        "configuration": read_input(options.config).decode(errors="replace") if options.config else "",
         "seed": options.seed,
     }
     return show_page(PAGE, options.source(), options.as_json, print_answer, msgspec.json.encode(question))
@@ -130,7 +129,7 @@ def _in_namespace(manifest: dict[str, Any], namespace: str) -> dict[str, Any]:
 def _documents(path: str, flag: str) -> list[dict[str, Any]]:
     """The documents of a YAML or JSON file; those of a List one by one. Raises ConfigurationError."""
     found: list[dict[str, Any]] = []
-    for document in read_documents(_read(path)):
+    for document in read_documents(read_input(path)):
         content = document.content
         items = content.get("items")
         is_list = isinstance(items, list) and str(content.get("kind", "")).endswith("List")
@@ -139,14 +138,3 @@ def _documents(path: str, flag: str) -> list[dict[str, Any]]:
                 raise ConfigurationError([Fault(flag, f"{path}: an item must be a mapping, got {kind_of(one)}")])
             found.append(one)
     return found
-
-
-def _read(path: str) -> bytes:
-    """A file, or standard input for ``-``. Raises ConfigurationError."""
-    try:
-        if path == "-":
-            return sys.stdin.buffer.read(MAX_BYTES + 1)
-        with Path(path).open("rb") as file:
-            return file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigurationError([Fault("", f"open {path}: {error.strerror or error}")]) from error

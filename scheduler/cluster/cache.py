@@ -47,7 +47,7 @@ class Tally(Protocol):
 
 
 class Confirmation(Enum):
-    """What the watch's word about an assigned pod meant to the cache."""
+    """The effect on the cache of a watch event about an assigned pod."""
 
     NEW = "new"
     CONFIRMED = "confirmed"

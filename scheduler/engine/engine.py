@@ -143,10 +143,10 @@ class Engine(EngineParts):
     # --- the door -----------------------------------------------------------------------------------------------------
 
     def handle(self, stimulus: Stimulus, now: Now) -> list[Command]:
-        """Apply one stimulus; what is to be done about it comes back.
+        """Apply one stimulus and return the commands that follow from it.
 
-        While ``is_waking`` after it, the rest comes back from ``WakingContinued``, as many of them as it takes, or from
-        whatever is handled next. The outcome is the same as of one step: see ``queue/interrupted.py``.
+        While ``is_waking`` afterwards, the remaining commands are returned for ``WakingContinued``, repeated as needed,
+        or for the next stimulus. The outcome is the same as of one step: see ``queue/interrupted.py``.
         """
         if type(stimulus) is WakingContinued:
             return self._continue_waking()
@@ -222,7 +222,7 @@ class Engine(EngineParts):
         return min(dates) if dates else None
 
     def replace_profiles(self, profiles: Mapping[str, Profile], settings: EngineSettings, now: Now) -> bool:
-        """Go on with other profiles and settings, from the next cycle on; bindings under way end by their own profile.
+        """Replace profiles and settings from the next cycle on; bindings under way end by their own profile.
 
         False, and nothing has changed, while ``is_paused``: ask again. The order of the queue, the extenders and the
         memory of attempts and classes stay as they were at the start.
@@ -374,7 +374,7 @@ class Engine(EngineParts):
     def preview(
         self, pod: Pod, now: Now, depth: Depth = Depth.PREVIEW, cluster: ClusterCache | None = None
     ) -> tuple[Attempt, CycleOutcome]:
-        """What would become of a pod if it were tried now; nothing changes. Extenders are not asked.
+        """The outcome of an attempt at the pod now, without any effect. Extenders are not asked.
 
         ``cluster``: a fork that has been changed, in place of the live state.
 

@@ -1,1 +1,1 @@
-"""Who has to go, and where: ``dry_run.py`` is the judge, ``wavefront.py`` the quick form, ``ranking.py`` the choice."""
+"""Preemption's candidates: ``dry_run.py`` is the reference, ``wavefront.py`` the fast form, ``ranking.py`` chooses."""

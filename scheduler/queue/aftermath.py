@@ -47,5 +47,5 @@ class PermitWaits(Protocol):
 
 class VictimsEnd(Protocol):
     def concerned_by(self, gone: PodInfo) -> Only | None:
-        """The pods that should hear that this one has left its node; None = all."""
+        """The pods that get the event of this one leaving its node; None = all."""
         ...

@@ -181,7 +181,7 @@ class EventHandlers:
         return NOTHING
 
     def _enter_queue(self, info: PodInfo, now: Now) -> None:
-        """A pod of ours waits from now on. The siblings of one that completes its group's quorum hear of it.
+        """A pod of ours waits from now on. The siblings of one that completes its group's quorum are woken.
 
         kube-scheduler 1.36 announces each pod to all others, which costs a gang the square of its size.
         """
@@ -291,7 +291,7 @@ class EventHandlers:
         self._nominator.delete(info.uid)
 
     def release(self, uid: str) -> None:
-        """The pod is no longer assumed; nothing is said to the queue."""
+        """The pod is no longer assumed; the queue gets no event."""
         self._cache.forget(uid)
 
     def apply(self, effects: Iterable[Effect]) -> None:

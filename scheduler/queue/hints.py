@@ -1,4 +1,4 @@
-"""Who wants to hear of which event, and whether an event is worth another attempt.
+"""Which plugins are registered for which event, and whether an event is worth another attempt.
 
 Source: docs/kube-scheduler/queue.md §6.2, §6.7.
 
@@ -83,7 +83,7 @@ class Strategy(Enum):
 def registrations_of(plugins: Iterable[Plugin], has_extenders: bool) -> dict[str, tuple[EventRegistration, ...]]:
     """What a profile's plugins registered, by plugin, completed by what kube-scheduler 1.36 adds.
 
-    Only plugins that can reject a pod take part. One that wants to hear of new nodes also hears, always, of changed
+    Only plugins that can reject a pod take part. One that is registered for new nodes always gets changed
     taints: a node often gets its first useful taints only after it was added (kubernetes issue 109437).
     """
     registered: dict[str, tuple[EventRegistration, ...]] = {}

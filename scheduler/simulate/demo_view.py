@@ -182,7 +182,7 @@ def short_story(page: Object) -> str:
     if "madeRoom" in page:
         made_room = page["madeRoom"]
         victims = ", ".join(victim["pod"] for victim in made_room["victims"])
-        return f"pushed out {victims} on {made_room['nominatedNode']}: {made_room['criterion']}"
+        return f"preempted {victims} on {made_room['nominatedNode']}: {made_room['criterion']}"
     if page.get("node"):
         text = f"{attempt['feasibleNodes']} of {attempt['nodes']} nodes fit"
         scores = attempt.get("scores")

@@ -25,7 +25,7 @@ from tests.simulation.runs import world
 
 
 def recorded(folder: Path, seed: int) -> RecordedWorld:
-    """A run without restarts, in which pods push out others and nodes come and go."""
+    """A run without restarts, in which pods preempt others and nodes come and go."""
     made = RecordedWorld(folder, seed=seed)
     made.world.create(Kind.NODE, node_json("hush-node", cpu="4"))
     for number in range(6):

@@ -25,31 +25,33 @@ profiles: [{schedulerName: tandem-scheduler}]
 """
 
 
+def quiet_settings(connection: ConnectionSettings, **stated: Any) -> ShellSettings:
+    """Without a Lease and without kopf; pages on a free port unless stated."""
+    usual: dict[str, Any] = {
+        "leader_election": LeaderElectionSettings(leader_elect=False),
+        "serving": ServingSettings(port=0),
+        "operator": OperatorOptions(enabled=False),
+    }
+    return ShellSettings("host", connection=connection, **(usual | stated))
+
+
+@asynccontextmanager
+async def running(shell: Shell) -> AsyncIterator[Shell]:
+    """The shell in a task of its own, which is cancelled at the end."""
+    task = asyncio.create_task(shell.run())
+    try:
+        yield shell
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
 @asynccontextmanager
 async def running_shell(
     connection: ConnectionSettings, *, extenders: str = "[]", **settings: Any
 ) -> AsyncIterator[Shell]:
-    """Without a Lease, unless the settings state one, and without kopf; ``extenders`` as YAML. Pages are served where
-    the settings say so."""
+    """The shipped shell with the shipped engine; ``extenders`` as YAML."""
     configuration = load(f"{CONFIGURATION}extenders: {extenders}\n")
-    stated = {
-        "serving": ServingSettings(port=0),
-        "leader_election": LeaderElectionSettings(leader_elect=False),
-        **settings,
-    }
-    shell = Shell(
-        ShellSettings(
-            "host",
-            connection=connection,
-            operator=OperatorOptions(enabled=False),
-            **stated,
-        ),
-        Parts(build_engine(configuration, started=read_clock(), seed=1)),
-        {},
-    )
-    running = asyncio.create_task(shell.run())
-    try:
+    engine = build_engine(configuration, started=read_clock(), seed=1)
+    async with running(Shell(quiet_settings(connection, **settings), Parts(engine), {})) as shell:
         yield shell
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)

@@ -11,25 +11,17 @@ import msgspec
 
 from scheduler.compose import build_engine
 from scheduler.config.loading import load
-from scheduler.controller.lead.lease_settings import LeaderElectionSettings
 from scheduler.controller.loop import read_clock
 from scheduler.controller.parts import Parts
 from scheduler.controller.run import Shell
-from scheduler.controller.serve.serving_settings import ServingSettings
-from scheduler.controller.settings import OperatorOptions, ShellSettings
 from scheduler.controller.write.client import MERGE_PATCH, ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.engine.engine import Engine
 from scheduler.testing.documents import node_json, pod_json
 from tests.controller.conftest import PODS, create, read, until
+from tests.controller.running import CONFIGURATION, quiet_settings, running
 from tests.device_documents import claim, device_class, gpu, resource_slice
 
-CONFIGURATION = """
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-leaderElection: {resourceName: tandem-scheduler}
-profiles: [{schedulerName: tandem-scheduler}]
-"""
 RESOURCES = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{RESOURCES}/namespaces/default/resourceclaims"
 
@@ -37,21 +29,10 @@ CLAIMS = f"{RESOURCES}/namespaces/default/resourceclaims"
 @asynccontextmanager
 async def scheduling(connection: ConnectionSettings) -> AsyncIterator[tuple[Engine, Shell]]:
     engine = build_engine(load(CONFIGURATION), started=read_clock(), seed=1)
-    settings = ShellSettings(
-        "host",
-        connection=connection,
-        leader_election=LeaderElectionSettings(leader_elect=False),
-        serving=ServingSettings(port=0),
-        operator=OperatorOptions(enabled=False),
-    )
-    shell = Shell(settings, Parts(engine), {})
-    running = asyncio.create_task(shell.run())
-    try:
+    settings = quiet_settings(connection)
+    async with running(Shell(settings, Parts(engine), {})) as shell:
         await until(lambda: engine.is_synced)
         yield engine, shell
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 async def cluster_with_gpus(client: ApiClient, count: int) -> None:

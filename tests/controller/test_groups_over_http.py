@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,20 +15,17 @@ from scheduler.cli.shell_settings import kinds_read
 from scheduler.compose import build_engine
 from scheduler.config.feature_gates import parse_feature_gates
 from scheduler.config.loading import load
-from scheduler.controller.lead.lease_settings import LeaderElectionSettings
 from scheduler.controller.loop import read_clock
 from scheduler.controller.parts import Parts
 from scheduler.controller.run import Shell
 from scheduler.controller.serve import pages
-from scheduler.controller.serve.serving_settings import ServingSettings
-from scheduler.controller.settings import OperatorOptions, ShellSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.engine.engine import Engine
 from scheduler.engine.explain import PreemptionMemory
 from scheduler.testing.documents import node_json, pod_json
 from tests.controller.conftest import PODS, create, read, until
-from tests.controller.test_devices_over_http import CONFIGURATION
+from tests.controller.running import CONFIGURATION, quiet_settings, running
 
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
 GATES = parse_feature_gates("GenericWorkload=true,GangScheduling=true")
@@ -38,23 +34,10 @@ GATES = parse_feature_gates("GenericWorkload=true,GangScheduling=true")
 @asynccontextmanager
 async def scheduling(connection: ConnectionSettings, journal: Path) -> AsyncIterator[tuple[Engine, Shell]]:
     engine = build_engine(load(CONFIGURATION, gates=GATES), started=read_clock(), seed=1)
-    settings = ShellSettings(
-        "host",
-        connection=connection,
-        leader_election=LeaderElectionSettings(leader_elect=False),
-        serving=ServingSettings(port=0),
-        operator=OperatorOptions(enabled=False),
-        kinds=kinds_read(GATES),
-        journal=journal,
-    )
-    shell = Shell(settings, Parts(engine), {})
-    running = asyncio.create_task(shell.run())
-    try:
+    settings = quiet_settings(connection, kinds=kinds_read(GATES), journal=journal)
+    async with running(Shell(settings, Parts(engine), {})) as shell:
         await until(lambda: engine.is_synced)
         yield engine, shell
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 def gang(min_count: int) -> dict[str, Any]:

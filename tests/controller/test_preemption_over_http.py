@@ -6,7 +6,6 @@ with a grace period terminates for as long as the test likes.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,13 +15,10 @@ import pytest
 
 from scheduler.compose import build_engine, build_profiles
 from scheduler.config.loading import load
-from scheduler.controller.lead.lease_settings import LeaderElectionSettings
 from scheduler.controller.loop import read_clock
 from scheduler.controller.parts import Parts
 from scheduler.controller.report.engine_gauges import GaugesOfEngine
 from scheduler.controller.run import Shell
-from scheduler.controller.serve.serving_settings import ServingSettings
-from scheduler.controller.settings import OperatorOptions, ShellSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.engine.engine import Engine
@@ -35,6 +31,7 @@ from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.testing.documents import node_json, pod_json
 from scheduler.testing.fragments import affinity_json, pod_term
 from tests.controller.conftest import PODS, create, read, until
+from tests.controller.running import quiet_settings, running
 from tests.engine.scripted import scripted
 
 GRACE = 1000
@@ -117,22 +114,11 @@ async def start(connection: ConnectionSettings, client: ApiClient) -> Start:
         loaded = load(msgspec.json.encode(document).decode())
         profiles = build_profiles(loaded, registry(plugins))
         engine = build_engine(loaded, started=read_clock(), seed=1, profiles=profiles)
-        settings = ShellSettings(
-            "host",
-            connection=connection,
-            leader_election=LeaderElectionSettings(leader_elect=False),
-            serving=ServingSettings(port=0),
-            operator=OperatorOptions(enabled=False),
-        )
-        shell = Shell(settings, Parts(engine, gauges=GaugesOfEngine(engine)), {})
-        running = asyncio.create_task(shell.run())
-        try:
+        settings = quiet_settings(connection)
+        async with running(Shell(settings, Parts(engine, gauges=GaugesOfEngine(engine)), {})) as shell:
             await until(lambda: engine.is_synced)
             yield Running(shell, engine, client)
             assert shell.loop.counts.errors == 0
-        finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
 
     return run
 

@@ -16,12 +16,10 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from scheduler.controller.lead.lease_settings import LeaderElectionSettings
 from scheduler.controller.parts import Parts
 from scheduler.controller.reload import NewConfiguration
 from scheduler.controller.run import Shell
 from scheduler.controller.serve.serving_settings import ServingSettings
-from scheduler.controller.settings import OperatorOptions, ShellSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.errors import ConfigurationError, Fault
@@ -29,6 +27,7 @@ from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.testing.documents import node_json, pod_json
 from tests.controller.conftest import PODS, create, read, until
 from tests.controller.round_robin_engine import RoundRobinEngine
+from tests.controller.running import quiet_settings, running
 from tests.controller.test_operator import free_port
 from tests.limits import WAIT_SECONDS
 
@@ -191,38 +190,30 @@ async def test_a_task_that_fails_is_seen_from_outside_and_goes_on(
         texts.append(text)
         raise ConfigurationError([Fault("", "not this one")])
 
-    settings = ShellSettings(
-        "host",
-        connection=connection,
-        leader_election=LeaderElectionSettings(leader_elect=False),
-        serving=ServingSettings("127.0.0.1", free_port()),
-        operator=OperatorOptions(enabled=False),
-        configuration_file="a path\0with a null byte",
+    settings = quiet_settings(
+        connection, serving=ServingSettings("127.0.0.1", free_port()), configuration_file="a path\0with a null byte"
     )
-    shell = Shell(settings, Parts(RoundRobinEngine(), prepare=prepare), {})
-    running = asyncio.create_task(shell.run())
-    await until(lambda: shell.server.port > 0 and all(one.synced.is_set() for one in shell.reflectors))
-    assert shell.reloader is not None
-    async with aiohttp.ClientSession(f"http://127.0.0.1:{shell.server.port}") as session:
-        async with session.get("/readyz?verbose") as response:
-            text = await response.text()
-        assert response.status == 500
-        assert "[+]watches ok" in text and "ValueError: embedded null byte" in text
-        async with session.get("/metrics") as response:
-            page = await response.text()
-        assert re.search(r'tandem_task_failures_total\{task="configuration file"\} [1-9]', page)
-        assert 'tandem_task_failures_total{task="scheduling loop"} 0.0' in page
-        assert 'tandem_watch_silence_seconds{kind="nodes"}' in page
-        shell.reloader.offer(b"one", "test")
-        await until(lambda: texts == [b"one"])
-        again = re.compile(r'tandem_task_failures_total\{task="configuration file"\} (?:[2-9]|\d\d)')
-
-        async def is_tried_again() -> bool:
+    async with running(Shell(settings, Parts(RoundRobinEngine(), prepare=prepare), {})) as shell:
+        await until(lambda: shell.server.port > 0 and all(one.synced.is_set() for one in shell.reflectors))
+        assert shell.reloader is not None
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{shell.server.port}") as session:
+            async with session.get("/readyz?verbose") as response:
+                text = await response.text()
+            assert response.status == 500
+            assert "[+]watches ok" in text and "ValueError: embedded null byte" in text
             async with session.get("/metrics") as response:
-                return again.search(await response.text()) is not None
+                page = await response.text()
+            assert re.search(r'tandem_task_failures_total\{task="configuration file"\} [1-9]', page)
+            assert 'tandem_task_failures_total{task="scheduling loop"} 0.0' in page
+            assert 'tandem_watch_silence_seconds{kind="nodes"}' in page
+            shell.reloader.offer(b"one", "test")
+            await until(lambda: texts == [b"one"])
+            again = re.compile(r'tandem_task_failures_total\{task="configuration file"\} (?:[2-9]|\d\d)')
 
-        async with asyncio.timeout(WAIT_SECONDS):
-            while not await is_tried_again():  # noqa: ASYNC110 - the page says when
-                await asyncio.sleep(0.1)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+            async def is_tried_again() -> bool:
+                async with session.get("/metrics") as response:
+                    return again.search(await response.text()) is not None
+
+            async with asyncio.timeout(WAIT_SECONDS):
+                while not await is_tried_again():  # noqa: ASYNC110 - the page says when
+                    await asyncio.sleep(0.1)

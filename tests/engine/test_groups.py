@@ -6,9 +6,7 @@ import pytest
 
 from scheduler.engine.group_attempt import GroupResult
 from scheduler.messages.commands import BindPod
-from scheduler.messages.stimuli import ObjectDeleted
-from scheduler.objects.kinds import Kind
-from tests.engine.gangs import GANGS, TOPOLOGY, Gangs, group, topology, zones
+from tests.engine.gangs import GANGS, TOPOLOGY, Gangs
 
 # --- waiting for the others -------------------------------------------------------------------------------------------
 
@@ -136,6 +134,34 @@ def test_a_gang_of_several_schedulers_is_an_error() -> None:
     assert message.startswith("all pods in a single pod group should have the same .spec.schedulerName set, got: ")
 
 
+def test_a_gang_gets_its_quorum_from_pods_that_run_already() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="4")
+    cluster.member("running", cpu="1", node="n")
+    cluster.group(min_count=3)
+    cluster.members(2, cpu="1")
+    cluster.schedule_all()
+    assert sorted(cluster.bound()) == ["g0", "g1"]
+
+
+def test_members_see_each_other_on_the_nodes() -> None:
+    cluster = Gangs()
+    cluster.nodes_like(3, cpu="4", labels={})
+    cluster.group(min_count=3)
+    apart = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"labelSelector": {"matchLabels": {"app": "w"}}, "topologyKey": "kubernetes.io/hostname"}
+            ]
+        }
+    }
+    for number in range(3):
+        cluster.node(f"n{number}", cpu="4", labels={"kubernetes.io/hostname": f"n{number}"})
+    cluster.members(3, cpu="1", labels={"app": "w"}, affinity=apart)
+    cluster.schedule_all()
+    assert sorted(cluster.bound().values()) == ["n0", "n1", "n2"]
+
+
 # --- trying again -----------------------------------------------------------------------------------------------------
 
 
@@ -176,128 +202,6 @@ def test_a_scheduled_gang_stays_scheduled_in_its_condition() -> None:
     assert cluster.conditions() == [("True", "Scheduled", "")]
 
 
-# --- what happens meanwhile -------------------------------------------------------------------------------------------
-
-
-def test_pods_without_a_group_are_tried_between_the_members() -> None:
-    cluster = Gangs()
-    cluster.nodes_like(4, cpu="16")
-    cluster.group(min_count=30)
-    cluster.members(30, cpu="1")
-    cluster.schedule()
-    for name in ("x", "y"):
-        cluster.pod(name, cpu="1")
-    for _ in range(4):
-        cluster.schedule()
-    assert sorted(cluster.bound()) == ["x", "y"]
-    cluster.schedule_all()
-    assert len(cluster.bound()) == 32
-
-
-def test_pods_of_lower_priority_do_not_take_the_room_of_a_gang_that_is_being_tried() -> None:
-    cluster = Gangs()
-    cluster.node("n", cpu="4")
-    cluster.group(min_count=4)
-    cluster.members(4, cpu="1", priority=10)
-    cluster.schedule()
-    cluster.pod("less", cpu="1", priority=9)
-    cluster.pod("as-much", cpu="0", priority=10)
-    cluster.schedule_all()
-    assert sorted(cluster.bound()) == ["as-much", "g0", "g1", "g2", "g3"]
-
-
-def test_room_that_is_lost_while_the_gang_is_tried_is_noticed_at_the_commit() -> None:
-    cluster = Gangs()
-    cluster.nodes_like(2, cpu="2")
-    cluster.group(min_count=4)
-    cluster.members(4, cpu="1")
-    cluster.schedule()
-    cluster.pod("first", cpu="1", node="n0")
-    cluster.schedule_all()
-    assert cluster.bound() == {}
-    assert cluster.engine.cache.assumed_count == 0
-    assert cluster.conditions() == [("False", "Unschedulable", "pod group is unschedulable")]
-
-
-def test_room_that_moves_while_the_gang_is_tried_is_found_again() -> None:
-    cluster = Gangs()
-    cluster.nodes_like(2, cpu="2")
-    cluster.group(min_count=4)
-    cluster.members(4, cpu="1")
-    cluster.schedule()
-    cluster.remove_node("n0")
-    cluster.node("other", cpu="2")
-    cluster.schedule_all()
-    assert sorted(cluster.bound().values()) == ["n1", "n1", "other", "other"]
-
-
-def test_a_member_that_is_deleted_while_its_gang_is_tried_is_left_out() -> None:
-    cluster = Gangs()
-    cluster.node("n", cpu="4")
-    cluster.group(min_count=2)
-    cluster.members(3, cpu="1")
-    cluster.schedule()
-    cluster.delete("g2")
-    cluster.schedule_all()
-    assert sorted(cluster.bound()) == ["g0", "g1"]
-    assert cluster.place("g2") == ""
-
-
-def test_a_gang_whose_quorum_is_deleted_meanwhile_does_not_start() -> None:
-    cluster = Gangs()
-    cluster.node("n", cpu="4")
-    cluster.group(min_count=3)
-    cluster.members(3, cpu="1")
-    cluster.schedule()
-    cluster.delete("g2")
-    cluster.schedule_all()
-    assert cluster.bound() == {}
-    assert cluster.engine.cache.assumed_count == 0
-
-
-def test_a_gang_that_is_deleted_leaves_nothing_behind() -> None:
-    cluster = Gangs()
-    cluster.node("n", cpu="4")
-    cluster.group(min_count=3)
-    cluster.members(3, cpu="1")
-    cluster.schedule()
-    for name in ("g0", "g1", "g2"):
-        cluster.delete(name)
-    cluster.feed(ObjectDeleted(Kind.POD_GROUP, group()))
-    cluster.schedule_all()
-    assert cluster.bound() == {}
-    assert cluster.is_quiet()
-    assert list(cluster.engine.cache.groups.keys) == []
-
-
-def test_a_gang_gets_its_quorum_from_pods_that_run_already() -> None:
-    cluster = Gangs()
-    cluster.node("n", cpu="4")
-    cluster.member("running", cpu="1", node="n")
-    cluster.group(min_count=3)
-    cluster.members(2, cpu="1")
-    cluster.schedule_all()
-    assert sorted(cluster.bound()) == ["g0", "g1"]
-
-
-def test_members_see_each_other_on_the_nodes() -> None:
-    cluster = Gangs()
-    cluster.nodes_like(3, cpu="4", labels={})
-    cluster.group(min_count=3)
-    apart = {
-        "podAntiAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": [
-                {"labelSelector": {"matchLabels": {"app": "w"}}, "topologyKey": "kubernetes.io/hostname"}
-            ]
-        }
-    }
-    for number in range(3):
-        cluster.node(f"n{number}", cpu="4", labels={"kubernetes.io/hostname": f"n{number}"})
-    cluster.members(3, cpu="1", labels={"app": "w"}, affinity=apart)
-    cluster.schedule_all()
-    assert sorted(cluster.bound().values()) == ["n0", "n1", "n2"]
-
-
 # --- preemption, pod by pod -------------------------------------------------------------------------------------------
 
 
@@ -331,109 +235,6 @@ def test_a_gang_makes_room_for_all_its_members() -> None:
         cluster.advance(1)
     assert {cluster.pods[f"default/{name}"].node_name for name in ("g0", "g1")} == {"n"}
     assert "default/low0" not in cluster.pods
-
-
-# --- topology ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_gang_gets_all_its_nodes_in_one_domain() -> None:
-    cluster = Gangs(TOPOLOGY)
-    zones(cluster, a="1", b="2")
-    cluster.node("nowhere", cpu="64")
-    cluster.group(min_count=3, **topology())
-    cluster.members(3, cpu="1")
-    cluster.schedule_all()
-    assert {node[0] for node in cluster.bound().values()} == {"b"}
-    assert len(cluster.bound()) == 3
-
-
-def test_of_several_domains_the_fuller_one_is_taken() -> None:
-    cluster = Gangs(TOPOLOGY)
-    zones(cluster, a="8", b="4", c="16")
-    cluster.group(min_count=4, **topology())
-    cluster.members(4, cpu="1")
-    cluster.schedule_all()
-    assert {node[0] for node in cluster.bound().values()} == {"b"}
-
-
-def test_of_several_domains_the_one_for_more_pods_is_taken() -> None:
-    cluster = Gangs(TOPOLOGY)
-    zones(cluster, a="1", b="4")
-    cluster.group(min_count=2, **topology())
-    cluster.members(6, cpu="1")
-    cluster.schedule_all()
-    assert {node[0] for node in cluster.bound().values()} == {"b"}
-    assert len(cluster.bound()) == 6
-
-
-def test_members_that_come_later_go_where_the_others_are() -> None:
-    cluster = Gangs(TOPOLOGY)
-    zones(cluster, a="64", b="4")
-    cluster.member("running", cpu="1", node="b0")
-    cluster.group(min_count=2, **topology())
-    cluster.members(2, cpu="1")
-    cluster.schedule_all()
-    assert {node[0] for node in cluster.bound().values()} == {"b"}
-
-
-def test_a_gang_that_fits_no_domain_says_of_how_many() -> None:
-    cluster = Gangs(TOPOLOGY)
-    zones(cluster, a="1", b="1")
-    cluster.group(min_count=3, **topology())
-    cluster.members(3, cpu="1")
-    cluster.schedule_all()
-    assert cluster.bound() == {}
-    text = "0/2 placements are available, first placement status: pod group is unschedulable"
-    assert cluster.conditions() == [("False", "Unschedulable", text)]
-    said = sorted(cluster.reason_of(name)[1] for name in ("g0", "g1", "g2"))
-    assert said[0] == (
-        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: not eligible due to "
-        "placement-based pod group scheduling limitation"
-    )
-
-
-def test_with_both_gates_a_topology_is_named_as_what_forbids_preemption() -> None:
-    cluster = Gangs(f"{TOPOLOGY},WorkloadAwarePreemption=true")
-    zones(cluster, a="1")
-    cluster.group(min_count=3, **topology())
-    cluster.members(3, cpu="1")
-    cluster.schedule_all()
-    said = sorted(cluster.reason_of(name)[1] for name in ("g0", "g1", "g2"))
-    assert said[0].endswith("preemption: not eligible due to placement-based pod group scheduling limitation")
-
-
-def test_a_gang_without_any_domain_says_so() -> None:
-    cluster = Gangs(TOPOLOGY)
-    cluster.node("n", cpu="8")
-    cluster.group(min_count=2, **topology())
-    cluster.members(2, cpu="1")
-    cluster.schedule_all()
-    assert cluster.conditions() == [("False", "Unschedulable", "no feasible placements found")]
-    assert cluster.reason_of("g0") == ("Unschedulable", "no feasible placements found")
-    assert cluster.place("g0") == "error backoff"
-
-
-def test_members_in_two_domains_are_an_error() -> None:
-    cluster = Gangs(TOPOLOGY)
-    zones(cluster, a="4", b="4")
-    cluster.member("one", cpu="1", node="a0")
-    cluster.member("two", cpu="1", node="b0")
-    cluster.group(min_count=2, **topology())
-    cluster.members(1, cpu="1")
-    cluster.schedule_all()
-    text = "cannot determine domain for already scheduled pods: more than 1 domain found for pod group: a, b"
-    assert cluster.conditions() == [("False", "SchedulerError", text)]
-
-
-def test_the_nominated_node_of_a_member_outside_of_the_domain_is_skipped() -> None:
-    cluster = Gangs(TOPOLOGY)
-    zones(cluster, a="1", b="4")
-    cluster.group(min_count=3, **topology())
-    cluster.member("g0", cpu="1", nominated="a0")
-    cluster.member("g1", cpu="1")
-    cluster.member("g2", cpu="1")
-    cluster.schedule_all()
-    assert {node[0] for node in cluster.bound().values()} == {"b"}
 
 
 def test_the_result_of_each_attempt_is_remembered() -> None:

@@ -29,7 +29,7 @@ async def test_the_demo_shows_all_its_scenes_and_ends_well() -> None:
     assert "trainer -> node-gpu" in output
     assert "huge -> node-big" in output
     assert "3 Insufficient cpu" in output
-    assert "pushed out default/filler-" in output
+    assert "preempted default/filler-" in output
     assert "request pair: gpu.example.com/node-gpus-" in output
     assert "2 taken (by default/render-" in output
     assert "What was bound where, and why" in output

@@ -33,7 +33,7 @@ class BrokenCase(Case):
 
 
 EVERY_CHANGE = [
-    Step(Create(Kind.POD, pod_json("web-1", cpu="500m")), 0.5),
+    Step(Create(Kind.POD, pod_json("web-1", cpu="500m", memory="256Mi", labels={"app": "web"})), 0.5),
     Step(Merge(Kind.POD, "default/web-1", {"status": {"phase": "Succeeded"}}), 0.0),
     Step(Delete(Kind.POD, "default/web-1"), 1.0),
     Step(BreakWatch(Kind.NODE), 0.0),

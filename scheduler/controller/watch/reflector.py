@@ -240,7 +240,7 @@ class Reflector:
         with self._step(f"list of {self.kind.value}"):
             part = next(parts, None)
             if part is not None:
-                self._hear()
+                self._mark_heard()
                 self._pass_on(self.mirror.take_page(part))
             return part
 
@@ -290,7 +290,7 @@ class Reflector:
                 if line and not line.isspace():
                     event = decode_watch_line(self.kind, line, with_document=self.reading.with_documents)
                     self._take_event(event, stimuli)
-                    self._hear()
+                    self._mark_heard()
         finally:
             self._pass_on(stimuli)
 
@@ -354,14 +354,14 @@ class Reflector:
         """Handles a kind that the API server lacks or no longer serves, like an empty list."""
         self._pass_on(self.mirror.clear())
         self.resource_version = ""
-        self._hear()
+        self._mark_heard()
         self.health = Health.MISSING_KIND
         if "missing kind" not in self._reported:
             self._reported.add("missing kind")
             log.warning("API server does not serve this kind, taken as empty", kind=self.kind.value, path=self.path)
         self.synced.set()
 
-    def _hear(self) -> None:
+    def _mark_heard(self) -> None:
         self._heard_at = time.monotonic()
         self.trouble = ""
 

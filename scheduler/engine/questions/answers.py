@@ -10,7 +10,7 @@ MAX_LISTED: Final = 1_000
 MAX_NODES_NAMED: Final = 20
 """Names listed of an allowed set; its size is complete."""
 
-ASKED, EVICTED, WAITING, PUSHED_OUT, ADDED = "asked", "evicted", "waiting", "pushed out", "added"
+ASKED, EVICTED, WAITING, PREEMPTED, ADDED = "asked", "evicted", "waiting", "preempted", "added"
 """Where a pod of an answer comes from."""
 STEPS, SECONDS = "steps", "seconds"
 """The bounds of a question."""
@@ -33,7 +33,7 @@ class Placement(_Value, frozen=True, omit_defaults=True):
     origin: str
     node: str = ""
     left_node: str = ""
-    """Where it was before, of an evicted or pushed out pod."""
+    """Where it was before, of an evicted or preempted pod."""
     allowed_count: int = 0
     """The size of the allowed set: 1 if the decision is certain."""
     allowed: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """What would help a waiting pod: single changes of it, of the cluster or of its priority, each proven by the cycle.
 
-Every change is tried on a fork of its own. So much less of a resource, and the lowest priority that preempts, are found
-by bisection, since less never fits worse and a higher priority never preempts less.
+Every change is tried on a fork of its own. The largest request that fits and the lowest priority that preempts are
+found by bisection: a smaller request never fits worse, and a higher priority never preempts less.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from scheduler.engine.questions.answers import (
     EVICTED,
     MAX_LISTED,
     MAX_NODES_NAMED,
-    PUSHED_OUT,
+    PREEMPTED,
     SECONDS,
     STEPS,
     WAITING,
@@ -303,7 +303,7 @@ class _Prediction:
         for victim in tried.victims:
             again = evictions.again(victim)
             if again is not None:
-                self._push(again, PUSHED_OUT, victim.node_name)
+                self._push(again, PREEMPTED, victim.node_name)
 
     def _note(self, placement: Placement) -> None:
         if placement.node:

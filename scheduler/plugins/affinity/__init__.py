@@ -1,1 +1,1 @@
-"""InterPodAffinity."""
+"""The plugin InterPodAffinity: required and preferred terms of pods, in both directions."""

@@ -1,1 +1,1 @@
-"""DynamicResources."""
+"""The plugin DynamicResources: allocation of devices to claims."""

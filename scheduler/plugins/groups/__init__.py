@@ -1,1 +1,1 @@
-"""Plugins for groups of pods."""
+"""The plugins for groups of pods: quorum, number of pods, and placement in one domain."""

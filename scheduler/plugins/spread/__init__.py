@@ -1,1 +1,1 @@
-"""PodTopologySpread."""
+"""The plugin PodTopologySpread: even numbers of matching pods over the domains of a label."""

@@ -1,1 +1,1 @@
-"""VolumeBinding."""
+"""The plugin VolumeBinding: claims that are bound together with their pod."""

@@ -11,7 +11,7 @@ from scheduler.controller.report.engine_gauges import GaugesOfEngine
 from scheduler.controller.report.metrics import SchedulerMetrics
 from scheduler.engine.attempt import ERROR, SCHEDULED, Attempt
 from scheduler.framework.plugin_times import PluginTimes
-from tests.controller.test_engine_end_to_end import CONFIGURATION
+from tests.controller.running import CONFIGURATION
 
 
 def page_of(metrics: SchedulerMetrics) -> list[str]:

@@ -38,7 +38,7 @@ from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.testing.documents import node_json, pod_json
 from scheduler.testing.objects import node
 from tests.controller.conftest import PODS, create, read, until
-from tests.controller.watch.test_reflector import running
+from tests.controller.watch.reflecting import running
 
 
 def line(type_: str, document: dict[str, Any], version: str) -> bytes:

@@ -3,109 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import random
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import msgspec
-import pytest
 
-from scheduler.controller.watch.backoff import Backoff
 from scheduler.controller.watch.health import Health, silent_kinds
 from scheduler.controller.watch.reflector import Reading, Reflector, WatchTimes
 from scheduler.controller.write.client import ApiClient
-from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus
+from scheduler.messages.stimuli import ObjectObserved, Stimulus
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.testing.documents import node_json, pod_json
 from tests.controller.conftest import PODS, create, read, until
-
-
-class Seen:
-    """A sink that remembers."""
-
-    def __init__(self) -> None:
-        self.stimuli: list[Stimulus] = []
-        self.batches = 0
-
-    def put_all(self, stimuli: Sequence[Stimulus], /) -> None:
-        self.batches += 1
-        self.stimuli.extend(stimuli)
-
-    async def room(self) -> None:
-        """There always is."""
-
-    @property
-    def events(self) -> list[tuple[str, str]]:
-        """+ for observed, - for deleted, ? for deleted and stale, each with the name."""
-        signs: list[tuple[str, str]] = []
-        for stimulus in self.stimuli:
-            if isinstance(stimulus, ObjectObserved):
-                signs.append(("+", stimulus.object.name))
-            elif isinstance(stimulus, ObjectDeleted):
-                signs.append(("?" if stimulus.is_stale else "-", stimulus.object.name))
-        return signs
-
-
-QUICK = WatchTimes(missing_kind=0.02)
-
-
-def _has_more(seconds: list[float], count: int) -> bool:
-    return len(seconds) > count
-
-
-class Waits(Backoff):
-    """Remembers what it was asked for; waits hardly at all."""
-
-    def __init__(self) -> None:
-        super().__init__(first=1.0, most=64.0, rng=random.Random(1))
-        self.seconds: list[float] = []
-
-    def next_seconds(self) -> float:
-        self.seconds.append(super().next_seconds())
-        return self.seconds[-1] / 1000
-
-
-@asynccontextmanager
-async def running(
-    client: ApiClient,
-    kind: Kind = Kind.POD,
-    *,
-    page_size: int = 500,
-    with_documents: bool = False,
-    times: WatchTimes = QUICK,
-    backoff: Backoff | None = None,
-) -> AsyncIterator[tuple[Reflector, Seen]]:
-    seen = Seen()
-    reflector = Reflector(
-        kind,
-        client,
-        seen,
-        Reading(page_size, with_documents, times),
-        backoff=backoff or Backoff(0.01, 0.02, random.Random(1)),
-    )
-    task = asyncio.create_task(reflector.run())
-    try:
-        yield reflector, seen
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-
-async def delete(client: ApiClient, name: str) -> None:
-    options = msgspec.json.encode({"gracePeriodSeconds": 0})
-    await client.request("DELETE", f"{PODS}/{name}", body=options)
-
-
-async def patch(client: ApiClient, path: str, body: dict[str, Any]) -> None:
-    await client.request(
-        "PATCH", path, body=msgspec.json.encode(body), content_type="application/strategic-merge-patch+json"
-    )
+from tests.controller.watch.reflecting import Seen, Waits, delete, has_more, patch, running, watch_line
 
 
 async def test_the_first_list_is_handed_over_page_by_page_and_then_it_is_synced(client: ApiClient) -> None:
@@ -188,26 +100,6 @@ async def test_after_a_410_the_new_list_tells_what_was_missed_deletions_too(
         assert reflector.object_count == 4
 
 
-def watch_line(type_: str, version: str, rest: bytes = b'"spec":{}') -> bytes:
-    metadata = f'"metadata":{{"name":"a","namespace":"d","uid":"1","resourceVersion":"{version}"}}'
-    return b'{"type":"%b","object":{%b,%b}}\n' % (type_.encode(), metadata.encode(), rest)
-
-
-async def test_an_unreadable_object_is_skipped_and_its_last_readable_version_stays(
-    client: ApiClient, log_lines: list[dict[str, Any]]
-) -> None:
-    reflector = Reflector(Kind.POD, client, seen := Seen())
-    good = watch_line("ADDED", "5")
-    bad = watch_line("MODIFIED", "6", b'"spec":7')
-    gone = watch_line("DELETED", "8", b'"spec":7')
-    reflector.take(good + bad + good.replace(b'"a"', b'"b"') + bad)
-    assert seen.events == [("+", "a"), ("+", "b")]
-    assert reflector.mirror.rejected == 2
-    assert len([line for line in log_lines if line["event"] == "Object can't be read, skipped"]) == 1
-    reflector.take(gone)
-    assert seen.events[2:] == [("?", "a")]
-
-
 async def test_the_same_version_again_is_no_news(client: ApiClient) -> None:
     reflector = Reflector(Kind.POD, client, seen := Seen())
     line = b'{"type":"MODIFIED","object":{"metadata":{"name":"a","namespace":"d","uid":"1","resourceVersion":"5"}}}\n'
@@ -242,102 +134,6 @@ async def test_a_bookmark_moves_the_place_and_tells_nothing(client: ApiClient) -
     assert reflector.resource_version == "77"
 
 
-async def test_a_missing_right_is_reported_once_and_the_kind_stays_unsynced(
-    cluster: EmbeddedCluster, client: ApiClient, log_lines: list[dict[str, Any]]
-) -> None:
-    cluster.faults.fail("GET", "/api/v1/pods", 403, times=3, reason="Forbidden")
-    async with running(client) as (reflector, _):
-        await until(lambda: reflector.health is Health.FORBIDDEN)
-        assert not reflector.synced.is_set()
-        await until(reflector.synced.is_set)
-        assert [line["event"] for line in log_lines if line["log_level"] == "error"] == ["missing right: list pods"]
-
-
-DEVICE_CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
-
-
-async def test_a_404_on_a_core_kind_is_a_fault_and_takes_nothing_away(
-    cluster: EmbeddedCluster, client: ApiClient
-) -> None:
-    await create(client, "/api/v1/nodes", node_json("n1"))
-    async with running(client, Kind.NODE) as (reflector, seen):
-        await until(lambda: reflector.health is Health.WATCHING)
-        cluster.faults.fail("GET", "/api/v1/nodes", 404, times=9, reason="NotFound")
-        cluster.server.close_watches()
-        await until(lambda: reflector.health is Health.UNREACHABLE)
-        assert reflector.trouble == "injected fault"
-        await until(lambda: not cluster.faults.rules and reflector.health is Health.WATCHING)
-        assert seen.events == [("+", "n1")]
-        assert list(reflector.known) == ["n1"]
-
-
-async def test_a_404_before_the_first_list_keeps_the_kind_unsynced(cluster: EmbeddedCluster, client: ApiClient) -> None:
-    await create(client, "/api/v1/nodes", node_json("n1"))
-    cluster.faults.fail("GET", "/api/v1/nodes", 404, times=5, reason="NotFound")
-    async with running(client, Kind.NODE) as (reflector, _):
-        await until(lambda: reflector.health is Health.UNREACHABLE)
-        assert not reflector.synced.is_set()
-        await until(reflector.synced.is_set)
-        assert list(reflector.known) == ["n1"]
-
-
-async def test_an_optional_kind_that_discovery_does_not_list_is_as_good_as_empty(
-    cluster: EmbeddedCluster, client: ApiClient
-) -> None:
-    cluster.server.absent.add("deviceclasses.resource.k8s.io")
-    async with running(client, Kind.DEVICE_CLASS) as (reflector, seen):
-        await until(reflector.synced.is_set)
-        await until(lambda: reflector.health is Health.MISSING_KIND)
-        assert seen.events == []
-        # An upgrade of the control plane brings it.
-        cluster.server.absent.clear()
-        await until(lambda: reflector.health is Health.WATCHING)
-        await create(client, DEVICE_CLASSES, {"metadata": {"name": "gpu"}, "spec": {}})
-        await until(lambda: seen.events == [("+", "gpu")])
-
-
-async def test_an_optional_kind_that_is_taken_away_takes_its_objects_with_it(
-    cluster: EmbeddedCluster, client: ApiClient
-) -> None:
-    await create(client, DEVICE_CLASSES, {"metadata": {"name": "gpu"}, "spec": {}})
-    async with running(client, Kind.DEVICE_CLASS) as (reflector, seen):
-        await until(lambda: reflector.health is Health.WATCHING)
-        cluster.server.absent.add("deviceclasses.resource.k8s.io")
-        cluster.server.close_watches()
-        await until(lambda: seen.events == [("+", "gpu"), ("?", "gpu")])
-        await until(lambda: reflector.health is Health.MISSING_KIND)
-
-
-@pytest.mark.parametrize("code", [404, 503])
-async def test_an_optional_kind_is_not_empty_on_the_word_of_its_own_path(
-    cluster: EmbeddedCluster, client: ApiClient, code: int
-) -> None:
-    await create(client, DEVICE_CLASSES, {"metadata": {"name": "gpu"}, "spec": {}})
-    async with running(client, Kind.DEVICE_CLASS) as (reflector, seen):
-        await until(lambda: reflector.health is Health.WATCHING)
-        # The path is not found; discovery lists the kind at first and then does not answer in order.
-        cluster.faults.fail("GET", "deviceclasses", 404, times=6, reason="NotFound")
-        cluster.faults.fail("GET", "/apis$", code, times=2)
-        cluster.faults.answer("GET", "/apis$", b'{"kind":"Status","metadata":{}}')
-        cluster.server.close_watches()
-        await until(lambda: not cluster.faults.rules and reflector.health is Health.WATCHING)
-        assert seen.events == [("+", "gpu")]
-
-
-@pytest.mark.parametrize("answer", [b"{}", b'{"kind":"Status","metadata":{}}', b"<html>not here</html>", b""])
-async def test_an_answer_that_is_no_list_takes_nothing_away(
-    cluster: EmbeddedCluster, client: ApiClient, answer: bytes
-) -> None:
-    await create(client, "/api/v1/nodes", node_json("n1"))
-    async with running(client, Kind.NODE) as (reflector, seen):
-        await until(lambda: reflector.health is Health.WATCHING)
-        cluster.faults.fail("GET", "/api/v1/nodes.*watch=true", 410, reason="Expired")
-        cluster.faults.answer("GET", "/api/v1/nodes", answer, times=3)
-        cluster.server.close_watches()
-        await until(lambda: not cluster.faults.rules and reflector.health is Health.WATCHING)
-        assert seen.events == [("+", "n1")]
-
-
 async def test_a_server_that_answers_every_watch_with_410_gets_lists_at_growing_intervals(
     cluster: EmbeddedCluster, client: ApiClient
 ) -> None:
@@ -368,7 +164,7 @@ async def test_a_kind_whose_watches_are_cut_before_their_first_line_is_listed_ag
         for cuts in range(5):
             await until(lambda: reflector.health is Health.WATCHING)
             cluster.server.cut_watches()
-            await until(partial(_has_more, waits.seconds, cuts))
+            await until(partial(has_more, waits.seconds, cuts))
         await until(lambda: reflector.relists == 1)
 
 
@@ -427,59 +223,6 @@ def test_kinds_that_are_silent_for_more_than_two_minutes_are_named() -> None:
     lost = One(Kind.NODE, 121.4, Health.UNREACHABLE, "no answer")
     assert silent_kinds([quiet, lost]) == "nodes: nothing heard for 121 s, unreachable: no answer"
     assert silent_kinds([One(Kind.POD, 200.0)]) == "pods: nothing heard for 200 s, watching"
-
-
-DEEP = b'"junk":' + b"[" * 1_200 + b"]" * 1_200
-
-
-async def test_an_object_nested_too_deep_is_named_and_the_kind_goes_on(
-    cluster: EmbeddedCluster, client: ApiClient, log_lines: list[dict[str, Any]]
-) -> None:
-    poison = watch_line("ADDED", "1", DEEP)
-    page = b'{"kind":"PodList","metadata":{"resourceVersion":"%b"},"items":[%b]}'
-    version = str(cluster.store.revision).encode()
-    cluster.faults.answer(
-        "GET", r"/api/v1/pods\?limit", page % (version, poison[len(b'{"type":"ADDED","object":') : -2])
-    )
-    cluster.faults.answer(
-        "GET", "/api/v1/pods.*watch", poison.replace(b'"a"', b'"b"') + watch_line("ADDED", version.decode())
-    )
-    async with running(client) as (reflector, seen):
-        await create(client, PODS, pod_json("c"))
-        await until(lambda: ("+", "c") in seen.events)
-        assert seen.events == [("+", "a"), ("+", "c")]
-        assert reflector.relists == 0
-        assert reflector.mirror.unreadable == {"d/b"}
-        named = [line["name"] for line in log_lines if line["event"] == "Object can't be read, skipped"]
-        assert named == ["d/a", "d/b"]
-
-
-async def test_a_line_that_is_no_json_is_asked_for_again_from_the_same_place(
-    cluster: EmbeddedCluster, client: ApiClient
-) -> None:
-    version = str(cluster.store.revision)
-    half = watch_line("ADDED", version) + watch_line("ADDED", "9")[:40] + b"\n"
-    cluster.faults.answer("GET", "/api/v1/pods.*watch", half, times=2)
-    async with running(client) as (reflector, seen):
-        await until(lambda: not cluster.faults.rules)
-        await create(client, PODS, pod_json("c"))
-        await until(lambda: ("+", "c") in seen.events)
-        assert seen.events == [("+", "a"), ("+", "c")]
-        assert (reflector.relists, reflector.mirror.rejected) == (0, 2)
-
-
-async def test_another_object_of_the_same_name_that_cannot_be_read_takes_its_predecessor_away(
-    client: ApiClient,
-) -> None:
-    reflector = Reflector(Kind.POD, client, seen := Seen())
-    reflector.take(
-        watch_line("ADDED", "5") + watch_line("MODIFIED", "6", b'"spec":7').replace(b'"uid":"1"', b'"uid":"2"')
-    )
-    assert seen.events == [("+", "a"), ("?", "a")]
-    assert reflector.mirror.unreadable == {"d/a"}
-    reflector.take(watch_line("MODIFIED", "7").replace(b'"uid":"1"', b'"uid":"2"'))
-    assert seen.events[2:] == [("+", "a")]
-    assert reflector.mirror.unreadable == set()
 
 
 async def test_a_server_that_fails_for_a_while_is_asked_again(cluster: EmbeddedCluster, client: ApiClient) -> None:

@@ -3,66 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Unpack
 
-import msgspec
 import pytest
 
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
-from scheduler.controller.write.leadership import AlwaysHeld, Leadership, LeaseToken
-from scheduler.controller.write.outbox import Outbox
-from scheduler.controller.write.requests import WriteRequests
-from scheduler.controller.write.writer import Writer
-from scheduler.controller.write.writer_settings import WriterSettings
-from scheduler.messages.commands import BindPod, DeletePod, EvictPod, PatchPodStatus, UpdateObject
+from scheduler.controller.write.leadership import LeaseToken
+from scheduler.messages.commands import BindPod, DeletePod, PatchPodStatus, UpdateObject
 from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import WriteFinished
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import Condition
 from scheduler.simulate.cluster import EmbeddedCluster
-from scheduler.testing.documents import PodFields, node_json, pod_json
+from scheduler.testing.documents import node_json
 from tests.controller.conftest import PODS, create, read, until
+from tests.controller.write.writing import failed_condition, new_pod, new_pod_of_name, writing
 
 BINDING = "/pods/a/binding"
-
-
-@asynccontextmanager
-async def writing(
-    client: ApiClient,
-    leadership: Leadership | None = None,
-    **limits: Any,
-) -> AsyncIterator[tuple[Writer, list[WriteFinished]]]:
-    outcomes: list[WriteFinished] = []
-    settings = WriterSettings(**limits)
-    requests = WriteRequests(client, settings, lambda: "2026-01-02T03:04:05Z")
-    outbox = Outbox(settings.requests_in_flight)
-
-    def finished(outcome: WriteFinished) -> None:
-        assert outcome.seconds > 0.0
-        outcomes.append(msgspec.structs.replace(outcome, seconds=0.0))
-
-    leadership = leadership or AlwaysHeld()
-    writer = Writer(requests, leadership, outbox, finished, lambda: 0.0, settings.binds_queued)
-    try:
-        yield writer, outcomes
-    finally:
-        await outbox.close()
-
-
-async def new_pod(client: ApiClient, name: str = "a", **fields: Unpack[PodFields]) -> PodReference:
-    for node in ("n1", "n2"):
-        await create(client, "/api/v1/nodes", node_json(node))
-    created = await create(client, PODS, pod_json(name, **fields))
-    return PodReference("default", name, created["metadata"]["uid"])
-
-
-def failed_condition(message: str = "0/1 nodes are available") -> Condition:
-    return Condition(type="PodScheduled", status="False", reason="Unschedulable", message=message)
 
 
 async def test_a_bind_puts_the_pod_on_its_node(client: ApiClient) -> None:
@@ -296,34 +255,6 @@ async def test_a_bind_does_not_wait_for_the_retries_of_its_pod_s_condition(
     assert sorted((outcome.ticket, outcome.is_done) for outcome in outcomes) == [(1, True), (2, True)]
 
 
-async def test_a_victim_s_deletion_waits_for_no_condition(cluster: EmbeddedCluster, client: ApiClient) -> None:
-    victim = await new_pod(client, node="n1")
-    waiting = [await new_pod_of_name(client, f"p{number}") for number in range(30)]
-    cluster.faults.delay("PATCH", "/pods/p", 30.0, times=1000)
-    async with writing(client, requests_in_flight=24) as (writer, outcomes):
-        for ticket, pod in enumerate(waiting, start=100):
-            writer.submit(PatchPodStatus(ticket, pod, failed_condition()))
-        await until(lambda: cluster.faults.rules[0].times < 1000)
-        disruption = Condition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler")
-        writer.submit(PatchPodStatus(1, victim, disruption))
-        await until(lambda: len(outcomes) == 1)
-        writer.submit(DeletePod(2, victim))
-        await until(lambda: len(outcomes) == 2)
-    assert [(outcome.ticket, outcome.is_done) for outcome in outcomes] == [(1, True), (2, True)]
-
-
-async def test_a_deletion_whose_answer_is_lost_is_sent_again(cluster: EmbeddedCluster, client: ApiClient) -> None:
-    bound, gone = await new_pod(client, node="n1"), await new_pod_of_name(client, "b")
-    cluster.faults.drop("DELETE", "/pods/", times=2, after=True)
-    async with writing(client) as (writer, outcomes):
-        writer.submit(DeletePod(1, bound))
-        assert await writer.settle(5)
-        cluster.faults.drop("DELETE", "/pods/", times=2, after=True)
-        writer.submit(DeletePod(2, gone))
-        assert await writer.settle(5)
-    assert [outcome.is_done or outcome.status for outcome in outcomes] == [True, 404]
-
-
 async def test_an_update_whose_answer_is_lost_is_not_sent_again(cluster: EmbeddedCluster, client: ApiClient) -> None:
     created = await create(client, "/api/v1/nodes", node_json("n1"))
     changes = {"metadata": {"resourceVersion": created["metadata"]["resourceVersion"], "annotations": {"x": "y"}}}
@@ -332,11 +263,6 @@ async def test_an_update_whose_answer_is_lost_is_not_sent_again(cluster: Embedde
         writer.submit(UpdateObject(1, Kind.NODE, "n1", changes))
         assert await writer.settle(5)
     assert [(outcome.is_done, outcome.status) for outcome in outcomes] == [(False, 0)]
-
-
-async def new_pod_of_name(client: ApiClient, name: str) -> PodReference:
-    created = await create(client, PODS, pod_json(name))
-    return PodReference("default", name, created["metadata"]["uid"])
 
 
 async def test_the_writes_of_one_pod_leave_one_after_the_other(cluster: EmbeddedCluster, client: ApiClient) -> None:
@@ -350,32 +276,6 @@ async def test_the_writes_of_one_pod_leave_one_after_the_other(cluster: Embedded
     assert [outcome.ticket for outcome in outcomes] == [1, 2]
     conditions = {c["type"]: c["status"] for c in (await read(client, f"{PODS}/a"))["status"]["conditions"]}
     assert conditions["PodScheduled"] == "True"
-
-
-async def test_a_deletion_names_the_uid_that_it_means(client: ApiClient) -> None:
-    pod = await new_pod(client, node="n1")
-    async with writing(client) as (writer, outcomes):
-        writer.submit(DeletePod(1, PodReference("default", "a", "its-predecessor")))
-        await writer.settle(5)
-        assert "deletionTimestamp" not in (await read(client, f"{PODS}/a"))["metadata"]
-        writer.submit(DeletePod(2, pod))
-        await writer.settle(5)
-    assert [(outcome.ticket, outcome.is_done, outcome.status) for outcome in outcomes] == [
-        (1, False, 409),
-        (2, True, 200),
-    ]
-    assert "deletionTimestamp" in (await read(client, f"{PODS}/a"))["metadata"]
-
-
-async def test_an_eviction_that_a_budget_forbids_is_refused_with_429(
-    cluster: EmbeddedCluster, client: ApiClient
-) -> None:
-    pod = await new_pod(client, node="n1")
-    cluster.faults.fail("POST", "/pods/a/eviction", 429, reason="TooManyRequests", retry_after=1)
-    async with writing(client) as (writer, outcomes):
-        writer.submit(EvictPod(1, pod))
-        await writer.settle(5)
-    assert [(outcome.is_done, outcome.status) for outcome in outcomes] == [(False, 429)]
 
 
 async def test_an_update_carries_the_version_it_was_made_from(client: ApiClient) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.compose import build_profiles
 from scheduler.config.loading import load
-from scheduler.engine.questions.answers import ASKED, EVICTED, PUSHED_OUT, SECONDS, WAITING
+from scheduler.engine.questions.answers import ASKED, EVICTED, PREEMPTED, SECONDS, WAITING
 from scheduler.engine.questions.edits import (
     AddNodes,
     AddTaint,
@@ -103,7 +103,7 @@ def test_a_pod_pushes_out_less_important_ones_which_are_placed_again() -> None:
     answer = ask(cluster, workloads=asked(pod_json("high", cpu="2", priority=10)))
     high, low = answer.placements
     assert (high.node, high.victims) == ("n0", ("default/low",))
-    assert (low.pod, low.origin, low.left_node, low.node) == ("default/low", PUSHED_OUT, "n0", "")
+    assert (low.pod, low.origin, low.left_node, low.node) == ("default/low", PREEMPTED, "n0", "")
     assert "Insufficient cpu" in low.message
 
 

@@ -156,7 +156,7 @@ def test_no_checkpoint_is_made_while_an_extender_is_awaited() -> None:
     for number in range(3):
         made.create(Kind.NODE, node_json(f"node-{number}"))
     for number in range(9):
-        made.create(Kind.POD, pod_json(f"batch-{number}", cpu="500m"))
+        made.create(Kind.POD, pod_json(f"batch-{number}", cpu="500m", labels={"app": "batch"}))
     made.run_for(20)
     assert len(made.bound()) == 9
     tapes.check_parts()

@@ -85,7 +85,7 @@ function decision(one) {
     isPlaced ? [state("to ", "good"), nodeLink(one.node)] : [state(one.result || "under way", one.result === "error" ? "bad" : "waits")],
     [
       one.nominatedNode ? ["nominated to ", nodeLink(one.nominatedNode), ". "] : "",
-      victims.length ? ["pushes out ", ...listed(victims.map(podLink)), ". "] : "",
+      victims.length ? ["preempts ", ...listed(victims.map(podLink)), ". "] : "",
       one.message ? element("span", { class: "message" }, named(one.message)) : `${one.feasibleNodes ?? 0} of ${one.nodes ?? 0} nodes were possible`,
     ].flat(),
     `${one.milliseconds ?? 0} ms`,

@@ -1,4 +1,4 @@
-// One pod's story: when what happened, which plugin refused it where, how the nodes scored, which pods it would push out.
+// One pod's story: when what happened, which plugin refused it where, how the nodes scored, which pods it would preempt.
 
 import { page, podPath } from "./server.js";
 import { bar, element, heading, listed, named, nodeLink, podLink, section, state, table, time } from "./shown.js";

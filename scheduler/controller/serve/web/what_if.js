@@ -81,7 +81,7 @@ function shownAnswer(found, question) {
   return [
     element("p", { class: "verdict" }, `${found.placed} placed, ${found.pending} would wait, on ${found.nodes} nodes${found.bound ? `; stopped at its limit of ${found.bound}` : ""}`),
     found.hidden ? element("p", { class: "note" }, `Of namespaces whose pods you may not see: ${found.hidden.placed} placed, ${found.hidden.pending} would wait.`) : "",
-    placements.length ? table("What becomes of the pods", ["Pod", "From", "Goes to", "Choice", "Pushes out"], placements.map((one) => [
+    placements.length ? table("What becomes of the pods", ["Pod", "From", "Goes to", "Choice", "Preempts"], placements.map((one) => [
       podLink(one.pod),
       [one.origin, one.leftNode ? [", ", nodeLink(one.leftNode)] : ""].flat(2),
       one.node ? nodeLink(one.node) : element("span", {}, "waits: ", named(one.message ?? "")),

@@ -1,0 +1,105 @@
+"""Gangs that want all their nodes in one domain."""
+
+from __future__ import annotations
+
+from tests.engine.gangs import TOPOLOGY, Gangs, topology, zones
+
+
+def test_a_gang_gets_all_its_nodes_in_one_domain() -> None:
+    cluster = Gangs(TOPOLOGY)
+    zones(cluster, a="1", b="2")
+    cluster.node("nowhere", cpu="64")
+    cluster.group(min_count=3, **topology())
+    cluster.members(3, cpu="1")
+    cluster.schedule_all()
+    assert {node[0] for node in cluster.bound().values()} == {"b"}
+    assert len(cluster.bound()) == 3
+
+
+def test_of_several_domains_the_fuller_one_is_taken() -> None:
+    cluster = Gangs(TOPOLOGY)
+    zones(cluster, a="8", b="4", c="16")
+    cluster.group(min_count=4, **topology())
+    cluster.members(4, cpu="1")
+    cluster.schedule_all()
+    assert {node[0] for node in cluster.bound().values()} == {"b"}
+
+
+def test_of_several_domains_the_one_for_more_pods_is_taken() -> None:
+    cluster = Gangs(TOPOLOGY)
+    zones(cluster, a="1", b="4")
+    cluster.group(min_count=2, **topology())
+    cluster.members(6, cpu="1")
+    cluster.schedule_all()
+    assert {node[0] for node in cluster.bound().values()} == {"b"}
+    assert len(cluster.bound()) == 6
+
+
+def test_members_that_come_later_go_where_the_others_are() -> None:
+    cluster = Gangs(TOPOLOGY)
+    zones(cluster, a="64", b="4")
+    cluster.member("running", cpu="1", node="b0")
+    cluster.group(min_count=2, **topology())
+    cluster.members(2, cpu="1")
+    cluster.schedule_all()
+    assert {node[0] for node in cluster.bound().values()} == {"b"}
+
+
+def test_a_gang_that_fits_no_domain_says_of_how_many() -> None:
+    cluster = Gangs(TOPOLOGY)
+    zones(cluster, a="1", b="1")
+    cluster.group(min_count=3, **topology())
+    cluster.members(3, cpu="1")
+    cluster.schedule_all()
+    assert cluster.bound() == {}
+    text = "0/2 placements are available, first placement status: pod group is unschedulable"
+    assert cluster.conditions() == [("False", "Unschedulable", text)]
+    said = sorted(cluster.reason_of(name)[1] for name in ("g0", "g1", "g2"))
+    assert said[0] == (
+        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: not eligible due to "
+        "placement-based pod group scheduling limitation"
+    )
+
+
+def test_with_both_gates_a_topology_is_named_as_what_forbids_preemption() -> None:
+    cluster = Gangs(f"{TOPOLOGY},WorkloadAwarePreemption=true")
+    zones(cluster, a="1")
+    cluster.group(min_count=3, **topology())
+    cluster.members(3, cpu="1")
+    cluster.schedule_all()
+    said = sorted(cluster.reason_of(name)[1] for name in ("g0", "g1", "g2"))
+    assert said[0].endswith("preemption: not eligible due to placement-based pod group scheduling limitation")
+
+
+def test_a_gang_without_any_domain_says_so() -> None:
+    cluster = Gangs(TOPOLOGY)
+    cluster.node("n", cpu="8")
+    cluster.group(min_count=2, **topology())
+    cluster.members(2, cpu="1")
+    cluster.schedule_all()
+    assert cluster.conditions() == [("False", "Unschedulable", "no feasible placements found")]
+    assert cluster.reason_of("g0") == ("Unschedulable", "no feasible placements found")
+    assert cluster.place("g0") == "error backoff"
+
+
+def test_members_in_two_domains_are_an_error() -> None:
+    cluster = Gangs(TOPOLOGY)
+    zones(cluster, a="4", b="4")
+    cluster.member("one", cpu="1", node="a0")
+    cluster.member("two", cpu="1", node="b0")
+    cluster.group(min_count=2, **topology())
+    cluster.members(1, cpu="1")
+    cluster.schedule_all()
+    text = "cannot determine domain for already scheduled pods: more than 1 domain found for pod group: a, b"
+    assert cluster.conditions() == [("False", "SchedulerError", text)]
+
+
+def test_the_nominated_node_of_a_member_outside_of_the_domain_is_skipped() -> None:
+    cluster = Gangs(TOPOLOGY)
+    zones(cluster, a="1", b="4")
+    cluster.group(min_count=3, **topology())
+    cluster.member("g0", cpu="1", nominated="a0")
+    cluster.member("g1", cpu="1")
+    cluster.member("g2", cpu="1")
+    cluster.schedule_all()
+    assert {node[0] for node in cluster.bound().values()} == {"b"}
