@@ -1,4 +1,4 @@
-"""Texts of tenants and servers do not steer the terminal of whom they are shown to."""
+"""Texts of tenants and servers do not steer the terminal on which they are shown."""
 
 from __future__ import annotations
 
