@@ -15,6 +15,7 @@ from scheduler.cli.complaint import complain
 from scheduler.cli.connection import Access, Unanswered, fetch
 from scheduler.cli.leader import fetch_from_leader
 from scheduler.cli.options import Options, option, switch
+from scheduler.cli.printable import printable_page
 from scheduler.config.names import OWN_NAMESPACE
 from scheduler.errors import ConfigurationError, Fault
 
@@ -150,7 +151,7 @@ def show_page(
     if it can't be fetched."""
     try:
         body = source.fetch(path, question)
-        page = msgspec.json.decode(body, type=dict[str, Any])
+        page = printable_page(body)
     except Unanswered as error:
         complain(str(error))
         return 1

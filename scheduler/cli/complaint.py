@@ -6,6 +6,8 @@ import sys
 import textwrap
 from typing import Final
 
+from scheduler.cli.printable import printable
+
 MAX_COLUMNS: Final = 80
 
 
@@ -25,6 +27,7 @@ def remark(text: str) -> None:
 
 
 def _print(line: str) -> None:
+    line = printable(line)
     if sys.stderr.isatty():
         # A word that is longer, a path say, is left whole: it is there to be copied.
         line = textwrap.fill(line, MAX_COLUMNS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

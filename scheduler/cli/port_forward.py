@@ -10,8 +10,10 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Final
+from urllib.parse import quote
 
 import aiohttp
+from yarl import URL
 
 from scheduler.controller.write.credentials import Credentials
 from scheduler.errors import SchedulerError
@@ -79,7 +81,8 @@ class Forward:
 @contextlib.asynccontextmanager
 async def forwarded(who: Credentials, namespace: str, pod: str, port: int, seconds: float) -> AsyncIterator[Forward]:
     """The pod's port for the block, for one connection. ``seconds`` to open it. Raises ForwardFailure."""
-    url = f"{who.server}/api/v1/namespaces/{namespace}/pods/{pod}/portforward?ports={port}"
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/portforward?ports={port}"
+    url = URL(f"{who.server}{path}", encoded=True)
     headers = {"Authorization": who.authorization} if who.authorization else {}
     async with aiohttp.ClientSession(trust_env=False) as session:
         try:

@@ -22,6 +22,7 @@ from scheduler.cli.connection import Unanswered
 from scheduler.cli.context_namespace import context_namespace
 from scheduler.cli.groups import print_waiting_groups
 from scheduler.cli.options import option, seconds, switch
+from scheduler.cli.printable import printable_page
 from scheduler.cli.tables import age, merged, table
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.page_limits import MAX_WAITING_LISTED
@@ -173,8 +174,8 @@ def _watch(path: str, source: Source, print_page: Callable[[dict[str, Any]], Non
     shown: Any = None
     while True:
         try:
-            page = msgspec.json.decode(source.fetch(path, None), type=dict[str, Any])
-        except (Unanswered, msgspec.DecodeError) as error:
+            page = printable_page(source.fetch(path, None))
+        except (Unanswered, msgspec.DecodeError, RecursionError) as error:
             if shown != str(error):
                 complain(str(error))
             shown = str(error)

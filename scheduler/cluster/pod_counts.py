@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,9 @@ from scheduler.cluster.table import NodeTable
 from scheduler.errors import InvariantViolation
 from scheduler.objects.requirements import Operator
 from scheduler.objects.selectors import Selector
+
+MAX_BYTES: Final = 128 * 2**20
+"""Of counts kept as arrays: of 2,000 selectors at 5,000 nodes."""
 
 Counts = npt.NDArray[np.int64]
 Query = tuple[Namespaces, Selector]
@@ -67,6 +71,10 @@ class _Counter:
         self.all: RowCounts | None = None
         self.live: RowCounts | None = None
 
+    @property
+    def nbytes(self) -> int:
+        return sum(one.nbytes for one in (self.all, self.live) if one is not None)
+
     def copied(self) -> _Counter:
         other = _Counter(self.query, self.version)
         other.all = None if self.all is None else self.all.copy()
@@ -75,15 +83,19 @@ class _Counter:
 
 
 class PodCounts:
-    """``limit``: how many queries are kept; the one that was not asked for longest goes first.
+    """``limit``: how many queries are kept, and ``max_bytes`` how many bytes of arrays; the one that was not asked for
+    longest goes first. Bytes are counted after a number of new queries, each time an eighth of those kept.
 
     An id is valid until its query is evicted, and never used again: intern again to be sure. Forks share what neither
     side has changed since; ids and versions of one never mean anything else in another.
     """
 
-    def __init__(self, table: NodeTable, limit: int = 1024) -> None:
+    def __init__(self, table: NodeTable, limit: int = 1024, max_bytes: int = MAX_BYTES) -> None:
         self._table = table
         self._limit = limit
+        self._max_bytes = max_bytes
+        self._until_weighed = 1
+        """New queries until bytes are counted again."""
         self._groups: ForkableDict[_GroupKey, _Group] = ForkableDict()
         self._labelled: dict[tuple[str, str, str], dict[_Labels, None]] = {}
         """(namespace, label key, value) → the groups with that label; with _ANY_LABEL, all of the namespace. Of a fork:
@@ -181,7 +193,7 @@ class PodCounts:
 
     def fork(self, table: NodeTable) -> PodCounts:
         """The same over a fork of the table; neither side sees what the other does from now on."""
-        other = PodCounts(table, self._limit)
+        other = PodCounts(table, self._limit, self._max_bytes)
         other._groups = self._groups.fork()
         other._below = self
         other._ids = dict(self._ids)
@@ -190,6 +202,8 @@ class PodCounts:
         # Shared, so that an id or a version never means one thing here and another there.
         other._new_ids = self._new_ids
         other._clock = self._clock
+        # A fork that asks for little is not to count all bytes for it.
+        other._until_weighed = 1 + len(self._ids) // 8
         other.changes = self.changes
         other.evictions = self.evictions
         return other
@@ -242,6 +256,9 @@ class PodCounts:
     def _new_counter(self, query: Query) -> int:
         while len(self._counters) >= self._limit:
             self._evict(next(iter(self._ids)))
+        self._until_weighed -= 1
+        if not self._until_weighed:
+            self._shed()
         query_id = next(self._new_ids)
         self._counters[query_id] = _Counter(query, next(self._clock))
         self._index.put(query_id, *query)
@@ -259,6 +276,17 @@ class PodCounts:
             group = self._groups.writable(key, _Group.copied)
             group.counters = tuple([other for other in group.counters if other != query_id])
         del self._counters[query_id]
+
+    def _shed(self) -> None:
+        sizes = [(query, self._counters[query_id].nbytes) for query, query_id in self._ids.items()]
+        excess = sum(size for _, size in sizes) - self._max_bytes
+        for query, size in sizes:
+            if excess <= 0:
+                break
+            if size:
+                self._evict(query)
+                excess -= size
+        self._until_weighed = 1 + len(self._ids) // 8
 
     def _matching_groups(self, query: Query) -> Iterator[_GroupKey]:
         namespaces, selector = query

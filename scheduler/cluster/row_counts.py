@@ -32,6 +32,9 @@ class RowCounts:
             sparse[row] = total
         else:
             sparse.pop(row, None)
+            if not sparse:
+                # A dict that was emptied keeps its table.
+                self._sparse = {}
         if len(sparse) > _MAX_SPARSE:
             dense = np.zeros(1 << max(sparse).bit_length(), np.int64)
             for key, value in sparse.items():
@@ -50,6 +53,11 @@ class RowCounts:
     def is_zero(self) -> bool:
         """Whether no row has anything."""
         return not self._sparse if self._dense is None else not self._dense.any()
+
+    @property
+    def nbytes(self) -> int:
+        """Of the array; little else."""
+        return 0 if self._dense is None else self._dense.nbytes
 
     @property
     def is_dense(self) -> bool:

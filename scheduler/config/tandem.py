@@ -105,7 +105,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Maximum of attempts remembered for ``tandem why``, one a pod."""
     cached_classes: Count = 1_000
     """Maximum of pod classes whose answers are cached."""
-    cached_selectors: Count = 10_000
+    cached_selectors: Count = 5_000
     """Maximum of selectors whose matching pods are counted."""
 
 

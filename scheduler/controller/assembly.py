@@ -33,6 +33,7 @@ from scheduler.controller.report.recorders import GroupRecorder, Recorder, attem
 from scheduler.controller.report.tracing import start_tracing
 from scheduler.controller.serve.authorization import guards
 from scheduler.controller.serve.names import refusing_unasked
+from scheduler.controller.serve.page_steps import watching_steps
 from scheduler.controller.serve.pages import shadow_route
 from scheduler.controller.serve.reviews import review_client
 from scheduler.controller.serve.same_origin import of_same_site
@@ -225,6 +226,7 @@ class Assembly:
             reset_metrics=self.metrics.instruments.reset,
             routes=routes,
             guards=(
+                watching_steps(self.loop.steps.step),
                 *guards(self.page_client, self._settings.serving.access),
                 of_same_site(self._settings.hostname),
                 refusing_unasked(),

@@ -8,7 +8,7 @@ Lease, the connection, limits) are named in a warning; a change that would leave
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -30,7 +30,9 @@ POLL_SECONDS: Final = 5.0
 BUSY_SECONDS: Final = 0.05
 """Seconds between two tries to apply it: nothing can change while a cycle waits for an extender."""
 MAX_ERROR: Final = 1000
-"""Characters of an unexpected error that are repeated."""
+"""Characters of one fault, or of an unexpected error, that are repeated."""
+MAX_SHOWN: Final = 50
+"""Faults or warnings of a text that are logged and shown."""
 APPLIED, REJECTED, UNCHANGED = "applied", "rejected", "unchanged"
 
 log = structlog.get_logger()
@@ -182,7 +184,8 @@ class ConfigurationReloader:
         self._counts[APPLIED].add()
         changes = tuple([str(change) for change in changes_between(self._document, new.document)])
         self._document = new.document
-        warnings = (*[_abandoned(name, count) for name, count in abandoned.items()], *new.warnings)
+        said = (*[_abandoned(name, count) for name, count in abandoned.items()], *new.warnings)
+        warnings = _first(said, len(said))
         for warning in warnings:
             log.warning(warning)
         log.info("Configuration reloaded", origin=origin, changes=changes)
@@ -195,18 +198,21 @@ class ConfigurationReloader:
     def _reject(self, error: ConfigurationError, origin: str) -> None:
         self.is_well = False
         self._counts[REJECTED].add()
-        log.error(
-            "New configuration is wrong, the last good one stays",
-            origin=origin,
-            faults=[str(fault) for fault in error.faults],
-        )
-        faults = tuple([str(fault) for fault in error.faults])
+        faults = _first([str(fault)[:MAX_ERROR] for fault in error.faults[: MAX_SHOWN + 1]], len(error.faults))
+        log.error("New configuration is wrong, the last good one stays", origin=origin, faults=list(faults))
         self.last = Reload(format_seconds(self._clock().wall), origin, REJECTED, faults=faults)
-        self._announce("Warning", "ConfigurationRejected", f"the last good configuration stays: {error}")
+        self._announce("Warning", "ConfigurationRejected", f"the last good configuration stays: {'; '.join(faults)}")
 
     def _is_gone(self, what: str, origin: str) -> None:
         log.warning(f"{what} is gone, the configuration stays as it is", origin=origin)
         self._announce("Warning", "ConfigurationGone", f"{origin} is gone, the configuration stays as it is")
+
+
+def _first(texts: Sequence[str], count: int) -> tuple[str, ...]:
+    """The texts of ``count`` things, as far as they are shown: a MiB of text can have ten thousand faults."""
+    if count <= MAX_SHOWN:
+        return tuple(texts)
+    return (*texts[:MAX_SHOWN], f"and {count - MAX_SHOWN} more")
 
 
 def _abandoned(profile: str, pods: int) -> str:

@@ -20,7 +20,7 @@ class EngineSettings:
     running_preemptions: int = 1_000
     class_cache_bytes: int = 48 * 2**20
     cached_classes: int = 1_000
-    cached_selectors: int = 10_000
+    cached_selectors: int = 5_000
     attempts_kept: int = 10_000
     group_apis: tuple[GroupApi, ...] = ()
     """The APIs that name groups of pods; fixed at the start."""

@@ -201,7 +201,7 @@ def _is_long(terms: tuple[tuple[_Written, _Written], ...]) -> bool:
     return len(terms) > MAX_PARTS or sum([_parts(*term) for term in terms]) > 2 * MAX_PARTS
 
 
-@memo(4096, _is_long)
+@memo(2048, _is_long)
 def _parse_terms(written: tuple[tuple[_Written, _Written], ...]) -> NodeSelector:
     terms: list[NodeSelectorTerm] = []
     names: frozenset[str] | None = frozenset()
@@ -213,7 +213,7 @@ def _parse_terms(written: tuple[tuple[_Written, _Written], ...]) -> NodeSelector
     return NodeSelector(tuple(terms), names if written else None)
 
 
-@memo(4096, lambda expressions, fields, _: _parts(expressions, fields) > MAX_PARTS)
+@memo(2048, lambda expressions, fields, _: _parts(expressions, fields) > MAX_PARTS)
 def _parse_term(expressions: _Written, fields: _Written, path: str) -> NodeSelectorTerm:
     return _new_term(expressions, fields, path)
 

@@ -66,7 +66,7 @@ def subdomain_faults(text: str) -> tuple[str, ...]:
     return tuple(faults)
 
 
-@memo(16_384, is_long_text)
+@memo(4096, is_long_text)
 def label_value_faults(text: str) -> tuple[str, ...]:
     """The faults of a label's value."""
     faults: list[str] = []

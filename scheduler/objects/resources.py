@@ -304,7 +304,7 @@ def _remember_charge(key: tuple[int, int], pod: Pod, charge: tuple[ResourceVecto
     _CHARGES[key] = _Charge(held, status.container_statuses, status.init_container_statuses, charge)
 
 
-@memo(8192, _is_long)
+@memo(4096, _is_long)
 def _total(shape: _Shape, skip_pod_level: bool, defaults: tuple[tuple[str, str], ...]) -> ExactResources:
     total: ExactResources = {}
     for written in shape.containers:
@@ -356,13 +356,13 @@ def _raise_to(largest: ExactResources, other: ExactResources) -> None:
             largest[name] = amount
 
 
-@memo(8192, _is_long)
+@memo(4096, _is_long)
 def _vector(shape: _Shape, for_score: bool) -> ResourceVector:
     defaults = tuple(NON_ZERO_DEFAULTS.items()) if for_score else ()
     return _rounded(_total(shape, for_score, defaults))
 
 
-@memo(8192, _is_long)
+@memo(2048, _is_long)
 def _non_zero(shape: _Shape) -> NonZeroRequest:
     missing = tuple(NON_ZERO_DEFAULTS.items())
     if any(is_pod_level_resource(name) for name, _ in shape.pod_level):
@@ -373,7 +373,7 @@ def _non_zero(shape: _Shape) -> NonZeroRequest:
     return NonZeroRequest(milli_value(total.get(CPU, 0)), value(total.get(MEMORY, 0)))
 
 
-@memo(8192, has_many_parts)
+@memo(2048, has_many_parts)
 def _allocatable(written: _Written) -> ResourceVector:
     return _rounded(_exact(written))
 

@@ -81,7 +81,7 @@ def combined(*selectors: Selector) -> Selector:
     return _canonical([part for selector in selectors for part in selector.requirements])
 
 
-@memo(8192, has_many_parts)
+@memo(4096, has_many_parts)
 def _parse(expressions: tuple[Expression, ...]) -> Selector:
     requirements: list[Requirement] = []
     for key, written_operator, values in expressions:

@@ -11,6 +11,7 @@ from scheduler.cluster.pod_counts import ALL_NAMESPACES, Namespaces, PodCounts
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.errors import InvariantViolation
+from scheduler.objects.requirements import Operator, Requirement
 from scheduler.objects.selector_fields import LabelSelector, SelectorExpression
 from scheduler.objects.selectors import EVERYTHING, NOTHING, Selector, equality_selector, parse_selector
 from scheduler.testing.documents import PodFields
@@ -23,11 +24,11 @@ DEFAULT: Namespaces = frozenset({"default"})
 class Placed:
     """A table with pods in it and the counts that belong to it, as the cluster cache keeps them."""
 
-    def __init__(self, limit: int = 1024) -> None:
+    def __init__(self, limit: int = 1024, max_bytes: int = 2**20, nodes: int = 3) -> None:
         self.table = NodeTable()
-        self.counts = PodCounts(self.table, limit)
-        for name in ("n0", "n1", "n2"):
-            self.table.put_node(node(name))
+        self.counts = PodCounts(self.table, limit, max_bytes)
+        for number in range(nodes):
+            self.table.put_node(node(f"n{number}"))
 
     def add(self, info: PodInfo) -> None:
         self.counts.add(info, self.table.add_pod(info))
@@ -158,6 +159,18 @@ def test_the_query_asked_for_longest_ago_is_evicted_and_counted_again_when_asked
     again = cluster.counts.intern(DEFAULT, WEB)
     assert again != web
     assert cluster.counts.counts(again).tolist() == [1, 1, 0]
+
+
+def test_counts_of_many_selectors_are_bounded_in_bytes() -> None:
+    """A thousand selectors that all match pods on a hundred nodes: an array of a KiB each."""
+    cluster = Placed(max_bytes=64 * 1024, nodes=100)
+    for number in range(100):
+        cluster.add(placed(f"p{number}", f"n{number}"))
+    for number in range(1_000):
+        others = Selector((Requirement("app", Operator.NOT_IN, (f"app-{number}",)),))
+        cluster.counts.counts(cluster.counts.intern(DEFAULT, others))
+    assert 64 <= len(cluster.counts) <= 64 * 9 // 8 + 1
+    cluster.counts.check()
 
 
 def test_the_version_of_an_evicted_query_never_equals_one_seen_before() -> None:

@@ -45,6 +45,8 @@ class Target:
     def prepare(self, text: bytes) -> NewConfiguration:
         if text.startswith(b"poison"):
             raise RecursionError("maximum recursion depth exceeded")
+        if text.startswith(b"many"):
+            raise ConfigurationError([Fault(f"a[{number}]", "x" * 5_000) for number in range(9_000)])
         if not text.startswith(b"good"):
             raise ConfigurationError([Fault("profiles", "Required value")])
 
@@ -90,6 +92,20 @@ async def test_a_wrong_configuration_is_reported_and_the_last_good_one_stays(log
         await until(lambda: reloader.is_well)
         assert target.counts() == {"applied": 1.0, "rejected": 1.0, "unchanged": 1.0}
     assert "New configuration is wrong, the last good one stays" in [line["event"] for line in log_lines]
+
+
+async def test_of_a_text_with_thousands_of_faults_the_first_are_shown(log_lines: list[dict[str, Any]]) -> None:
+    """A ConfigMap of a MiB can have nine thousand documents of the same kind, each a fault."""
+    target = Target()
+    async with reloading(target) as reloader:
+        reloader.offer(b"many", "file")
+        await until(lambda: not reloader.is_well)
+        assert reloader.last is not None
+        assert len(reloader.last.faults) == 51
+        assert reloader.last.faults[-1] == "and 8950 more"
+        assert len(target.refused[0]) < 60_000
+    [line] = [one for one in log_lines if one["event"].startswith("New configuration is wrong")]
+    assert len(str(line)) < 60_000
 
 
 async def test_while_a_cycle_is_under_way_a_newer_configuration_overtakes_the_one_that_waits() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from scheduler.simulate.changes import Step, read, written
 from tests.simulation.runs import CASES, Case, Run
-from tests.simulation.shrinking import shrink
+from tests.simulation.shrinking import FailureKind, kind_of, shrink
 
 STEPS = 300
 
@@ -66,9 +66,9 @@ def _try_all(options: argparse.Namespace, cases: dict[str, Case]) -> int:
         run = Run(seed, cases[name])
         try:
             run.draw(options.steps)
-        except Exception:  # noqa: BLE001 - whatever breaks is what is looked for
+        except Exception as error:  # noqa: BLE001 - whatever breaks is what is looked for
             traceback.print_exc()
-            _report(seed, name, cases[name], run.script)
+            _report(seed, name, cases[name], run.script, kind_of(error))
             return 1
         state = {
             "next": seed + 1,
@@ -81,19 +81,19 @@ def _try_all(options: argparse.Namespace, cases: dict[str, Case]) -> int:
     return 0
 
 
-def _report(seed: int, name: str, case: Case, script: Sequence[Step]) -> None:
-    """Shrink a failing script, and write the short one to a file beside the caller."""
+def _report(seed: int, name: str, case: Case, script: Sequence[Step], failure: FailureKind) -> None:
+    """Shrink a failing script, and write the short one to a file in the working folder."""
     print(f"seed {seed} ({name}) fails after {len(script)} changes; looking for a short script", file=sys.stderr)
 
     def fails(part: Sequence[Step]) -> bool:
         try:
             Run(seed, case).follow(part)
-        except Exception:  # noqa: BLE001 - any way to fail will do
-            return True
+        except Exception as error:  # noqa: BLE001 - another failure than the one looked for is no shorter form of it
+            return kind_of(error) == failure
         return False
 
     if not fails(script):
-        print("the script alone does not fail: replay the seed", file=sys.stderr)
+        print("the script alone does not fail in this way: replay the seed", file=sys.stderr)
         return
     short = shrink(script, fails)
     path = Path(f"simulation-{seed}.jsonl")

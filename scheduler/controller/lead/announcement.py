@@ -1,11 +1,13 @@
 """The leader's annotations on its Lease: the address of its pages and the fingerprint of their certificate.
 
 Clients that may read the Lease find the leader's pod by it, and can verify its certificate even if it is self-signed.
+They ask the API server for that pod with their own rights, and who may write the Lease chooses the names: only
+names that can be a pod's are taken.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -16,13 +18,18 @@ AUDIENCE: Final = "tandem-scheduler"
 """Tokens that name this audience are good for the pages and nowhere else, the API server included."""
 
 
+_Name = Annotated[str, msgspec.Meta(pattern=r"\A[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\Z")]
+_Port = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
+_Digest = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+
+
 class Announcement(msgspec.Struct, frozen=True):
     """``certificate``: SHA-256 in hexadecimal digits; ``pod`` is in the Lease's own namespace unless stated."""
 
-    namespace: str
-    pod: str
-    port: int
-    certificate: str
+    namespace: _Name
+    pod: _Name
+    port: _Port
+    certificate: _Digest
 
 
 def announced(pod: PodReference | None, port: int, fingerprint: str) -> dict[str, str]:

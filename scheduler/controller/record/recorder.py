@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -41,6 +42,9 @@ FLUSH_SECONDS: Final = 1.0
 """Seconds after which entries are written even if they fill no frame: what a killed process loses."""
 MAX_WAITING: Final = 100_000
 """Entries that wait for the thread, some 100 MB; with more of them the disk can't follow and the segment ends."""
+MAX_LAG_SECONDS: Final = 10.0
+"""Seconds that an entry waits for the thread; after longer the disk can't follow, either. Objects may have a MiB each,
+so that their number alone does not bound memory."""
 RETRY_SECONDS: Final = 30.0
 """Seconds from a fault to the next checkpoint."""
 CLOSE_SECONDS: Final = 5.0
@@ -81,6 +85,9 @@ class Recorder:
         self._buffer: list[Entry | Beginning] = []
         self._waiting: SimpleQueue[list[Entry | Beginning] | None] = SimpleQueue()
         self._waiting_entries = 0
+        self._awaited = 0
+        """Of the entries handed over, the number that the thread must have taken within ``MAX_LAG_SECONDS``."""
+        self._awaited_since = clock()
         self._is_gap = False
         self._retry_at = 0.0
         _make_folder(settings.folder)
@@ -115,7 +122,7 @@ class Recorder:
             self._buffer = []
         if self.wants_checkpoint:
             return
-        if not self._is_gap and (self._disk.has_failed or self._backlog > MAX_WAITING):
+        if not self._is_gap and (self._disk.has_failed or self._backlog > MAX_WAITING or self._lags()):
             self._is_gap = True
             self._retry_at = self._clock() + RETRY_SECONDS
         if self._is_gap:
@@ -136,6 +143,13 @@ class Recorder:
     @property
     def _backlog(self) -> int:
         return self._waiting_entries - self._disk.taken
+
+    def _lags(self) -> bool:
+        now = self._clock()
+        if self._disk.taken >= self._awaited:
+            self._awaited, self._awaited_since = self._waiting_entries, now
+            return False
+        return now - self._awaited_since > MAX_LAG_SECONDS
 
     # --- in the thread ------------------------------------------------------------------------------------------------
 
@@ -266,10 +280,12 @@ class _Disk:
         log.error("Recording: the segment ends here", error=f"{type(error).__name__}: {error}")
         self._counts.lost += len(self._entries)
         self._entries, self._bytes = [], 0
-        if self._segment is not None:
-            self._segment.abandon()
-            self._segment = None
         self.has_failed = True
+        segment, self._segment = self._segment, None
+        if segment is not None:
+            # A disk that is full may say so once more. An exception here would end the thread.
+            with suppress(OSError):
+                segment.abandon()
 
 
 def _make_folder(folder: Path) -> None:

@@ -13,9 +13,9 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
-from prometheus_client.exposition import generate_latest
 
 from scheduler.controller.serve.connections import Connections
+from scheduler.controller.serve.exposition import exposition
 from scheduler.controller.serve.listening import listening_sockets
 from scheduler.controller.serve.serving_settings import ServingSettings
 from scheduler.controller.serve.slis import HealthIndicators
@@ -128,11 +128,11 @@ class HealthServer:
         return application
 
     async def _slis(self, _request: web.Request) -> web.Response:
-        body = generate_latest(self._indicators.registry)
+        body = await exposition(self._indicators.registry)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return web.Response(body=await exposition(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _delete_metrics(self, _request: web.Request) -> web.Response:
         self._reset_metrics()

@@ -25,7 +25,7 @@ from scheduler.controller.report.outage import Outage
 from scheduler.controller.step_watch import Step, unwatched
 from scheduler.controller.watch.backoff import Backoff
 from scheduler.controller.watch.discovery import is_served
-from scheduler.controller.watch.health import Health
+from scheduler.controller.watch.health import MAX_SILENCE_SECONDS, Health
 from scheduler.controller.watch.lines import Lines, parts_of
 from scheduler.controller.watch.mirror import MAX_LOGGED, Mirror
 from scheduler.controller.watch.pages import Pages
@@ -79,9 +79,12 @@ class Intake(Protocol):
 class WatchTimes:
     """Durations in seconds. ``idle``: the time without a byte after which a watch counts as dead; kube-apiserver sends
     a bookmark every 60 to 75 s. ``missing_kind``: the interval of discovery requests for a kind that is not served.
-    ``max_retry_after``: the upper bound of the server's Retry-After."""
+    ``max_retry_after``: the upper bound of the server's Retry-After. ``quiet``: a watch that breaks or ends without a
+    line after a longer silence is followed by a list, so that the next bookmark, at most 75 s later, comes before the
+    silence counts as too long (``MAX_SILENCE_SECONDS``)."""
 
     idle: float = 90.0
+    quiet: float = MAX_SILENCE_SECONDS - 75.0
     missing_kind: float = 60.0
     max_retry_after: float = 30.0
 
@@ -372,9 +375,9 @@ class Reflector:
         self.trouble = ""
 
     def _count_resume(self) -> None:
-        """Counts watches that end without a line; after some of them, lists again."""
+        """Counts watches that end without a line; after some of them, or a long silence, lists again."""
         self._resumes += 1
-        if self._resumes >= RESUMES_BEFORE_RELIST:
+        if self._resumes >= RESUMES_BEFORE_RELIST or self.silence_seconds > self.reading.times.quiet:
             self._forget_place("watches end without news")
 
     def _forget_place(self, reason: str) -> None:

@@ -30,8 +30,8 @@ from scheduler.framework.classes.templates import Templates
 from scheduler.framework.profile import Profile
 
 CLASS_BYTES = 48 * 2**20
-TEMPLATE_BYTES_A_CLASS = 16 * 2**10
-"""Room for templates with each class that may be kept: of a StatefulSet each pod is a template of its own."""
+TEMPLATE_BYTES_A_CLASS = 32 * 2**10
+"""Room for templates with each class that may be kept, some ten: of a StatefulSet each pod is a template of its own."""
 
 
 class PodClass:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,13 +12,21 @@ import pytest
 
 from scheduler.cli.recorded import Maker, Stretch, about_of, stated_of, stretches
 from scheduler.config.loading import load
-from scheduler.controller.record.recorder import RETRY_SECONDS, Recorder, RecordSettings
+from scheduler.controller.record.recorder import (
+    MAX_LAG_SECONDS,
+    RETRY_SECONDS,
+    Recorder,
+    RecorderCounts,
+    RecordSettings,
+    _Disk,
+)
 from scheduler.controller.record.segments import (
     SUFFIX,
     UNFINISHED,
     About,
     Damaged,
     Segment,
+    SegmentWriter,
     appears_whole,
     segments_in,
 )
@@ -28,6 +37,7 @@ from scheduler.simulate.changes import carry_out
 from scheduler.simulate.world import World
 from scheduler.simulate.world_trouble import ROUGH
 from scheduler.user_plugins.loading import PluginClasses
+from tests.limits import WAIT_SECONDS
 from tests.simulation.runs import engines
 from tests.simulation.workload import RandomWorkload
 
@@ -174,6 +184,47 @@ def test_what_is_no_recording_is_named(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "x.tandem").write_bytes(text)
     with pytest.raises(Damaged, match=r"x\.tandem: "):
         Segment(tmp_path / "x.tandem")
+
+
+def test_a_disk_that_does_not_answer_ends_the_segment_after_some_seconds_and_entries_are_not_kept(
+    tmp_path: Path,
+) -> None:
+    """A few entries, each perhaps of a MiB: their number says nothing."""
+    answers = threading.Event()
+
+    class Stuck:
+        @property
+        def input(self) -> object:
+            assert answers.wait(WAIT_SECONDS)
+            raise OSError("too late")
+
+    recorded = RecordedWorld(tmp_path)
+    recorded.run(2)
+    [recorder] = recorded.recorders
+    for _ in range(2):
+        recorder.put(Stuck())  # type: ignore[arg-type]  # an entry that takes long
+        recorder.flush()
+    recorded.seconds += MAX_LAG_SECONDS + 1
+    recorder.flush()
+    recorder.put(Stuck())  # type: ignore[arg-type]
+    assert recorder.counts.lost == 1
+    answers.set()
+    recorded.close()
+
+
+def test_a_disk_that_fails_to_close_a_file_does_not_end_the_recording(tmp_path: Path) -> None:
+    class Full(SegmentWriter):
+        def abandon(self) -> None:
+            raise OSError("no space left on device")
+
+    about = About("run", "version", "code", {})
+    counts = RecorderCounts()
+    disk = _Disk(RecordSettings(tmp_path), about, 2**20, counts)
+    with (tmp_path / "segment").open("wb", buffering=0) as file:
+        disk._segment = Full(file, b"")
+        disk.take(object())  # type: ignore[arg-type]  # nothing that can be encoded
+    assert disk.has_failed
+    assert disk._segment is None
 
 
 def test_a_disk_that_fails_loses_a_stretch_of_time_and_neither_decisions_nor_what_comes_later(tmp_path: Path) -> None:

@@ -168,6 +168,16 @@ async def test_a_kind_whose_watches_are_cut_before_their_first_line_is_listed_ag
         await until(lambda: reflector.relists == 1)
 
 
+async def test_a_kind_that_was_silent_for_long_is_listed_again_at_the_first_cut(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    """Of a quiet kind the next bookmark may be a minute away, and readiness tells of the silence meanwhile."""
+    async with running(client, Kind.NODE, times=WatchTimes(quiet=0.05)) as (reflector, _):
+        await until(lambda: reflector.health is Health.WATCHING and reflector.silence_seconds > 0.1)
+        cluster.server.cut_watches()
+        await until(lambda: reflector.relists == 1 and reflector.silence_seconds < 0.05)
+
+
 async def test_a_retry_after_of_an_hour_counts_up_to_its_limit(cluster: EmbeddedCluster, client: ApiClient) -> None:
     cluster.faults.fail("GET", "/api/v1/nodes", 429, reason="TooManyRequests", retry_after=3600)
     times = WatchTimes(max_retry_after=0.05)

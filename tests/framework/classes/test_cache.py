@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from typing import Unpack
 
 from scheduler.cluster.cache import ClusterCache
@@ -47,6 +49,24 @@ def test_the_class_used_longest_ago_leaves_where_the_columns_take_too_many_bytes
     for cpu in range(1, 20):
         find(classes, cache, f"p{cpu}", cpu=f"{cpu * 10}m")
     assert 2 <= len(classes) <= 4
+
+
+def test_templates_are_bounded_in_bytes_however_small_the_pods_are() -> None:
+    """Of a StatefulSet each pod is a template of its own: 200 bytes of JSON, and ten times that in memory."""
+    cache, classes = cluster(3), ClassCache(template_bytes=2**18, limit_classes=2)
+    for number in range(100):
+        find(classes, cache, f"p{number}", cpu="1", labels={"pod": f"p{number}"})
+    gc.collect()
+    tracemalloc.start()
+    for number in range(100, 700):
+        find(classes, cache, f"p{number}", cpu=f"{number}m", labels={"pod": f"p{number}"})
+    gc.collect()
+    full, _ = tracemalloc.get_traced_memory()
+    classes.clear()
+    gc.collect()
+    empty, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 2**17 < full - empty < 2 * 2**18
 
 
 def test_templates_are_bounded_in_bytes_however_large_the_pods_are() -> None:
