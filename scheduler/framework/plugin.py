@@ -24,7 +24,7 @@ from scheduler.cluster.effects import Effect
 from scheduler.cluster.groups.facts import Groups
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
-from scheduler.framework.events import DEFAULT_REGISTRATIONS, EventRegistration
+from scheduler.framework.events import DEFAULT_REGISTRATIONS, ClusterEvent, EventRegistration
 from scheduler.framework.plugin_ports import BindContext, PluginHandle
 from scheduler.framework.plugin_requests import PluginRequest
 from scheduler.framework.tallies import RowPods, Tally
@@ -206,6 +206,12 @@ class PreEnqueuePlugin(Plugin):
         by events without being asked about one by one.
         """
         return ()
+
+    def may_release(self, event: ClusterEvent) -> bool:
+        """Whether an event of this kind can change a refusal of ``pre_enqueue``. False: pods that the plugin gates are
+        passed over by such events, whatever ``events`` says for those that it refused later.
+        """
+        return True
 
 
 class QueueSortPlugin(Plugin):

@@ -33,15 +33,14 @@ class _ClaimCommand(msgspec.Struct, frozen=True):
 
 
 class ReserveClaim(_ClaimCommand, frozen=True):
-    """Reserve a claim for a pod or a group of pods, and write its allocation if it is given here. Tried again on a
-    conflict, as long as the claim is neither being deleted nor allocated otherwise."""
+    """Reserve a claim for a pod or a group of pods, and write its allocation if it is given here; an allocation without
+    its time gets it. Tried again on a conflict, as long as the claim is neither being deleted nor allocated
+    otherwise."""
 
     consumer: ClaimConsumer
     known: ResourceClaim
     """The resourceVersion on which the decision was based."""
     allocation: Allocation | None = None
-    needs_timestamp: bool = False
-    """Whether its devices have binding conditions, whose time-out starts now."""
 
 
 class CreateClaim(_ClaimCommand, frozen=True):

@@ -39,6 +39,8 @@ class PatchPodStatus(msgspec.Struct, frozen=True):
     nominated_node_name: str | None = None
     is_continuation: bool = False
     """An earlier write of the same removal has been answered: this one leaves before those that begin a removal."""
+    is_announcement: bool = False
+    """The nomination only says where the pod will be bound: nothing waits for it, and the binding replaces it."""
 
 
 class PatchGroupStatus(msgspec.Struct, frozen=True):

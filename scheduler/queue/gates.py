@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from scheduler.framework.events import ClusterEvent
 from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
 from scheduler.messages.status import Refusal, failure
 from scheduler.queue.metrics import QueueMetrics
@@ -29,6 +30,16 @@ class Gates:
                 except Exception as error:  # noqa: BLE001 - a plugin's; its pods are then checked one by one
                     self._facts.problem(f"PreEnqueue plugin {name} raised in held_back: {error!r}")
         return ()
+
+    def may_release(self, profile: str, name: str, event: ClusterEvent) -> bool:
+        """Whether an event of this kind may change what the named plugin said of a pod."""
+        for plugin in self._plugins.get(profile, ()):
+            if plugin.name == name:
+                try:
+                    return plugin.may_release(event)
+                except Exception as error:  # noqa: BLE001 - a plugin's; its pods are then checked one by one
+                    self._facts.problem(f"PreEnqueue plugin {name} raised in may_release: {error!r}")
+        return True
 
     def __call__(self, record: QueuedPod) -> Refusal | None:
         """The first refusal, signed. The plugin that held the pod back last runs first: it likely still does."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.events import ClusterEvent
 from scheduler.messages.status import Refusal
 from scheduler.queue.active import QueueSort
 from scheduler.queue.hints import HintMap
@@ -23,6 +24,10 @@ class PreEnqueue(Protocol):
 
     def held_back(self, profile: str, name: str) -> Collection[str]:
         """UIDs of pods that the named plugin is certain to refuse again."""
+        ...
+
+    def may_release(self, profile: str, name: str, event: ClusterEvent) -> bool:
+        """Whether an event of this kind may change what the named plugin said of a pod."""
         ...
 
 

@@ -256,8 +256,7 @@ class SchedulingQueue(QueueListing):
     def _moving(
         self, event: ClusterEvent, old: Any, new: Any, time: int, only: Only | None
     ) -> Generator[None, None, int]:
-        held_back = self._places.pre_enqueue.held_back
-        wake = Wake(self._places.pool, self._hints, event, old, new, held_back, only)
+        wake = Wake(self._places.pool, self._hints, event, old, new, self._places.pre_enqueue, only)
         moving = yield from wake.worth_moving()
         for record, strategy in moving:
             self._places.pool.remove(record.key)

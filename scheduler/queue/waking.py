@@ -55,8 +55,16 @@ class OnlyIf:
         return filter(self._holds, members.values())
 
 
-HeldBack = Callable[[str, str], Collection[str]]
-"""Profile and PreEnqueue plugin → UIDs of pods that the plugin is certain to refuse again."""
+class Gatekeepers(Protocol):
+    """The PreEnqueue plugins of all profiles (``gates.py``)."""
+
+    def held_back(self, profile: str, name: str) -> Collection[str]:
+        """UIDs of pods that the named plugin is certain to refuse again."""
+        ...
+
+    def may_release(self, profile: str, name: str, event: ClusterEvent) -> bool:
+        """Whether an event of this kind may change what the named plugin said of a pod."""
+        ...
 
 
 @dataclass(slots=True)
@@ -71,7 +79,7 @@ class Wake:
     event: ClusterEvent
     old: Any
     new: Any
-    held_back: HeldBack
+    gatekeepers: Gatekeepers
     only: Only | None
     _own: dict[str, QueuedPod] = field(default_factory=dict)
     """By UID, the waiting pods that the event's object is about. Hints may recognise them, by name or by status, which
@@ -83,8 +91,9 @@ class Wake:
         Gated pods see only the events registered by the plugin that holds them back, and only while it may release
         them.
         """
+        event = self.event
         moving: list[tuple[QueuedPod, Strategy]] = []
-        interest = self.hints.interest(self.event)
+        interest = self.hints.interest(event)
         self._own = self._own_records()
         held_by: dict[tuple[str, str], Set[str]] = {}
         groups = yield from self._groups()
@@ -98,11 +107,13 @@ class Wake:
             gate = group.gating_plugin
             if gate and gate not in interest.get(group.profile, ()):
                 continue
+            if gate and not event.is_wildcard and not self.gatekeepers.may_release(group.profile, gate, event):
+                continue
             held: Set[str] = _NO_UIDS
             if gate:
                 known = held_by.get((group.profile, gate))
                 if known is None:
-                    uids = self.held_back(group.profile, gate)
+                    uids = self.gatekeepers.held_back(group.profile, gate)
                     known = held_by[group.profile, gate] = uids if isinstance(uids, Set) else frozenset(uids)
                 held = known
                 if held and group.members.keys() <= held:
@@ -149,27 +160,30 @@ class Wake:
 
     def _of_group(self, group: PoolGroup, held: Set[str]) -> Iterator[tuple[QueuedPod, Strategy]]:
         """Calls hints for the event's own pods one by one; the other members share one answer."""
-        others: Iterable[QueuedPod] = group.members.values() if self.only is None else self.only.among(group.members)
-        if held:
-            others = [record for record in others if record.uid not in held]
         mine = [
             record
             for uid, record in self._own.items()
             if group.members.get(uid) is record and uid not in held and (self.only is None or self.only(record))
         ]
-        if mine:
-            others = [record for record in others if record.uid not in self._own]
-        asked = [*mine, *others] if self.event.is_wildcard else mine
-        for record in asked:
+        for record in mine:
             strategy = self._strategy(record)
             if strategy is not Strategy.SKIP:
                 yield record, strategy
+        others = self._others(group, held)
         if self.event.is_wildcard:
+            yield from ((one, strategy) for one in others if (strategy := self._strategy(one)) is not Strategy.SKIP)
             return
-        others = list(others)
-        shared = self._strategy(others[0]) if others else Strategy.SKIP
-        if shared is not Strategy.SKIP:
+        # Thousands may wait, and an event that leaves them where they are must not look at each of them.
+        first = next(others, None)
+        shared = self._strategy(first) if first is not None else Strategy.SKIP
+        if first is not None and shared is not Strategy.SKIP:
+            yield first, shared
             yield from ((record, shared) for record in others)
+
+    def _others(self, group: PoolGroup, held: Set[str]) -> Iterator[QueuedPod]:
+        """The members that the event is not about."""
+        members: Iterable[QueuedPod] = group.members.values() if self.only is None else self.only.among(group.members)
+        return (record for record in members if record.uid not in self._own and record.uid not in held)
 
     def _strategy(self, record: QueuedPod) -> Strategy:
         return self.hints.strategy(record, self.event, self.old, self.new)

@@ -88,7 +88,7 @@ def _reserve(facts: Facts, command: ReserveClaim, time: str) -> None:
         allocation = allocation or decided
     if allocation is None:
         raise Refused(409, "Conflict", f"claim {command.claim.key} got deallocated elsewhere in the meantime")
-    if command.needs_timestamp:
+    if "allocationTimestamp" not in allocation:
         allocation = {"allocationTimestamp": time, **allocation}
 
     def edit(claim: Document) -> None:

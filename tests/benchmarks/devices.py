@@ -52,9 +52,11 @@ def _from_template(pools: Any, templates: Any) -> float:
     engine = _cluster(pools)
     for number, template in zip(range(PODS), itertools.cycle(list(templates("default"))), strict=False):
         name = f"pod-{number}"
-        show(engine, Kind.RESOURCE_CLAIM, _claim(name, template["spec"]["spec"]))
         document = pending(name)
-        document["spec"]["resourceClaims"] = [{"name": "gpus", "resourceClaimName": name}]
+        show(engine, Kind.RESOURCE_CLAIM, _claim(document, template["spec"]["spec"]))
+        from_template = {"name": "gpus", "resourceClaimTemplateName": template["metadata"]["name"]}
+        document["spec"]["resourceClaims"] = [from_template]
+        document["status"] = {"resourceClaimStatuses": [{"name": "gpus", "resourceClaimName": name}]}
         show(engine, Kind.POD, document)
     return _run(engine)
 
@@ -68,11 +70,19 @@ def _extended() -> float:
     return _run(engine)
 
 
-def _claim(name: str, spec: Document) -> Document:
+def _claim(pod: Document, spec: Document) -> Document:
     # As the API server stores it, with defaults.
     for request in spec["devices"]["requests"]:
         request["exactly"]["allocationMode"] = "ExactCount"
-    metadata = {"name": name, "namespace": "default", "uid": f"claim-{name}", "resourceVersion": "1"}
+    name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid, "controller": True}
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "uid": f"claim-{name}",
+        "resourceVersion": "1",
+        "ownerReferences": [owner],
+    }
     return {"kind": "ResourceClaim", "apiVersion": objects.API, "metadata": metadata, "spec": spec}
 
 
@@ -101,10 +111,12 @@ def _run(engine: Engine) -> float:
 def _answers(command: Any, versions: Iterator[int]) -> Iterator[Any]:
     match command:
         case ReserveClaim():
+            consumer = msgspec.to_builtins(command.consumer)
             known = {"status": {}} | msgspec.to_builtins(command.known)
             if command.allocation is not None:
                 known["status"]["allocation"] = msgspec.to_builtins(command.allocation)
         case CreateClaim():
+            consumer = {"resource": "pods", "name": command.pod.name, "uid": command.pod.uid}
             owner = {"apiVersion": "v1", "kind": "Pod", "name": command.pod.name, "uid": command.pod.uid}
             known = {
                 "metadata": {
@@ -122,7 +134,6 @@ def _answers(command: Any, versions: Iterator[int]) -> Iterator[Any]:
             return
         case _:
             return
-    consumer = {"resource": "pods", "name": command.pod.name, "uid": command.pod.uid}
     known["status"]["reservedFor"] = [consumer]
     known["metadata"]["resourceVersion"] = str(next(versions))
     claim = decode(Kind.RESOURCE_CLAIM, msgspec.json.encode(known))

@@ -69,6 +69,9 @@ class _Gate:
     def held_back(self, profile: str, plugin: str) -> set[str]:
         return self._bench.held
 
+    def may_release(self, profile: str, plugin: str, event: ClusterEvent) -> bool:
+        return event not in self._bench.useless_to_the_gate
+
 
 class Bench:
     """A queue under test. ``at`` sets the time in seconds since its start; ``gated`` holds the keys of gated pods."""
@@ -83,6 +86,7 @@ class Bench:
         self.gate_runs = 0
         self.held: set[str] = set()
         """UIDs of pods that the gate is sure of."""
+        self.useless_to_the_gate: set[ClusterEvent] = set()
         self.known = KnownPods()
         self.facts = QueueMetrics()
         self.nominator = Nominator(self.known.get)

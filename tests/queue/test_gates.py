@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.events import ClusterEvent, EventRegistration
 from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
 from scheduler.messages.status import Code, Refusal, unresolvable
 from scheduler.queue.gates import Gates
@@ -10,7 +11,7 @@ from scheduler.queue.known_pods import KnownPods
 from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.testing.objects import pod
-from tests.queue.fakes import GATES_GONE, PROFILE, Bench
+from tests.queue.fakes import GATES_GONE, NODE_ADD, PROFILE, Bench
 from tests.queue.vectors import Removals
 
 
@@ -65,6 +66,19 @@ def test_a_gate_plugin_that_raises_as_it_states_its_pods_is_asked_for_each_pod_a
     assert "PreEnqueue plugin B raised" in facts.take_problems()[0]
 
 
+def test_a_plugin_that_can_not_say_which_events_matter_has_its_pods_asked_for_and_is_reported() -> None:
+    class Broken(PreEnqueuePlugin):
+        name = "A"
+
+        def may_release(self, event: ClusterEvent) -> bool:
+            raise RuntimeError("broken")
+
+    facts = QueueMetrics()
+    gates = Gates({PROFILE: [Broken()]}, Removals(KnownPods()), facts)
+    assert gates.may_release(PROFILE, "A", NODE_ADD) and gates.may_release(PROFILE, "unknown", NODE_ADD)
+    assert "PreEnqueue plugin A raised in may_release" in facts.take_problems()[0]
+
+
 def test_a_pod_of_no_profile_passes() -> None:
     refusal, _facts = ask(gate("A", [], refuses=True), scheduler="unknown")
     assert refusal is None
@@ -82,3 +96,15 @@ def test_pods_that_the_gate_is_sure_of_are_passed_over_by_events() -> None:
     bench.gated, bench.held = set(), set()
     bench.move(GATES_GONE, None, sure)
     assert bench.names() == {"active": ["sure"], "gated": ["asked"]}
+
+
+def test_events_that_can_not_release_pods_pass_over_them_though_their_plugin_hears_of_them() -> None:
+    bench = Bench({"Gate": (EventRegistration(NODE_ADD), EventRegistration(GATES_GONE))})
+    bench.gated = {"a"}
+    bench.add("a")
+    bench.useless_to_the_gate = {NODE_ADD}
+    runs = bench.gate_runs
+    bench.move(NODE_ADD)
+    assert bench.gate_runs == runs
+    bench.move(GATES_GONE)
+    assert bench.gate_runs == runs + 1

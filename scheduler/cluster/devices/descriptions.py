@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from scheduler.objects.devices import Device, DeviceAttribute
 
@@ -10,7 +10,7 @@ AttributeValue = tuple[str, str | int | bool]
 """Type (``string``, ``int``, ``bool``, ``version``; ``list`` for what 1.36 does not support by default) and value."""
 
 
-class Described(NamedTuple):
+class Described(msgspec.Struct, frozen=True, cache_hash=True):
     """All of a device that selectors can look at; attributes and capacities by domain and name."""
 
     driver: str

@@ -48,7 +48,8 @@ class Devices:
         self._orphans: dict[str, ClaimInFlight] = {}
         """Claims whose pod is not coming, but whose allocation may still be written: their devices stay taken."""
         self._looks = Looks()
-        self._pools_of_row: ForkableDict[int, tuple[tuple[int, int], tuple[Pool, ...]]] = ForkableDict()
+        self._pools_of_row: ForkableDict[int, tuple[Pool, ...]] = ForkableDict()
+        """What was worked out since slices and nodes changed last; claims make no difference."""
         self._row_versions: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         self.common_version = 0
         """Grows with what concerns every node."""
@@ -76,6 +77,7 @@ class Devices:
 
     def node_changed(self, row: int) -> None:
         """The Node of the row is another one, or gone."""
+        self._pools_of_row.pop(row, None)
         self._touch_row(row)
         self.version += 1
 
@@ -93,8 +95,8 @@ class Devices:
             before = {pool: self._slices.nodes_of(pool) for pool in pools}
             self._slices.observe(old, new)
             for pool in pools:
-                self._touch_nodes(before[pool])
-                self._touch_pool(pool)
+                for nodes in (before[pool], self._slices.nodes_of(pool)):
+                    self._touch_nodes(nodes, with_pools=True)
                 self._look_from_afar(pool)
         elif kind is Kind.RESOURCE_CLAIM:
             self._claim_changed(old, new)
@@ -108,6 +110,7 @@ class Devices:
         if found is not None:
             self._foreign[key] = found
         if (None if found is None else found.state) is not (None if known is None else known.state):
+            self._pools_of_row = ForkableDict()
             self.common_version += 1
 
     def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
@@ -156,6 +159,7 @@ class Devices:
             self.version += 1
             self.common_version += 1
             if kind is Kind.RESOURCE_SLICE:
+                self._pools_of_row = ForkableDict()
                 self._slices.rebuild(self._objects.all(kind).values())
                 self._foreign = {}
                 for key in self._slices.pools_with_counters:
@@ -260,15 +264,12 @@ class Devices:
 
     def pools(self, row: int) -> tuple[Pool, ...]:
         """The pools that the node of a row can reach, in the order in which they are searched."""
-        stamp = self._stamp(row)
-        kept = self._pools_of_row.get(row)
-        if kept is not None and kept[0] == stamp:
-            return kept[1]
+        kept: tuple[Pool, ...] | None = self._pools_of_row.get(row)
+        if kept is not None:
+            return kept
         node = self._table.nodes[row]
-        pools = (
-            pools_of(self._slices, self._foreign, node.metadata.name, node.metadata.labels) if node is not None else ()
-        )
-        self._pools_of_row[row] = (stamp, pools)
+        of = (node.metadata.name, node.metadata.labels) if node is not None else None
+        pools = self._pools_of_row[row] = pools_of(self._slices, self._foreign, *of) if of is not None else ()
         return pools
 
     def reachable(self, row: int) -> Iterator[SliceDevice]:
@@ -304,10 +305,6 @@ class Devices:
         self._grow(self._table.size)
         return self._row_versions[: self._table.size]
 
-    def _stamp(self, row: int) -> tuple[int, int]:
-        self._grow(row + 1)
-        return self.common_version, int(self._row_versions[row])
-
     def _grow(self, size: int) -> None:
         known = len(self._row_versions)
         if known < size:
@@ -324,14 +321,19 @@ class Devices:
     def _touch_pool(self, pool: PoolKey) -> None:
         self._touch_nodes(self._slices.nodes_of(pool))
 
-    def _touch_nodes(self, nodes: frozenset[str] | None) -> None:
+    def _touch_nodes(self, nodes: frozenset[str] | None, *, with_pools: bool = False) -> None:
+        """``with_pools``: what the nodes can reach is another, too."""
         if nodes is None:
             self.common_version += 1
+            if with_pools:
+                self._pools_of_row = ForkableDict()
             return
         for name in nodes:
             row = self._table.row(name)
             if row is not None:
                 self._touch_row(row)
+                if with_pools:
+                    self._pools_of_row.pop(row, None)
 
     def is_of(self, table: NodeTable) -> bool:
         """Whether rows here mean rows of this table."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import random
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
-from scheduler.controller.write.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
+from scheduler.controller.write.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
+from scheduler.controller.write.direct import JSON
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.errors import ApiError
@@ -33,6 +36,8 @@ from scheduler.objects.resource_claims import (
 )
 
 CONFLICT_TRIES = 5
+CONFLICT_SECONDS = 0.01
+"""Before each further try, with up to a tenth more."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -89,6 +94,7 @@ class ClaimRequests:
                 if is_last or not error.is_conflict or error.reason == _DECIDED:
                     raise
                 claim = None
+                await asyncio.sleep(CONFLICT_SECONDS * random.uniform(1.0, 1.1))
         raise AssertionError("the last try returns or raises")
 
     async def _reserve_version(
@@ -100,28 +106,28 @@ class ClaimRequests:
         if claim.is_reserved_for(command.consumer.uid) and (command.allocation is None or claim.allocation is not None):
             return claim
         allocation = claim.allocation
-        is_new = False
         if command.allocation is not None:
             if allocation is not None and not _is_same(allocation, command.allocation):
                 raise ApiError(409, _DECIDED, f"claim {key} got allocated elsewhere in the meantime")
-            is_new = allocation is None
-            allocation = allocation or command.allocation
             if CLAIM_FINALIZER not in claim.metadata.finalizers:
-                claim = await self._patch(
-                    command.claim,
-                    claim.resource_version,
-                    {"finalizers": [*claim.metadata.finalizers, CLAIM_FINALIZER]},
-                    departure,
-                )
-        if allocation is None:
+                finalizers = {"finalizers": [*claim.metadata.finalizers, CLAIM_FINALIZER]}
+                with _worded(f"add finalizer to claim {key}"):
+                    claim = await self._patch(command.claim, claim.resource_version, finalizers, departure)
+        elif allocation is None:
             raise ApiError(409, _DECIDED, f"claim {key} got deallocated elsewhere in the meantime")
         status: dict[str, Any] = {"reservedFor": _consumers(claim, command.consumer)}
-        if command.needs_timestamp and allocation.allocation_timestamp is None:
-            allocation = msgspec.structs.replace(allocation, allocation_timestamp=self._wall_time())
-            is_new = True
-        if is_new:
-            status["allocation"] = msgspec.to_builtins(allocation)
-        return await self._patch_status(command.claim, claim.resource_version, status, departure)
+        if allocation is None and command.allocation is not None:
+            status["allocation"] = self._dated(command.allocation)
+        elif allocation is not None and allocation.allocation_timestamp is None:
+            # What else is in it may be more than is read here.
+            status["allocation"] = {"allocationTimestamp": self._wall_time()}
+        what = "add reservation" if command.allocation is None else "add allocation and reservation"
+        with _worded(f"{what} to claim {key}"):
+            return await self._patch_status(command.claim, claim.resource_version, status, departure)
+
+    def _dated(self, allocation: Allocation) -> Any:
+        """The allocation as it is written, with the time from which drivers have to prepare its devices."""
+        return msgspec.to_builtins(msgspec.structs.replace(allocation, allocation_timestamp=self._wall_time()))
 
     async def _unreserve(self, command: UnreserveClaim, departure: Departure) -> ResourceClaim:
         for is_last in (False,) * (CONFLICT_TRIES - 1) + (True,):
@@ -163,16 +169,16 @@ class ClaimRequests:
         }
         path = Kind.RESOURCE_CLAIM.entry.collection_path(command.pod.namespace)
         try:
-            made = await self._ask("POST", path, body, departure)
-        except ApiError as error:
+            with _worded(f"create claim for extended resources {command.pod.namespace}/"):
+                made = await self._ask("POST", path, body, departure)
+        except ApiError:
             self.creations["failure"] += 1
-            text = f"create claim for extended resources {command.pod.namespace}/: {error.message}"
-            raise ApiError(error.status, error.reason, text) from error
+            raise
         self.creations["success"] += 1
         reference = ClaimReference(made.namespace, made.name, made.uid)
         try:
             status = {
-                "allocation": msgspec.to_builtins(command.allocation),
+                "allocation": self._dated(command.allocation),
                 "reservedFor": _consumers(made, _of_pod(command.pod)),
             }
             claim = await self._patch_status(reference, made.resource_version, status, departure)
@@ -260,6 +266,15 @@ class ClaimRequests:
             departure=departure,
         )
         return decode_as(ResourceClaim, answer.body)
+
+
+@contextlib.contextmanager
+def _worded(doing: str) -> Iterator[None]:
+    """Errors say what was being done."""
+    try:
+        yield
+    except ApiError as error:
+        raise ApiError(error.status, error.reason, f"{doing}: {error}", retry_after=error.retry_after) from error
 
 
 _DECIDED = "NoLongerHolds"

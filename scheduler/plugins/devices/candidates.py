@@ -22,11 +22,11 @@ class SearchError(SchedulerError):
 def is_selected(need: Need, described: Described) -> bool:
     """Whether the device passes the class's and the request's selectors. Raises SearchError."""
     fault = first_false(need.selectors, described)
+    if fault is None:
+        return True
     if isinstance(fault, NamedExpression):
         return False
-    if fault is not None:
-        raise SearchError(fault)
-    return True
+    raise SearchError(fault)
 
 
 @lru_cache(maxsize=65_536)
@@ -44,6 +44,18 @@ def first_false(selectors: tuple[NamedExpression, ...], described: Described) ->
     return None
 
 
+UNITS_A_STEP = 1000
+"""Units of 0.05 µs that a step of a search stands for."""
+
+
+@lru_cache(maxsize=4096)
+def steps_of(selectors: tuple[NamedExpression, ...]) -> int:
+    """Steps of a search that the selectors may take for one device, 0 for what takes less than one."""
+    from scheduler.plugins.devices.selectors.selector import cost_of
+
+    return sum(cost_of(selector.expression) for selector in selectors) // UNITS_A_STEP
+
+
 @lru_cache(maxsize=16_384)
 def tolerates_all(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) -> bool:
     """Whether no taint keeps the request from the device."""
@@ -51,11 +63,15 @@ def tolerates_all(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]
 
 
 def all_of(
-    claim: ClaimNeeds, need: Need, pools: tuple[Pool, ...], room: Callable[[Need, ReachableDevice], Amounts | None]
+    claim: ClaimNeeds,
+    need: Need,
+    pools: tuple[Pool, ...],
+    selected: Callable[[Need, Described], bool],
+    room: Callable[[Need, ReachableDevice], Amounts | None],
 ) -> list[tuple[Pool, ReachableDevice]]:
     """The devices of an "all devices" request: those in use whole are included, those whose shares leave too little
-    are not. ``room``: what the request would consume of a device, None where there is too little. Raises
-    SearchError."""
+    are not. ``selected``: ``is_selected``, counted. ``room``: what the request would consume of a device, None where
+    there is too little. Raises SearchError."""
     where = f"claim {claim.key}, request {need.own_name}"
     found = []
     for pool in pools:
@@ -65,6 +81,6 @@ def all_of(
         if pool.state is PoolState.INVALID:
             raise SearchError(f"{where}: asks for all devices, but resource pool {name} is currently invalid")
         for one in pool.devices:
-            if is_selected(need, one.device.described) and room(need, one) is not None:
+            if selected(need, one.device.described) and room(need, one) is not None:
                 found.append((pool, one))
     return found

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from scheduler.cluster.devices.pools import Pool
-from scheduler.cluster.devices.slices import Amounts, DeviceId, SliceDevice
+from scheduler.cluster.devices.slices import Amounts, PoolKey, SliceDevice
 
 Sets = dict[str, Amounts]
 
@@ -17,9 +17,9 @@ class Counters:
     the one that is asked first hold for both.
     """
 
-    def __init__(self, is_consuming: Callable[[DeviceId], bool]) -> None:
-        """``is_consuming``: whether a device is allocated, whole or in shares."""
-        self._is_consuming = is_consuming
+    def __init__(self, consuming: Callable[[PoolKey], Container[str]]) -> None:
+        """``consuming``: the names of a pool's devices that are allocated, whole or in shares."""
+        self._consuming = consuming
         self._available: dict[str, Sets] = {}
         self._taken: dict[str, Sets] = {}
 
@@ -44,8 +44,9 @@ class Counters:
 
     def _left_in(self, pool: Pool) -> Sets:
         left = {name: dict(counters) for name, counters in pool.counter_sets.items()}
+        consuming = self._consuming(pool.key)
         for device in pool.consumers:
-            if not self._is_consuming(device.id):
+            if device.id[2] not in consuming:
                 continue
             for counter_set, consumed in device.consumes.items():
                 counters = left.get(counter_set)

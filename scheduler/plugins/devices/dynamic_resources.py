@@ -32,7 +32,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.config.durations import MINUTE, SECOND, Duration
 from scheduler.config.field_faults import invalid
-from scheduler.framework.events import EventRegistration
+from scheduler.framework.events import ClusterEvent, EventRegistration, Resource
 from scheduler.framework.plugin import (
     EnqueueContext,
     FilterPlugin,
@@ -124,6 +124,10 @@ class DynamicResources(
 
         found = claims_of(pod, context.groups, look_up)
         return unresolvable(found) if isinstance(found, str) else None
+
+    def may_release(self, event: ClusterEvent) -> bool:
+        """A pod is gated for the sake of its claims alone: no node, class or slice helps it."""
+        return event.resource not in (Resource.NODE, Resource.RESOURCE_SLICE, Resource.DEVICE_CLASS)
 
     # --- filter -------------------------------------------------------------------------------------------------------
 
@@ -261,10 +265,11 @@ class DynamicResources(
         return pre_flight(aside.decision, pod, view.groups, self.args.binding_timeout.seconds)
 
     def pre_bind_progress(self, state: State | None, pod: PodInfo, view: View, node: str) -> bool | Refusal:
-        return progress(pod, view, self.args.binding_timeout)
+        aside = view.devices.set_aside_for(pod.uid)
+        return progress(None if aside is None else aside.decision, pod, view, self.args.binding_timeout)
 
     def release_writes(self, state: State | None, pod: PodInfo, view: View) -> tuple[ClaimCommand, ...]:
-        return release_writes(pod, view) if isinstance(state, Situation) else ()
+        return release_writes(state.claims, pod, view) if isinstance(state, Situation) else ()
 
     # --- for people ---------------------------------------------------------------------------------------------------
 

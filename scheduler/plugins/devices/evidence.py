@@ -177,7 +177,8 @@ def _in_the_way(need: Need, one: ReachableDevice, held: Held) -> str:
         return "out of reach"
     if consumption(need, one.device.fields) is None:
         return "too small"
-    if not need.is_admin and held.is_taken(one.device.id):
+    driver, pool, name = one.device.id
+    if not need.is_admin and name in held.of_pool((driver, pool)).taken:
         return "taken"
     return "" if tolerates_all(need.tolerations, one.device.fields.taints) else "tainted"
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from scheduler.cluster.devices.answers import NodeAnswers
 from scheduler.cluster.devices.facts import Devices
-from scheduler.cluster.devices.slices import Amounts, DeviceId
+from scheduler.cluster.devices.slices import DeviceId, PoolKey
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
@@ -20,8 +20,11 @@ from scheduler.objects.resource_claims import DeviceClaim, DeviceRequest, Resour
 from scheduler.plugins.devices.candidates import SearchError
 from scheduler.plugins.devices.extended import ExtendedRequests, extended_requests
 from scheduler.plugins.devices.requests import ClaimNeeds, InvalidClaim, needs_of
-from scheduler.plugins.devices.search import Chosen, Fault, allocate
+from scheduler.plugins.devices.search import Chosen, Fault, PoolHoldings, allocate
 from scheduler.plugins.devices.situation import SUBREQUEST_POINTS, Situation, placeholder
+
+FEW_ROWS = 16
+"""Changed since the last pod of the shape: numpy's sort costs as much as this number of rows one by one."""
 
 CANNOT_SCHEDULE_EXTENDED = unresolvable("cannot schedule extended resource claim")
 CANNOT_FIT = unresolvable("cannot fit resource")
@@ -51,33 +54,30 @@ NOTHING_RECORDED = Outcome(is_recorded=False)
 
 
 class Held:
-    """Which devices claims hold by now."""
+    """Which devices claims hold by now. Of no use any more when a claim has changed."""
 
     def __init__(self, devices: Devices) -> None:
         self._holdings = (devices.stored, devices.in_flight)
+        self._of_pool: dict[PoolKey, PoolHoldings] = {}
 
-    def is_taken(self, device: DeviceId) -> bool:
-        driver, pool, name = device
-        return any(name in holdings.taken_in((driver, pool)) for holdings in self._holdings)
-
-    def shared(self, device: DeviceId) -> Amounts | None:
-        driver, pool, name = device
-        total: Amounts | None = None
-        for holdings in self._holdings:
-            shares = holdings.shares_in((driver, pool)).get(name)
-            for amounts in shares.values() if shares else ():
-                total = dict(total or {})
-                for capacity, amount in amounts.items():
-                    total[capacity] = total.get(capacity, 0) + amount
-        return total
+    def of_pool(self, pool: PoolKey) -> PoolHoldings:
+        found = self._of_pool.get(pool)
+        if found is None:
+            taken, others = (holdings.taken_in(pool) for holdings in self._holdings)
+            found = PoolHoldings(taken.keys() | others.keys() if taken and others else taken or others, {})
+            for holdings in self._holdings:
+                for device, shares in holdings.shares_in(pool).items():
+                    total = found.shared.setdefault(device, {})
+                    for amounts in shares.values():
+                        for capacity, amount in amounts.items():
+                            total[capacity] = total.get(capacity, 0) + amount
+            self._of_pool[pool] = found
+        return found
 
     def holder(self, device: DeviceId) -> str:
         """The claim and pods that have all of it, for people; "" if it is free."""
         driver, pool, name = device
         return next((found for one in self._holdings if (found := one.taken_in((driver, pool)).get(name))), "")
-
-    def is_consuming(self, device: DeviceId) -> bool:
-        return self.is_taken(device) or self.shared(device) is not None
 
 
 # --- one node ---------------------------------------------------------------------------------------------------------
@@ -204,18 +204,24 @@ def _answer(
     """Put the codes of these rows' outcomes into ``answers``: one search for all rows whose devices look alike."""
     kinds, ways = _ways(situation, view.table, rows)
     looks = view.devices.signatures(rows) * len(ways) + kinds
-    distinct, first, places = np.unique(looks, return_index=True, return_inverse=True)
-    codes = np.zeros(len(distinct), np.int16)
     asked: dict[tuple[str, ...], Asked | str] = {}
-    for place, row in enumerate(rows[first].tolist()):
-        signature, kind = divmod(int(distinct[place]), len(ways))
+
+    def code_of(look: int, row: int) -> int:
+        signature, kind = divmod(look, len(ways))
         by_devices = ways[kind]
         code = answers.of_signature.get((signature, by_devices))
         if code is None:
             outcome = _outcome(situation, pod, view, row, by_devices, max_steps, asked)
             code = answers.of_signature[signature, by_devices] = answers.number(outcome)
-        codes[place] = code
-    answers.codes[rows] = codes[places]
+        return code
+
+    if len(rows) <= FEW_ROWS:
+        for row, look in zip(rows.tolist(), looks.tolist(), strict=True):
+            answers.codes[row] = code_of(look, row)
+        return
+    distinct, first, places = np.unique(looks, return_index=True, return_inverse=True)
+    codes = [code_of(look, row) for look, row in zip(distinct.tolist(), rows[first].tolist(), strict=True)]
+    answers.codes[rows] = np.array(codes, np.int16)[places]
 
 
 Way = tuple[str, ...] | Refusal | None

@@ -46,6 +46,13 @@ class Decision:
     special: SpecialClaim | None
     consumers: Mapping[str, ClaimConsumer]
 
+    @property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """Of all claims that the pod will have."""
+        known = [claim.allocation for claim in self.reserved if claim.allocation is not None]
+        special = [self.special.allocation] if self.special is not None else []
+        return (*[allocation for _, allocation in self.allocated], *known, *special)
+
 
 def decide(situation: Situation, pod: PodInfo, view: View, node: str, max_steps: int) -> Decision:
     """Raises NothingFound."""

@@ -6,32 +6,32 @@ chosen earlier. Which devices are taken follows from the order of pools, slices 
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping, Set
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from scheduler.cluster.devices.descriptions import Described
 from scheduler.cluster.devices.pools import Pool, PoolState, ReachableDevice
 from scheduler.cluster.devices.slices import Amounts, DeviceId, PoolKey
-from scheduler.plugins.devices.candidates import SearchError, all_of, is_selected, tolerates_all
+from scheduler.plugins.devices.candidates import SearchError, all_of, is_selected, steps_of, tolerates_all
 from scheduler.plugins.devices.capacity import consumption, leaves_room
 from scheduler.plugins.devices.constraints import Constraints
 from scheduler.plugins.devices.counters import Counters
-from scheduler.plugins.devices.requests import MAX_RESULTS, ClaimNeeds, Need, Request
+from scheduler.plugins.devices.requests import MAX_RESULTS, ClaimNeeds, NamedExpression, Need, Request
+
+
+class PoolHoldings(NamedTuple):
+    """What claims hold of a pool. ``taken``: names of the devices of which a claim has all. ``shared``: device → what
+    its shares consume together."""
+
+    taken: Set[str] | Mapping[str, str]
+    shared: dict[str, Amounts]
 
 
 class Holders(Protocol):
     """Which devices other claims hold."""
 
-    def is_taken(self, device: DeviceId) -> bool:
-        """Whether a claim has all of it."""
-        ...
-
-    def shared(self, device: DeviceId) -> Amounts | None:
-        """What its shares consume together; None if it has none."""
-        ...
-
-    def is_consuming(self, device: DeviceId) -> bool:
-        """Whether a claim has all or a part of it."""
-        ...
+    def of_pool(self, pool: PoolKey) -> PoolHoldings: ...
 
 
 class Chosen(NamedTuple):
@@ -98,7 +98,11 @@ class _Search:
         self._in_use: dict[DeviceId, list[int]] = {}
         """Device → the claims that this search gave it to; more than one only for administration."""
         self._shares: dict[DeviceId, list[Amounts]] = {}
-        self._counters = Counters(holders.is_consuming)
+        self._counters = Counters(self._consuming)
+        self._steps_of: dict[tuple[NamedExpression, ...], int] = {}
+        """Selectors that may take longer than a step each time → steps."""
+        self._evaluated: set[tuple[tuple[NamedExpression, ...], int]] = set()
+        """Of those: with the device description (its identity) that they have been charged for."""
 
     def run(self) -> tuple[tuple[Chosen, ...], ...] | None:
         for number, claim in enumerate(self._claims):
@@ -113,8 +117,13 @@ class _Search:
         for request in claim.requests:
             counts = []
             for need in request.alternatives:
+                steps = steps_of(need.selectors)
+                if steps:
+                    self._steps_of[need.selectors] = steps
                 if need.takes_all:
-                    devices = self._all_devices[number, need.name] = all_of(claim, need, self._pools, self._room)
+                    devices = self._all_devices[number, need.name] = all_of(
+                        claim, need, self._pools, self._is_selected, self._room
+                    )
                     counts.append(len(devices))
                 else:
                     counts.append(need.exact_count)
@@ -163,7 +172,7 @@ class _Search:
         self, claim: int, request: int, need: Need, number: int, devices: list[tuple[Pool, ReachableDevice]]
     ) -> _Found:
         pool, one = devices[number]
-        if self._is_in_use(claim, need, one.device.id):
+        if self._is_in_use(claim, need, pool, one.device.id):
             return _Found.NO
         if not self._take(claim, need, pool, one, self._room(need, one), must_be=True):
             return _Found.NO
@@ -179,13 +188,16 @@ class _Search:
             if pool is None:
                 continue
             devices = pool.devices
+            taken = () if need.is_admin else self._holders.of_pool(pool.key).taken
             for device_number in range(first_device if pool_number == first_pool else 0, len(devices)):
                 one = devices[device_number]
                 self._looks_left -= 1
                 if not self._looks_left:
                     self._looks_left = LOOKS_A_STEP
                     self._step()
-                if self._is_in_use(claim, need, one.device.id) or not is_selected(need, one.device.described):
+                if one.device.id[2] in taken or self._is_used_here(claim, need, one.device.id):
+                    continue
+                if not self._is_selected(need, one.device.described):
                     continue
                 consumed = self._room(need, one)
                 if consumed is None or not self._take(claim, need, pool, one, consumed, must_be=False):
@@ -199,18 +211,40 @@ class _Search:
                 self._step()
         return _Found.NO
 
-    def _step(self) -> None:
-        if self._steps_left == 0:
+    def _step(self, steps: int = 1) -> None:
+        if self._steps_left < 0:
+            return
+        self._steps_left -= steps
+        if self._steps_left < 0:
             raise OutOfSteps
-        self._steps_left -= 1
 
     # --- one device ---------------------------------------------------------------------------------------------------
 
-    def _is_in_use(self, claim: int, need: Need, device: DeviceId) -> bool:
-        used_by = self._in_use.get(device, ())
-        if need.is_admin:
-            return claim in used_by
-        return bool(used_by) or self._holders.is_taken(device)
+    def _is_in_use(self, claim: int, need: Need, pool: Pool, device: DeviceId) -> bool:
+        if self._is_used_here(claim, need, device):
+            return True
+        return not need.is_admin and device[2] in self._holders.of_pool(pool.key).taken
+
+    def _is_used_here(self, claim: int, need: Need, device: DeviceId) -> bool:
+        """Whether this search has given it away."""
+        used_by = self._in_use.get(device)
+        return used_by is not None and (claim in used_by or not need.is_admin)
+
+    def _is_selected(self, need: Need, described: Described) -> bool:
+        """Raises SearchError. Expensive selectors cost steps, whether their answer happens to be known or not."""
+        steps = self._steps_of.get(need.selectors) if self._steps_of else None
+        if steps and (need.selectors, id(described)) not in self._evaluated:
+            self._evaluated.add((need.selectors, id(described)))
+            self._step(steps)
+        return is_selected(need, described)
+
+    def _consuming(self, pool: PoolKey) -> Container[str]:
+        held = self._holders.of_pool(pool)
+        return (
+            held.taken.keys() | held.shared.keys()
+            if isinstance(held.taken, Mapping)
+            else held.taken | held.shared.keys()
+        )
 
     def _room(self, need: Need, one: ReachableDevice) -> Amounts | None:
         """What the request would consume of the device; None where the device can't be reached or has not so much."""
@@ -221,7 +255,8 @@ class _Search:
         if not consumed:
             return consumed
         held = [*self._shares.get(one.device.id, ())]
-        shared = self._holders.shared(one.device.id)
+        driver, pool, name = one.device.id
+        shared = self._holders.of_pool((driver, pool)).shared.get(name)
         if shared:
             held.append(shared)
         return consumed if leaves_room(fields, consumed, *held) else None
@@ -287,4 +322,5 @@ class _Search:
             return False
         if not device.fields.allow_multiple_allocations:
             return True
-        return device.id not in self._shares and not self._holders.shared(device.id)
+        driver, pool, name = device.id
+        return device.id not in self._shares and not self._holders.of_pool((driver, pool)).shared.get(name)

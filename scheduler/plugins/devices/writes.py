@@ -5,6 +5,8 @@ Source: docs/kube-scheduler/dra.md §9.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from scheduler.cluster.groups.facts import Groups
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
@@ -50,10 +52,7 @@ def pre_flight(decision: Decision, pod: PodInfo, groups: Groups, binding_seconds
                 0, nothing_yet, reference, special.allocation, special.requests.requests, special.requests.mappings
             )
         )
-    allocations = [allocation for _, allocation in decision.allocated]
-    allocations += [claim.allocation for claim in decision.reserved if claim.allocation is not None]
-    if special is not None:
-        allocations.append(special.allocation)
+    allocations = decision.allocations
     waits = any(has_conditions(allocation) for allocation in allocations)
     if not writes and not waits:
         return SKIP
@@ -67,7 +66,7 @@ def pre_flight(decision: Decision, pod: PodInfo, groups: Groups, binding_seconds
     )
 
 
-def _waiting(allocations: list[Allocation], node: str) -> Waiting:
+def _waiting(allocations: tuple[Allocation, ...], node: str) -> Waiting:
     results = [result for allocation in allocations for result in allocation.devices.results]
     return Waiting(
         reason="BindingConditionsPending",
@@ -79,19 +78,13 @@ def _waiting(allocations: list[Allocation], node: str) -> Waiting:
 
 
 def _reserve(claim: ResourceClaim, consumer: ClaimConsumer, allocation: Allocation | None) -> ReserveClaim:
-    known = allocation or claim.allocation
-    return ReserveClaim(
-        0,
-        ClaimReference(claim.namespace, claim.name, claim.uid),
-        consumer,
-        claim,
-        allocation,
-        needs_timestamp=known is not None and has_conditions(known) and known.allocation_timestamp is None,
-    )
+    return ReserveClaim(0, ClaimReference(claim.namespace, claim.name, claim.uid), consumer, claim, allocation)
 
 
-def progress(pod: PodInfo, view: View, timeout_nanoseconds: int) -> bool | Refusal:
+def progress(decision: Decision | None, pod: PodInfo, view: View, timeout_nanoseconds: int) -> bool | Refusal:
     """Whether all devices with binding conditions are ready; a Refusal if one failed or was not ready in time."""
+    if decision is not None and not any(map(has_conditions, decision.allocations)):
+        return True
     claims = claims_of(pod, view.groups, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
     if isinstance(claims, str):
         return failure(claims)
@@ -110,12 +103,14 @@ def progress(pod: PodInfo, view: View, timeout_nanoseconds: int) -> bool | Refus
     return not waits
 
 
-def release_writes(pod: PodInfo, view: View) -> tuple[ClaimCommand, ...]:
+def release_writes(claims: Iterable[ResourceClaim], pod: PodInfo, view: View) -> tuple[ClaimCommand, ...]:
     """The pod is not coming: its claims keep their devices, but are not reserved for it any more; the claim that the
-    scheduler made goes."""
+    scheduler made goes. ``claims``: as they were when the pod was tried; what became of one leaves the others alone."""
     writes: list[ClaimCommand] = []
-    claims = claims_of(pod, view.groups, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
-    for claim in claims if not isinstance(claims, str) else ():
+    for known in claims:
+        claim: ResourceClaim | None = view.get(Kind.RESOURCE_CLAIM, known.key)
+        if claim is None or claim.uid != known.uid:
+            continue
         if claim.allocation is not None and claim.is_reserved_for(pod.uid):
             writes.append(UnreserveClaim(0, ClaimReference(claim.namespace, claim.name, claim.uid), pod_consumer(pod)))
     for claim in view.devices.special_claims_of(pod.uid):

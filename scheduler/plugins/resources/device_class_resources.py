@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
+import msgspec
 import numpy as np
 
 from scheduler.cluster.devices.tallies import Column
@@ -57,7 +58,7 @@ def _count(view: View, device_class: DeviceClass, row: int) -> tuple[int, int]:
     total = held = 0
     for device in view.devices.reachable(row):
         # Scores do not know which devices can be shared, as in kube-scheduler 1.36.
-        fault = first_false(selectors, device.described._replace(allows_multiple=False))
+        fault = first_false(selectors, msgspec.structs.replace(device.described, allows_multiple=False))
         if isinstance(fault, str):
             return 0, 0
         if fault is None:

@@ -24,7 +24,15 @@ from scheduler.messages.claim_commands import (
 )
 from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import decode_as
-from scheduler.objects.resource_claims import Allocation, ClaimConsumer, DeviceAllocation, DeviceResult, ResourceClaim
+from scheduler.objects.resource_claims import (
+    CLAIM_FINALIZER,
+    Allocation,
+    ClaimConsumer,
+    DeviceAllocation,
+    DeviceResult,
+    ResourceClaim,
+    ResourceClaimStatus,
+)
 from scheduler.testing.documents import pod_json
 from tests.controller.conftest import PODS, create, read
 from tests.device_documents import claim
@@ -116,15 +124,44 @@ async def test_a_claim_recreated_under_the_same_name_is_another_claim(
     assert "allocation" not in (await read(client, f"{CLAIMS}/c")).get("status", {})
 
 
-async def test_the_time_of_an_allocation_is_written_where_drivers_must_prepare_it(
-    client: ApiClient, requests: ClaimRequests
-) -> None:
+async def test_the_time_of_an_allocation_is_written_with_it(client: ApiClient, requests: ClaimRequests) -> None:
     known = await made(client)
-    command = ReserveClaim(1, reference(known), CONSUMER, known, ALLOCATION, needs_timestamp=True)
-    written = await requests.carry_out(command, held())
+    written = await requests.carry_out(ReserveClaim(1, reference(known), CONSUMER, known, ALLOCATION), held())
     assert written is not None
     assert written.allocation is not None
     assert written.allocation.allocation_timestamp == "2026-01-02T03:04:05Z"
+
+
+async def test_an_allocation_of_another_scheduler_gets_its_time_and_is_left_as_it_is(
+    client: ApiClient, requests: ClaimRequests
+) -> None:
+    await made(client)
+    written = {"devices": {"results": [{**msgspec.to_builtins(RESULT), "ofLaterVersions": "kept"}]}}
+    await change(client, "c", {"allocation": written})
+    known = decode_as(ResourceClaim, msgspec.json.encode(await read(client, f"{CLAIMS}/c")))
+    await requests.carry_out(ReserveClaim(1, reference(known), CONSUMER, known), held())
+    found = await read(client, f"{CLAIMS}/c")
+    assert found["status"]["allocation"] == written | {"allocationTimestamp": "2026-01-02T03:04:05Z"}
+    dated = decode_as(ResourceClaim, msgspec.json.encode(found))
+    other = ClaimConsumer(resource="pods", name="q", uid="uid-of-q")
+    later = ClaimRequests(client, WriterSettings(), lambda: "2027-01-02T03:04:05Z")
+    await later.carry_out(ReserveClaim(1, reference(known), other, dated), held())
+    assert (await read(client, f"{CLAIMS}/c"))["status"]["allocation"] == found["status"]["allocation"], "once"
+
+
+async def test_a_refused_write_says_what_was_being_done(client: ApiClient, requests: ClaimRequests) -> None:
+    known = await made(client)
+    await client.request("DELETE", f"{CLAIMS}/c")
+    with pytest.raises(ApiError, match=r"^add finalizer to claim default/c: "):
+        await requests.carry_out(ReserveClaim(1, reference(known), CONSUMER, known, ALLOCATION), held())
+    allocated = msgspec.structs.replace(known, status=ResourceClaimStatus(allocation=ALLOCATION))
+    with pytest.raises(ApiError, match=r"^add reservation to claim default/c: "):
+        await requests.carry_out(ReserveClaim(1, reference(known), CONSUMER, allocated), held())
+    finalized = msgspec.structs.replace(
+        known, metadata=msgspec.structs.replace(known.metadata, finalizers=(CLAIM_FINALIZER,))
+    )
+    with pytest.raises(ApiError, match=r"^add allocation and reservation to claim default/c: "):
+        await requests.carry_out(ReserveClaim(1, reference(known), CONSUMER, finalized, ALLOCATION), held())
 
 
 async def test_unreserving_leaves_the_allocation_and_the_other_pods(client: ApiClient, requests: ClaimRequests) -> None:

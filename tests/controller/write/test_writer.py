@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.controller.write.leadership import LeaseToken
+from scheduler.messages.claim_commands import ClaimReference, CreateClaim, ReserveClaim
 from scheduler.messages.commands import BindPod, DeletePod, PatchPodStatus, UpdateObject
 from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import WriteFinished
-from scheduler.objects.kinds import Kind
+from scheduler.objects.kinds import Kind, decode_as
 from scheduler.objects.meta import Condition
+from scheduler.objects.resource_claims import Allocation, ClaimConsumer, ResourceClaim
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.testing.documents import node_json
 from tests.controller.conftest import PODS, create, read, until
 from tests.controller.write.writing import failed_condition, new_pod, new_pod_of_name, writing
+from tests.device_documents import claim
 
 BINDING = "/pods/a/binding"
 
@@ -242,6 +246,39 @@ async def test_a_bind_overtakes_a_crowd_of_conditions_and_takes_that_of_its_own_
     assert conditions["PodScheduled"] == "True"
 
 
+async def test_where_a_pod_is_about_to_go_is_written_while_it_waits_and_not_in_a_storm(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    waiting, quick = await new_pod(client), await new_pod_of_name(client, "b")
+    crowd = [await new_pod_of_name(client, f"p{number}") for number in range(12)]
+    for path in ("/pods/a/", "/pods/b/"):
+        cluster.faults.delay("PATCH", path, 0.0, times=1000)
+    seen_of_a, seen_of_b = cluster.faults.rules
+    cluster.faults.delay("PATCH", "/pods/p", 0.3, times=1000)
+    async with writing(client) as (writer, outcomes):
+        writer.submit(PatchPodStatus(0, waiting, nominated_node_name="n1", is_announcement=True))
+        await until(lambda: seen_of_a.times == 999)
+        for other in crowd:
+            writer.submit(PatchPodStatus(0, other, nominated_node_name="n1", is_announcement=True))
+        writer.submit(PatchPodStatus(0, quick, nominated_node_name="n1", is_announcement=True))
+        writer.submit(BindPod(2, quick, "n1"))
+        await until(lambda: bool(outcomes))
+        assert (await read(client, f"{PODS}/a"))["status"]["nominatedNodeName"] == "n1"
+    assert (await read(client, f"{PODS}/b"))["spec"]["nodeName"] == "n1"
+    assert seen_of_b.times == 1000, "the binding has replaced it"
+
+
+async def test_a_claim_that_is_made_for_a_pod_does_not_replace_what_is_announced_of_it(client: ApiClient) -> None:
+    pod = await new_pod(client)
+    async with writing(client) as (writer, outcomes):
+        writer.submit(PatchPodStatus(7, pod, nominated_node_name="n1", is_announcement=True))
+        writer.submit(CreateClaim(1, ClaimReference("default", "", ""), pod, Allocation(), (), ()))
+        await until(lambda: len(outcomes) == 2)
+    status = (await read(client, f"{PODS}/a"))["status"]
+    assert status["nominatedNodeName"] == "n1"
+    assert status["extendedResourceClaimStatus"]["resourceClaimName"]
+
+
 async def test_a_bind_does_not_wait_for_the_retries_of_its_pod_s_condition(
     cluster: EmbeddedCluster, client: ApiClient
 ) -> None:
@@ -304,6 +341,26 @@ async def test_when_many_binds_wait_there_is_no_room_for_another(cluster: Embedd
         assert await writer.settle(5)
         assert (had_room, writer.has_room) == (False, True)
     assert [outcome.is_done for outcome in outcomes] == [True] * 12
+
+
+async def test_claims_that_are_being_written_count_as_the_bindings_that_follow(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+    cluster.faults.delay("PATCH", "/resourceclaims/", 0.1, times=1000)
+    made = [
+        decode_as(ResourceClaim, msgspec.json.encode(await create(client, path, claim(f"c{number}", "gpus"))))
+        for number in range(3)
+    ]
+    async with writing(client, binds_queued=2) as (writer, outcomes):
+        for ticket, one in enumerate(made, start=1):
+            reference = ClaimReference(one.namespace, one.name, one.uid)
+            consumer = ClaimConsumer(resource="pods", name="p", uid="uid-of-p")
+            writer.submit(ReserveClaim(ticket, reference, consumer, one, Allocation()))
+        had_room = writer.has_room
+        assert await writer.settle(5)
+        assert (had_room, writer.has_room) == (False, True)
+    assert [outcome.is_done for outcome in outcomes] == [True] * 3
 
 
 async def test_settling_gives_up_when_the_time_is_over(cluster: EmbeddedCluster, client: ApiClient) -> None:

@@ -226,9 +226,21 @@ def test_extended_resources_get_a_claim_of_the_schedulers_own() -> None:
     ]
 
 
-def test_after_a_failed_bind_the_allocation_stays_and_the_reservation_goes() -> None:
+def test_a_resource_of_the_nodes_own_beside_a_claim_makes_no_claim_and_keeps_no_pod_from_its_node() -> None:
     cache = devices(1, claim("one", "gpus"))
-    pod = claiming("one")
+    cache.observe_node(node("n0", allocatable={GPU: "4"}))
+    entries = [{"name": "c", "resourceClaimName": "one"}]
+    pod = info(requests={GPU: "2"}, spec={"resourceClaims": entries})
+    assert names(placed(cache, pod, "n0")) == ["gpu-0"]
+    flight = DynamicResources().pre_bind_pre_flight(None, pod, cache.view, "n0")
+    assert not isinstance(flight, Skip | Refusal)
+    (write,) = flight.writes
+    assert isinstance(write, ReserveClaim), "no claim without requests, whose mappings the API server would refuse"
+
+
+def test_after_a_failed_bind_the_allocation_stays_and_the_reservation_goes() -> None:
+    cache = devices(1, claim("one", "gpus"), claim("other", "gpus"))
+    pod = claiming("one", "other")
     aside = placed(cache, pod, "n0")
     written = claim("one", "gpus")
     written["status"] = {
@@ -240,6 +252,9 @@ def test_after_a_failed_bind_the_allocation_stays_and_the_reservation_goes() -> 
     assert isinstance(state, State)
     (write,) = DynamicResources().release_writes(state, pod, cache.view)
     assert isinstance(write, UnreserveClaim)
+    cache.remove_object(Kind.RESOURCE_CLAIM, "default/other")
+    (write,) = DynamicResources().release_writes(state, pod, cache.view)
+    assert write.claim.name == "one", "whatever became of the pod's other claims"
     cache.forget(pod.uid)
     cache.check()
     assert cache.devices.stored.taken_in(("gpu.example.com", "n0")) == {"gpu-0": "default/one"}
@@ -366,3 +381,9 @@ def test_why_says_which_devices_a_placed_pod_got() -> None:
     cache = devices(1, held)
     (finding,) = DynamicResources().findings(claiming("one").on_node("n0"), cache.view)
     assert finding.lines == ("claim default/one, request r: gpu.example.com/n0/gpu-1",)
+
+
+def test_a_pod_without_its_claims_hears_of_claims_and_pods_alone() -> None:
+    plugin = DynamicResources()
+    released = {one.event.resource for one in plugin.events() if plugin.may_release(one.event)}
+    assert released == {Resource.RESOURCE_CLAIM, Resource.POD}

@@ -182,6 +182,15 @@ def test_devices_that_are_only_looked_at_use_up_the_time_of_the_search_too() -> 
     assert searched(wanted, max_steps=5_000)[1] is Fault.OUT_OF_TIME
 
 
+def test_an_expensive_selector_uses_up_the_time_of_the_search_with_each_device() -> None:
+    expensive = "lists.range(500).map(i, i).size() > 0"
+    different = [gpu(f"gpu-{number}", attributes={"number": number}) for number in range(8)]
+    wanted = case(resource_slice("n0", *different), requests=[request("r", f"{expensive} && false")])
+    assert searched(wanted, max_steps=1_000)[1] is Fault.OUT_OF_TIME
+    assert searched(wanted, max_steps=5_000)[1] is Fault.NONE_FITS
+    assert searched(wanted, max_steps=1_000)[1] is Fault.OUT_OF_TIME, "though the answers are known by now"
+
+
 def test_a_value_that_is_a_list_is_an_error_for_selectors_that_do_not_look_at_it() -> None:
     listed = gpu("a", attributes={"numa": 0})
     listed["attributes"]["links"] = {"strings": ["x"]}

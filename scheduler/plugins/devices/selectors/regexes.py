@@ -12,7 +12,7 @@ from typing import Any
 
 from cel_expr_python import cel
 
-MAX_REGEX_COST = 400_000
+MAX_REGEX_COST = 100_000
 """Of all regular expressions of one evaluation: bytes of patterns, repetitions written out, and of texts. A microsecond
 of CPU each, measured with ``(a|aa){1,60}c``."""
 UNICODE_CLASS_COST = 1_000
