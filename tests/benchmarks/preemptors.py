@@ -11,11 +11,10 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 
-from scheduler.controller.write.outbox import Sendable, Sent
 from scheduler.controller.write.pacing import Pacing, Rank
 from scheduler.controller.write.writer import rank_of
 from scheduler.engine.engine import Engine
@@ -138,11 +137,8 @@ class _Write:
         self.key = command.pod.uid
         self.is_continuation = not isinstance(command, BindPod) and command.is_continuation
 
-    def folded_over(self, older: Sendable) -> _Write | None:
+    def folded_over(self, older: Self) -> Self | None:
         return None
-
-    async def send(self) -> Sent:
-        raise AssertionError("answered by the benchmark")
 
 
 class Api:
@@ -157,7 +153,7 @@ class Api:
         """Writes that change more than the condition of a pod that waits."""
         self._writes = 0
         self._pods: dict[str, dict[str, Any]] = {}
-        self._pacing: Pacing[Sendable] = Pacing(PLACES)
+        self._pacing: Pacing[_Write] = Pacing(PLACES)
         self.bound: dict[str, int] = {}
         """UID of each pod that is bound → how many writes had been answered by then."""
 
@@ -218,7 +214,6 @@ class Api:
         if slot is None:
             return False
         write = slot.write
-        assert isinstance(write, _Write)
         self._writes += 1
         self.acting_writes += write.rank is not Rank.CONDITION
         command = write.command
