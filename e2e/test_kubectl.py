@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from e2e import builders
 from e2e.controlplane import build
 from scheduler.simulate.apiserver import Follower
 from scheduler.simulate.apiserver.kinds import NODES, PODS
@@ -59,12 +60,6 @@ def kubectl(embedded: EmbeddedCluster, tmp_path: Path) -> Kubectl:
         return Printed(process.returncode, out.decode(), err.decode())
 
     return run
-
-
-def _pod(name: str, node: str = "n", **spec: Any) -> Json:
-    container = {"name": "c", "image": "i:1", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}
-    body = {"containers": [container], "nodeName": node, **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": body}
 
 
 async def _until(embedded: EmbeddedCluster, condition: Callable[[], bool]) -> None:
@@ -131,7 +126,8 @@ async def test_a_taint_evicts_what_does_not_tolerate_it(embedded: EmbeddedCluste
     tolerates = {"key": "broken", "operator": "Exists", "effect": "NoExecute"}
     pods = {"fragile": [], "brief": [{**tolerates, "tolerationSeconds": 1}], "hardy": [tolerates]}
     for name, tolerations in pods.items():
-        await kubectl("create", "-f", "-", document=_pod(name, tolerations=tolerations))
+        pod = builders.pod(name, "default", nodeName="n", tolerations=tolerations)
+        await kubectl("create", "-f", "-", document=pod)
     assert (await kubectl("taint", "node", "n", "broken=yes:NoExecute")).out == "node/n tainted\n"
     await _until(embedded, lambda: {one["metadata"]["name"] for one in embedded.store.list(PODS)} == {"hardy"})
     events = (await kubectl("events")).out
@@ -139,16 +135,16 @@ async def test_a_taint_evicts_what_does_not_tolerate_it(embedded: EmbeddedCluste
 
 
 async def test_describe_node_shows_its_lease_and_what_its_pods_request(kubectl: Kubectl) -> None:
-    await kubectl("create", "-f", "-", document=_pod("p"))
+    await kubectl("create", "-f", "-", document=builders.pod("p", "default", "500m", "1Gi", nodeName="n"))
     shown = " ".join((await kubectl("describe", "node", "n")).out.split())
     assert "HolderIdentity: n" in shown and "RenewTime:" in shown and "Failed" not in shown
     assert "default p 500m (12%) 0 (0%) 1Gi (12%) 0 (0%)" in shown
 
 
 async def test_logs_and_exec_say_in_one_line_what_this_cluster_is(embedded: EmbeddedCluster, kubectl: Kubectl) -> None:
-    await kubectl("create", "-f", "-", document=_pod("p"))
+    await kubectl("create", "-f", "-", document=builders.pod("p", "default", "500m", "1Gi", nodeName="n"))
     await _until(embedded, lambda: embedded.store.list(PODS)[0]["status"].get("phase") == "Running")
-    for words in (("logs", "p"), ("logs", "-f", "p", "-c", "c")):
+    for words in (("logs", "p"), ("logs", "-f", "p", "-c", "main")):
         log = await kubectl(*words)
         assert log.code == 0 and log.out.count("\n") == 1 and "runs no containers" in log.out
     for refusing in (("exec", "p", "--", "ls"), ("attach", "p")):

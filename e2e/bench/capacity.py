@@ -2,8 +2,8 @@
 
 The same scenarios as ``e2e.bench`` against a stub API server in Go (``apistub/``), which costs 0.3 to 0.5 ms a pod.
 Times are the stub's: from the first binding to the last one, and to the last Scheduled event. CPU is the scheduler's
-own from the first binding on. kube-scheduler speaks JSON here, as every other client does: the stub knows no protobuf,
-its default, and JSON costs it more.
+own from the first binding on; the start, from the process to its first binding, is stated by itself. kube-scheduler
+speaks JSON here, as every other client does: the stub knows no protobuf, its default, and JSON costs it more.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import json
 import sys
 import tempfile
+import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -53,7 +54,11 @@ ROWS_BY_DEFAULT = ("plain", "spread", "affinity", "mixed", "arrival")
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The result of one run. CPU in seconds a pod; ``connections`` and ``requests`` of scheduler and bench together."""
+    """The result of one run. CPU in seconds a pod; ``connections`` and ``requests`` of scheduler and bench together.
+
+    ``start_seconds`` and ``start_cpu``: from the start of the process to the first binding; 0.0 where the pods come
+    later.
+    """
 
     row: str
     contender: str
@@ -69,6 +74,8 @@ class Capacity:
     connections: int
     requests: int
     peak_rss: int
+    start_seconds: float = 0.0
+    start_cpu: float = 0.0
 
     @property
     def fault(self) -> str:
@@ -165,13 +172,14 @@ def run(row: str, contender: str, nodes: int, pods: int) -> Capacity:
         folder = Path(name)
         with Stub(folder, _things(scenario, nodes, pods), options) as stub:
             scheduler = _scheduler(contender, stub.kubeconfig, folder)
+            started = time.monotonic()
             scheduler.start()
             try:
                 if scenario.meanwhile:
                     scheduler.wait_ready()
                     stub.ask("release")
                 stub.ask("first")
-                before = scheduler.usage()
+                before, first = scheduler.usage(), time.monotonic()
                 totals = stub.ask("end")
                 after = scheduler.usage()
             except OSError as error:
@@ -194,6 +202,8 @@ def run(row: str, contender: str, nodes: int, pods: int) -> Capacity:
         connections=totals["connections"],
         requests=totals["requests"],
         peak_rss=after.peak_rss_bytes,
+        start_seconds=0.0 if scenario.meanwhile else first - started,
+        start_cpu=0.0 if scenario.meanwhile else before.cpu_seconds,
     )
 
 
@@ -215,7 +225,7 @@ def _scheduler(contender: str, kubeconfig: Path, folder: Path) -> Scheduler:
 
 COLUMNS = (
     *("row", "contender", "nodes", "pods", "bound/s", "reported/s", "CPU µs/pod", "stub µs/pod", "connections"),
-    *("requests", "RSS MiB", "counts"),
+    *("requests", "RSS MiB", "start s", "start CPU s", "counts"),
 )
 
 
@@ -232,6 +242,8 @@ def cells(result: Capacity) -> tuple[str, ...]:
         str(result.connections),
         str(result.requests),
         f"{result.peak_rss / 2**20:.0f}",
+        f"{result.start_seconds:.1f}",
+        f"{result.start_cpu:.1f}",
         f"no: {result.fault}" if result.fault else "yes",
     )
 

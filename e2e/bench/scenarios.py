@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from e2e import builders
-from e2e.bench import claims, devices, shapes
+from e2e.bench import claims, devices, gangs, shapes
 from e2e.bench.claims import HOST, ZONE
 from e2e.builders import Object, priority_class
 
@@ -79,22 +79,8 @@ def _nodes_and_services(nodes: int, pods: int) -> Iterator[Object]:
     return chain(_nodes(nodes, pods), (service(number) for number in range(shapes.DEPLOYMENTS)))
 
 
-GANG_SIZE = 50
-
-
 def _gangs(nodes: int, pods: int) -> Iterator[Object]:
-    """A gang for each 50 pods, all of which must start together."""
-
-    def gang(number: int) -> Object:
-        metadata = {"name": f"gang-{number}", "namespace": NAMESPACE}
-        spec = {"schedulingPolicy": {"gang": {"minCount": GANG_SIZE}}}
-        return {"kind": "PodGroup", "apiVersion": "scheduling.k8s.io/v1alpha2", "metadata": metadata, "spec": spec}
-
-    return chain(_nodes(nodes, pods), (gang(number) for number in range(pods // GANG_SIZE)))
-
-
-def _of_a_gang(index: int) -> dict[str, Any]:
-    return {"schedulingGroup": {"podGroupName": f"gang-{index // GANG_SIZE}"}}
+    return chain(_nodes(nodes, pods), gangs.of_size(pods, NAMESPACE))
 
 
 def _never_fits(nodes: int, pods: int) -> Iterator[Object]:
@@ -187,6 +173,11 @@ def _claims_of_all(nodes: int, pods: int) -> Iterator[Object]:
 def _preemptor(victims: int, more: Callable[[int], dict[str, Any]] = shapes.plain) -> Callable[[int], dict[str, Any]]:
     """A pod that needs the room of several pods of a node."""
     return lambda index: {"cpu": str(victims), "priorityClassName": HIGH} | more(index)
+
+
+def _members_that_need_whole_nodes(nodes: int, pods: int) -> Iterator[Object]:
+    """All of one gang."""
+    return _each(_preemptor(4, lambda index: gangs.member(index, size=pods)))(nodes, pods)
 
 
 def _with_its_claim_of_all(index: int) -> dict[str, Any]:
@@ -304,7 +295,7 @@ _TABLE = (
     ),
     Scenario(
         "preemption-of-100",
-        "a whole node of 100 pods each, one after the other",
+        "a whole node of 100 pods each, created meanwhile",
         _each(lambda _: {"cpu": "10", "priorityClassName": HIGH}),
         _nodes_of_100_pods,
         nodes=100,
@@ -343,10 +334,19 @@ _TABLE = (
     Scenario(
         "gangs",
         "gangs of 50, each of which starts whole",
-        _each(_of_a_gang),
+        _each(gangs.member),
         _gangs,
-        features=("GenericWorkload", "GangScheduling"),
-        apis=("scheduling.k8s.io/v1alpha2",),
+        features=gangs.GATES,
+        apis=(gangs.API,),
+    ),
+    Scenario(
+        "gang-preemption",
+        "one gang that removes the four pods of each node it needs",
+        _members_that_need_whole_nodes,
+        _full(others=lambda _, pods: [gangs.one_of_all(pods, NAMESPACE, HIGH)]),
+        features=(*gangs.GATES, "WorkloadAwarePreemption"),
+        apis=(gangs.API,),
+        **_SMALL | {"pods": 100},
     ),
 )
 SCENARIOS = {scenario.name: scenario for scenario in _TABLE}

@@ -54,7 +54,7 @@ def program_of(source: Path, log: TextIO | None = None) -> Path:
     digest = hashlib.sha256()
     for file in sorted([*source.glob("*.go"), source / "go.mod"]):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    built = _cache_root() / source.name / digest.hexdigest()[:12] / source.name
+    built = cache_root() / source.name / digest.hexdigest()[:12] / source.name
     if not os.access(built, os.X_OK):
         built.parent.mkdir(parents=True, exist_ok=True)
         with _alone(built.parent / "lock"), tempfile.TemporaryDirectory(dir=built.parent) as scratch:
@@ -64,10 +64,10 @@ def program_of(source: Path, log: TextIO | None = None) -> Path:
 
 
 def _cache_folder() -> Path:
-    return _cache_root() / "controlplane" / version_key()
+    return cache_root() / "controlplane" / version_key()
 
 
-def _cache_root() -> Path:
+def cache_root() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")) / "tandem"
 
 

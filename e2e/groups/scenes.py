@@ -12,6 +12,16 @@ from e2e.groups.control import API
 
 ZONE = "topology.kubernetes.io/zone"
 PRIORITIES = {"scene-low": 10, "scene-mid": 100, "scene-high": 1000}
+NEVER = "scene-never"
+"""A class whose pods preempt none: the API server takes the policy from a pod's class only."""
+
+
+def classes() -> list[Object]:
+    """The priority classes that scenes use."""
+    known = [builders.priority_class(name, value) for name, value in PRIORITIES.items()]
+    return [*known, builders.priority_class(NEVER, 100, preemptionPolicy="Never")]
+
+
 GATES = {
     "plain": ("GenericWorkload",),
     "gangs": ("GenericWorkload", "GangScheduling"),
@@ -132,10 +142,11 @@ class _Author:
         }
         of_pods = priority if chance.random() < 0.85 else self._class("", "scene-low", "scene-mid")
         cpu = chance.choice(["1", "1", "1", "2"])
-        never = {"preemptionPolicy": "Never"} if chance.random() < 0.05 else {}
+        if chance.random() < 0.05 and self._classes:
+            of_pods = NEVER
         members = []
         for number in range(max(1, minimum + chance.choice([-1, 0, 0, 0, 1, 2]))):
-            more: dict[str, Any] = {"schedulingGroup": {"podGroupName": name}, **never}
+            more: dict[str, Any] = {"schedulingGroup": {"podGroupName": name}}
             if chance.random() < 0.05:
                 more["schedulingGates"] = [{"name": "example.com/held"}]
             members.append(self._pod(f"{name}-{number}", cpu, of_pods, **more))

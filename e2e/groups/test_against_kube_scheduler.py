@@ -13,7 +13,6 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ from e2e.client import Client
 from e2e.controlplane.cluster import ControlPlane
 from e2e.groups.control import serving_groups, subject_with
 from e2e.groups.looks import Look, Settling, difference, look_at
-from e2e.groups.scenes import GATES, PRIORITIES, Scene, scene_of
+from e2e.groups.scenes import GATES, Scene, classes, scene_of
 from e2e.room import Room
 
 pytestmark = pytest.mark.tandem_only
@@ -71,35 +70,36 @@ def sides() -> Iterator[dict[str, Side]]:
         for kind in ("kube-scheduler", "tandem"):
             controlplane = stack.enter_context(serving_groups())
             client = stack.enter_context(Client(controlplane.kubeconfig()))
-            client.create_all([builders.priority_class(name, value) for name, value in PRIORITIES.items()])
+            client.create_all(classes())
             made[kind] = Side(controlplane, client)
         yield made
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("kind", GATES)
-def test_groups_fare_as_with_kube_scheduler(sides: dict[str, Side], tmp_path: Path, kind: str) -> None:
-    play_scenes(sides, tmp_path, kind, SCENES)
-
-
-def play_scenes(sides: dict[str, Side], folder: Path, kind: str, count: int) -> None:
-    missed = []
+@pytest.fixture(scope="module")
+def playing(
+    request: pytest.FixtureRequest, sides: dict[str, Side], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """A scheduler on each side, with the gates of this kind of scenes."""
+    kind: str = request.param
     with ExitStack() as stack:
         for name, side in sides.items():
             options: dict[str, Any] = {"kind": name, **BACKOFF}
-            place = folder / name
-            place.mkdir()
+            place = tmp_path_factory.mktemp(name)
             stack.enter_context(subject_with(GATES[kind], side.controlplane, side.client, place, **options))
-        pool = stack.enter_context(ThreadPoolExecutor(2))
-        for seed in range(SEED, SEED + count):
-            scene = scene_of(seed, kind)
-            played = {name: pool.submit(side.play, scene) for name, side in sides.items()}
-            ours, theirs = played["tandem"].result(), [played["kube-scheduler"].result()]
-            while ours not in theirs and len(theirs) <= REPEATS:
-                theirs.append(sides["kube-scheduler"].play(scene_of(seed, kind, len(theirs))))
-            if ours not in theirs:
-                missed.append(_shown(scene, seed, theirs, ours))
-    assert not missed, "\n\n".join(missed)
+        yield kind
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(SEED, SEED + SCENES))
+@pytest.mark.parametrize("playing", GATES, indirect=True)
+def test_groups_fare_as_with_kube_scheduler(sides: dict[str, Side], playing: str, seed: int) -> None:
+    scene = scene_of(seed, playing)
+    with ThreadPoolExecutor(2) as pool:
+        played = {name: pool.submit(side.play, scene) for name, side in sides.items()}
+        ours, theirs = played["tandem"].result(), [played["kube-scheduler"].result()]
+    while ours not in theirs and len(theirs) <= REPEATS:
+        theirs.append(sides["kube-scheduler"].play(scene_of(seed, playing, len(theirs))))
+    assert ours in theirs, _shown(scene, seed, theirs, ours)
 
 
 def _shown(scene: Scene, seed: int, theirs: list[list[Look]], ours: list[Look]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -172,6 +174,21 @@ class NodeColumns:
         if charged.scalars:
             for name, amount in charged.scalars.items():
                 self._requested.add(name, row, sign * amount)
+
+    def _charge_all(self, rows: Int64Column, infos: Sequence[PodInfo]) -> None:
+        """``_charge`` of a pod for each entry of ``rows``, in which a row may be several times."""
+        arrays = self._arrays
+        charged = [info.charged for info in infos]
+        non_zero = [info.non_zero for info in infos]
+        np.add.at(arrays["requested_cpu"], rows, [vector.milli_cpu for vector in charged])
+        np.add.at(arrays["requested_memory"], rows, [vector.memory for vector in charged])
+        np.add.at(arrays["requested_storage"], rows, [vector.ephemeral_storage for vector in charged])
+        np.add.at(arrays["non_zero_cpu"], rows, [cpu for cpu, _ in non_zero])
+        np.add.at(arrays["non_zero_memory"], rows, [memory for _, memory in non_zero])
+        np.add.at(arrays["pod_count"], rows, 1)
+        for row, vector in zip(rows.tolist(), charged, strict=True):
+            for name, amount in vector.scalars.items():
+                self._requested.add(name, row, amount)
 
     def _take_columns(self, source: NodeColumns, piece: slice | Int64Column) -> None:
         self._arrays = {name: array[piece].copy() for name, array in source._arrays.items()}

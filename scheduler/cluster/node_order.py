@@ -8,7 +8,7 @@ arrival; the list takes one node of each zone in turn, leaving out the zones tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +70,16 @@ class NodeOrder:
             self._rows = np.array(listed, dtype=np.int64)
             self._rows.flags.writeable = False
         return self._rows
+
+    def taken(self, rows: Sequence[int]) -> NodeOrder:
+        """The order of these rows as rows 0, 1, ..., as if their nodes had come in this sequence."""
+        other = NodeOrder()
+        for place, row in enumerate(rows):
+            key = self._zone_of.get(row)
+            if key is not None:
+                other._zones.setdefault(key, {})[place] = None
+                other._zone_of[place] = key
+        return other
 
     def fork(self) -> NodeOrder:
         other = NodeOrder()

@@ -130,6 +130,10 @@ class View:
         """Private copies only: as if the pod were on the node of that row."""
         self.table.add_pod(info, self.table.names[row])
 
+    def add_pods(self, pods: Mapping[int, Sequence[PodInfo]]) -> None:
+        """Private copies only: ``add_pod`` for these rows."""
+        self.table.add_pods(pods)
+
     def remove_pod(self, uid: str, row: int = 0) -> PodInfo:
         """Private copies only: as if the pod were gone."""
         return self.table.remove_pod(row, uid)

@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 
+from scheduler.controller import garbage
 from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
 from scheduler.controller.beside.shadow import ShadowWriter
 from scheduler.controller.calls.background import BackgroundParts, PluginInbox
@@ -119,6 +120,9 @@ class Assembly:
             after_slice=self._after_slice,
             culprit=parts.culprit,
         )
+        self._was_idle = asyncio.Event()
+        self._old_objects = garbage.OldObjects()
+        self.loop.when_idle = self._when_idle
         feed = WatchFeed(self.inbox, self.refusals, self.shadow)
         outage = Outage()
         self.reflectors = [
@@ -157,6 +161,11 @@ class Assembly:
             self.journal.flush()
         if self._parts.recorder is not None:
             self._parts.recorder.flush()
+
+    def _when_idle(self) -> None:
+        self._old_objects.collect()
+        if self._is_synced:
+            self._was_idle.set()
 
     def _may_pop(self) -> bool:
         return self._is_synced and self.sink.has_room and self._leadership.is_held()

@@ -77,10 +77,18 @@ class Inbox:
         """Reset the news flag, before the loop looks: only later changes count as news."""
         self._news.clear()
 
-    async def news(self, seconds: float) -> None:
-        """Wait at most ``seconds`` for news."""
-        timer = asyncio.get_running_loop().call_later(seconds, self._news.set)
+    async def news(self, seconds: float) -> bool:
+        """Wait at most ``seconds`` for news; returns whether there was any."""
+        is_over = False
+
+        def end() -> None:
+            nonlocal is_over
+            is_over = not self._news.is_set()
+            self._news.set()
+
+        timer = asyncio.get_running_loop().call_later(seconds, end)
         try:
             await self._news.wait()
         finally:
             timer.cancel()
+        return not is_over

@@ -103,6 +103,8 @@ class SchedulingLoop:
         self._round_end: float | None = None
         """When stimuli stop coming first; None: the inbox was empty."""
         self._culprit = culprit
+        self.when_idle: Callable[[], None] = lambda: None
+        """Called when there was no news for as long as the loop sleeps, a second at most."""
 
     def stop_popping(self) -> None:
         """Take no further pod; waits inside the engine are cancelled. Stimuli are still applied."""
@@ -121,8 +123,9 @@ class SchedulingLoop:
                 await self._let_watches_speak()
                 continue
             wait = self._seconds_to_sleep()
-            if wait > 0.0 and not self._inbox.has_news:
-                await self._inbox.news(wait)
+            if wait > 0.0 and not self._inbox.has_news and not await self._inbox.news(wait):
+                with self.steps.step("idle"):
+                    self.when_idle()
             await self._let_watches_speak()
 
     async def _let_watches_speak(self) -> None:

@@ -3,8 +3,8 @@
 1. The parts are made, the inbox first and the scheduling loop last: ``assembly.py``.
 2. Credentials are loaded, the server starts (probes answer while a big cluster loads), signals are caught: ``run``.
 3. Loop, reflectors and the Lease start: ``_start``.
-4. When every kind is listed and applied, kopf starts, and if the Lease is ours, pods are taken: ``_wait_for_sync``,
-   ``_may_pop``.
+4. When every kind is listed and applied, and if the Lease is ours, pods are taken, and kopf starts when there is
+   nothing else to do: ``_wait_for_sync``, ``_may_pop``.
 5. SIGTERM: no further pod is taken, writes are settled, the Lease is given back, kopf stops; exit code 0: ``_leave``.
 6. The Lease is lost, or a vital task ends: exit code 1 at once.
 7. In any case all parts are closed: ``_close``.
@@ -43,6 +43,7 @@ EXIT_FAILED = 1
 SYNC_REPORT_SECONDS = 10.0
 SYNC_REPEAT_SECONDS = 60.0
 EVENT_SETTLE_SECONDS = 2.0
+OPERATOR_WAIT_SECONDS = 30.0
 THREAD_STOP_SECONDS = 5.0
 
 log = structlog.get_logger()
@@ -153,7 +154,7 @@ class Shell(Assembly):
             reconciling = partial(self.reconciler.run, self._settings.reconcile_seconds)
             self._tasks.start("reconciliation", reconciling, is_vital=False)
         log.info("Handlers synced", objects={r.kind.value: r.object_count for r in self.reflectors if r.object_count})
-        self._start_operator()
+        await self._start_operator_when_idle()
 
     async def _check_rights(self) -> None:
         await report_missing_rights(self.client, self._settings)
@@ -186,6 +187,15 @@ class Shell(Assembly):
         is_deciding = self._is_synced and self._leadership.is_held() and not self._is_stopping
         if is_deciding and not self._settings.is_shadow:
             self.background.start()
+
+    async def _start_operator_when_idle(self) -> None:
+        """kopf's import takes half a second of CPU in a thread: not while the pods that waited for this start are
+        placed. An endpoint for probes is not made to wait."""
+        if not self._settings.operator.liveness_port:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(OPERATOR_WAIT_SECONDS):
+                    await self._was_idle.wait()
+        self._start_operator()
 
     def _start_operator(self) -> None:
         """Start kopf after the first lists: importing it would delay them. Does nothing if it runs."""

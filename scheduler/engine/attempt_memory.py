@@ -117,5 +117,6 @@ def _size_of(attempt: Attempt) -> int:
     found = attempt.preemption
     if isinstance(found, PreemptionSummary):
         size += 300 + len(found.message) + sum(150 + 8 * len(entry.names) for entry in found.refusals)
+        size += sum(map(len, found.faults))
         size += sum(150 + 150 * len(one.victims) for one in found.candidates) + 150 * len(found.victims)
     return size

@@ -127,7 +127,7 @@ def preemption_page(evidence: PreemptionEvidence | PreemptionSummary) -> dict[st
     """Whether preemption was allowed, its candidates, its victims, and the criterion that decided."""
     if isinstance(evidence, PreemptionEvidence):
         evidence = summary_of(evidence, MAX_LISTED, MAX_NAMES)
-    return {
+    page: dict[str, Any] = {
         "eligible": evidence.eligible,
         "message": evidence.message,
         "nominatedNode": evidence.nominated_node,
@@ -144,6 +144,9 @@ def preemption_page(evidence: PreemptionEvidence | PreemptionSummary) -> dict[st
         ],
         "refusals": [_refused_nodes(entry) for entry in evidence.refusals],
     }
+    if evidence.faults:
+        page["faults"] = list(evidence.faults)
+    return page
 
 
 def _refused_nodes(entry: RefusedNodes) -> dict[str, Any]:

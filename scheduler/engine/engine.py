@@ -249,7 +249,7 @@ class Engine(EngineParts):
             else:
                 more = handler(step, now)
                 self.queue.finish_waking()
-                commands += self._drain(more, now)
+                commands += self._drain(more, now) if more else ()
         return commands
 
     def _with_problems(self, commands: list[Command]) -> list[Command]:

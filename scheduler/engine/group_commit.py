@@ -16,7 +16,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import CycleContext
 from scheduler.engine.group_attempt import UNSCHEDULABLE_GROUP, GroupResult
-from scheduler.engine.group_cycle import GroupUnit, Member, Trial
+from scheduler.engine.group_cycle import GANG_PLUGIN, GroupUnit, Member, Trial
 from scheduler.engine.internal import RoomTakenBack, Step
 from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
 from scheduler.engine.reservation import States, unreserve
@@ -28,7 +28,6 @@ from scheduler.messages.stimuli import PermitDecided
 
 WAITED = "one or more plugins asked to wait and no plugin rejected pod"
 WAITED_FOR_GANG = f"waiting for minCount pods from a gang to be scheduled, {WAITED}"
-GANG_PLUGIN = "GangScheduling"
 
 
 @dataclass(frozen=True, slots=True)

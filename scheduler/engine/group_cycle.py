@@ -4,7 +4,7 @@
 2.  For each placement a fork: there each member is tried by the ordinary cycle and, once it has a node, counts on it
     for those after it. The group is feasible there as soon as a Permit plugin says yes without a wait: with
     GangScheduling, when the quorum is complete.
-3.  Of several feasible placements the best score wins.
+3.  Of several feasible placements the best score wins (``placement_choice.py``).
 
 Nothing has happened by then: ``group_commit.py`` carries it out. The search is a generator, which yields after each
 member, so that other pods are tried meanwhile; what changes in the cluster until it ends is met at the commit. Source:
@@ -28,6 +28,7 @@ from scheduler.engine.extender_round import Answers, Calls
 from scheduler.engine.group_attempt import NO_PLACEMENTS, UNSCHEDULABLE_GROUP, WAITING_GROUP, GroupResult
 from scheduler.engine.outcome import CycleOutcome, NotPlaced
 from scheduler.engine.outcome import Placed as PodPlaced
+from scheduler.engine.placement_choice import PlacementChoice
 from scheduler.engine.scheduling_cycle import place_on, scheduling_cycle
 from scheduler.engine.tickets import GroupTicket
 from scheduler.framework.placements import Placed, Placement
@@ -36,6 +37,9 @@ from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
 from scheduler.messages.status import Refusal
 from scheduler.queue.queued_pod import QueuedPod
+
+GANG_PLUGIN = "GangScheduling"
+"""The Permit plugin that demands the quorum."""
 
 PAUSE: Calls = ()
 """Yielded between two members: nothing is asked."""
@@ -142,55 +146,61 @@ def search(context: CycleContext, unit: GroupUnit, now: Now) -> Search:
 
 
 def _try_placements(context: CycleContext, unit: GroupUnit, found: Sequence[Placement], now: Now) -> Search:
+    choice = PlacementChoice(unit.profile.placement_scorers, context.rng)
+    feasible: list[Placement] = []
     first: Trial | None = None
-    feasible: list[tuple[Trial, CycleContext]] = []
-    total = context.cache.view.total_nodes
+    best: Trial | None = None
     for placement in found:
-        restricted = replace(forked(context), placement=None if len(placement.rows) == total else placement.rows)
-        trial = yield from _try_members(restricted, unit, now)
+        restricted = _restricted_to(placement, context)
+        # Of the first placement that does not do, it is said why each member failed; of the others nothing.
+        trial = yield from _try_members(restricted, unit, now, stops_early=first is not None)
         context.next_start = restricted.next_start
         trial.placement, trial.placements = placement, len(found)
         if trial.result is GroupResult.ERROR:
             return trial
-        if trial.result is GroupResult.SCHEDULED:
-            feasible.append((trial, restricted))
         first = first or trial
-    if not feasible:
+        if trial.result is GroupResult.SCHEDULED:
+            feasible.append(placement)
+            if len(found) == 1 or choice.is_kept(_placed(unit, trial, placement, restricted)):
+                best = trial
+            if choice.fault:
+                return Trial(GroupResult.ERROR, choice.fault)
+            yield PAUSE
+    if best is None:
         assert first is not None
         if first.result is GroupResult.UNSCHEDULABLE:
             first.message = f"0/{len(found)} placements are available, first placement status: {first.message}"
         first.placement = None
         return first
-    return feasible[0][0] if len(feasible) == 1 else _best(unit, feasible, context)
+    winner = choice.winner() if len(found) > 1 else None
+    if winner is None:
+        return best
+    again = yield from _try_members(_restricted_to(feasible[winner], context), unit, now)
+    again.placement, again.placements = feasible[winner], len(found)
+    return again if again.result is GroupResult.SCHEDULED else best
 
 
-def _best(unit: GroupUnit, feasible: Sequence[tuple[Trial, CycleContext]], context: CycleContext) -> Trial:
-    """The trial whose placement has the best total; a tie is broken by chance."""
-    totals = [0] * len(feasible)
-    for plugin, weight in unit.profile.placement_scorers:
-        try:
-            scores = plugin.normalize_placements([plugin.score_placement(_placed(unit, *each)) for each in feasible])
-        except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
-            return Trial(GroupResult.ERROR, f'running PlacementScore plugin "{plugin.name}": {cause_of(error)}')
-        totals = [total + weight * score for total, score in zip(totals, scores, strict=True)]
-    best = [index for index, total in enumerate(totals) if total == max(totals)]
-    return feasible[best[0] if len(best) == 1 else best[context.rng.randrange(len(best))]][0]
+def _restricted_to(placement: Placement, context: CycleContext) -> CycleContext:
+    is_everything = len(placement.rows) == context.cache.view.total_nodes
+    return replace(forked(context), placement=None if is_everything else placement.rows)
 
 
-def _placed(unit: GroupUnit, trial: Trial, context: CycleContext) -> Placed:
+def _placed(unit: GroupUnit, trial: Trial, placement: Placement, context: CycleContext) -> Placed:
     pods = [outcome.pod for outcome in trial.outcomes.values() if isinstance(outcome, PodPlaced)]
-    assert trial.placement is not None
-    return Placed(unit.key, trial.placement, pods, context.cache.view)
+    return Placed(unit.key, placement, pods, context.cache.view)
 
 
 # --- one placement ----------------------------------------------------------------------------------------------------
 
 
-def _try_members(context: CycleContext, unit: GroupUnit, now: Now) -> Search:
-    """Each member in turn; those that have a node count there for the next ones."""
+def _try_members(context: CycleContext, unit: GroupUnit, now: Now, *, stops_early: bool = False) -> Search:
+    """Each member in turn; those that have a node count there for the next ones. ``stops_early``: at the member without
+    which the quorum is out of reach."""
     trial = Trial()
     needs_preemption = False
-    for member in unit.members:
+    for number, member in enumerate(unit.members):
+        if stops_early and _is_out_of_reach(context, unit, len(unit.members) - number):
+            return trial
         attempt = trial.attempts[member.uid] = another(member.attempt)
         info = as_nominated(member.queued.info, context)
         outcome = yield from scheduling_cycle(context, unit.profile, info, attempt, now)
@@ -214,6 +224,16 @@ def _try_members(context: CycleContext, unit: GroupUnit, now: Now) -> Search:
                 trial.message = WAITING_GROUP if is_waiting else ""
         yield PAUSE
     return trial
+
+
+def _is_out_of_reach(context: CycleContext, unit: GroupUnit, left: int) -> bool:
+    """Whether the quorum is not reached even if all members that are left find a node."""
+    group = context.cache.groups.get(unit.key)
+    if group is None or group.min_count is None:
+        return False
+    if all(plugin.name != GANG_PLUGIN for plugin in unit.profile.permit_plugins):
+        return False
+    return len(context.cache.groups.members(unit.key).placed) + left < group.min_count
 
 
 def _beside_victims(

@@ -212,6 +212,8 @@ class GroupCycles:
 
 
 def _searched(context: CycleContext, unit: GroupUnit, group: Group | None, now: Now) -> Search:
+    if group is not None and group.fault:
+        return Trial(GroupResult.ERROR, group.fault)
     gap = resource_gap(group, context.cache.view) if group is not None else ""
     if gap:
         return Trial(message=f"resource gap: {gap}")

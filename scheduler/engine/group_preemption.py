@@ -40,16 +40,13 @@ from scheduler.objects.kinds import Kind
 from scheduler.preemption.budgets import usable_budgets
 from scheduler.preemption.dry_run import VIOLATES_BUDGET
 from scheduler.preemption.eligibility import NEVER, TOO_MANY
-from scheduler.preemption.group_victims import Unit, candidate_units, in_order, violates_budget
+from scheduler.preemption.group_victims import Importance, Unit, candidate_units, importance, in_order, violates_budget
 from scheduler.preemption.importance import most_important_first
 
 NO_CANDIDATES = "No preemption victims found for incoming preemptor"
 NOT_REGISTERED = "default preemption plugin is not registered, workload aware preemption is disabled"
 NOT_IN_PLACEMENTS = "workload aware preemption is not supported for pod groups with scheduling constraints"
 PREEMPTION_PLUGIN = "DefaultPreemption"
-
-UNITS_A_SLICE = 64
-"""Units taken away or given back in one step; a look at 64 costs about as much as a member's cycle."""
 
 Nodes = Mapping[str, str]
 """UID → node."""
@@ -82,7 +79,7 @@ def _make_room(context: CycleContext, unit: GroupUnit, group: Group, failed: Tri
     if not units:
         return _refused(failed, NO_CANDIDATES)
     budgets = usable_budgets(context.cache.view.all(Kind.POD_DISRUPTION_BUDGET), policy.victims_in_flight)
-    ordered = in_order(units, budgets, now.wall)
+    ordered = in_order((yield from _weighed(units, now)), budgets)
     asking = replace(unit, profile=replace(unit.profile, post_filter_plugins=()))
     emptied = yield from _emptied(context, asking, ordered)
     trial = yield from search(forked(emptied), asking, now)
@@ -104,15 +101,22 @@ def _why_not(unit: GroupUnit, group: Group, pods: Iterable[PodInfo]) -> str:
     return NEVER if any(info.pod.spec.preemption_policy == "Never" for info in pods) else ""
 
 
+def _weighed(units: Iterable[Unit], now: Now) -> Generator[Calls, Answers, list[tuple[Importance, Unit]]]:
+    weighed = []
+    for unit in units:
+        weighed.append((importance(unit, now.wall), unit))
+        yield PAUSE
+    return weighed
+
+
 def _emptied(context: CycleContext, unit: GroupUnit, units: Sequence[Unit]) -> Generator[Calls, Answers, CycleContext]:
     """A fork without these units. Members have no nomination there: the search starts afresh."""
     emptied = forked(context)
     for member in unit.members:
         emptied.nominator.delete(member.uid)
-    for index, each in enumerate(units):
+    for each in units:
         take_away(emptied, each)
-        if index % UNITS_A_SLICE == 0:
-            yield PAUSE
+        yield PAUSE
     return emptied
 
 
@@ -148,7 +152,7 @@ class _GivingBack:
     def _one_by_one(self, units: Sequence[Unit]) -> Generator[Calls, Answers, None]:
         are_alike = is_one_class(self._full, self._unit)
         standing = self._stand()
-        for index, unit in enumerate(units):
+        for unit in units:
             put_back(self._bare, unit)
             if not standing.give_back(unit):
                 found = None if are_alike else (yield from self._from_scratch())
@@ -158,8 +162,7 @@ class _GivingBack:
                 else:
                     self.nodes = found
                     standing = self._stand()
-            if index % UNITS_A_SLICE == 0:
-                yield PAUSE
+            yield PAUSE
         self.nodes = standing.nodes
 
     def _stand(self) -> Standing:

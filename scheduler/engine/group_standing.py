@@ -12,16 +12,16 @@ from dataclasses import replace
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.cycle_context import CycleContext
 from scheduler.engine.extender_round import Answers
-from scheduler.engine.group_cycle import GroupUnit, Member, another, forked
+from scheduler.engine.group_cycle import GANG_PLUGIN, GroupUnit, Member, another, forked
 from scheduler.engine.outcome import Placed
 from scheduler.engine.scheduling_cycle import looked_at, place_on, run_without_extenders, scheduling_cycle
 from scheduler.errors import PluginError
+from scheduler.framework.asked_filters import AskedFilter
 from scheduler.framework.plugin import Reads
 from scheduler.messages.now import Now
 from scheduler.preemption.group_victims import Unit
-from scheduler.preemption.wave_filters import AskedFilter, filters_asked
+from scheduler.preemption.wave_filters import filters_asked
 
-GANG_PLUGIN = "GangScheduling"
 NO_ANSWERS: Answers = ()
 
 

@@ -20,7 +20,7 @@ from scheduler.extenders.extender import Extender, VictimsAnswer
 from scheduler.framework.post_filter import KEEP_NOMINATION, PostFilterAnswer, PostFilterContext
 from scheduler.messages.status import failure
 from scheduler.objects.kinds import Kind
-from scheduler.preemption.dry_run import Candidate
+from scheduler.preemption.dry_run import Candidate, candidate_of
 from scheduler.preemption.evaluation import Candidates
 from scheduler.preemption.importance import most_important_first
 
@@ -78,7 +78,7 @@ def ask_about_victims(
             if not extender.is_ignorable:
                 return PostFilterAnswer(failure(f"preemption: {error}"), KEEP_NOMINATION)
     with_victims = tuple([candidate for candidate in found if candidate.victims])
-    return plugin.conclude(context, Candidates(with_victims, begun.refused))
+    return plugin.conclude(context, Candidates(with_victims, begun.refused, begun.faults))
 
 
 def _as_sent(
@@ -115,7 +115,7 @@ def _as_answered(
         victims = [_victim(extender, context, row, name, uid) for uid in dict.fromkeys(answer[name].uids)]
         if victims or name in without_victims:
             ordered = tuple(most_important_first(victims, context.now_nanoseconds))
-            found.append(Candidate(row, name, ordered, answer[name].budget_violations))
+            found.append(candidate_of(row, name, ordered, answer[name].budget_violations))
         elif not extender.is_ignorable:
             raise ExtenderError(f'expected at least one victim pod on node "{name}"')
     return tuple(found)

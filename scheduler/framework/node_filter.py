@@ -6,15 +6,16 @@ them, since they may not (affinity).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.errors import PluginError
+from scheduler.framework.asked_filters import AskedFilter, counts_pods
 from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, State
-from scheduler.messages.status import SKIP, Refusal, Skip
+from scheduler.messages.status import Refusal, Skip
 
 States = Mapping[str, State | Skip]
 
@@ -50,11 +51,6 @@ def with_pods(states: States, view: View, row: int, pods: Sequence[PodInfo], sig
     return changed
 
 
-def counts_pods(state: State | Skip) -> bool:
-    """Whether this state depends on the other pods of a node."""
-    return state is not SKIP and type(state).with_pod is not State.with_pod  # type: ignore[union-attr]
-
-
 def filter_with_nominated(
     filters: Sequence[FilterPlugin],
     states: States,
@@ -64,13 +60,16 @@ def filter_with_nominated(
     nominated: Sequence[PodInfo],
 ) -> Refusal | None:
     """Both passes for one row of a view, which is not changed. ``nominated``: see ``rivals``."""
-    if nominated:
-        private = view.one_row(row)
-        changed = with_pods(states, private, 0, nominated, 1)
-        refusal = filter_one_row(filters, changed, pod, private, 0)
-        if refusal is not None:
-            return refusal
-    return filter_one_row(filters, states, pod, view, row)
+    refusal = _refusal_beside(filters, states, pod, view, row, nominated) if nominated else None
+    return filter_one_row(filters, states, pod, view, row) if refusal is None else refusal
+
+
+def _refusal_beside(
+    filters: Sequence[FilterPlugin], states: States, pod: PodInfo, view: View, row: int, others: Sequence[PodInfo]
+) -> Refusal | None:
+    """The first pass."""
+    private = view.one_row(row)
+    return filter_one_row(filters, with_pods(states, private, 0, others, 1), pod, private, 0)
 
 
 def refusals_with_nominated(
@@ -82,33 +81,51 @@ def refusals_with_nominated(
 ) -> dict[int, Refusal | None]:
     """The first pass for many rows: row → refusal with that row's nominated pods added.
 
-    If no plugin's state counts pods, rows are independent of each other and all are evaluated at once.
+    Each plugin is asked about all rows at once, and by itself about those whose nominated pods it counts. Rows are
+    tried one by one where a plugin's state may count any pod, or counts pods of a plugin that looks at usage, too.
     """
-    if any(counts_pods(state) for state in states.values()):
-        answers: dict[int, Refusal | None] = {}
-        for row, pods in nominated.items():
-            private = view.one_row(row)
-            answers[row] = filter_one_row(filters, with_pods(states, private, 0, pods, 1), pod, private, 0)
-        return answers
+    asked = [
+        AskedFilter.of(plugin, state)
+        for plugin in filters
+        if not isinstance(state := states.get(plugin.name, EMPTY_STATE), Skip)
+    ]
+    counting = [one for one in asked if one.counts_pods]
+    if any(one.ignores is None or one.reads_usage for one in counting):
+        return {row: _refusal_beside(filters, states, pod, view, row, pods) for row, pods in nominated.items()}
     rows = list(nominated)
     private = view.take(rows)
-    for place, pods in enumerate(nominated.values()):
-        for other in pods:
-            private.add_pod(other, place)
+    private.add_pods(dict(enumerate(nominated.values())))
     found: dict[int, Refusal | None] = dict.fromkeys(rows)
-    for plugin in reversed(filters):
-        state = states.get(plugin.name, EMPTY_STATE)
-        if isinstance(state, Skip):
-            continue
+    for one in reversed(asked):
+        own = _states_beside(one, private, nominated.values()) if one.counts_pods else {}
         try:
-            verdicts = plugin.filter(state, pod, private, private.rows)
+            verdicts = one.plugin.filter(one.state, pod, private, private.rows) if len(own) < len(rows) else None
+            refusals = {place: one.plugin.filter_row(state, pod, private, place) for place, state in own.items()}
         except Exception as error:
-            raise PluginError(plugin.name, "Filter", error) from error
+            raise PluginError(one.plugin.name, "Filter", error) from error
         if verdicts is not None:
-            signed = [refusal.by(plugin.name) for refusal in verdicts.refusals]
+            signed = [refusal.by(one.plugin.name) for refusal in verdicts.refusals]
             refusing = np.flatnonzero(verdicts.codes)
             for place, code in zip(refusing.tolist(), verdicts.codes[refusing].tolist(), strict=True):
-                found[rows[place]] = signed[code - 1]
+                if place not in own:
+                    found[rows[place]] = signed[code - 1]
+        for place, refusal in refusals.items():
+            if refusal is not None:
+                found[rows[place]] = refusal.by(one.plugin.name)
+    return found
+
+
+def _states_beside(one: AskedFilter, private: View, nominated: Iterable[Sequence[PodInfo]]) -> dict[int, State]:
+    """Place → the plugin's state with the place's nominated pods, of those where it counts any. The pods are in the
+    private table already."""
+    found = {}
+    for place, pods in enumerate(nominated):
+        counted = [other for other in pods if one.counts(other)]
+        if counted:
+            state = one.state_for_row(private, place)
+            for other in counted:
+                state = state.with_pod(private, place, other, 1)
+            found[place] = state
     return found
 
 

@@ -35,14 +35,16 @@ def parse_time(text: str) -> int:
 
 def format_seconds(nanos: int) -> str:
     """The format of `creationTimestamp`, `2026-01-02T03:04:05Z`; fractions of a second are truncated."""
-    return _moment(nanos).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{_second(nanos // NANOS_IN_SECOND)}Z"
 
 
 def format_micros(nanos: int) -> str:
     """The format of a Lease's `renewTime`: `2026-01-02T03:04:05.000006Z`."""
     micros = nanos % NANOS_IN_SECOND // 1000
-    return f"{_moment(nanos).strftime('%Y-%m-%dT%H:%M:%S')}.{micros:06d}Z"
+    return f"{_second(nanos // NANOS_IN_SECOND)}.{micros:06d}Z"
 
 
-def _moment(nanos: int) -> datetime:
-    return datetime.fromtimestamp(nanos // NANOS_IN_SECOND, UTC)
+@lru_cache(maxsize=16)
+def _second(seconds: int) -> str:
+    """Present times are asked for thousands of times a second."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -10,14 +10,13 @@ preemption may help. No arguments.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.cluster.volumes.attached import AttachedVolumes
@@ -26,7 +25,6 @@ from scheduler.cluster.volumes.csi import (
     ForeignClaim,
     MissingClaim,
     attachable_volumes,
-    attached_volumes,
     needs_attaching,
 )
 from scheduler.cluster.volumes.migration import CSI_DRIVERS, in_tree_plugin
@@ -137,19 +135,53 @@ def _full(view: View, driver: str, wanted: int, rows: RowArray) -> str:
 
 def _full_copies(state: NewVolumes, view: View, rows: Rows) -> npt.NDArray[np.bool_]:
     """The rows asked, few of them, of a table whose pods are not the cluster's."""
-    attached = view.volumes.attached
-    table = view.table
-    return np.array(
-        [
-            not attached.account(
-                table.names[row],
-                table.pods[row].values(),
-                attached.on_row(int(view.live_rows[row])).by_pod if view.live_rows is not None else None,
-            ).has_room_for(state.volumes)
-            for row in np.arange(table.size)[rows].tolist()
-        ],
-        np.bool_,
-    )
+    attached, table, live_rows = view.volumes.attached, view.table, view.live_rows
+    asked = np.arange(table.size)[rows].tolist()
+    full = np.zeros(len(asked), np.bool_)
+    spare = None if live_rows is None else _spare_places(state, attached, live_rows[rows]).tolist()
+    for place, row in enumerate(asked):
+        pods = table.pods[row]
+        known: Mapping[str, tuple[Attachable, ...]] | None = None
+        if live_rows is not None and spare is not None:
+            live_row = int(live_rows[row])
+            there = attached.pods_on(live_row)
+            if there.keys() <= pods.keys():
+                further = [info for uid, info in pods.items() if uid not in there]
+                if sum([len(info.pod.spec.volumes) for info in further]) > spare[place]:
+                    full[place] = _is_full_beside(state, attached, live_row, further)
+                continue
+            known = attached.on_row(live_row).by_pod
+        full[place] = not attached.account(table.names[row], pods.values(), known).has_room_for(state.volumes)
+    return full
+
+
+def _spare_places(state: NewVolumes, attached: AttachedVolumes, rows: RowArray) -> npt.NDArray[np.int64]:
+    """How many volumes further pods may have at the least, whichever they are, before a row is full for the new pod."""
+    spare = np.full(len(rows), NEVER, np.int64)
+    for driver, volumes in state.by_driver.items():
+        limits = attached.limits(driver)
+        if limits is not None:
+            left = limits[rows] - attached.counts(driver)[rows] - len(volumes)
+            spare = np.minimum(spare, np.where(limits[rows] < 0, NEVER, left))
+    return spare
+
+
+def _is_full_beside(state: NewVolumes, attached: AttachedVolumes, row: int, further: Iterable[PodInfo]) -> bool:
+    """Whether a row of the cluster lacks room with further pods on it."""
+    account = attached.on_row(row)
+    theirs = {each for info in further for each in attached.volumes_of(info)}
+    for driver, volumes in state.by_driver.items():
+        if driver not in account.limits:
+            continue
+        wanted = [each for each in volumes if each not in theirs and row not in attached.rows_with(each)]
+        more = [
+            each
+            for each in theirs
+            if each.driver == driver and each not in account.left_over and row not in attached.rows_with(each)
+        ]
+        if wanted and attached.counts(driver)[row] + len(more) + len(wanted) > account.limits[driver]:
+            return True
+    return False
 
 
 # --- preemption -------------------------------------------------------------------------------------------------------
@@ -168,13 +200,10 @@ def _tally(
     if own_rows:
         needs_account |= np.isin(rows, list(own_rows))
     needs_account &= limits[rows] >= 0
-    objects = pods.view.objects
 
     def beside(position: int, infos: Sequence[PodInfo]) -> int | None:
         """They add their volumes, unless one of these is there already, or is the new pod's, or is theirs twice."""
-        found = [
-            each for info in infos for each in dict.fromkeys(attached_volumes(info, objects)) if each.driver == driver
-        ]
+        found = [each for info in infos for each in attached.volumes_of(info) if each.driver == driver]
         account = attached.on_row(int(rows[position]))
         is_shared = len(set(found)) < len(found) or any(
             each in volumes or each in account.left_over or rows[position] in attached.rows_with(each) for each in found
@@ -182,7 +211,7 @@ def _tally(
         return None if is_shared else len(found)
 
     return Tally(TOO_MANY, pods, attached.counts(driver)[rows], bounds, shares, beside).with_accounts(
-        lambda position: _VolumeAccount(attached, driver, volumes, int(rows[position]), objects),
+        lambda position: _VolumeAccount(attached, driver, volumes, int(rows[position])),
         np.flatnonzero(needs_account).tolist(),
     )
 
@@ -205,12 +234,10 @@ def _shares(attached: AttachedVolumes, driver: str, row: int, infos: Sequence[Po
 class _VolumeAccount:
     """One row's volumes of a driver, each with its users."""
 
-    def __init__(
-        self, attached: AttachedVolumes, driver: str, volumes: Sequence[Attachable], row: int, objects: ObjectStore
-    ) -> None:
+    def __init__(self, attached: AttachedVolumes, driver: str, volumes: Sequence[Attachable], row: int) -> None:
         account = attached.on_row(row)
         self._driver = driver
-        self._objects = objects
+        self._attached = attached
         self._new = frozenset(volumes)
         self._left_over = frozenset([each for each in account.left_over if each.driver == driver])
         self._by_pod = account.by_pod
@@ -225,7 +252,7 @@ class _VolumeAccount:
     def beside(self, infos: Sequence[PodInfo], sign: int) -> None:
         if self._beside is None:
             # The same pods each time.
-            self._beside = [dict.fromkeys(attached_volumes(info, self._objects)) for info in infos]
+            self._beside = [self._attached.volumes_of(info) for info in infos]
         for volumes in self._beside:
             self._count(volumes, sign)
 

@@ -54,6 +54,10 @@ class WantedVolumes(State):
         shared = self._shared_by(other)
         return replace(self, conflicts=self.conflicts + sign * shared) if shared else self
 
+    def ignores(self, other: PodInfo) -> bool:
+        """Whether the pod uses none of the claims."""
+        return not self._shared_by(other)
+
     def _shared_by(self, other: PodInfo) -> int:
         if other.namespace != self.namespace:
             return 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import msgspec
 
@@ -26,55 +25,44 @@ from scheduler.objects.kinds import Kind
 from scheduler.preemption.budgets import Budgets, usable_budgets
 from scheduler.preemption.importance import LATER_THAN_ANY, most_important_first, start_time
 
-_PRIORITY_SHIFT = 1 << 31
+PRIORITY_SHIFT = 1 << 31
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 VIOLATES_BUDGET = unschedulable("Preemption would violate a PodDisruptionBudget")
 
 
-class Candidate(msgspec.Struct, frozen=True, dict=True):
-    """A node that would do once ``victims`` (most important first) are gone.
+class Candidate(msgspec.Struct, frozen=True):
+    """A node that would do once ``victims`` (most important first) are gone, with what a choice asks of them; made by
+    ``candidate_of``, or for many rows at once from columns.
 
-    At least one; none only where an extender refused the node, and is yet to name victims
+    At least one victim; none only where an extender refused the node, and is yet to name victims
     (docs/kube-scheduler/extenders.md §6).
-    Many attempts choose among the same candidates (``kept_answers.py``), so what a choice asks is worked out once.
     """
 
     row: int
     node_name: str
     victims: tuple[PodInfo, ...]
-    pdb_violations: int = 0
+    pdb_violations: int
     """How many of the victims violate a disruption budget."""
+    top_priority: int
+    """Of the first victim; 0 without victims, like the next one."""
+    priorities_sum: int
+    """Each lifted to at least 0, so that one more victim always counts for more."""
+    top_start: int
+    """When the first victim started, of those of the highest priority the earliest; nanoseconds since 1970,
+    LATER_THAN_ANY where that is not known."""
 
-    @cached_property
-    def top_priority(self) -> int:
-        return self.victims[0].priority
 
-    @cached_property
-    def priorities_sum(self) -> int:
-        """Each lifted to at least 0, so that one more victim always counts for more."""
-        return sum([info.priority for info in self.victims]) + len(self.victims) * _PRIORITY_SHIFT
-
-    def top_start(self, now: int) -> int:
-        """When the first of the victims of the highest priority started; ``start_time`` says what ``now`` is for."""
-        return self._top_start if self._has_started else min(now, self._top_start)
-
-    def prepare_choice(self, now: int) -> None:
-        """Work out what ``ranking.choose`` asks."""
-        self.top_start(now)
-        _ = self.priorities_sum
-
-    @cached_property
-    def _top_start(self) -> int:
-        return min([start_time(info, LATER_THAN_ANY) for info in self._top])
-
-    @cached_property
-    def _has_started(self) -> bool:
-        return all(info.pod.status.start_time is not None for info in self._top)
-
-    @property
-    def _top(self) -> list[PodInfo]:
-        return [info for info in self.victims if info.priority == self.top_priority]
+def candidate_of(row: int, node_name: str, victims: tuple[PodInfo, ...], pdb_violations: int = 0) -> Candidate:
+    return Candidate(
+        row,
+        node_name,
+        victims,
+        pdb_violations,
+        victims[0].priority if victims else 0,
+        sum([info.priority for info in victims]) + len(victims) * PRIORITY_SHIFT,
+        start_time(victims[0], LATER_THAN_ANY) if victims else LATER_THAN_ANY,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +142,7 @@ def _dry_run(trial: Trial, row: int) -> Candidate | Refusal:
     if violating and others:
         # A violating victim of low priority came before the others; the choice looks at the first one as the top.
         victims = most_important_first(victims, trial.now)
-    return verdict(trial, Candidate(row, node_name, tuple(victims), violations))
+    return verdict(trial, candidate_of(row, node_name, tuple(victims), violations))
 
 
 def verdict(trial: Trial, candidate: Candidate) -> Candidate | Refusal:

@@ -62,6 +62,8 @@ class Candidates:
     """Those that violate no budget first, each group in the order in which they were tried."""
     refused: RefusedRows = field(default_factory=RefusedRows)
     """Why removing pods does not help on the other nodes that were tried or excluded."""
+    faults: tuple[str, ...] = ()
+    """Errors of dry runs of many nodes, whose nodes were then tried one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ class PreemptionEvidence:
     nominated_node: str = ""
     victims: tuple[PodInfo, ...] = ()
     """Of the nominated node, most important first. Those that terminate already are among them."""
+    faults: tuple[str, ...] = ()
+    """See ``Candidates``: they cost time, but change no answer."""
 
     @property
     def is_only_waiting(self) -> bool:
@@ -128,11 +132,6 @@ def begin_in_steps(
         return answer
     yield
     candidates = yield from _dry_runs(context, extent, policy, columns, ROWS_A_STEP)
-    for number, candidate in enumerate(candidates.found):
-        # A candidate keeps what the choice asks of it.
-        candidate.prepare_choice(context.now_nanoseconds)
-        if number % ROWS_A_STEP == ROWS_A_STEP - 1:
-            yield
     return candidates if candidates.found else _nothing_found(context, candidates)
 
 
@@ -177,7 +176,7 @@ def _dry_runs(
     rows = walk(rows, context.rng)
     search = Search(wanted, refused)
     yield from search.in_waves(trial, rows, columns, rows_a_step)
-    return Candidates((*search.harmless, *search.violating), refused)
+    return Candidates((*search.harmless, *search.violating), refused, tuple(search.faults))
 
 
 def conclude(context: PostFilterContext, candidates: Candidates, policy: PreemptionPolicy) -> PostFilterAnswer:
@@ -185,7 +184,7 @@ def conclude(context: PostFilterContext, candidates: Candidates, policy: Preempt
     refusals = _by_refusal(context, candidates.refused)
     if not candidates.found:
         message = _PREFIX + NO_CANDIDATE_LEFT
-        evidence = PreemptionEvidence(eligible=True, message=message, refusals=refusals)
+        evidence = PreemptionEvidence(True, message, refusals=refusals, faults=candidates.faults)
         return PostFilterAnswer(unschedulable(message), KEEP_NOMINATION, evidence=evidence)
     choice = choose(candidates.found, context.now_nanoseconds, policy.prefer_other_than_daemon_sets)
     evidence = PreemptionEvidence(
@@ -196,6 +195,7 @@ def conclude(context: PostFilterContext, candidates: Candidates, policy: Preempt
         criterion=choice.criterion,
         nominated_node=choice.candidate.node_name,
         victims=choice.candidate.victims,
+        faults=candidates.faults,
     )
     node, victims = choice.candidate.node_name, choice.candidate.victims
     return PostFilterAnswer(None, nominate(node), Remove(node, victims) if victims else None, evidence)
@@ -207,14 +207,14 @@ def _nothing_found(context: PostFilterContext, candidates: Candidates) -> PostFi
     errors = list(dict.fromkeys(refusal.message for refusal, _ in refusals if refusal.code is Code.ERROR))
     if errors:
         text = _PREFIX + (errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
-        evidence = PreemptionEvidence(eligible=True, message=text, refusals=refusals)
+        evidence = PreemptionEvidence(True, text, refusals=refusals, faults=candidates.faults)
         return PostFilterAnswer(failure(text), KEEP_NOMINATION, evidence=evidence)
     view = context.view
     builder = DiagnosisBuilder(view.table.size)
     for refusal, rows in candidates.refused:
         builder.refuse(np.array(rows, np.int64), refusal)
     message = _PREFIX + fit_error_text(view.total_nodes, builder.build(absent=NOT_HELPFUL))
-    evidence = PreemptionEvidence(eligible=True, message=message, refusals=refusals)
+    evidence = PreemptionEvidence(True, message, refusals=refusals, faults=candidates.faults)
     return PostFilterAnswer(unschedulable(message), CLEAR_NOMINATION, evidence=evidence)
 
 

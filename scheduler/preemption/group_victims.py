@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from operator import itemgetter
 
 import msgspec
 
@@ -58,10 +59,22 @@ def candidate_units(
     return found
 
 
-def in_order(units: Iterable[Unit], budgets: Budgets, now: int) -> list[Unit]:
+Importance = tuple[int, bool, int, int, tuple[str, str]]
+"""Smallest first: by priority, then groups before plain pods; of plain pods the earliest, of groups the largest and
+then the earliest. Names decide what is left, so that any order of the cluster's pods gives the same."""
+
+
+def importance(unit: Unit, now: int) -> Importance:
+    """``now``: nanoseconds since 1970, the same for the whole attempt."""
+    started = min([start_time(info, now) for info in unit.pods])
+    first = min([(info.key, info.uid) for info in unit.pods])
+    return (-unit.priority, not unit.is_of_group, -len(unit.pods) if unit.is_of_group else 0, started, first)
+
+
+def in_order(weighed: Iterable[tuple[Importance, Unit]], budgets: Budgets) -> list[Unit]:
     """In the order in which they are given back: those whose removal violates a budget before the others, each part
-    with the most important first. ``now``: nanoseconds since 1970, the same for the whole attempt."""
-    ordered = sorted(units, key=lambda unit: _importance(unit, now))
+    with the most important first."""
+    ordered = [unit for _, unit in sorted(weighed, key=itemgetter(0))]
     violating = _violating(ordered, budgets)
     return sorted(ordered, key=lambda unit: (unit.is_terminating, id(unit) not in violating))
 
@@ -79,14 +92,6 @@ def _violating(units: Sequence[Unit], budgets: Budgets) -> set[int]:
     order = [(unit, info) for unit in units for info in unit.pods]
     exceeding = {info.uid for info in budgets.split([info for _, info in order])[0]}
     return {id(unit) for unit, info in order if info.uid in exceeding}
-
-
-def _importance(unit: Unit, now: int) -> tuple[object, ...]:
-    """Smallest first: by priority, then groups before plain pods; of plain pods the earliest, of groups the largest and
-    then the earliest. Names decide what is left, so that any order of the cluster's pods gives the same."""
-    started = min([start_time(info, now) for info in unit.pods])
-    first = min([(info.key, info.uid) for info in unit.pods])
-    return (-unit.priority, not unit.is_of_group, -len(unit.pods) if unit.is_of_group else 0, started, first)
 
 
 def _is_within_reach(info: PodInfo, policy: PreemptionPolicy, table: NodeTable) -> bool:

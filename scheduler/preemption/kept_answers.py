@@ -17,11 +17,12 @@ import numpy.typing as npt
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.pod_template import template_key
+from scheduler.framework.asked_filters import AskedFilter
 from scheduler.framework.plugin import PreFilterPlugin
 from scheduler.framework.traits import traits_of
 from scheduler.messages.status import Refusal
 from scheduler.preemption.dry_run import Candidate, Trial
-from scheduler.preemption.wave_filters import AskedFilter, WaveFilters
+from scheduler.preemption.wave_filters import WaveFilters
 
 Answer = Candidate | Refusal
 

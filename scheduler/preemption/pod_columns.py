@@ -56,7 +56,7 @@ class PodColumns:
         self.profile: npt.NDArray[np.int32] = np.zeros((0, 16), np.int32)
         self.charges: dict[str, Matrix] = {name: np.zeros((0, 16), np.int64) for name in _CHARGES}
         """Column of the node table → what each pod adds to it."""
-        self._start: Matrix = np.full((0, 16), LATER_THAN_ANY, np.int64)
+        self.start: Matrix = np.full((0, 16), LATER_THAN_ANY, np.int64)
         """When each pod started, nanoseconds; LATER_THAN_ANY where that is not known."""
         self.scalars: dict[str, Matrix] = {}
         """Resource → what each pod adds to what is requested of it."""
@@ -175,8 +175,8 @@ class PodColumns:
         put(self.charges["requested_storage"], [vector.ephemeral_storage for vector in charged])
         for name, matrix in self.scalars.items():
             put(matrix, [vector.scalars.get(name, 0) for vector in charged])
-        put(self._start, [start_time(info, LATER_THAN_ANY) for info in measured])
-        starts = self._start[row, :count]
+        put(self.start, [start_time(info, LATER_THAN_ANY) for info in measured])
+        starts = self.start[row, :count]
         started = starts[starts != LATER_THAN_ANY]
         self.last_start[row] = started.max() if 0 < len(started) < count else -1
 
@@ -211,7 +211,7 @@ class PodColumns:
     def _pad(self, padding: tuple[tuple[int, int], tuple[int, int]]) -> None:
         self.priority = np.pad(self.priority, padding, constant_values=NEVER_A_VICTIM)
         self.profile = np.pad(self.profile, padding)
-        self._start = np.pad(self._start, padding, constant_values=LATER_THAN_ANY)
+        self.start = np.pad(self.start, padding, constant_values=LATER_THAN_ANY)
         for matrices in (self.charges, self.scalars):
             for name, matrix in matrices.items():
                 matrices[name] = np.pad(matrix, padding)

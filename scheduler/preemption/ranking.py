@@ -9,6 +9,7 @@ from operator import attrgetter
 
 from scheduler.objects.meta import controller_of
 from scheduler.preemption.dry_run import Candidate
+from scheduler.preemption.importance import LATER_THAN_ANY
 
 
 class Criterion(Enum):
@@ -58,7 +59,10 @@ def _costs(now: int, prefer_other_than_daemon_sets: bool) -> list[tuple[Criterio
         (Criterion.LOWEST_TOP_PRIORITY, attrgetter("top_priority")),
         (Criterion.LOWEST_PRIORITY_SUM, attrgetter("priorities_sum")),
         (Criterion.FEWEST_VICTIMS, lambda candidate: len(candidate.victims)),
-        (Criterion.LATEST_START, lambda candidate: -candidate.top_start(now)),
+        (
+            Criterion.LATEST_START,
+            lambda candidate: -(now if candidate.top_start == LATER_THAN_ANY else candidate.top_start),
+        ),
     ]
     if prefer_other_than_daemon_sets:
         costs.append((Criterion.FEWEST_DAEMON_SET_PODS, _daemon_set_pods))
@@ -68,3 +72,7 @@ def _costs(now: int, prefer_other_than_daemon_sets: bool) -> list[tuple[Criterio
 def _daemon_set_pods(candidate: Candidate) -> int:
     owners = (controller_of(info.pod.metadata) for info in candidate.victims)
     return sum(owner is not None and owner.kind == "DaemonSet" for owner in owners)
+
+
+def _known(start: int, now: int) -> int:
+    return now if start == LATER_THAN_ANY else start

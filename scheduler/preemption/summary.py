@@ -52,6 +52,7 @@ class PreemptionSummary:
     candidate_count: int
     candidates: tuple[CandidateSummary, ...]
     refusals: tuple[RefusedNodes, ...]
+    faults: tuple[str, ...] = ()
 
 
 def summary_of(evidence: PreemptionEvidence, max_candidates: int, max_names: int) -> PreemptionSummary:
@@ -69,6 +70,7 @@ def summary_of(evidence: PreemptionEvidence, max_candidates: int, max_names: int
         candidate_count=len(evidence.candidates),
         candidates=tuple([CandidateSummary(one.node_name, _victims(one.victims), one.pdb_violations) for one in kept]),
         refusals=tuple([RefusedNodes(one, len(names), names[:max_names]) for one, names in evidence.refusals]),
+        faults=evidence.faults,
     )
 
 

@@ -10,13 +10,14 @@ import numpy.typing as npt
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
+from scheduler.framework.asked_filters import AskedFilter
 from scheduler.framework.plugin import State, Verdicts
 from scheduler.framework.tallies import Tally
 from scheduler.messages.status import Refusal
 from scheduler.preemption.dry_run import Trial
 from scheduler.preemption.kept_numbers import Facet, Measure
 from scheduler.preemption.pod_columns import PodColumns
-from scheduler.preemption.wave_filters import AskedFilter, WaveFilters, any_plugin_counts
+from scheduler.preemption.wave_filters import WaveFilters, any_plugin_counts
 from scheduler.preemption.what_if_table import Matrix, WhatIfTable, as_places
 
 Mask = npt.NDArray[np.bool_]

@@ -2,49 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.cluster.view import View
-from scheduler.framework.node_filter import counts_pods
+from scheduler.framework.asked_filters import AskedFilter
 from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, Reads, State
 from scheduler.messages.status import Skip
 from scheduler.preemption.dry_run import Trial
-
-Ignores = Callable[["PodInfo"], bool]
-"""``ignores`` of a State that counts pods promises that ``with_pod`` of this pod changes nothing, whatever the row. It
-may depend on the namespace, labels, affinity and termination of the pod alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class AskedFilter:
-    """A filter plugin that did not skip."""
-
-    plugin: FilterPlugin
-    state: State
-    counts_pods: bool
-    """Pods that come and go change the state."""
-    ignores: Ignores | None
-    """Which pods do not; None = any may."""
-    has_tallies: bool = False
-    """Its answers come from tallies."""
-
-    @property
-    def reads_usage(self) -> bool:
-        return Reads.USAGE in self.plugin.reads and not self.has_tallies
-
-    def state_for_row(self, view: View, row: int) -> State:
-        """A state that answers as this one for the row, whichever of the row's pods come and go.
-
-        ``for_row`` of a State that counts pods may give one that is cheaper to change, for no other row.
-        """
-        narrow: Callable[[View, int], State] | None = getattr(self.state, "for_row", None)
-        return self.state if narrow is None else narrow(view, row)
-
-    def counts(self, info: PodInfo) -> bool:
-        """Whether this pod may change the state."""
-        return self.counts_pods and (self.ignores is None or not self.ignores(info))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +42,7 @@ def filters_asked(filters: Sequence[FilterPlugin], states: Mapping[str, State | 
             continue
         if Reads.UNDECLARED in plugin.reads and not state.is_blind_to_pods:
             return None
-        asked.append(AskedFilter(plugin, state, counts_pods(state), getattr(state, "ignores", None)))
+        asked.append(AskedFilter.of(plugin, state))
     return WaveFilters(
         tuple(asked),
         tuple([one for one in asked if one.reads_usage]),

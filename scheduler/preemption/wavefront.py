@@ -30,18 +30,22 @@ import numpy.typing as npt
 from scheduler.framework.node_filter import rivals
 from scheduler.messages.status import Refusal
 from scheduler.preemption.budget_ranks import exhausting
-from scheduler.preemption.dry_run import NO_VICTIMS, Candidate, Trial, dry_run_node, verdict
-from scheduler.preemption.kept_answers import CANDIDATE, UNKNOWN, RowAnswers
+from scheduler.preemption.dry_run import NO_VICTIMS, PRIORITY_SHIFT, Candidate, Trial, dry_run_node, verdict
+from scheduler.preemption.importance import LATER_THAN_ANY
+from scheduler.preemption.kept_answers import CANDIDATE, UNKNOWN, Codes, RowAnswers
 from scheduler.preemption.pod_columns import PodColumns
 from scheduler.preemption.refused_rows import RefusedRows
 from scheduler.preemption.wave import Beside, Wave
 from scheduler.preemption.wave_filters import WaveFilters, any_plugin_counts, wave_filters
+from scheduler.preemption.what_if_table import Inexact
 
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
 Answer = Candidate | Refusal
 
 _SMALLEST_WAVE = 64
+_MAX_ERROR = 300
+"""Characters of an error's text that are kept."""
 
 
 @dataclass(slots=True)
@@ -54,6 +58,8 @@ class Search:
     harmless: list[Candidate] = field(default_factory=list)
     violating: list[Candidate] = field(default_factory=list)
     is_over: bool = False
+    faults: dict[str, None] = field(default_factory=dict)
+    """Errors of waves whose rows were then tried one by one, in order: each is a fault of a plugin, or of ours."""
 
     def _each(self, answers: Iterable[tuple[int, Answer]]) -> None:
         """(row, what ``dry_run_node`` says of it), row by row."""
@@ -71,8 +77,8 @@ class Search:
     def in_waves(
         self, trial: Trial, rows: Rows, columns: PodColumns | None, largest_wave: int | None = None
     ) -> Generator[None, None, None]:
-        """Tries the rows in waves, each twice the size of the one before, since the search may end at any row; yields
-        after each. ``columns`` None: each row is tried by itself. ``largest_wave``: rows, None for no limit."""
+        """Tries the rows in waves; yields after each. ``columns`` None: each row is tried by itself. ``largest_wave``:
+        rows, None for no limit."""
         filters = None if columns is None else wave_filters(trial)
         kept = None if filters is None or columns is None else columns.kept.of(trial, filters)
         start = 0
@@ -82,28 +88,47 @@ class Search:
             wave = rows[start : start + size]
             if columns is None or filters is None:
                 self._each((row, dry_run_node(trial, row)) for row in wave.tolist())
-            elif kept is None:
-                self._each(_or_plainly(trial, wave, wave_answers(trial, wave, columns, filters)))
             else:
-                self._of_kept(trial, wave, columns, filters, kept)
+                self._wave(trial, wave, columns, filters, kept)
             start += size
-            size *= 2
+            size = self._next_size(size, start)
             yield
 
-    def _of_kept(self, trial: Trial, wave: Rows, columns: PodColumns, filters: WaveFilters, kept: RowAnswers) -> None:
-        columns.refresh(trial.view.table, wave)
-        codes = kept.known(trial, wave, columns.versions)
-        new = wave[codes == UNKNOWN]
-        if len(new):
-            found = wave_answers(trial, new, columns, filters)
-            kept.keep(trial, found, columns.versions)
-            codes = kept.known(trial, wave, columns.versions)
-            if (codes == UNKNOWN).any():
-                answers = zip(wave.tolist(), codes.tolist(), strict=True)
-                known = {row: kept.answer(row, code) for row, code in answers} | found
-                self._each(_or_plainly(trial, wave, known))
-                return
-        # Nothing that is kept violates a budget.
+    def _next_size(self, size: int, tried: int) -> int:
+        """Rows of the next wave, since the search may end at any row: as many as the rows so far say that it takes,
+        twice as many as before at the most, and while there are no candidates."""
+        found = len(self.harmless) + len(self.violating)
+        if not self.harmless:
+            return 2 * size
+        expected = -(-(self.wanted - found) * tried // found)
+        return min(2 * size, max(_SMALLEST_WAVE, expected))
+
+    def _wave(
+        self, trial: Trial, wave: Rows, columns: PodColumns, filters: WaveFilters, kept: RowAnswers | None
+    ) -> None:
+        codes: Codes | None = None
+        known: Mapping[int, Answer | None] = {}
+        try:
+            if kept is None:
+                known = wave_answers(trial, wave, columns, filters)
+            else:
+                codes, found = _codes_of(trial, wave, columns, filters, kept)
+                if (codes == UNKNOWN).any():
+                    answers = zip(wave.tolist(), codes.tolist(), strict=True)
+                    known = {row: kept.answer(row, code) for row, code in answers} | found
+                    codes = None
+        except Inexact:
+            pass  # A plugin looks at the pods themselves: the plain dry run shows them.
+        except Exception as error:  # noqa: BLE001 - of a plugin or of ours: it makes the search slow, not wrong
+            self.faults[_described(error)] = None
+            columns.clear()
+        if codes is None or kept is None:
+            self._each(_or_plainly(trial, wave, known))
+        else:
+            self._of_kept(kept, wave, codes)
+
+    def _of_kept(self, kept: RowAnswers, wave: Rows, codes: Codes) -> None:
+        """Rows of which everything is known; nothing that is kept violates a budget."""
         places = np.flatnonzero(codes == CANDIDATE)[: self.wanted - len(self.harmless)]
         self.harmless += kept.candidates(wave[places])
         if self.harmless and len(self.harmless) + len(self.violating) >= self.wanted:
@@ -117,6 +142,29 @@ class Search:
                 self.refused.add(refusals[number - CANDIDATE - 1], wave[codes == number].tolist())
 
 
+def _described(error: Exception) -> str:
+    """The error and the function that raised it."""
+    where = error.__traceback__
+    while where is not None and where.tb_next is not None:
+        where = where.tb_next
+    place = "" if where is None else f" in {where.tb_frame.f_code.co_qualname}"
+    return f"{type(error).__name__}: {str(error)[:_MAX_ERROR]}{place}"
+
+
+def _codes_of(
+    trial: Trial, wave: Rows, columns: PodColumns, filters: WaveFilters, kept: RowAnswers
+) -> tuple[Codes, dict[int, Answer]]:
+    """What is known of each row, once those that were not known have been tried; and what that said of them."""
+    columns.refresh(trial.view.table, wave)
+    codes = kept.known(trial, wave, columns.versions)
+    new = wave[codes == UNKNOWN]
+    if not len(new):
+        return codes, {}
+    found = wave_answers(trial, new, columns, filters)
+    kept.keep(trial, found, columns.versions)
+    return kept.known(trial, wave, columns.versions), found
+
+
 def _or_plainly(trial: Trial, rows: Rows, known: Mapping[int, Answer | None]) -> Iterator[tuple[int, Answer]]:
     """The answer for each row in turn, from the plain dry run where none is known."""
     for row in rows.tolist():
@@ -125,8 +173,8 @@ def _or_plainly(trial: Trial, rows: Rows, known: Mapping[int, Answer | None]) ->
 
 
 def wave_answers(trial: Trial, rows: Rows, columns: PodColumns, filters: WaveFilters) -> dict[int, Answer]:
-    """Row → answer, without the rows that need the plain dry run. Nothing at all if a plugin cannot be asked so, or
-    fails: the plain dry run then finds out where."""
+    """Row → answer, without the rows that need the plain dry run. Raises Inexact where a plugin cannot be asked so, and
+    whatever a plugin raises."""
     columns.refresh(trial.view.table, rows)
     potential = _potential(trial, rows, columns)
     has_victims = potential.any(axis=1)
@@ -135,10 +183,7 @@ def wave_answers(trial: Trial, rows: Rows, columns: PodColumns, filters: WaveFil
     beside = _beside(trial, rows, filters, difficult)
     easy = has_victims & ~difficult
     if easy.any():
-        try:
-            answers |= _run(trial, filters, columns, beside, rows[easy], potential[easy])
-        except Exception:  # noqa: BLE001 - Inexact, or a plugin's own fault, which the plain dry run names
-            return {}
+        answers |= _run(trial, filters, columns, beside, rows[easy], potential[easy])
     return answers
 
 
@@ -225,13 +270,26 @@ def _conclude(
     violating: Mask | None,
     answers: dict[int, Answer],
 ) -> None:
+    """``candidate_of`` for all rows, from the columns."""
     names = trial.view.table.names
-    listed = np.nonzero(victims)[1].tolist()
-    ends = np.cumsum(victims.sum(axis=1)).tolist()
+    width = victims.shape[1]
+    numbers = victims.sum(axis=1)
+    has_victims = numbers > 0
+    first = victims.argmax(axis=1)
+    lifted = np.where(victims, columns.priority[rows, :width] + PRIORITY_SHIFT, 0).sum(axis=1)
     violations = [0] * len(rows) if violating is None else (victims & violating).sum(axis=1).tolist()
+    listed = np.nonzero(victims)[1].tolist()
     start = 0
-    for row, end, count in zip(rows.tolist(), ends, violations, strict=True):
+    for row, end, *asked in zip(
+        rows.tolist(),
+        np.cumsum(numbers).tolist(),
+        violations,
+        np.where(has_victims, columns.priority[rows, first], 0).tolist(),
+        lifted.tolist(),
+        np.where(has_victims, columns.start[rows, first], LATER_THAN_ANY).tolist(),
+        strict=True,
+    ):
         infos = columns.infos[row]
-        chosen = tuple(map(infos.__getitem__, listed[start:end]))
-        answers[row] = verdict(trial, Candidate(row, names[row], chosen, count))
+        candidate = Candidate(row, names[row], tuple([infos[place] for place in listed[start:end]]), *asked)
+        answers[row] = verdict(trial, candidate)
         start = end

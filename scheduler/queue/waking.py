@@ -19,12 +19,18 @@ from scheduler.queue.pool_group import PoolGroup
 from scheduler.queue.queued_pod import QueuedPod
 
 _NO_UIDS: Set[str] = frozenset()
+_GROUPS_A_STEP = 16
+"""Groups that an event does not concern are passed over in steps of this number, each as long as one that is asked."""
 
 
 class Only(Protocol):
     """Restricts an event to some of the pods."""
 
     def __call__(self, record: QueuedPod) -> bool: ...
+
+    def may_concern(self, members: Mapping[str, QueuedPod]) -> bool:
+        """Whether it may hold for any member of a group (by UID): what is found out of a group without its pods."""
+        ...
 
     def among(self, members: Mapping[str, QueuedPod]) -> Iterable[QueuedPod]:
         """Those of the members of a group (by UID) for which it holds, in their order."""
@@ -41,6 +47,9 @@ class OnlyIf:
 
     def __call__(self, record: QueuedPod) -> bool:
         return self._holds(record)
+
+    def may_concern(self, members: Mapping[str, QueuedPod]) -> bool:
+        return True
 
     def among(self, members: Mapping[str, QueuedPod]) -> Iterable[QueuedPod]:
         return filter(self._holds, members.values())
@@ -88,7 +97,12 @@ class Wake:
         self._own = self._own_records()
         held_by: dict[tuple[str, str], Set[str]] = {}
         groups = yield from self._groups()
-        for group in groups:
+        only = self.only
+        for number, group in enumerate(groups):
+            if only is not None and not only.may_concern(group.members):
+                if number % _GROUPS_A_STEP == 0:
+                    yield
+                continue
             yield
             gate = group.gating_plugin
             if gate and gate not in interest.get(group.profile, ()):

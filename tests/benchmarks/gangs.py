@@ -7,7 +7,7 @@ from typing import Any
 
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.engine import Engine
-from scheduler.engine.group_cycle import GroupUnit, Member, forked, search
+from scheduler.engine.group_cycle import GroupUnit, Member, Trial, forked, search
 from scheduler.engine.group_preemption import search_with_preemption
 from scheduler.framework.post_filter import Remove
 from scheduler.objects.kinds import Kind
@@ -50,7 +50,33 @@ def preempting_gang() -> dict[str, float]:
     return found
 
 
-def _full(launcher: str) -> Engine:
+def whole_nodes() -> dict[str, float]:
+    """Milliseconds of CPU of the steps, each of which other pods wait for, where each member needs all of a node."""
+    engine = _full("32", cpu="32")
+    searching = search_with_preemption(forked(engine._context), _unit(engine), now())
+    steps: list[float] = []
+    trial: Trial | None = None
+    while trial is None:
+        began = time.process_time_ns()
+        try:
+            if steps:
+                searching.send(())
+            else:
+                next(searching)
+        except StopIteration as done:
+            trial = done.value
+        steps.append((time.process_time_ns() - began) / 1e6)
+    assert isinstance(trial.room, Remove)
+    return {
+        "victims": len(trial.room.victims),
+        "steps": len(steps),
+        "longest step, ms": max(steps),
+        "99 of 100 steps are shorter than, ms": sorted(steps)[len(steps) * 99 // 100],
+        "all steps, ms": sum(steps),
+    }
+
+
+def _full(launcher: str, cpu: str = "8") -> Engine:
     engine = engine_with(NODES, GATES)
     for number in range(NODES * PODS_A_NODE):
         there = pending(f"there-{number}", cpu="8", memory="1Gi")
@@ -61,7 +87,7 @@ def _full(launcher: str) -> Engine:
     gang["spec"] = {"schedulingPolicy": {"gang": {"minCount": MEMBERS}}, "priority": 100}
     show(engine, Kind.POD_GROUP, gang)
     for number in range(MEMBERS):
-        member = pending(f"member-{number}", cpu="8" if number else launcher, memory="1Gi")
+        member = pending(f"member-{number}", cpu=cpu if number else launcher, memory="1Gi")
         member["spec"] |= {"schedulingGroup": {"podGroupName": "g"}, "priority": 100}
         show(engine, Kind.POD, member)
     return engine

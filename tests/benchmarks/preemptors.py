@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -25,6 +25,8 @@ from scheduler.objects.kinds import Kind, decode
 from scheduler.objects.pod import Pod
 from scheduler.testing.documents import pod_json
 from tests.benchmarks.clusters import engine_with, now, pending
+from tests.benchmarks.kinds import observe
+from tests.benchmarks.requests import bound, csi_nodes
 
 NODES = 1_000
 PREEMPTORS = 1_000
@@ -32,6 +34,7 @@ PODS_A_NODE = 4
 VICTIMS = 3
 WRITES_A_DECISION = 1
 PLACES = 128
+UNLIKE = 400
 BIG_NODES = 100
 BIG_PREEMPTORS = 20
 VICTIMS_OF_A_BIG_ONE = 100
@@ -45,11 +48,7 @@ def all_waiting() -> dict[str, float]:
     together, alone = Api(), Api()
     fill(together, NODES, PODS_A_NODE)
     fill(alone, NODES, PODS_A_NODE)
-    for number in range(PREEMPTORS):
-        together.show(preemptor(number, cpu=str(VICTIMS)))
-    together.seconds = 0.0
-    together.run()
-    together.expect_bound(PREEMPTORS)
+    together.run_all([preemptor(number, cpu=str(VICTIMS)) for number in range(PREEMPTORS)])
     alone.seconds = 0.0
     for number in range(PREEMPTORS):
         alone.show(preemptor(number, cpu=str(VICTIMS)))
@@ -65,6 +64,24 @@ def all_waiting() -> dict[str, float]:
         "all waiting, writes before the last binding": float(max(together.bound.values())),
         "all waiting, acting writes each": together.acting_writes / PREEMPTORS,
         "one after the other, acting writes each": alone.acting_writes / PREEMPTORS,
+    }
+
+
+def each_unlike_the_others() -> dict[str, float]:
+    """CPU of the engine for each preemptor, where all wait at the start and every pod has a bound claim of its own: no
+    preemptor shares an answer with another one. ``alike``: the same number of preemptors without claims."""
+    alike, unlike = Api(), Api()
+    fill(alike, UNLIKE, PODS_A_NODE)
+    alike.run_all([preemptor(number, cpu=str(VICTIMS)) for number in range(UNLIKE)])
+    fill(unlike, UNLIKE, PODS_A_NODE, claims=True)
+    for number in range(UNLIKE):
+        observe(unlike.engine, bound(f"high-{number:05}"))
+    unlike.run_all([preemptor(number, str(VICTIMS), claims=[f"high-{number:05}"]) for number in range(UNLIKE)])
+    return {
+        "CPU each, ms": unlike.seconds / UNLIKE * 1e3,
+        "alike, CPU each, ms": alike.seconds / UNLIKE * 1e3,
+        "unlike to alike": unlike.seconds / alike.seconds,
+        "acting writes each": unlike.acting_writes / UNLIKE,
     }
 
 
@@ -84,19 +101,29 @@ def of_a_hundred_victims() -> dict[str, float]:
     }
 
 
-def preemptor(number: int, cpu: str) -> dict[str, Any]:
-    document = pending(f"high-{number:05}", cpu=cpu)
+def preemptor(number: int, cpu: str, **fields: Any) -> dict[str, Any]:
+    document = pending(f"high-{number:05}", cpu=cpu, **fields)
     document["spec"]["priority"] = 1_000
     document["metadata"]["resourceVersion"] = "1"
     return document
 
 
-def fill(api: Api, nodes: int, pods_a_node: int, cpu: str = "1") -> None:
-    """Fills each node with pods of low priority."""
+def fill(api: Api, nodes: int, pods_a_node: int, cpu: str = "1", *, claims: bool = False) -> None:
+    """Fills each node with pods of low priority. ``claims``: each with a bound claim, of a driver with limits."""
     api.engine = engine_with(nodes, cpu=str(pods_a_node) if cpu == "1" else "32")
+    if claims:
+        observe(api.engine, csi_nodes(nodes))
     for number in range(nodes * pods_a_node):
+        name = f"low-{number:05}"
+        if claims:
+            observe(api.engine, bound(name))
         there = pod_json(
-            f"low-{number:05}", cpu=cpu, memory="200Mi", node=f"node-{number // pods_a_node:05}", priority=1
+            name,
+            cpu=cpu,
+            memory="200Mi",
+            node=f"node-{number // pods_a_node:05}",
+            priority=1,
+            claims=[name] if claims else [],
         )
         there["metadata"] |= {"uid": f"uid-low-{number}", "resourceVersion": "1"}
         api.show(there)
@@ -137,6 +164,14 @@ class Api:
     def show(self, document: dict[str, Any]) -> None:
         self._pods[document["metadata"]["uid"]] = document
         self._handle(ObjectObserved(Kind.POD, _pod(document)))
+
+    def run_all(self, documents: Sequence[dict[str, Any]]) -> None:
+        """Let these pods wait, then decide until each is bound; ``seconds`` are of that alone."""
+        for document in documents:
+            self.show(document)
+        self.seconds = 0.0
+        self.run()
+        self.expect_bound(len(documents))
 
     def run(self) -> None:
         """Decide and answer until nothing is left to do."""

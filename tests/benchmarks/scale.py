@@ -65,7 +65,7 @@ def _parts(text: bytes, number: int, nodes: int) -> bytes:
 
 
 def scale(nodes: int, pods: int) -> dict[str, float]:
-    """Medians in microseconds, the first lists in seconds of CPU, memory in MiB."""
+    """Medians in microseconds of CPU, the first lists in seconds of it, memory in MiB."""
     gc.collect()
     before = resident_bytes()
     engine = build_engine(load(), started=now(), seed=1)
@@ -111,9 +111,9 @@ def _changed_nodes(engine: Engine) -> dict[str, float]:
             document = node(7 + turn)
             change(document, turn)
             stimulus = _observed(document)
-            started = time.perf_counter()
+            started = time.thread_time()
             engine.handle(stimulus, now())
-            handled.append(time.perf_counter() - started)
+            handled.append(time.thread_time() - started)
             decided += _decisions(engine, 1)
         found[f"node changed: {what}, µs"] = _median(iter(handled))
         found[f"node changed: {what}, more in the next decision, µs"] = _median(iter(decided)) - plain
@@ -132,13 +132,13 @@ def _observed(document: dict[str, Any]) -> Any:
 
 
 def _decisions(engine: Engine, count: int, before: Callable[[], None] | None = None) -> Iterator[float]:
-    """Seconds of each."""
+    """Seconds of CPU of each."""
     for _ in range(count):
         if before is not None:
             before()
-        moment, started = now(), time.perf_counter()
+        moment, started = now(), time.thread_time()
         commands = engine.schedule_one(moment)
-        yield time.perf_counter() - started
+        yield time.thread_time() - started
         if not commands:
             raise AssertionError("the queue ran dry: the measurement would be of nothing")
 

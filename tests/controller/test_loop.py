@@ -256,3 +256,28 @@ async def test_a_slow_decision_is_named_by_its_pod(log_lines: list[dict[str, Any
         await until(lambda: loop.steps.slow_steps == 1)
     (line,) = [line for line in log_lines if line["event"].startswith("Step was slow")]
     assert (line["step"], line["pod"]) == ("decision", "default/p0")
+
+
+async def test_an_inbox_says_whether_there_was_news_before_the_time_was_over() -> None:
+    inbox = Inbox()
+    assert not await inbox.news(0.0)
+    inbox.noted()
+    inbox.wake()
+    assert await inbox.news(5.0)
+    inbox.noted()
+    waiting = asyncio.create_task(inbox.news(5.0))
+    await asyncio.sleep(0)
+    inbox.put_all(pods(1))
+    assert await waiting
+
+
+async def test_what_may_wait_is_done_when_nothing_happens() -> None:
+    idle: list[int] = []
+    engine, inbox = RoundRobinEngine(), Inbox()
+    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda: True)
+    loop.when_idle = lambda: idle.append(len(inbox))
+    inbox.put_all(pods(3))
+    async with looping(loop):
+        await until(lambda: bool(idle))
+    assert idle[0] == 0
+    assert loop.counts.beat > 0.0

@@ -19,6 +19,7 @@ from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from tests.controller.conftest import create, until
+from tests.controller.running import running_shell
 from tests.limits import WAIT_SECONDS
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -126,3 +127,17 @@ def test_posting_peering_and_scanning_are_off_and_nothing_is_registered_globally
     assert settings.peering.standalone
     assert settings.scanning.disabled
     assert not kopf.get_default_registry()._watching.get_all_handlers()
+
+
+async def test_kopf_is_imported_when_there_is_nothing_else_to_do(connection: ConnectionSettings) -> None:
+    async with running_shell(connection, operator=OperatorOptions()) as shell:
+        await until(lambda: shell._is_synced)
+        assert shell._operator is None
+        await until(lambda: shell._operator is not None)
+        assert shell._was_idle.is_set()
+
+
+async def test_an_endpoint_for_probes_is_there_once_the_first_lists_are(connection: ConnectionSettings) -> None:
+    async with running_shell(connection, operator=OperatorOptions(liveness_port=free_port())) as shell:
+        await until(lambda: shell._operator is not None)
+        assert not shell._was_idle.is_set()

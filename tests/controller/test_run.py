@@ -96,6 +96,8 @@ async def test_it_schedules_and_says_so_and_leaves_in_order_when_asked_to(
     async with scheduling(connection) as scheduler:
         await scheduler.until_logged("Handlers synced")
         await until(lambda: scheduler.events.count("Successfully bound pod to node") == 1)
+        # It starts when there is nothing else to do.
+        await scheduler.until_logged("kopf is up")
         async with aiohttp.ClientSession(f"http://127.0.0.1:{scheduler.port}") as session:
             async with session.get("/readyz") as response:
                 assert response.status == 200

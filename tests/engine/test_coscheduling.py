@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scheduler.cluster.groups.coscheduling import LABEL, PERMIT_SECONDS
+from scheduler.engine.explain_groups import group_page
 from scheduler.engine.group_attempt import GroupResult
 from scheduler.messages.commands import DeletePod, PatchGroupStatus
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved
@@ -81,6 +82,30 @@ def test_a_group_is_not_tried_before_the_cluster_has_its_least_resources() -> No
     cluster.advance(30)
     cluster.schedule_all()
     assert sorted(cluster.bound()) == ["a", "b"]
+
+
+def test_a_least_resource_that_is_no_quantity_is_named_to_each_pod_and_stops_only_this_group() -> None:
+    cluster = Coscheduling()
+    cluster.node("n", cpu="8")
+    cluster.crd(minMember=2, minResources={"cpu": "1", "memory": "lots"})
+    cluster.labelled("a", "b", cpu="1")
+    cluster.crd("fine", minMember=2, minResources={"cpu": "1"})
+    cluster.labelled("c", "d", of="fine", cpu="1")
+    cluster.schedule_all()
+    assert sorted(cluster.bound()) == ["c", "d"]
+    said = (
+        "podgroup.scheduling.x-k8s.io g: spec.minResources[memory]: 'lots' is not a quantity: it must be a number with "
+        "one of the suffixes of Kubernetes"
+    )
+    assert [cluster.reason_of(name) for name in "ab"] == [("SchedulerError", said)] * 2
+    page = group_page(cluster.engine, "default/g")
+    assert page is not None
+    assert (page["attempt"]["result"], page["attempt"]["message"]) == ("error", said)
+    cluster.crd(version="2", minMember=2, minResources={"memory": "1Gi"})
+    for _ in range(15):
+        cluster.advance(1)
+        cluster.schedule_all()
+    assert sorted(cluster.bound()) == ["a", "b", "c", "d"]
 
 
 def test_the_room_of_its_own_pods_counts_among_a_groups_least_resources() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.objects.timestamps import parse_time
-from scheduler.preemption.dry_run import Candidate
+from scheduler.preemption.dry_run import Candidate, candidate_of
 from scheduler.preemption.importance import most_important_first
 from scheduler.preemption.ranking import Criterion, choose
 from scheduler.testing.fragments import owner_json
@@ -25,7 +25,7 @@ def candidate(name: str, victims: Sequence[Victim], violations: int = 0, owner: 
         PodInfo(pod(f"{name}-{index}", priority=priority, started=started, owner=owner_json(owner, "o")))
         for index, (priority, started) in enumerate(victims)
     ]
-    return Candidate(0, name, tuple(most_important_first(infos, NOW)), violations)
+    return candidate_of(0, name, tuple(most_important_first(infos, NOW)), violations)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.tandem import PDBPolicy
-from scheduler.framework.plugin import FilterPlugin, Reads, Rows, State, Verdicts
+from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, Reads, Rows, State, Verdicts
 from scheduler.framework.post_filter import PostFilterContext
 from scheduler.framework.preemption_policy import UPSTREAM_POLICY, PreemptionPolicy
+from scheduler.framework.tallies import RowPods, Tally
 from scheduler.messages.status import unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.preemption.candidates import potential_rows
@@ -115,6 +116,7 @@ def policies(draw: Any) -> PreemptionPolicy:
 def answer_of(context: PostFilterContext, policy: PreemptionPolicy, extent: Extent, columns: PodColumns | None) -> Any:
     answer = evaluate(context, extent, policy, columns)
     evidence = evidence_of(answer)
+    assert evidence.faults == ()
     candidates = [
         (one.node_name, [info.uid for info in one.victims], one.pdb_violations) for one in evidence.candidates
     ]
@@ -219,6 +221,38 @@ def test_a_plugin_that_looks_at_the_pods_themselves_is_asked_plainly() -> None:
         context = situation.attempt(pod("preemptor", priority=9))
         evidence = evidence_of(evaluate(context, ALL, columns=PodColumns()))
         assert [info.name for info in evidence.victims] == ["p2", "p1", "p0"]
+
+
+class NoTally(State):
+    """Fails where preemption asks about many nodes at once, and nowhere else."""
+
+    def tallies(self, pods: RowPods) -> tuple[Tally, ...]:
+        raise ValueError("no tally")
+
+
+class Tallying(PreFilterPlugin, FilterPlugin):
+    name = "Tallying"
+
+    def pre_filter(self, pod: PodInfo, view: Any) -> State:
+        return NoTally()
+
+    def filter(self, state: State, pod: PodInfo, view: Any, rows: Rows) -> Verdicts | None:
+        return None
+
+
+def test_a_wave_that_fails_says_so_and_its_nodes_are_tried_one_by_one() -> None:
+    pods = [
+        pod(f"p{place}-{index}", cpu="1", node=f"n{place}", priority=index) for place in range(3) for index in (1, 2)
+    ]
+    situation = Situation([node(f"n{place}", cpu="2") for place in range(3)], pods, added_plugins=[Tallying()])
+    preemptor, columns = pod("preemptor", cpu="1", priority=9), PodColumns()
+    expected = evaluate(situation.attempt(preemptor), ALL)
+    for _ in range(2):
+        answer = evaluate(situation.attempt(preemptor), ALL, columns=columns)
+        assert (answer.nomination, answer.room) == (expected.nomination, expected.room)
+        assert evidence_of(answer).candidates == evidence_of(expected).candidates
+        assert evidence_of(answer).faults == ("ValueError: no tally in NoTally.tallies",)
+    assert evidence_of(expected).faults == ()
 
 
 def test_required_anti_affinity_is_answered_by_waves_on_every_node() -> None:

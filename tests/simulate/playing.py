@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 from scheduler.simulate.apiserver import Follower, Registry
 from scheduler.simulate.apiserver.kinds import KINDS, NODES, PODS
+from scheduler.testing.documents import PodFields, pod_json
 from tests.limits import WAIT_SECONDS
 
 Json = dict[str, Any]
 STORED = tuple(kind for kind in KINDS if kind.stored)
 
 
-def pod(name: str, *, node: str = "", cpu: str = "100m", labels: dict[str, str] | None = None, **spec: Any) -> Json:
-    container = {"name": "c", "image": "i:1", "resources": {"requests": {"cpu": cpu}}}
-    placed = {"nodeName": node} if node else {}
-    return {"metadata": {"name": name, "labels": labels or {}}, "spec": {"containers": [container], **placed, **spec}}
-
-
 def add_node(registry: Registry, name: str, cpu: str = "4") -> None:
     registry.create(NODES, "", {"metadata": {"name": name}, "status": {"capacity": {"cpu": cpu, "pods": "110"}}})
 
 
-def add_pod(registry: Registry, name: str, **more: Any) -> Json:
-    return registry.create(PODS, "default", pod(name, **more)).object
+def add_pod(registry: Registry, name: str, **fields: Unpack[PodFields]) -> Json:
+    """A pod that requests 100m of CPU unless stated."""
+    requests: PodFields = {"cpu": "100m"}
+    return registry.create(PODS, "default", pod_json(name, **(requests | fields))).object
 
 
 def workload(name: str, replicas: int = 2, **spec: Any) -> Json:
     """A Deployment, ReplicaSet or StatefulSet whose pods are born on the node `n`."""
-    template = {"metadata": {"labels": {"app": name}}, "spec": pod("", node="n")["spec"]}
+    template = {"metadata": {"labels": {"app": name}}, "spec": pod_json(node="n", cpu="100m")["spec"]}
     selector = {"matchLabels": {"app": name}}
     return {
         "metadata": {"name": name},

@@ -102,7 +102,7 @@ async def test_logs_say_what_this_cluster_is(cluster: EmbeddedCluster, client: a
         return bool(cluster.registry.stored(PODS, "default", "running").object["status"].get("containerStatuses"))
 
     await until(cluster.registry, is_running)
-    async with client.get(f"{PATH}/running/log?container=c") as response:
+    async with client.get(f"{PATH}/running/log?container=main") as response:
         text = await response.text()
     assert text.count("\n") == 1 and "runs no containers" in text and "default/running" in text
     for path, code in ((f"{PATH}/none/log", 404), (f"{PATH}/running/log?container=x", 400)):

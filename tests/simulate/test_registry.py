@@ -9,7 +9,8 @@ from scheduler.simulate.apiserver import DeleteOptions, Failure, Registry, Store
 from scheduler.simulate.apiserver.kinds import CONFIG_MAPS, NAMESPACES, PODS, PRIORITY_CLASSES
 from scheduler.simulate.apiserver.patches import STRATEGIC_PATCH
 from scheduler.simulate.apiserver.pods import bind
-from tests.simulate.playing import add_pod, pod
+from scheduler.testing.documents import pod_json
+from tests.simulate.playing import add_pod
 
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -37,7 +38,7 @@ def _bind(registry: Registry, name: str, **metadata: Any) -> None:
 def test_the_class_of_service_follows_requests_and_limits(
     registry: Registry, resources: dict[str, Any], expected: str
 ) -> None:
-    body = pod("p", containers=[{"name": "c", "image": "i", "resources": resources}])
+    body = pod_json("p", containers=[{"name": "c", "image": "i", "resources": resources}])
     assert registry.create(PODS, "default", body).object["status"]["qosClass"] == expected
 
 
@@ -75,7 +76,7 @@ def test_a_failed_precondition_deletes_nothing(registry: Registry) -> None:
 
 
 def test_a_pod_with_finalizers_stays_after_its_kubelet_is_done_with_it(registry: Registry) -> None:
-    registry.create(PODS, "default", {**pod("p"), "metadata": {"name": "p", "finalizers": ["a.b/c"]}})
+    registry.create(PODS, "default", pod_json("p", metadata={"finalizers": ["a.b/c"]}))
     _bind(registry, "p")
     _, gone = registry.delete(PODS, "default", "p", DeleteOptions(grace_seconds=0))
     assert not gone

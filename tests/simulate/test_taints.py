@@ -37,7 +37,7 @@ def _names(cluster: EmbeddedCluster) -> set[str]:
 async def test_pods_that_do_not_tolerate_a_taint_go_with_condition_and_event_and_the_others_stay() -> None:
     async with EmbeddedCluster(kubelet=None) as cluster:
         add_node(cluster.registry, "n")
-        add_pod(cluster.registry, "fragile", node="n", terminationGracePeriodSeconds=30)
+        add_pod(cluster.registry, "fragile", node="n", spec={"terminationGracePeriodSeconds": 30})
         add_pod(cluster.registry, "hardy", node="n", tolerations=[EVER])
         await _taint(cluster, TAINT)
         await until(cluster.registry, lambda: bool(cluster.store.list(CORE_EVENTS)))

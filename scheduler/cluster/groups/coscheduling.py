@@ -33,24 +33,25 @@ def _read(obj: ApiObject) -> Group:
     assert isinstance(obj, PodGroup)
     spec, meta = obj.spec, obj.metadata
     seconds = spec.schedule_timeout_seconds or 0
+    least, fault = _least_of(spec)
     return Group(
         GroupReference(Kind.COSCHEDULING_POD_GROUP, meta.namespace, meta.name, meta.uid),
         min_count=max(1, spec.min_member),
         priority=None,
         preempts_as_one=True,
-        min_resources=_least_of(spec),
+        min_resources=least,
+        fault=fault and f"podgroup.scheduling.x-k8s.io {meta.name}: {fault}",
         permit_seconds=float(seconds) if seconds > 0 else PERMIT_SECONDS,
         reports_condition=False,
     )
 
 
-def _least_of(spec: PodGroupSpec) -> tuple[tuple[str, int], ...]:
-    """``minResources`` with the pods of the quorum; none where an amount is no quantity."""
-    if not spec.min_resources:
-        return ()
-    try:
-        least = amounts_of(spec.min_resources)
-    except InvalidQuantity:
-        return ()
-    named = {name: least.amount(name) for name in spec.min_resources}
-    return tuple({**named, "pods": max(1, spec.min_member)}.items())
+def _least_of(spec: PodGroupSpec) -> tuple[tuple[tuple[str, int], ...], str]:
+    """``minResources`` with the pods of the quorum; or what is wrong with them."""
+    least: dict[str, int] = {}
+    for name, amount in spec.min_resources.items():
+        try:
+            least[name] = amounts_of({name: amount}).amount(name)
+        except InvalidQuantity as error:
+            return (), f"spec.minResources[{name}]: {error}"
+    return tuple({**least, "pods": max(1, spec.min_member)}.items()) if least else (), ""

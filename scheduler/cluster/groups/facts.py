@@ -33,7 +33,7 @@ class Members(msgspec.Struct):
     @property
     def count(self) -> int:
         """All members: those that wait and those on nodes."""
-        return len(self.placed) + sum(uid not in self.placed for uid in self.pending)
+        return len(self.placed) + len(self.pending) - len(self.placed.keys() & self.pending.keys())
 
     @property
     def unscheduled(self) -> Sequence[PodInfo]:

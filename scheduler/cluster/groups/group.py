@@ -73,6 +73,8 @@ class Group(msgspec.Struct, frozen=True):
     permit_seconds: float = PERMIT_SECONDS
     min_resources: tuple[tuple[str, int], ...] = ()
     """Resource → what must be free in the whole cluster before the group is tried, in the units of ``NodeColumns``."""
+    fault: str = ""
+    """What is wrong with the object; none of its pods is tried then, and each says so. "" for nothing."""
     claims: tuple[GroupClaim, ...] = ()
     """Reserved for the group instead of its pods."""
     scheduled: Condition | None = None

@@ -27,6 +27,9 @@ Mask = npt.NDArray[np.bool_]
 
 UNLIMITED = -1
 
+_KINDS_OF_VOLUMES = (Kind.PERSISTENT_VOLUME_CLAIM, Kind.PERSISTENT_VOLUME, Kind.STORAGE_CLASS)
+_MAX_PODS_KEPT = 4096
+
 _new_version = count(1).__next__
 """One sequence for all tables: an answer kept by version is not taken for that of a fork."""
 
@@ -94,6 +97,9 @@ class AttachedVolumes:
         self._migrating: dict[str, Mask] = {}
         self._rows_of_volume: RowsByKey[Attachable] = RowsByKey()
         self._versions: Column = np.zeros(0, np.int64)
+        self._volumes: dict[str, tuple[PodInfo, tuple[Attachable, ...]]] = {}
+        """UID → the volumes of a pod that is on no row, as long as claims and volumes stay as they are."""
+        self._volumes_of: tuple[int, ...] = ()
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
@@ -158,6 +164,23 @@ class AttachedVolumes:
 
     def on_row(self, row: int) -> AttachedOnNode:
         return self._rows[row]
+
+    def pods_on(self, row: int) -> Mapping[str, PodInfo]:
+        """By UID, the pods that the row's account is of."""
+        return self._table.pods[row]
+
+    def volumes_of(self, info: PodInfo) -> tuple[Attachable, ...]:
+        """The volumes of a pod that may be on no row, as a nominated one, each once."""
+        versions = tuple([self._objects.version(kind) for kind in _KINDS_OF_VOLUMES])
+        if versions != self._volumes_of or len(self._volumes) > _MAX_PODS_KEPT:
+            self._volumes = {}
+            self._volumes_of = versions
+        known = self._volumes.get(info.uid)
+        if known is not None and known[0] is info:
+            return known[1]
+        found = tuple(dict.fromkeys(attached_volumes(info, self._objects)))
+        self._volumes[info.uid] = info, found
+        return found
 
     def refresh(self) -> None:
         """Count again what may have changed; call it before asking."""

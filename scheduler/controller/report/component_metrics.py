@@ -8,7 +8,7 @@ from typing import Final
 
 from scheduler.config.feature_gates import FeatureGates
 from scheduler.config.gate_table import GATES, Stage
-from scheduler.controller.report.instruments import Gauge, Instruments
+from scheduler.controller.report.instruments import CounterChild, Gauge, HistogramChild, Instruments
 
 REQUEST_BUCKETS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 NO_ANSWER: Final = "<error>"
@@ -30,11 +30,18 @@ class RestClientMetrics:
             REQUEST_BUCKETS,
             ("verb", "host"),
         )
+        self._children: dict[tuple[int, str, str], tuple[CounterChild, HistogramChild]] = {}
+        """By status, method and host, looked up once."""
 
     def observe(self, method: str, host: str, status: int, seconds: float) -> None:
         """``status`` 0: no answer. ``seconds``: until the head of the answer had come."""
-        self._requests.child(str(status) if status else NO_ANSWER, method, host).add()
-        self._durations.child(method, host).observe(seconds)
+        key = (status, method, host)
+        children = self._children.get(key)
+        if children is None:
+            count = self._requests.child(str(status) if status else NO_ANSWER, method, host)
+            children = self._children[key] = (count, self._durations.child(method, host))
+        children[0].value += 1.0
+        children[1].observe(seconds)
 
 
 def add_component_metrics(

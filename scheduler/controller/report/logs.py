@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import MutableMapping
-from typing import Any, TextIO
+from collections.abc import Callable, MutableMapping
+from typing import Any, TextIO, cast
 
 import msgspec
 import structlog
@@ -19,6 +19,7 @@ from scheduler.controller.report.log_settings import LogSettings
 from scheduler.controller.report.log_stream import TurnBuffer
 from scheduler.engine.attempt import ERROR, SCHEDULED, Attempt
 from scheduler.objects.timestamps import format_seconds
+from scheduler.preemption.evaluation import PreemptionEvidence
 
 ATTEMPT_VERBOSITY = 2
 DEBUG_VERBOSITY = 4
@@ -30,13 +31,15 @@ SKIPPED = {
     "prioritize": "Extender gave no scores",
 }
 """The message by failed verb where an attempt went on without an extender."""
+TRIED_PLAINLY = "Dry runs of many nodes at once failed; nodes were tried one by one"
 NOISY = ("kopf", "aiohttp", "kubernetes_asyncio", "asyncio")
 
 
 def configure_logs(settings: LogSettings, stream: TextIO = sys.stderr) -> None:
     """Configures structlog and the standard library's root logger. Call it once, before anything else."""
     as_json = settings.format == "json" or (settings.format == "auto" and not stream.isatty())
-    lines: Any = TurnBuffer(stream)
+    buffer = TurnBuffer(stream)
+    lines: Any = buffer
     level = logging.DEBUG if settings.verbosity >= DEBUG_VERBOSITY else logging.INFO
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
@@ -57,7 +60,7 @@ def configure_logs(settings: LogSettings, stream: TextIO = sys.stderr) -> None:
     structlog.configure(
         processors=[*shared, *ending],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(lines),
+        logger_factory=_Lines(buffer, is_json=as_json),
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(lines)
@@ -106,25 +109,52 @@ def _json(event: Any, **_options: Any) -> str:
     return msgspec.json.encode(event, enc_hook=repr).decode()
 
 
+def _json_lines() -> Callable[..., object] | None:
+    """Writes lines of the level info as the configured processors do, in a third of their time, which each pod costs;
+    None where lines are not JSON, or not written by ``configure_logs``."""
+    settings = structlog.get_config()
+    if not isinstance(settings["logger_factory"], _Lines) or not settings["logger_factory"].is_json:
+        return None
+    write, stamp = settings["logger_factory"].stream.write, _Timestamps()
+
+    def info(event: str, **fields: object) -> None:
+        line = {**fields, "event": event, "level": "info"}
+        write(_json(stamp(None, "info", line)) + "\n")
+
+    return info
+
+
+class _Lines(structlog.WriteLoggerFactory):
+    """Makes loggers that write lines to ``stream``."""
+
+    def __init__(self, stream: TurnBuffer, *, is_json: bool) -> None:
+        super().__init__(cast(TextIO, stream))
+        self.stream = stream
+        self.is_json = is_json
+
+
 class AttemptLog:
     """Logs each attempt as one line if the verbosity includes it; errors always. Create it after ``configure_logs``."""
 
     def __init__(self, verbosity: int) -> None:
         self._is_on = verbosity >= ATTEMPT_VERBOSITY
         self._log = structlog.get_logger().bind()
+        self._info = _json_lines() or self._log.info
 
     def write(self, attempt: Attempt) -> None:
         for fault in attempt.extender_faults:
             if fault.is_skipped:
                 self._log.warning(SKIPPED[fault.verb], pod=attempt.pod, extender=fault.extender, error=fault.message)
+        if isinstance(attempt.preemption, PreemptionEvidence) and attempt.preemption.faults:
+            self._log.warning(TRIED_PLAINLY, pod=attempt.pod, errors=list(attempt.preemption.faults))
         if attempt.result == ERROR:
             self._log.error("Error scheduling pod; retrying", **attempt_fields(attempt))
         elif not self._is_on:
             return
         elif attempt.result == SCHEDULED:
-            self._log.info("Successfully bound pod to node", **attempt_fields(attempt))
+            self._info("Successfully bound pod to node", **attempt_fields(attempt))
         elif attempt.result:
-            self._log.info("Unable to schedule pod; no fit; waiting", **attempt_fields(attempt))
+            self._info("Unable to schedule pod; no fit; waiting", **attempt_fields(attempt))
 
 
 def attempt_fields(attempt: Attempt) -> dict[str, Any]:

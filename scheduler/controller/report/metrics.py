@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry
@@ -78,10 +78,11 @@ class EngineGauges(Protocol):
 
 @dataclass(slots=True)
 class _ProfileChildren:
-    """The children of one (result, profile), looked up once."""
+    """The children of one (result, profile), looked up once. ``points``: by extension point."""
 
     attempts: CounterChild
     duration: HistogramChild
+    points: dict[str, HistogramChild] = field(default_factory=dict)
 
 
 class SchedulerMetrics:
@@ -171,10 +172,11 @@ class SchedulerMetrics:
         self.kubelet_refusals = made.counter("tandem_kubelet_refusals", text, ("reason",))
         text = "Calls of extenders that failed; skipped: the attempt went on without them."
         self._extender_faults = made.counter("tandem_extender_faults", text, ("extender", "verb", "skipped"))
+        text = "Attempts whose dry runs of many nodes at once failed; nodes were tried one by one. Each is a bug."
+        self._wave_faults = made.counter("tandem_preemption_wave_faults", text).child()
         text = "Restarts of tasks that ended with an exception, by task."
         self.task_failures = made.counter("tandem_task_failures", text, ("task",))
         self._by_profile: dict[tuple[str, str], _ProfileChildren] = {}
-        self._point_children: dict[tuple[str, str, str], HistogramChild] = {}
         self.registry.register(made)
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
@@ -195,9 +197,9 @@ class SchedulerMetrics:
         for point, seconds in attempt.durations.items():
             if point in ALGORITHM_POINTS:
                 algorithm += seconds
-            self._observe_point(point, result, profile, seconds)
+            self._point(children, point, result, profile).observe(seconds)
         if attempt.bind_seconds is not None:
-            self._observe_point("Bind", result, profile, attempt.bind_seconds)
+            self._point(children, "Bind", result, profile).observe(attempt.bind_seconds)
         children.duration.observe(spent)
         self._evaluations.note(profile, attempt.evaluated)
         self._evaluations.note(profile, attempt.evaluated_scores)
@@ -226,17 +228,18 @@ class SchedulerMetrics:
         if "PostFilter" in attempt.durations:
             self._preemption_attempts.value += 1.0
             found = attempt.preemption
-            is_only_waiting = isinstance(found, PreemptionEvidence) and found.is_only_waiting
+            is_only_waiting = False
+            if isinstance(found, PreemptionEvidence):
+                is_only_waiting = found.is_only_waiting
+                self._wave_faults.value += bool(found.faults)
             if attempt.victims and not is_only_waiting:
                 self._victims.observe(len(attempt.victims))
 
-    def _observe_point(self, point: str, result: str, profile: str, seconds: float) -> None:
-        key = (point, result, profile)
-        child = self._point_children.get(key)
+    def _point(self, children: _ProfileChildren, point: str, result: str, profile: str) -> HistogramChild:
+        child = children.points.get(point)
         if child is None:
-            child = self._points.child(point, _status_of(point, result), profile)
-            self._point_children[key] = child
-        child.observe(seconds)
+            child = children.points[point] = self._points.child(point, _status_of(point, result), profile)
+        return child
 
     def watch_engine(self, engine: EngineGauges) -> None:
         add = self.instruments.add

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scheduler.controller.write.client import ANSWER_TOO_LONG, Answer, ApiClient
+from scheduler.controller.write.answers import ANSWER_TOO_LONG, Answer
+from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError
 
 LIST_TIMEOUT_SECONDS = 60.0

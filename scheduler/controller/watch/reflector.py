@@ -25,11 +25,12 @@ from scheduler.controller.step_watch import Step, unwatched
 from scheduler.controller.watch.backoff import Backoff
 from scheduler.controller.watch.discovery import is_served
 from scheduler.controller.watch.health import MAX_SILENCE_SECONDS, Health
-from scheduler.controller.watch.lines import Lines
+from scheduler.controller.watch.lines import Lines, parts_of
 from scheduler.controller.watch.mirror import MAX_LOGGED, Mirror
 from scheduler.controller.watch.outage import Outage
 from scheduler.controller.watch.pages import Pages
-from scheduler.controller.write.client import Answer, ApiClient
+from scheduler.controller.write.answers import Answer
+from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.stimuli import Stimulus
 from scheduler.objects.kinds import Kind
@@ -268,11 +269,9 @@ class Reflector:
             try:
                 while chunk := await body.readany():
                     if whole := lines.whole(chunk):
-                        with self._step(f"watch of {self.kind.value}"):
-                            self.take(whole)
+                        await self._take_in_parts(whole)
                         had_news = True
                         self._resumes = 0
-                        await self._intake.room()
             finally:
                 lasted = time.monotonic() - opened
                 if lasted >= STEADY_WATCH_SECONDS:
@@ -281,6 +280,17 @@ class Reflector:
             return SHORT_WATCH_SECONDS - lasted if lasted < SHORT_WATCH_SECONDS else None
         self._count_resume()
         return self._backoff.next_seconds() if lasted < SHORT_WATCH_SECONDS else None
+
+    async def _take_in_parts(self, lines: bytes) -> None:
+        """``take``, in steps between which others have their turn."""
+        is_first = True
+        for part in parts_of(lines):
+            if not is_first:
+                await asyncio.sleep(0)
+            is_first = False
+            with self._step(f"watch of {self.kind.value}"):
+                self.take(part)
+            await self._intake.room()
 
     def take(self, data: bytes) -> None:
         """Processes complete lines of a watch. The events before a line that breaks the watch are still passed on."""

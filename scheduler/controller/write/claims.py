@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from scheduler.controller.write.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
+from scheduler.controller.write.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
+from scheduler.controller.write.direct import JSON
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.errors import ApiError

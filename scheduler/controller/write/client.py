@@ -4,45 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from typing import Any, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 import aiohttp
 from yarl import URL
 
+from scheduler.controller.write.answers import Answer, no_answer, read, refused, refused_by
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import Credentials, CredentialSource
-from scheduler.controller.write.direct import DirectWay, keep_alive_socket, origin_of, user_agent
+from scheduler.controller.write.direct import JSON, DirectWay, keep_alive_socket, origin_of, user_agent
 from scheduler.controller.write.fence import Departure, FencedRequest, fenced
-from scheduler.controller.write.http_connections import AnswerTooLong, HttpAnswer, HttpConnections
+from scheduler.controller.write.http_connections import HttpConnections
+from scheduler.controller.write.http_exchange import Exchange, HttpAnswer, HttpEnd
 from scheduler.controller.write.request_limiter import RequestLimiter
 from scheduler.errors import ApiError, ConfigurationError
-from scheduler.objects.wire import Status, decode_status
 
-JSON = "application/json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 CONNECT_SECONDS = 10.0
 SCHEDULER_CONNECTIONS = 256
 """Maximum of open connections: more than all writes under way and all watches together."""
-MAX_ANSWER_BYTES: Final = 128 * 2**20
-"""Maximum of an unpacked answer's bytes, watches aside. A list's page of 500 common objects has 1 to 10 MB."""
-ANSWER_TOO_LONG: Final = "AnswerTooLong"
-"""The reason of an ApiError for an answer of more bytes than its limit."""
-MAX_RETRY_AFTER_SECONDS = 60.0
-"""Maximum seconds of a wait that a server asks for; a longer one is cut to it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A successful answer: the HTTP status and the unparsed body."""
-
-    status: int
-    body: bytes
 
 
 AnyAnswer = TypeVar("AnyAnswer", aiohttp.ClientResponse, HttpAnswer)
@@ -118,19 +102,49 @@ class ApiClient:
         try:
             if departure is not None and self._direct is not None and body is not None:
                 seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
-                answer = await self._write(credentials, method, target, content_type, body, seconds, departure)
-                if answer.status >= 300:
-                    raise _refused(answer.status, answer.reason, answer.retry_after, answer.body)
-                return Answer(answer.status, answer.body)
+                return _answer_of(
+                    await self._write(credentials, method, target, content_type, body, seconds, departure)
+                )
             limits = self._timeout if timeout_seconds is None else self._timeout_of(timeout_seconds)
             with fenced(departure):
                 response = await self._send(credentials, method, target, body, content_type, limits)
-            content = await _read(response)
+            content = await read(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _no_answer(error) from error
+            raise no_answer(error) from error
         if response.status >= 300:
-            raise _refused_by(response, content)
+            raise refused_by(response, content)
         return Answer(response.status, content)
+
+    def post(
+        self, path: str, body: bytes, seconds: float, departure: Departure, on_end: Callable[[PostEnd], None]
+    ) -> Post:
+        """A fenced POST of JSON, for the two requests that each pod costs: no coroutine unless something has to be
+        waited for first, and no other one to be woken with the answer.
+
+        ``on_end`` gets, once and perhaps before this returns, the answer or what ``request`` would raise; nothing more
+        after ``cancel``.
+        """
+        post = Post(self, (path, body, seconds, departure), on_end)
+        way = self._direct
+        if way is None or self._limiter is not None or self._source.is_stale:
+            post.wait_for(self.request("POST", path, body=body, timeout_seconds=seconds, departure=departure))
+        else:
+            post.send(way, self._credentials)
+        return post
+
+    async def post_again(
+        self, known: Credentials | None, path: str, body: bytes, seconds: float, departure: Departure
+    ) -> Answer:
+        """A POST that was refused with a 401, once more with the credentials loaded again."""
+        credentials = await self._reload(known)
+
+        def send(_: Credentials) -> Awaitable[HttpAnswer]:
+            return self._way().send("POST", path, JSON, body, seconds, departure)
+
+        try:
+            return _answer_of(await self._authorized("POST", credentials, send, is_last=True))
+        except (TimeoutError, OSError) as error:
+            raise no_answer(error) from error
 
     @contextlib.asynccontextmanager
     async def stream(
@@ -143,12 +157,12 @@ class ApiClient:
             response = await self._send(await self._current_credentials(), "GET", target, None, JSON, timeout)
             try:
                 if response.status >= 300:
-                    raise _refused_by(response, await _read(response))
+                    raise refused_by(response, await read(response))
                 yield response.content
             finally:
                 response.close()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _no_answer(error) from error
+            raise no_answer(error) from error
 
     async def _current_credentials(self) -> Credentials:
         credentials = self._credentials
@@ -173,12 +187,14 @@ class ApiClient:
         """A fenced request without aiohttp."""
 
         def send(_: Credentials) -> Awaitable[HttpAnswer]:
-            way = self._direct
-            if way is None or self._session is None:
-                raise ApiError(0, "Closed", "the client is closed")
-            return way.send(method, target, content_type, body, seconds, departure)
+            return self._way().send(method, target, content_type, body, seconds, departure)
 
         return await self._authorized(method, credentials, send)
+
+    def _way(self) -> DirectWay:
+        if self._direct is None or self._session is None:
+            raise ApiError(0, "Closed", "the client is closed")
+        return self._direct
 
     async def _send(
         self,
@@ -203,18 +219,22 @@ class ApiClient:
         return await self._authorized(method, credentials, send)
 
     async def _authorized(
-        self, method: str, credentials: Credentials, send: Callable[[Credentials], Awaitable[AnyAnswer]]
+        self,
+        method: str,
+        credentials: Credentials,
+        send: Callable[[Credentials], Awaitable[AnyAnswer]],
+        *,
+        is_last: bool = False,
     ) -> AnyAnswer:
-        """Send; after a 401 once more, with the credentials loaded again."""
-        for is_last in (False, True):
+        """Send; after a 401 once more, with the credentials loaded again, unless this ``is_last``."""
+        for is_again in (True,) if is_last else (False, True):
             began, status = time.monotonic(), 0
             try:
                 answer = await send(credentials)
                 status = answer.status
             finally:
-                if self.observe is not None:
-                    self.observe(method, self._host, status, time.monotonic() - began)
-            if 200 <= status != 401 or (is_last and status == 401):
+                self.note(method, status, time.monotonic() - began)
+            if 200 <= status != 401 or (is_again and status == 401):
                 return answer
             if isinstance(answer, aiohttp.ClientResponse):
                 answer.close()
@@ -222,6 +242,11 @@ class ApiClient:
                 raise ApiError(0, "NoAnswer", f"the answer is not final: HTTP status {status}")
             credentials = await self._reload(credentials)
         raise AssertionError("the last round returns or raises")
+
+    def note(self, method: str, status: int, seconds: float) -> None:
+        """Report a request to the observer."""
+        if self.observe is not None:
+            self.observe(method, self._host, status, seconds)
 
     async def _reload(self, known: Credentials | None) -> Credentials:
         """Load the credentials, unless another request has done so since ``known`` were current."""
@@ -286,6 +311,73 @@ class ApiClient:
         return timeout
 
 
+PostEnd = Answer | Exception
+
+
+class Post:
+    """A POST from ``ApiClient.post`` to its end."""
+
+    __slots__ = ("_began", "_client", "_credentials", "_current", "_on_end", "_request")
+
+    def __init__(
+        self, client: ApiClient, request: tuple[str, bytes, float, Departure], on_end: Callable[[PostEnd], None]
+    ) -> None:
+        """``request``: path, body, seconds, departure."""
+        self._client = client
+        self._request = request
+        self._on_end: Callable[[PostEnd], None] | None = on_end
+        self._began = 0.0
+        self._credentials: Credentials | None = None
+        self._current: Exchange | asyncio.Task[Answer] | None = None
+
+    def send(self, way: DirectWay, credentials: Credentials | None) -> None:
+        """Send it now, with these credentials."""
+        self._credentials, self._began = credentials, time.monotonic()
+        try:
+            exchange = way.post(*self._request, self._ended)
+        except ValueError as error:
+            self._end(error)
+            return
+        if self._current is None and self._on_end is not None:
+            self._current = exchange
+
+    def wait_for(self, answer: Coroutine[Any, Any, Answer]) -> None:
+        """Its end is that of the coroutine."""
+        self._current = task = asyncio.create_task(answer)
+        task.add_done_callback(self._task_ended)
+
+    def cancel(self) -> None:
+        """Its end is not reported any more."""
+        if self._current is not None:
+            self._current.cancel()
+
+    def _ended(self, end: HttpEnd) -> None:
+        status = end.status if isinstance(end, HttpAnswer) else 0
+        self._client.note("POST", status, time.monotonic() - self._began)
+        if status == 401:
+            self.wait_for(self._client.post_again(self._credentials, *self._request))
+        elif isinstance(end, HttpAnswer):
+            try:
+                answer: PostEnd = _answer_of(end)
+            except ApiError as error:
+                answer = error
+            self._end(answer)
+        else:
+            self._end(no_answer(end) if isinstance(end, OSError) else end)
+
+    def _task_ended(self, task: asyncio.Task[Answer]) -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        self._end(task.result() if error is None else cast(Exception, error))
+
+    def _end(self, end: PostEnd) -> None:
+        """Report it. What it leads to is forgotten: references in a circle would wait for the garbage collector."""
+        on_end, self._on_end, self._current = self._on_end, None, None
+        if on_end is not None:
+            on_end(end)
+
+
 def client_of(connection: ConnectionSettings, environment: Mapping[str, str]) -> ApiClient:
     """The scheduler's own client, with the rate limit that the settings ask for."""
     limiter = None
@@ -300,41 +392,8 @@ def client_of(connection: ConnectionSettings, environment: Mapping[str, str]) ->
     )
 
 
-def _no_answer(error: BaseException) -> ApiError:
-    if isinstance(error, TimeoutError):
-        return ApiError(0, "Timeout", "the API server did not answer in time")
-    if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
-        return ApiError(0, "BadCertificate", f"the API server's certificate is not trusted: {error}")
-    if isinstance(error, AnswerTooLong):
-        return ApiError(0, ANSWER_TOO_LONG, str(error))
-    return ApiError(0, "NoAnswer", f"no answer from the API server: {str(error) or type(error).__name__}")
-
-
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """The body, unpacked. Raises AnswerTooLong as soon as it has more than MAX_ANSWER_BYTES."""
-    parts: list[bytes] = []
-    size = 0
-    try:
-        async for part in response.content.iter_any():
-            parts.append(part)
-            size += len(part)
-            if size > MAX_ANSWER_BYTES:
-                raise AnswerTooLong(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
-    finally:
-        # A body that was read to its end has already released its connection; any other is closed.
-        response.close()
-    return b"".join(parts)
-
-
-def _refused_by(response: aiohttp.ClientResponse, body: bytes) -> ApiError:
-    return _refused(response.status, response.reason or "", response.headers.get("Retry-After", ""), body)
-
-
-def _refused(status: int, phrase: str, retry_header: str, body: bytes) -> ApiError:
-    said = decode_status(body) or Status(message=body[:200].decode(errors="replace").strip())
-    retry_after: float | None = None
-    with contextlib.suppress(ValueError):
-        retry_after = float(retry_header)
-        # Not a usable wait: no number, not above 0, or days.
-        retry_after = min(retry_after, MAX_RETRY_AFTER_SECONDS) if retry_after > 0.0 else None
-    return ApiError(status, said.reason or phrase, said.message, retry_after=retry_after)
+def _answer_of(answer: HttpAnswer) -> Answer:
+    """Raises ApiError unless it is a success."""
+    if not 200 <= answer.status < 300:
+        raise refused(answer.status, answer.reason, answer.retry_after, answer.body)
+    return Answer(answer.status, answer.body)

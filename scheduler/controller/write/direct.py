@@ -7,13 +7,17 @@ them.
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from importlib import metadata
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from scheduler.controller.write.credentials import Credentials
 from scheduler.controller.write.fence import Departure
-from scheduler.controller.write.http_connections import HttpAnswer, HttpConnections, Origin
+from scheduler.controller.write.http_connections import HttpConnections, Origin
+from scheduler.controller.write.http_exchange import Exchange, HttpAnswer, HttpEnd
+
+JSON: Final = "application/json"
 
 
 class DirectWay:
@@ -22,7 +26,7 @@ class DirectWay:
     def __init__(self, connections: HttpConnections, credentials: Credentials) -> None:
         self.connections = connections
         parts = urlsplit(credentials.server)
-        headers = {"Host": parts.netloc, "User-Agent": user_agent(), "Accept": "application/json"}
+        headers = {"Host": parts.netloc, "User-Agent": user_agent(), "Accept": JSON}
         if credentials.authorization:
             headers["Authorization"] = credentials.authorization
         lines = [f"{name}: {value}" for name, value in headers.items()]
@@ -35,6 +39,15 @@ class DirectWay:
         self, method: str, path: str, content_type: str, body: bytes, seconds: float, departure: Departure
     ) -> HttpAnswer:
         """Raises OSError, TimeoutError, LeadershipLost, and ValueError for a path that is no part of an ASCII URL."""
+        return await self.connections.send(self._request(method, path, content_type, body), seconds, departure)
+
+    def post(
+        self, path: str, body: bytes, seconds: float, departure: Departure, on_end: Callable[[HttpEnd], None]
+    ) -> Exchange:
+        """``send`` without a coroutine, for JSON: see ``HttpConnections.start``. Raises ValueError as ``send`` does."""
+        return self.connections.start(self._request("POST", path, JSON, body), seconds, departure, on_end)
+
+    def _request(self, method: str, path: str, content_type: str, body: bytes) -> bytes:
         target = self._prefix + path
         if not target.isascii() or not target.isprintable() or " " in target:
             raise ValueError(f"{target!r} is no path")
@@ -42,7 +55,7 @@ class DirectWay:
             f"{method} {target} HTTP/1.1\r\n{self._head}"
             f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
         )
-        return await self.connections.send(head.encode() + body, seconds, departure)
+        return head.encode() + body
 
 
 def origin_of(credentials: Credentials) -> Origin | None:

@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+import msgspec
 
 from scheduler.cluster.groups.group import GroupReference
 from scheduler.engine.failure import cut_note
@@ -30,6 +32,36 @@ MAX_INSTANCE: Final = 128
 SCHEDULED: Final = "Scheduled"
 
 EventKey = tuple[str, str, str, str, PodReference, PodReference | GroupReference | None, str]
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    name: str
+    namespace: str
+
+
+class _Reference(msgspec.Struct, frozen=True):
+    kind: str
+    apiVersion: str
+    namespace: str
+    name: str
+    uid: str
+
+
+class EventBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="Event"):
+    """An Event as it is sent. A Struct is built and encoded in a third of the time of a dict."""
+
+    # Names as the API has them.
+    apiVersion: Literal["events.k8s.io/v1"]
+    metadata: _Metadata
+    eventTime: str
+    reportingController: str
+    reportingInstance: str
+    action: str
+    reason: str
+    regarding: _Reference
+    note: str
+    type: str
+    related: _Reference | None = None
 
 
 @dataclass(slots=True)
@@ -69,28 +101,25 @@ class Series:
         """The patch that turns the stored Event into a series."""
         return {"series": {"count": self.count, "lastObservedTime": format_micros(self.last_wall)}}
 
-    def body(self, hostname: str) -> dict[str, Any]:
+    def body(self, hostname: str) -> EventBody:
         """The Event's body. Its name is made of the pod's and the time, so that it is the same when sent again."""
         event = self.event
         suffix = f".{self.first_wall:x}"
         pod_name = event.regarding.name[: MAX_NAME - len(suffix)].rstrip("-.")
         instance = f"{event.reporting_controller}-{hostname}"
-        body: dict[str, Any] = {
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {"name": pod_name + suffix, "namespace": self.namespace},
-            "eventTime": format_micros(self.first_wall),
-            "reportingController": event.reporting_controller,
-            "reportingInstance": instance[:MAX_INSTANCE],
-            "action": event.action,
-            "reason": event.reason,
-            "regarding": _reference(event.regarding),
-            "note": cut_note(event.note),
-            "type": event.type,
-        }
-        if event.related is not None:
-            body["related"] = _reference(event.related)
-        return body
+        return EventBody(
+            apiVersion="events.k8s.io/v1",
+            metadata=_Metadata(pod_name + suffix, self.namespace),
+            eventTime=format_micros(self.first_wall),
+            reportingController=event.reporting_controller,
+            reportingInstance=instance[:MAX_INSTANCE],
+            action=event.action,
+            reason=event.reason,
+            regarding=_reference(event.regarding),
+            note=cut_note(event.note),
+            type=event.type,
+            related=None if event.related is None else _reference(event.related),
+        )
 
 
 class EventSeries:
@@ -131,7 +160,6 @@ def _key(event: WriteEvent) -> EventKey:
     return (*source, event.regarding, event.related, event.note)
 
 
-def _reference(thing: PodReference | GroupReference) -> dict[str, str]:
+def _reference(thing: PodReference | GroupReference) -> _Reference:
     entry = Kind.POD.entry if isinstance(thing, PodReference) else thing.kind.entry
-    identity = {"namespace": thing.namespace, "name": thing.name, "uid": thing.uid}
-    return {"kind": entry.name, "apiVersion": entry.api_version, **identity}
+    return _Reference(entry.name, entry.api_version, thing.namespace, thing.name, thing.uid)

@@ -17,11 +17,12 @@ from typing import Final
 import msgspec
 import structlog
 
-from scheduler.controller.write.client import STRATEGIC_MERGE_PATCH, ApiClient
+from scheduler.controller.write.answers import Answer
+from scheduler.controller.write.client import STRATEGIC_MERGE_PATCH, ApiClient, PostEnd
 from scheduler.controller.write.event_series import EventSeries, Series
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.leadership import Leadership, LeadershipLost
-from scheduler.controller.write.outbox import ANSWERED, UNANSWERED, Outbox, Sendable, Sent
+from scheduler.controller.write.outbox import ANSWERED, UNANSWERED, Cancellable, Outbox, Sendable, Sent, in_a_task
 from scheduler.controller.write.pacing import Rank
 from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.errors import ApiError
@@ -34,6 +35,8 @@ MAX_RETRY_AFTER_SECONDS: Final = 5.0
 MAX_TRIES: Final = 3
 
 log = structlog.get_logger()
+
+_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
@@ -154,25 +157,47 @@ class EventRecorder:
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
-    async def write(self, series: Series, tries: int) -> Sent:
-        """POST the first event, PATCH the series of a repeated one. Failures are counted and not retried."""
+    def post(self, series: Series, tries: int, on_sent: Callable[[Sent], None]) -> Cancellable:
+        """POST the first event of a series."""
+        count, body = series.count, series.body(self._hostname)
+        name = body.metadata.name
+
+        def ended(end: PostEnd) -> None:
+            # Sent again after a lost answer: the event exists, as intended.
+            if isinstance(end, Answer) or (isinstance(end, ApiError) and end.reason == "AlreadyExists"):
+                series.name = name
+                on_sent(self._written(series, count))
+            else:
+                on_sent(self._failed(series, end, tries))
+
+        content = _encode(body)
+        return self._client.post(
+            _events_path(series), content, EVENT_TIMEOUT_SECONDS, Departure(self._leadership), ended
+        )
+
+    async def patch(self, series: Series, tries: int) -> Sent:
+        """PATCH the series of a repeated event."""
         count = series.count
         try:
-            if series.name:
-                await self._patch(series)
-            else:
-                await self._post(series)
-        except LeadershipLost:
-            self.counts.dropped += 1
-            return ANSWERED
-        except ApiError as error:
-            return self._after_failure(series, error, tries)
-        except Exception:
-            self.counts.failed += 1
-            log.exception("Event could not be written")
-            return ANSWERED
+            await self._patch(series)
+        except Exception as error:  # noqa: BLE001 - logged where it is unexpected
+            return self._failed(series, error, tries)
+        return self._written(series, count)
+
+    def _written(self, series: Series, count: int) -> Sent:
         self.counts.written += 1
         series.written(count, self._clock())
+        return ANSWERED
+
+    def _failed(self, series: Series, error: Exception, tries: int) -> Sent:
+        """Failures are counted, and retried a few times where that may help."""
+        if isinstance(error, LeadershipLost):
+            self.counts.dropped += 1
+            return ANSWERED
+        if isinstance(error, ApiError):
+            return self._after_failure(series, error, tries)
+        self.counts.failed += 1
+        log.error("Event could not be written", exc_info=error)
         return ANSWERED
 
     def _after_failure(self, series: Series, error: ApiError, tries: int) -> Sent:
@@ -191,27 +216,11 @@ class EventRecorder:
             log.warning("Event could not be written", pod=series.event.regarding.key, error=str(error))
         return ANSWERED if is_answered else UNANSWERED
 
-    async def _post(self, series: Series) -> None:
-        body = series.body(self._hostname)
-        try:
-            await self._client.request(
-                "POST",
-                _events_path(series),
-                body=msgspec.json.encode(body),
-                timeout_seconds=EVENT_TIMEOUT_SECONDS,
-                departure=Departure(self._leadership),
-            )
-        except ApiError as error:
-            # Sent again after a lost answer: the event exists, as intended.
-            if error.reason != "AlreadyExists":
-                raise
-        series.name = body["metadata"]["name"]
-
     async def _patch(self, series: Series) -> None:
         await self._client.request(
             "PATCH",
             f"{_events_path(series)}/{series.name}",
-            body=msgspec.json.encode(series.change()),
+            body=_encode(series.change()),
             content_type=STRATEGIC_MERGE_PATCH,
             timeout_seconds=EVENT_TIMEOUT_SECONDS,
             departure=Departure(self._leadership),
@@ -235,16 +244,21 @@ class EventWrite:
     def folded_over(self, older: Sendable) -> None:
         return None
 
-    async def send(self) -> Sent:
-        if self.series is None:
-            self.series = self.recorder.next_of(self.rank)
-            if self.series is None:
-                return ANSWERED
+    def begin(self, on_sent: Callable[[Sent], None]) -> Cancellable | None:
+        series = self.series = self.series or self.recorder.next_of(self.rank)
+        if series is None:
+            on_sent(ANSWERED)
+            return None
         self.tries += 1
-        sent = await self.recorder.write(self.series, self.tries)
-        if sent.retry_after is None:
-            self.recorder.over(self.series)
-        return sent
+
+        def ended(sent: Sent) -> None:
+            if sent.retry_after is None:
+                self.recorder.over(series)
+            on_sent(sent)
+
+        if series.name:
+            return in_a_task(self.recorder.patch(series, self.tries), ended)
+        return self.recorder.post(series, self.tries, ended)
 
 
 def _events_path(series: Series) -> str:

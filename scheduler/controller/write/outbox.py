@@ -1,17 +1,18 @@
-"""Sends writes when ``Pacing`` allows: one task per request, one timer per retry, no polling."""
+"""Sends writes when ``Pacing`` allows: no task of its own, one timer per retry, no polling."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Final, Protocol, Self
+from functools import partial
+from typing import Any, Final, Protocol, Self
 
 import structlog
 
-from scheduler.controller.write.pacing import Pacing, Rank, Slot
+from scheduler.controller.write.pacing import Pacing, Rank, Slot, State
 
 log = structlog.get_logger()
 
@@ -28,6 +29,14 @@ ANSWERED: Final = Sent()
 UNANSWERED: Final = Sent(is_answered=False)
 
 
+class Cancellable(Protocol):
+    """A request under way."""
+
+    def cancel(self) -> object:
+        """Give it up: its end is not reported any more."""
+        ...
+
+
 class Sendable(Protocol):
     """A write that can send itself; see ``Paced``."""
 
@@ -42,9 +51,26 @@ class Sendable(Protocol):
 
     def folded_over(self, older: Self) -> Self | None: ...
 
-    async def send(self) -> Sent:
-        """Send the request once; the write reports its own outcome."""
+    def begin(self, on_sent: Callable[[Sent], None]) -> Cancellable | None:
+        """Send the request once; the write reports its own outcome, and then calls ``on_sent``, perhaps before this
+        returns. None: there is nothing to cancel."""
         ...
+
+
+def in_a_task(send: Coroutine[Any, Any, Sent], on_sent: Callable[[Sent], None]) -> Cancellable:
+    """``begin`` of a write that is a coroutine."""
+
+    def ended(task: asyncio.Task[Sent]) -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            log.error("Write failed", exc_info=error)
+        on_sent(ANSWERED if error is not None else task.result())
+
+    made = asyncio.create_task(send)
+    made.add_done_callback(ended)
+    return made
 
 
 class Outbox:
@@ -53,9 +79,11 @@ class Outbox:
     def __init__(self, places: int, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.pacing: Pacing[Sendable] = Pacing(places)
         self._monotonic = monotonic
-        self._sending: set[asyncio.Task[None]] = set()
+        self._sending: dict[int, Cancellable] = {}
+        """By the slot's number."""
         self._retries: set[asyncio.TimerHandle] = set()
         self._settling: dict[asyncio.Future[None], tuple[Rank, ...]] = {}
+        self._is_due = False
         self._is_releasing = False
         self._is_leaving = False
         self._is_closed = False
@@ -75,6 +103,9 @@ class Outbox:
         if Rank.SCHEDULED in ranks:
             self._is_leaving = True
             self._release()
+            if not self.pacing.open(*ranks):
+                # They ended as they began.
+                return True
         settled = asyncio.get_running_loop().create_future()
         self._settling[settled] = ranks
         try:
@@ -90,47 +121,60 @@ class Outbox:
         self._is_closed = True
         for timer in self._retries:
             timer.cancel()
-        for task in self._sending:
-            task.cancel()
-        await asyncio.gather(*self._sending, return_exceptions=True)
+        sending = tuple(self._sending.values())
+        self._sending.clear()
+        for request in sending:
+            request.cancel()
+        tasks = [request for request in sending if isinstance(request, asyncio.Task)]
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _release_soon(self) -> None:
-        if not self._is_releasing:
-            self._is_releasing = True
-            asyncio.get_running_loop().call_soon(self._release)
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._release_due)
+
+    def _release_due(self) -> None:
+        self._is_due = False
+        self._release()
 
     def _release(self) -> None:
-        self._is_releasing = False
-        while (slot := self._take()) is not None:
-            task = asyncio.create_task(self._send_in_turn(slot))
-            self._sending.add(task)
-            task.add_done_callback(self._sending.discard)
+        """Send what may be sent. A write that ends at once leaves its place to the loop that is under way."""
+        if self._is_releasing:
+            return
+        self._is_releasing = True
+        try:
+            while (slot := self._take()) is not None:
+                self._begin(slot)
+        finally:
+            self._is_releasing = False
 
     def _take(self) -> Slot[Sendable] | None:
         if self._is_closed:
             return None
         return self.pacing.take(math.inf if self._is_leaving else self._monotonic())
 
-    async def _send_in_turn(self, first: Slot[Sendable]) -> None:
-        """Send a write, then the write that takes its place; a new task only if there is room for more."""
-        slot: Slot[Sendable] | None = first
-        while slot is not None:
-            await self._send(slot)
-            slot = self._take()
-            if slot is not None:
-                self._release()
-
-    async def _send(self, slot: Slot[Sendable]) -> None:
+    def _begin(self, slot: Slot[Sendable]) -> None:
         try:
-            sent = await slot.write.send()
+            request = slot.write.begin(partial(self._ended, slot))
         except Exception:
             log.exception("Write failed", rank=slot.write.rank.name)
-            sent = ANSWERED
+            self._ended(slot, ANSWERED)
+            return
+        if request is not None and slot.state is State.UNDER_WAY:
+            self._sending[slot.number] = request
+
+    def _ended(self, slot: Slot[Sendable], sent: Sent) -> None:
+        self._sending.pop(slot.number, None)
         if sent.retry_after is None:
             self.pacing.finished(slot, is_answered=sent.is_answered)
         else:
             self.pacing.postponed(slot, is_answered=sent.is_answered)
             self._resume_after(slot, sent.retry_after)
+        if self._settling:
+            self._note_settled()
+        self._release()
+
+    def _note_settled(self) -> None:
         for settled, ranks in self._settling.items():
             if not settled.done() and not self.pacing.open(*ranks):
                 settled.set_result(None)

@@ -94,6 +94,7 @@ class Slot(Generic[W]):
     write: W
     number: int
     since: float
+    is_continuation: bool
     state: State = State.QUEUED
 
 
@@ -107,7 +108,7 @@ class _Lane(Generic[W]):
         self._beginning: OrderedDict[int, Slot[W]] = OrderedDict()
 
     def put(self, slot: Slot[W], *, is_first: bool = False) -> None:
-        slots = self._of(slot)
+        slots = self._continuing if slot.is_continuation else self._beginning
         slots[slot.number] = slot
         if is_first:
             slots.move_to_end(slot.number, last=False)
@@ -116,17 +117,11 @@ class _Lane(Generic[W]):
         return (self._continuing or self._beginning).popitem(last=False)[1]
 
     def remove(self, slot: Slot[W]) -> None:
-        del self._of(slot)[slot.number]
+        del (self._continuing if slot.is_continuation else self._beginning)[slot.number]
 
     @property
     def first(self) -> Slot[W]:
         return next(iter((self._continuing or self._beginning).values()))
-
-    def _of(self, slot: Slot[W]) -> OrderedDict[int, Slot[W]]:
-        return self._continuing if slot.write.is_continuation else self._beginning
-
-    def __len__(self) -> int:
-        return len(self._continuing) + len(self._beginning)
 
 
 class Pacing(Generic[W]):
@@ -141,7 +136,8 @@ class Pacing(Generic[W]):
         """Rank → writes that may be sent."""
         self._lines: dict[str, list[Slot[W]]] = {}
         """Key → its writes in order; the first is queued, under way or resting, the others are parked."""
-        self._in_lanes = 0
+        self._ready = [0] * len(RANKS)
+        """Rank → the number of writes in its lane."""
         self._under_way = [0] * len(RANKS)
         self._open = [0] * len(RANKS)
         self._is_answered = [True] * len(RANKS)
@@ -172,32 +168,34 @@ class Pacing(Generic[W]):
                     break
                 self.folded += 1
                 replaced = slot.write
-                if folded.rank is replaced.rank and folded.is_continuation == replaced.is_continuation:
+                if folded.rank is replaced.rank and folded.is_continuation == slot.is_continuation:
                     slot.write = folded
                     return
                 write, since = folded, min(since, slot.since)
                 self._end(slot)
         self._number += 1
-        slot = Slot(write, self._number, since)
-        self._open[write.rank] += 1
-        if write.key:
-            line = self._lines.setdefault(write.key, [])
-            line.append(slot)
-            if line[0] is not slot:
+        rank, key = write.rank, write.key
+        slot = Slot(write, self._number, since, write.is_continuation)
+        self._open[rank] += 1
+        if key:
+            line = self._lines.get(key)
+            if line is not None:
+                line.append(slot)
                 slot.state = State.PARKED
                 return
-        self._lanes[write.rank].put(slot)
-        self._in_lanes += 1
+            self._lines[key] = [slot]
+        self._lanes[rank].put(slot)
+        self._ready[rank] += 1
 
     # --- out ---------------------------------------------------------------------------------------------------------
 
     def take(self, now: float) -> Slot[W] | None:
         """The next write to be sent, which is under way from now on; None: none may be sent now."""
-        rank = self._next(now) if self._in_lanes else None
+        rank = self._next(now)
         if rank is None:
             return None
         slot = self._lanes[rank].take()
-        self._in_lanes -= 1
+        self._ready[rank] -= 1
         slot.state = State.UNDER_WAY
         if self._under_way[rank] >= SHARE:
             self._common_free -= 1
@@ -206,13 +204,13 @@ class Pacing(Generic[W]):
 
     def _next(self, now: float) -> Rank | None:
         has_place = self._common_free > 0
-        lanes = self._lanes
+        ready = self._ready
         if has_place:
             for rank in TIMELY:
-                if lanes[rank] and self._is_overdue(rank, now):
+                if ready[rank] and self._is_overdue(rank, now):
                     return rank
         for rank in RANKS:
-            if lanes[rank] and (self._under_way[rank] < SHARE or (has_place and rank in ACTING)):
+            if ready[rank] and (self._under_way[rank] < SHARE or (has_place and rank in ACTING)):
                 return rank
         return None
 
@@ -245,15 +243,16 @@ class Pacing(Generic[W]):
 
     def _queue_first(self, slot: Slot[W]) -> None:
         slot.state = State.QUEUED
-        self._lanes[slot.write.rank].put(slot, is_first=True)
-        self._in_lanes += 1
+        rank = slot.write.rank
+        self._lanes[rank].put(slot, is_first=True)
+        self._ready[rank] += 1
 
     def _end(self, slot: Slot[W]) -> None:
         """Remove the slot; the next write of its key may be sent."""
         rank, key = slot.write.rank, slot.write.key
         if slot.state is State.QUEUED:
             self._lanes[rank].remove(slot)
-            self._in_lanes -= 1
+            self._ready[rank] -= 1
         slot.state = State.OVER
         self._open[rank] -= 1
         if not key:

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from scheduler.controller.write.claims import ClaimRequests
-from scheduler.controller.write.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
+from scheduler.controller.write.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient, Post, PostEnd
+from scheduler.controller.write.direct import JSON
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.errors import ApiError
@@ -26,6 +27,22 @@ _Form = tuple[str, str, dict[str, Any], str]
 """Method, path, body, content type."""
 _Plain = PatchPodStatus | PatchGroupStatus | DeletePod | EvictPod | UpdateObject
 """Writes that are one request each."""
+
+
+class _Identity(msgspec.Struct, frozen=True):
+    namespace: str
+    name: str
+    uid: str
+
+
+class _Target(msgspec.Struct, frozen=True, tag_field="kind", tag="Node"):
+    name: str
+
+
+class _Binding(msgspec.Struct, frozen=True, tag_field="kind", tag="Binding"):
+    metadata: _Identity
+    target: _Target
+    apiVersion: str = "v1"
 
 
 def wall_time_in_seconds() -> str:
@@ -48,22 +65,12 @@ class WriteRequests:
         self._write_seconds = settings.write_timeout_seconds
         self._wall_time = wall_time
 
-    async def bind(self, command: BindPod, departure: Departure) -> None:
-        """POST the Binding. Raises ApiError (409 also if the pod of that name has another UID) and LeadershipLost."""
-        await self._client.request(
-            "POST",
-            f"{pod_path(command.pod)}/binding",
-            body=_encode(
-                {
-                    "apiVersion": "v1",
-                    "kind": "Binding",
-                    "metadata": _identity(command.pod),
-                    "target": {"kind": "Node", "name": command.node},
-                }
-            ),
-            timeout_seconds=self._bind_seconds,
-            departure=departure,
-        )
+    def bind(self, command: BindPod, departure: Departure, on_end: Callable[[PostEnd], None]) -> Post:
+        """POST the Binding. Ends with ApiError (409 also if the pod of that name has another UID), LeadershipLost, or
+        an answer."""
+        pod = command.pod
+        body = _encode(_Binding(_Identity(pod.namespace, pod.name, pod.uid), _Target(command.node)))
+        return self._client.post(f"{pod_path(pod)}/binding", body, self._bind_seconds, departure, on_end)
 
     async def read(self, pod: PodReference) -> Pod:
         """The pod as it is. Raises ApiError: 404 also if another pod has the name by now."""
@@ -133,7 +140,3 @@ def _eviction(pod: PodReference) -> dict[str, Any]:
         "metadata": {"namespace": pod.namespace, "name": pod.name},
         "deleteOptions": {"preconditions": {"uid": pod.uid}},
     }
-
-
-def _identity(pod: PodReference) -> dict[str, str]:
-    return {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}

@@ -20,9 +20,11 @@ from typing import Final
 import msgspec
 import structlog
 
+from scheduler.controller.write.answers import Answer
+from scheduler.controller.write.client import PostEnd
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.leadership import Leadership, LeadershipLost
-from scheduler.controller.write.outbox import ANSWERED, UNANSWERED, Outbox, Sendable, Sent
+from scheduler.controller.write.outbox import ANSWERED, UNANSWERED, Cancellable, Outbox, Sendable, Sent, in_a_task
 from scheduler.controller.write.pacing import Rank
 from scheduler.controller.write.requests import WriteRequests
 from scheduler.errors import ApiError
@@ -116,29 +118,55 @@ class Writer:
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
+    def begin_bind(self, write: PodWrite, command: BindPod, on_sent: Callable[[Sent], None]) -> Cancellable:
+        """Send a binding; reports its outcome. Where all is well it needs no task: it is what each pod costs."""
+        departure = Departure(self._leadership)
+        began = time.perf_counter()
+
+        def ended(end: PostEnd) -> None:
+            if isinstance(end, Answer):
+                self.counts.done += 1
+                self._report_each(write.tickets, WriteFinished(0, True, 201), time.perf_counter() - began)
+                on_sent(ANSWERED)
+            else:
+                request.follow(in_a_task(self._after_bind(write, command, end, departure, began), on_sent))
+
+        request = _BindRequest()
+        request.begun(self._requests.bind(command, departure, ended))
+        return request
+
+    async def _after_bind(
+        self, write: PodWrite, command: BindPod, error: Exception, departure: Departure, began: float
+    ) -> Sent:
+        """What became of a binding that was not answered with a success."""
+        if isinstance(error, LeadershipLost):
+            outcome = self._without_lease(error)
+        elif isinstance(error, ApiError):
+            outcome = await self._after_failed_bind(command, error, departure)
+        else:
+            log.error("Write failed", command=type(command).__name__, exc_info=error)
+            outcome = _failed(error)
+        self._report(write, outcome, time.perf_counter() - began)
+        return UNANSWERED if isinstance(error, ApiError) and error.status == 0 else ANSWERED
+
     async def carry_out(self, write: PodWrite) -> Sent:
-        """Send a write once; reports its outcome unless it must be sent again."""
+        """Send any other write once; reports its outcome unless it must be sent again."""
         command = write.command
+        assert not isinstance(command, BindPod)
         departure = Departure(self._leadership)
         began = time.perf_counter()
         is_answered = True
         try:
-            if isinstance(command, BindPod):
-                await self._requests.bind(command, departure)
-                outcome = WriteFinished(0, True, 201)
-            elif isinstance(command, ClaimCommand):
+            if isinstance(command, ClaimCommand):
                 written = await self._requests.claims.carry_out(command, departure)
                 outcome = WriteFinished(0, True, 200, written=written)
             else:
                 outcome = WriteFinished(0, True, await self._requests.send(command, departure))
         except LeadershipLost as error:
-            self.counts.refused_without_lease += 1
-            outcome = WriteFinished(0, False, 0, "LeadershipLost", str(error))
+            outcome = self._without_lease(error)
         except ApiError as error:
             is_answered = error.status != 0
-            if isinstance(command, BindPod):
-                outcome = await self._after_failed_bind(command, error, departure)
-            elif isinstance(command, ClaimCommand):
+            if isinstance(command, ClaimCommand):
                 # The outcome on the server is unknown: the claim is read, so that no device is allocated twice.
                 seen = await self._requests.claims.look_up(command.claim) if error.is_transient else None
                 outcome = WriteFinished(0, False, error.status, error.reason, str(error), written=seen)
@@ -149,7 +177,7 @@ class Writer:
                 outcome = WriteFinished(0, False, error.status, error.reason, str(error))
         except Exception as error:
             log.exception("Write failed", command=type(command).__name__)
-            outcome = WriteFinished(0, False, 0, "InternalError", f"{type(error).__name__}: {error}")
+            outcome = _failed(error)
         self._report(write, outcome, time.perf_counter() - began)
         return ANSWERED if is_answered else UNANSWERED
 
@@ -164,10 +192,17 @@ class Writer:
             self.counts.failed += 1
             if not write.tickets:
                 log.info("Write failed", command=type(write.command).__name__, key=write.key, error=outcome.message)
+        self._report_each(write.tickets, outcome, seconds)
+
+    def _report_each(self, tickets: tuple[int, ...], outcome: WriteFinished, seconds: float) -> None:
         is_unknown = outcome.is_unknown
-        for ticket in write.tickets:
+        for ticket in tickets:
             self._on_finished(msgspec.structs.replace(outcome, ticket=ticket, seconds=seconds, is_unknown=is_unknown))
             is_unknown = False
+
+    def _without_lease(self, error: LeadershipLost) -> WriteFinished:
+        self.counts.refused_without_lease += 1
+        return WriteFinished(0, False, 0, "LeadershipLost", str(error))
 
     # --- what an error means ------------------------------------------------------------------------------------------
 
@@ -236,8 +271,36 @@ class PodWrite:
         tickets = self.tickets + older.tickets
         return PodWrite(self.writer, min(self.rank, older.rank), self.key, command, tickets)
 
-    async def send(self) -> Sent:
-        return await self.writer.carry_out(self)
+    def begin(self, on_sent: Callable[[Sent], None]) -> Cancellable:
+        if isinstance(self.command, BindPod):
+            return self.writer.begin_bind(self, self.command, on_sent)
+        return in_a_task(self.writer.carry_out(self), on_sent)
+
+
+class _BindRequest:
+    """A binding under way, and what is asked about it where it fails."""
+
+    __slots__ = ("_current",)
+
+    def __init__(self) -> None:
+        self._current: Cancellable | None = None
+
+    def begun(self, first: Cancellable) -> None:
+        """The first request, unless it has failed at once."""
+        if self._current is None:
+            self._current = first
+
+    def follow(self, current: Cancellable) -> None:
+        """What is awaited now."""
+        self._current = current
+
+    def cancel(self) -> None:
+        if self._current is not None:
+            self._current.cancel()
+
+
+def _failed(fault: Exception) -> WriteFinished:
+    return WriteFinished(0, False, 0, "InternalError", f"{type(fault).__name__}: {fault}")
 
 
 def rank_of(command: WriteCommand) -> Rank:

@@ -107,6 +107,10 @@ class ConcernedByVictim:
         uid = record.uid
         return uid not in self.waiting or self.nominator.nominated_node(uid) in ("", self.node)
 
+    def may_concern(self, members: Mapping[str, QueuedPod]) -> bool:
+        """Preemptors that are each unlike the others are groups of one."""
+        return len(members) != 1 or all(map(self, members.values()))
+
     def among(self, members: Mapping[str, QueuedPod]) -> Iterable[QueuedPod]:
         """As of ``Only``. A thousand preemptors of one template that all wait elsewhere are not asked one by one."""
         uids = members.keys()

@@ -58,6 +58,17 @@ def small_cluster() -> ClusterCache:
     return cache
 
 
+def test_the_volumes_of_a_nominated_pod_follow_its_claim() -> None:
+    cache = small_cluster()
+    waiting = PodInfo(builders.pod("waiting", claims=["c"]))
+    assert [each.handle for each in cache.volumes.attached.volumes_of(waiting)] == ["h"]
+    observe(cache, builders.volume("other", csi=("csi.test", "h2")))
+    observe(cache, builders.claim("c", volume="other"))
+    assert [each.handle for each in cache.volumes.attached.volumes_of(waiting)] == ["h2"]
+    drop(cache, Kind.PERSISTENT_VOLUME_CLAIM, "default/c")
+    assert cache.volumes.attached.volumes_of(waiting) == ()
+
+
 def test_volumes_of_placed_pods_are_attached() -> None:
     cache = small_cluster()
     assert attached(cache, "n") == (1, 5)

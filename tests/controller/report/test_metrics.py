@@ -9,8 +9,9 @@ from scheduler.config.loading import load
 from scheduler.controller.loop import read_clock
 from scheduler.controller.report.engine_gauges import GaugesOfEngine
 from scheduler.controller.report.metrics import SchedulerMetrics
-from scheduler.engine.attempt import ERROR, SCHEDULED, Attempt
+from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE, Attempt
 from scheduler.framework.plugin_times import PluginTimes
+from scheduler.preemption.evaluation import PreemptionEvidence
 from tests.controller.running import CONFIGURATION
 
 
@@ -64,6 +65,16 @@ def test_removals_of_victims_and_nodes_left_out_are_on_the_page() -> None:
     assert f'{name}_bucket{{le="0.04",result="success"}} 2.0' in lines
     assert f'{name}_count{{result="error"}} 1.0' in lines
     assert 'tandem_preemption_suspensions_total{reason="taken_again"} 2.0' in lines
+
+
+def test_dry_runs_of_many_nodes_that_failed_are_on_the_page() -> None:
+    metrics = SchedulerMetrics(lambda: 0)
+    for faults in ((), ("ValueError: no tally in NoTally.tallies",)):
+        tried = attempt(UNSCHEDULABLE)
+        tried.durations = {"PostFilter": 0.1}
+        tried.preemption = PreemptionEvidence(eligible=True, faults=faults)
+        metrics.observe(tried)
+    assert "tandem_preemption_wave_faults_total 1.0" in page_of(metrics)
 
 
 def test_of_a_measured_attempt_each_call_of_a_plugin_is_on_the_page_once() -> None:

@@ -23,6 +23,7 @@ from scheduler.errors import ConfigurationError
 from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.post_filter import NominationMode
 from scheduler.messages.status import unresolvable, unschedulable
+from scheduler.preemption.evaluation import PreemptionEvidence
 from tests.limits import WAIT_SECONDS
 
 
@@ -100,6 +101,15 @@ def test_errors_are_logged_at_any_verbosity(log_lines: list[dict[str, Any]]) -> 
     AttemptLog(0).write(Attempt("default/a", "1", "tandem", 1, 0, result=ERROR, message="plugin X failed"))
     (line,) = log_lines
     assert (line["log_level"], line["message"]) == ("error", "plugin X failed")
+
+
+def test_a_failed_dry_run_of_many_nodes_is_logged_at_any_verbosity(log_lines: list[dict[str, Any]]) -> None:
+    attempt = refused()
+    attempt.preemption = PreemptionEvidence(eligible=True, faults=("ValueError: no tally in NoTally.tallies",))
+    AttemptLog(0).write(attempt)
+    (line,) = log_lines
+    assert (line["log_level"], line["pod"]) == ("warning", "default/a")
+    assert line["errors"] == ["ValueError: no tally in NoTally.tallies"]
 
 
 @pytest.mark.parametrize("format_", ["json", "text"])

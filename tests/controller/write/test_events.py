@@ -222,3 +222,23 @@ async def test_no_event_leaves_without_the_lease(client: ApiClient) -> None:
     await outbox.close()
     assert recorder.counts.dropped == 1
     assert not await events(client)
+
+
+async def test_hundreds_of_events_that_may_not_leave_end_without_a_request(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    """Each ends while it begins, and begins the next one."""
+    token = LeaseToken()
+    token.extend(float("inf"))
+    outbox = Outbox(WriterSettings().requests_in_flight)
+    recorder = EventRecorder(client, token, "host", WriterSettings(), outbox, Clock())
+    # Its connection is there for the others.
+    recorder.record(scheduled("first"))
+    await until(lambda: recorder.counts.written == 1)
+    token.revoke()
+    for number in range(400):
+        recorder.record(scheduled(f"p{number}"))
+    assert await outbox.settle(20.0, Rank.SCHEDULED)
+    await outbox.close()
+    assert (recorder.counts.written, recorder.counts.dropped, recorder.counts.failed) == (1, 400, 0)
+    assert len(await events(client)) == 1

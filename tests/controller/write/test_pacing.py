@@ -260,7 +260,7 @@ class AnySequence(RuleBasedStateMachine):
     @invariant()
     def every_class_gets_its_share(self) -> None:
         for rank in Rank:
-            if self.pacing._lanes[rank] and self.pacing.under_way(rank) < SHARE:
+            if self.pacing._ready[rank] and self.pacing.under_way(rank) < SHARE:
                 assert self.pacing._next(self.now) is not None
 
     @invariant()
@@ -273,7 +273,7 @@ class AnySequence(RuleBasedStateMachine):
     def the_common_places_are_counted_right(self) -> None:
         used = sum(max(0, self.pacing.under_way(rank) - SHARE) for rank in Rank)
         assert self.pacing._common_free == COMMON - used >= 0
-        assert self.pacing._in_lanes == sum(len(lane) for lane in self.pacing._lanes)
+        assert self.pacing._ready == [len(lane._continuing) + len(lane._beginning) for lane in self.pacing._lanes]
 
     def teardown(self) -> None:
         """When everything is let go, each write has left once or been stood for once, those of a pod in order."""

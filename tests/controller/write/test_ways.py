@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import gc
 import ipaddress
 import socket
 import ssl
 import struct
+import weakref
 import zlib
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -23,7 +25,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from scheduler.controller.watch.pages import Pages
-from scheduler.controller.write.client import Answer, ApiClient
+from scheduler.controller.write.answers import Answer
+from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.controller.write.direct import keep_alive_socket
@@ -96,8 +99,17 @@ async def client_of(
 
 
 async def write(client: ApiClient, departure: Departure | None = None, seconds: float = 5.0) -> Answer:
-    departure = departure or Departure(AlwaysHeld())
-    return await client.request("POST", "/write", body=b"{}", departure=departure, timeout_seconds=seconds)
+    """As bindings and events are written: by a call, whose end is awaited here."""
+    ended: asyncio.Future[Answer | Exception] = asyncio.get_running_loop().create_future()
+    post = client.post("/write", b"{}", seconds, departure or Departure(AlwaysHeld()), ended.set_result)
+    try:
+        end = await ended
+    except asyncio.CancelledError:
+        post.cancel()
+        raise
+    if isinstance(end, Exception):
+        raise end
+    return end
 
 
 async def error_of(play: Play, folder: Path, writes_directly: bool, seconds: float = 5.0) -> tuple[ApiError, Departure]:
@@ -471,6 +483,64 @@ async def test_through_a_proxy_writes_leave_as_everything_else_does(tmp_path: Pa
         async with client_of(path, writes_directly, environment={"HTTP_PROXY": url}) as client:
             assert (await write(client)).status == 201
     assert proxy.requests[0].startswith(b"POST http://api.example:8080/write ")
+
+
+async def test_an_awaited_request_meets_the_same_answers(tmp_path: Path, writes_directly: bool) -> None:
+    async def play(number: int, _request: bytes, writer: asyncio.StreamWriter) -> None:
+        if number == 2:
+            writer.transport.abort()
+        elif number < 4:
+            writer.write(OK if number == 1 else b"HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n")
+
+    async with (
+        served(play) as (server, url),
+        client_of(kubeconfig(tmp_path / "k", url), writes_directly) as client,
+    ):
+
+        async def send(seconds: float = 5.0) -> Answer:
+            departure = Departure(AlwaysHeld())
+            return await client.request("POST", "/write", body=b"{}", departure=departure, timeout_seconds=seconds)
+
+        assert await send() == Answer(201, b"ok")
+        for status, reason, seconds in ((0, "NoAnswer", 5.0), (409, "Conflict", 5.0), (0, "Timeout", 0.05)):
+            with pytest.raises(ApiError) as caught:
+                await send(seconds)
+            assert (caught.value.status, caught.value.reason) == (status, reason)
+        awaited = asyncio.create_task(send())
+        await until(lambda: len(server.requests) == 5)
+        awaited.cancel()
+        await asyncio.gather(awaited, return_exceptions=True)
+        assert awaited.cancelled()
+
+
+async def test_what_a_cancelled_write_ends_with_is_not_reported(tmp_path: Path, writes_directly: bool) -> None:
+    ends: list[object] = []
+    async with (
+        served(plays(ends=False)) as (server, url),
+        client_of(kubeconfig(tmp_path / "k", url), writes_directly) as client,
+    ):
+        sent = client.post("/write", b"{}", 5.0, Departure(AlwaysHeld()), ends.append)
+        await until(lambda: len(server.requests) == 1)
+        sent.cancel()
+        await until(lambda: not server.open)
+    assert ends == []
+
+
+async def test_a_write_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
+    class Noted(Departure):
+        __slots__ = ("__weakref__",)
+
+    async with served(plays(OK, ends=False)) as (_, url), client_of(kubeconfig(tmp_path / "k", url), True) as client:
+        await write(client)
+        gc.disable()
+        try:
+            departure = Noted(AlwaysHeld())
+            left = weakref.ref(departure)
+            await write(client, departure)
+            del departure
+            assert left() is None
+        finally:
+            gc.enable()
 
 
 @pytest.mark.parametrize("path", ["/a b", "/a\r\nX: y", "/\u00e4"])

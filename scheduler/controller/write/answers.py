@@ -1,0 +1,69 @@
+"""What an answer of the API server means, and what it means that there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
+
+from scheduler.controller.write.http_exchange import AnswerTooLong
+from scheduler.errors import ApiError
+from scheduler.objects.wire import Status, decode_status
+
+MAX_ANSWER_BYTES: Final = 128 * 2**20
+"""Maximum of an unpacked answer's bytes, watches aside. A list's page of 500 common objects has 1 to 10 MB."""
+ANSWER_TOO_LONG: Final = "AnswerTooLong"
+"""The reason of an ApiError for an answer of more bytes than its limit."""
+MAX_RETRY_AFTER_SECONDS: Final = 60.0
+"""Maximum seconds of a wait that a server asks for; a longer one is cut to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A successful answer: the HTTP status and the unparsed body."""
+
+    status: int
+    body: bytes
+
+
+def no_answer(error: BaseException) -> ApiError:
+    if isinstance(error, TimeoutError):
+        return ApiError(0, "Timeout", "the API server did not answer in time")
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
+        return ApiError(0, "BadCertificate", f"the API server's certificate is not trusted: {error}")
+    if isinstance(error, AnswerTooLong):
+        return ApiError(0, ANSWER_TOO_LONG, str(error))
+    return ApiError(0, "NoAnswer", f"no answer from the API server: {str(error) or type(error).__name__}")
+
+
+async def read(response: aiohttp.ClientResponse) -> bytes:
+    """The body, unpacked. Raises AnswerTooLong as soon as it has more than MAX_ANSWER_BYTES."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async for part in response.content.iter_any():
+            parts.append(part)
+            size += len(part)
+            if size > MAX_ANSWER_BYTES:
+                raise AnswerTooLong(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
+    finally:
+        # A body that was read to its end has already released its connection; any other is closed.
+        response.close()
+    return b"".join(parts)
+
+
+def refused_by(response: aiohttp.ClientResponse, body: bytes) -> ApiError:
+    return refused(response.status, response.reason or "", response.headers.get("Retry-After", ""), body)
+
+
+def refused(status: int, phrase: str, retry_header: str, body: bytes) -> ApiError:
+    said = decode_status(body) or Status(message=body[:200].decode(errors="replace").strip())
+    retry_after: float | None = None
+    with contextlib.suppress(ValueError):
+        retry_after = float(retry_header)
+        # Not a usable wait: no number, not above 0, or days.
+        retry_after = min(retry_after, MAX_RETRY_AFTER_SECONDS) if retry_after > 0.0 else None
+    return ApiError(status, said.reason or phrase, said.message, retry_after=retry_after)

@@ -1,0 +1,66 @@
+"""A table taken from another one is as if its nodes and pods had come to it one by one."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from scheduler.cluster.node_columns import _INT64_COLUMNS
+from scheduler.cluster.node_order import NodeOrder
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.table import NodeTable
+from tests.builders import node, pod
+
+
+def a_table() -> NodeTable:
+    table = NodeTable()
+    for number in range(12):
+        table.put_node(node(f"n{number}", zone=f"z{number % 3}" if number % 4 else None))
+    table.drop_node("n5")
+    table.add_pod(PodInfo(pod("left-behind", node="nowhere")))
+    return table
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_rows_that_are_taken_are_in_the_order_in_which_they_would_have_come(seed: int) -> None:
+    table = a_table()
+    rows = random.Random(seed).sample(range(table.size), 7)
+    expected = NodeOrder()
+    for place, row in enumerate(rows):
+        known = table.nodes[row]
+        if known is not None:
+            expected.put(place, known.metadata.labels)
+    assert table.take(rows).order.rows.tolist() == expected.rows.tolist()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_pods_added_together_charge_what_they_charge_one_by_one(seed: int) -> None:
+    chance = random.Random(seed)
+    rows = list(range(6))
+    table = a_table()
+    together, one_by_one = table.take(rows), table.take(rows)
+    pods = {
+        row: [
+            PodInfo(
+                pod(
+                    f"p{row}-{number}",
+                    requests={"cpu": f"{chance.randrange(3)}", "ephemeral-storage": f"{chance.randrange(2)}Gi"}
+                    | ({"example.com/gpu": "1"} if chance.random() < 0.5 else {}),
+                    ports=[80 + number] if chance.random() < 0.5 else [],
+                )
+            )
+            for number in range(chance.randrange(3))
+        ]
+        for row in rows
+    }
+    together.add_pods(pods)
+    for row, infos in pods.items():
+        for info in infos:
+            one_by_one.add_pod(info, one_by_one.names[row])
+    assert together.pods == one_by_one.pods
+    assert [used or None for used in together.ports] == [used or None for used in one_by_one.ports]
+    for column in _INT64_COLUMNS:
+        assert getattr(together, column).tolist() == getattr(one_by_one, column).tolist()
+    gpu = "example.com/gpu"
+    assert together.requested(gpu).tolist() == one_by_one.requested(gpu).tolist()

@@ -1,0 +1,85 @@
+"""Rows with nominated pods are asked together as each of them is by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.node_filter import filter_one_row, refusals_with_nominated, rivals, with_pods
+from scheduler.framework.post_filter import PostFilterContext
+from scheduler.messages.status import Refusal
+from scheduler.objects.pod import Pod
+from tests.builders import affinity_json, node, pod, pod_term, spread_json
+from tests.preemption.situations import Situation
+from tests.preemption.test_wavefront import HOST, ZONE, situations
+from tests.preemption.test_wavefront_volumes import situations as situations_with_volumes
+
+
+def nominated_rows(context: PostFilterContext) -> dict[int, tuple[PodInfo, ...]]:
+    names = context.view.table.names
+    found = {row: rivals(context.pod, context.nominated_pods(names[row])) for row in context.view.ordered_rows.tolist()}
+    return {row: pods for row, pods in found.items() if pods}
+
+
+def together(context: PostFilterContext) -> dict[int, Refusal | None]:
+    filters = context.profile.filter_plugins
+    return refusals_with_nominated(filters, context.states, context.pod, context.view, nominated_rows(context))
+
+
+def one_by_one(context: PostFilterContext) -> dict[int, Refusal | None]:
+    found = {}
+    for row, pods in nominated_rows(context).items():
+        private = context.view.one_row(row)
+        states = with_pods(context.states, private, 0, pods, 1)
+        found[row] = filter_one_row(context.profile.filter_plugins, states, context.pod, private, 0)
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.one_of(situations(), situations_with_volumes()))
+def test_rows_asked_together_answer_as_each_by_itself(given_situation: tuple[Situation, Pod]) -> None:
+    situation, preemptor = given_situation
+    statuses = dict.fromkeys(situation.cache.table.names, situation.refusal)
+    context = situation.attempt(preemptor, statuses=statuses)
+    assert together(context) == one_by_one(context)
+
+
+WEB = {"app": "web"}
+APART: dict[str, Any] = {"affinity": affinity_json(anti_required=[pod_term(WEB, HOST)])}
+SPREAD: dict[str, Any] = {"spread": [spread_json(ZONE, WEB)]}
+
+
+@pytest.mark.parametrize("fields", [APART, SPREAD], ids=["apart", "spread"])
+def test_a_plugin_that_counts_pods_takes_one_table_for_all_rows(fields: dict[str, Any]) -> None:
+    """By what is copied: a table of each row cost most of an attempt where a hundred pods were nominated."""
+    nodes = [node(f"n{place}", cpu="8", zone=f"z{place}") for place in range(20)]
+    waiting = [
+        pod(f"w{place}", cpu="1", nominated=f"n{place}", priority=5, labels=WEB if place % 2 else {})
+        for place in range(20)
+    ]
+    situation = Situation(nodes, waiting)
+    context = situation.attempt(pod("new", cpu="1", priority=1, labels=WEB, **fields), statuses={})
+    expected = one_by_one(context)
+    taken = CountedTakes(context)
+    assert together(context) == expected
+    assert sum(refusal is not None for refusal in expected.values()) == 10
+    assert taken.sizes == [20]
+
+
+class CountedTakes:
+    """The sizes of the tables that are taken from the live one."""
+
+    def __init__(self, context: PostFilterContext) -> None:
+        self.sizes: list[int] = []
+        table = context.view.table
+        take = table.take
+
+        def counted(rows: Any) -> Any:
+            self.sizes.append(len(rows))
+            return take(rows)
+
+        table.take = counted  # type: ignore[method-assign]
