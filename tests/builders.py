@@ -24,24 +24,8 @@ from scheduler.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from scheduler.testing.documents import node_json as node_json
-from scheduler.testing.documents import pod_json as pod_json
-from scheduler.testing.fragments import Json as Json
-from scheduler.testing.fragments import affinity_json as affinity_json
-from scheduler.testing.fragments import container_json as container_json
-from scheduler.testing.fragments import expression as expression
-from scheduler.testing.fragments import given
-from scheduler.testing.fragments import label_selector as label_selector
-from scheduler.testing.fragments import node_term as node_term
-from scheduler.testing.fragments import owner_json as owner_json
-from scheduler.testing.fragments import pod_term as pod_term
-from scheduler.testing.fragments import spread_json as spread_json
-from scheduler.testing.fragments import taint as taint
-from scheduler.testing.fragments import toleration as toleration
-from scheduler.testing.objects import build as build
-from scheduler.testing.objects import namespace as namespace
-from scheduler.testing.objects import node as node
-from scheduler.testing.objects import pod as pod
+from scheduler.testing.fragments import Json, given, label_selector
+from scheduler.testing.objects import build
 
 
 def budget(

@@ -10,7 +10,7 @@ from scheduler.cluster.node_columns import _INT64_COLUMNS
 from scheduler.cluster.node_order import NodeOrder
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
-from tests.builders import node, pod
+from scheduler.testing.objects import node, pod
 
 
 def a_table() -> NodeTable:

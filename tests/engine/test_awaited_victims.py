@@ -10,7 +10,7 @@ import pytest
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.making_room.awaited_victims import ConcernedByVictim
-from tests.builders import pod
+from scheduler.testing.objects import pod
 
 
 class Record:

@@ -13,7 +13,8 @@ from scheduler.framework.node_filter import filter_one_row, refusals_with_nomina
 from scheduler.framework.post_filter import PostFilterContext
 from scheduler.messages.status import Refusal
 from scheduler.objects.pod import Pod
-from tests.builders import affinity_json, node, pod, pod_term, spread_json
+from scheduler.testing.fragments import affinity_json, pod_term, spread_json
+from scheduler.testing.objects import node, pod
 from tests.preemption.situations import Situation
 from tests.preemption.test_wavefront import HOST, ZONE, situations
 from tests.preemption.test_wavefront_volumes import situations as situations_with_volumes

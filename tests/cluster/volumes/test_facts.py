@@ -16,6 +16,7 @@ from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind, kind_of
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.pod import Pod
+from scheduler.testing import objects
 from scheduler.testing.objects import pod
 from tests import builders
 
@@ -60,7 +61,7 @@ def small_cluster() -> ClusterCache:
 
 def test_the_volumes_of_a_nominated_pod_follow_its_claim() -> None:
     cache = small_cluster()
-    waiting = PodInfo(builders.pod("waiting", claims=["c"]))
+    waiting = PodInfo(objects.pod("waiting", claims=["c"]))
     assert [each.handle for each in cache.volumes.attached.volumes_of(waiting)] == ["h"]
     observe(cache, builders.volume("other", csi=("csi.test", "h2")))
     observe(cache, builders.claim("c", volume="other"))

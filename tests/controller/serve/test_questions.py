@@ -20,6 +20,7 @@ from scheduler.config.loading import load
 from scheduler.controller.loop import read_clock
 from scheduler.controller.serve.questions import MAX_BODY_BYTES, Questions
 from scheduler.engine.questions.trial import Basis
+from scheduler.testing import objects
 from scheduler.testing.documents import pod_json
 from scheduler.testing.objects import pod
 from tests import builders
@@ -147,7 +148,7 @@ async def test_victims_of_hidden_namespaces_are_counted(tmp_path: Path) -> None:
 )
 async def test_what_is_in_a_hidden_namespace_can_not_be_found_out_by_changing_it(tmp_path: Path, edit: Any) -> None:
     cluster = small()
-    cluster.show(builders.pod("runs", cpu="1", node="n0", metadata={"namespace": "secret"}))
+    cluster.show(objects.pod("runs", cpu="1", node="n0", metadata={"namespace": "secret"}))
     async with asking(cluster, tmp_path) as (url, rights):
         rights.allowed = {("asker", "create", PATH), ("asker", "list", "default")}
         status, refused = await post(url, {"edits": [edit]}, token="asker")
@@ -168,7 +169,7 @@ async def test_what_the_asker_has_made_up_is_named_wherever_it_would_be(tmp_path
 async def test_who_may_see_all_names_elsewhere_sees_them_in_answers(tmp_path: Path) -> None:
     cluster = Cluster()
     cluster.node("n0", cpu="1")
-    cluster.show(builders.pod("victim", cpu="1", node="n0", metadata={"namespace": "secret"}))
+    cluster.show(objects.pod("victim", cpu="1", node="n0", metadata={"namespace": "secret"}))
     async with asking(cluster, tmp_path) as (url, rights):
         rights.allowed = {("asker", "create", PATH), ("asker", "get", "/debug/names")}
         question = {"workloads": [{"manifest": pod_json("p", cpu="1", priority=5)}]}
