@@ -40,8 +40,8 @@ class Placement(_Value, frozen=True, omit_defaults=True):
     is_sampled: bool = False
     """The configuration samples nodes: the allowed set is that of one sample."""
     after_chance: bool = False
-    """An earlier pod of this answer had several nodes to go to, or pushed others out, which takes time: with another
-    choice, or another timing, this may come out otherwise."""
+    """An earlier pod of this answer had several nodes to go to or preempted others, or this one preempts while others
+    are still to be tried: with another choice, or another timing, this may come out otherwise."""
     victims: tuple[str, ...] = ()
     hidden_victims: int = 0
     violated_budgets: int = 0

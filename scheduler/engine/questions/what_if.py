@@ -294,9 +294,11 @@ class _Prediction:
             self._note(Placement(info.key, origin, left_node=left_node, message=message))
             return
         tried = yield from self._trial.place_in_steps(info)
+        # When victims are gone is a matter of time: here they are at once. Pods that are tried before that may take
+        # what the preemptor needs, since they respect its nomination on its own node only.
+        self._chance = self._chance or bool(tried.victims and self._heap)
         self._note(self._described(tried, origin, left_node))
         is_other = len(tried.allowed) > 1 and self._question.chosen.get(info.key) != tried.node
-        # When victims are gone is a matter of time: here they are at once.
         self._chance = self._chance or is_other or bool(tried.victims)
         evictions = self._consequences.evictions or Evictions(self._trial)
         self._consequences.evictions = evictions

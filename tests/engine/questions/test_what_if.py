@@ -107,6 +107,21 @@ def test_a_pod_pushes_out_less_important_ones_which_are_placed_again() -> None:
     assert "Insufficient cpu" in low.message
 
 
+def test_a_preemptor_is_certain_unless_others_are_tried_before_its_victims_are_gone() -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="2")
+    cluster.node("n1", cpu="1")
+    cluster.pod("low", cpu="2", node="n0")
+    high = pod_json("high", cpu="2", priority=10)
+    (alone,) = ask(cluster, workloads=asked(high)).placements
+    assert (alone.node, alone.after_chance) == ("n0", False)
+    answer = ask(cluster, workloads=asked(high, pod_json("beside", cpu="1", priority=10)))
+    assert [(one.pod, one.node, one.after_chance) for one in answer.placements] == [
+        ("default/high", "n0", True),
+        ("default/beside", "n1", True),
+    ]
+
+
 def test_a_drained_node_s_pods_move_except_those_of_daemon_sets_and_bare_ones() -> None:
     cluster = Cluster()
     cluster.nodes_like(2, cpu="4")
