@@ -159,5 +159,8 @@ def test_ui_shows_the_leader_s_page_and_its_data_until_it_is_ended(room: Room, r
                 assert any(line.startswith(b"event: queue") for line in lines)
         finally:
             process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=60)
+            try:
+                _, errors = process.communicate(timeout=60)
+            finally:
+                process.kill()
         assert (process.returncode, errors) == (0, "")

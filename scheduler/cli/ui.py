@@ -29,6 +29,7 @@ from scheduler.cli.leader import LeaderWay
 from scheduler.cli.options import option, whole
 from scheduler.controller.serve.authorization import refusal
 from scheduler.controller.serve.page_files import HEADERS
+from scheduler.controller.signals import StopSignals
 from scheduler.errors import ConfigurationError, Fault
 
 MAX_AT_ONCE: Final = 32
@@ -74,8 +75,10 @@ def ui(options: UiOptions) -> int:
 
 async def _serve(access: Access, port: int) -> None:
     async with window(access, os.environ, port) as address:
+        stop = StopSignals()
+        stop.install()
         print(f"The page: {address}\nWho has this address sees what you may see. Ctrl-C ends it.", flush=True)
-        await asyncio.Event().wait()
+        await stop.wait()
 
 
 @asynccontextmanager
