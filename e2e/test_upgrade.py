@@ -71,8 +71,10 @@ def test_the_present_manifests_take_the_place_of_the_first_editions_while_pods_a
         room.add_nodes(builders.node("a"), builders.node("b"))
         controlplane.kubectl("-n", HOME, "rollout", "status", f"deployment/{NAME}", "--timeout=50s")
         early = as_deployed("with-old-settings-and-rights").start()
-        early.process.wait_until(lambda: "Still waiting for the first lists" in early.log(), 30)
-        assert '"resourceclaims":"missing right"' in early.log(), "the first edition granted nothing about devices"
+        early.process.wait_until(lambda: "Missing rights; what they are for will not work" in early.log(), 30)
+        granted = "the first edition granted nothing about devices"
+        assert '"list resourceclaims.resource.k8s.io"' in early.log(), granted
+        assert '"event":"missing right: list resource' in early.log(), granted
         room.add_pods(builders.pod("early", room.name))
         controlplane.kubectl("apply", "-k", str(ROOT / "manifests" / "base"))
         controlplane.kubectl("-n", HOME, "rollout", "status", f"deployment/{NAME}", "--timeout=50s")
