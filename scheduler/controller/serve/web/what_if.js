@@ -85,7 +85,7 @@ function shownAnswer(found, question) {
       podLink(one.pod),
       [one.origin, one.leftNode ? [", ", nodeLink(one.leftNode)] : ""].flat(2),
       one.node ? nodeLink(one.node) : element("span", {}, "waits: ", named(one.message ?? "")),
-      one.allowedCount === 1 ? "certain" : one.allowedCount ? `one of ${one.allowedCount}` : "",
+      one.allowedCount === 1 ? (one.afterChance ? "by earlier choices" : "certain") : one.allowedCount ? `one of ${one.allowedCount}` : "",
       [listed((one.victims ?? []).map(podLink)), one.hiddenVictims ? `${one.hiddenVictims} not shown` : ""].flat(),
     ])) : "",
     refused.length ? table("Who refuses", ["Pod", "Plugin", "Why", "Nodes"], refused) : "",
