@@ -38,17 +38,31 @@ class Forward:
         self.port = 0
         self.error = ""
         self._socket = socket
-        self._taken = False
+        self._serving: asyncio.Task[None] | None = None
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Forward the first client's connection; others are closed."""
-        if self._taken:
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Forward the first client's connection, in a task of its own; others are closed.
+
+        Not a coroutine for asyncio to run: the end of that one can't be awaited, and Python 3.11 reports its
+        cancellation as an error of the program.
+        """
+        if self._serving is not None:
             writer.close()
             return
-        self._taken = True
+        self._serving = asyncio.create_task(self._serve(reader, writer))
+
+    async def end(self) -> None:
+        """Close the connection, and wait for its end."""
+        if self._serving is not None:
+            self._serving.cancel()
+            await asyncio.wait((self._serving,))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         sending = asyncio.create_task(self._send(reader))
         try:
-            await self._receive(writer)
+            # Either side may go at any time: the request over this connection fails then, and says so.
+            with contextlib.suppress(ConnectionError, aiohttp.ClientError):
+                await self._receive(writer)
         finally:
             sending.cancel()
             writer.close()
@@ -106,7 +120,10 @@ async def forwarded(who: Credentials, namespace: str, pod: str, port: int, secon
             if socket.protocol != PROTOCOL:
                 raise ForwardFailure(f"port-forward to pod {namespace}/{pod}: the API server does not speak {PROTOCOL}")
             forward = Forward(socket)
-            server = await asyncio.start_server(forward.serve, "127.0.0.1", 0)
+            server = await asyncio.start_server(forward.accept, "127.0.0.1", 0)
             async with server:
                 forward.port = server.sockets[0].getsockname()[1]
-                yield forward
+                try:
+                    yield forward
+                finally:
+                    await forward.end()
