@@ -130,18 +130,12 @@ class ClaimRequests:
         return msgspec.to_builtins(msgspec.structs.replace(allocation, allocation_timestamp=self._wall_time()))
 
     async def _unreserve(self, command: UnreserveClaim, departure: Departure) -> ResourceClaim:
-        for is_last in (False,) * (CONFLICT_TRIES - 1) + (True,):
-            claim = await self._get(command.claim)
-            if not claim.is_reserved_for(command.consumer.uid):
-                return claim
-            others = [one for one in claim.status.reserved_for if one.uid != command.consumer.uid]
-            try:
-                status = {"reservedFor": msgspec.to_builtins(others) or None}
-                return await self._patch_status(command.claim, claim.resource_version, status, departure)
-            except ApiError as error:
-                if is_last or not error.is_conflict:
-                    raise
-        raise AssertionError("the last try returns or raises")
+        """One request that names no version: what others write meanwhile is left as it is."""
+        body = {
+            "metadata": {"uid": command.claim.uid},
+            "status": {"reservedFor": [{"$patch": "delete", "uid": command.consumer.uid}]},
+        }
+        return await self._ask("PATCH", f"{_path(command.claim)}/status", body, departure, STRATEGIC_MERGE_PATCH)
 
     # --- the claim for extended resources -----------------------------------------------------------------------------
 
@@ -177,11 +171,8 @@ class ClaimRequests:
         self.creations["success"] += 1
         reference = ClaimReference(made.namespace, made.name, made.uid)
         try:
-            status = {
-                "allocation": self._dated(command.allocation),
-                "reservedFor": _consumers(made, _of_pod(command.pod)),
-            }
-            claim = await self._patch_status(reference, made.resource_version, status, departure)
+            written = ReserveClaim(0, reference, _of_pod(command.pod), made, command.allocation)
+            claim = await self._reserve_in_turn(written, departure)
             await self._tell_pod(command, claim, departure)
         except BaseException:
             await self._delete(reference, departure)
