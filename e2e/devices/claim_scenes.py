@@ -159,12 +159,14 @@ def _shared_claims_keep_pods_together(place: str) -> Scene:
         place, "fabric", *gpus(2), name=f"{place}-fabric", nodeSelector={"nodeSelectorTerms": terms}, pool="fabric"
     )
     everywhere = pool(place, "net", gpu("nic-0"), name=f"{place}-net", allNodes=True, pool="net")
-    elsewhere = {"nodeSelector": {"rack": "x"}}
+    on_y, elsewhere = ({"nodeSelector": {"rack": rack}} for rack in "yx")
     return Scene(
         place,
         nodes,
         [
-            Phase([device_class(place), fabric, everywhere, claim(place, "shared"), pod(place, "p0", "shared")]),
+            Phase(
+                [device_class(place), fabric, everywhere, claim(place, "shared"), pod(place, "p0", "shared", **on_y)]
+            ),
             Phase([pod(place, "p1", "shared"), pod(place, "p2", "shared", **elsewhere)]),
             Phase([claim(place, "both", exactly(place, count=2)), pod(place, "p3", "both")]),
         ],

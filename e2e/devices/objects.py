@@ -87,8 +87,9 @@ def template(place: str, name: str, *requests: Object, **devices: Any) -> Object
 
 def pod(place: str, name: str, *claims: str, **spec: Any) -> Object:
     """With these claims."""
-    entries = [{"name": one, "resourceClaimName": one} for one in claims]
-    return builders.pod(name, place, **({"resourceClaims": entries} if entries else {}), **spec)
+    if claims:
+        spec["resourceClaims"] = [{"name": one, "resourceClaimName": one} for one in claims]
+    return builders.pod(name, place, **spec)
 
 
 def from_template(place: str, name: str, of: str) -> Object:

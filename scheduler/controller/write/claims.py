@@ -185,7 +185,10 @@ class ClaimRequests:
             "resourceClaimName": claim.name,
             "requestMappings": [msgspec.to_builtins(one) for one in command.mappings],
         }
-        body = {"metadata": {"uid": pod.uid}, "status": {"extendedResourceClaimStatus": mapping}}
+        status: dict[str, Any] = {"extendedResourceClaimStatus": mapping}
+        if command.nominated_node:
+            status["nominatedNodeName"] = command.nominated_node
+        body = {"metadata": {"uid": pod.uid}, "status": status}
         path = f"{Kind.POD.entry.object_path(pod.name, pod.namespace)}/status"
         await self._client.request(
             "PATCH",

@@ -7,9 +7,9 @@ chosen earlier. Which devices are taken follows from the order of pools, slices 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Container, Mapping, Set
+from collections.abc import Container, Mapping
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from scheduler.cluster.devices.descriptions import Described
 from scheduler.cluster.devices.pools import Pool, PoolState, ReachableDevice
@@ -26,21 +26,9 @@ from scheduler.plugins.devices.candidates import (
 from scheduler.plugins.devices.capacity import consumption, leaves_room
 from scheduler.plugins.devices.constraints import Constraints
 from scheduler.plugins.devices.counters import Counters
+from scheduler.plugins.devices.holders import Holders
 from scheduler.plugins.devices.requests import MAX_RESULTS, ClaimNeeds, NamedExpression, Need, Request
-
-
-class PoolHoldings(NamedTuple):
-    """What claims hold of a pool. ``taken``: names of the devices of which a claim has all. ``shared``: device → what
-    its shares consume together."""
-
-    taken: Set[str] | Mapping[str, str]
-    shared: dict[str, Amounts]
-
-
-class Holders(Protocol):
-    """Which devices other claims hold."""
-
-    def of_pool(self, pool: PoolKey) -> PoolHoldings: ...
+from scheduler.plugins.devices.shortage import falls_short
 
 
 class Chosen(NamedTuple):
@@ -75,45 +63,18 @@ def allocate(
     claims: tuple[ClaimNeeds, ...], pools: tuple[Pool, ...], holders: Holders, max_steps: int
 ) -> tuple[tuple[Chosen, ...], ...] | Fault:
     """By claim the devices that it gets. Raises SearchError. ``max_steps``: 0 for no limit."""
-    if not _is_hopeless(claims, pools, holders):
-        try:
-            found = _Search(claims, pools, holders, max_steps).run()
-        except OutOfSteps:
-            return Fault.OUT_OF_TIME
-        if found is not None:
-            return found
+    if falls_short(claims, pools, holders):
+        return no_solution(pools)
+    try:
+        found = _Search(claims, pools, holders, max_steps).run()
+    except OutOfSteps:
+        return Fault.OUT_OF_TIME
+    return no_solution(pools) if found is None else found
+
+
+def no_solution(pools: tuple[Pool, ...]) -> Fault:
+    """Why a search of these pools has found none."""
     return Fault.INVALID_POOLS if any(pool.state is PoolState.INVALID for pool in pools) else Fault.NONE_FITS
-
-
-def _is_hopeless(claims: tuple[ClaimNeeds, ...], pools: tuple[Pool, ...], holders: Holders) -> bool:
-    """Whether some request finds fewer free devices than it asks for, whatever the others get, in a search that can
-    come upon no error: most nodes are refused so, at a hundredth of the search's cost."""
-    usable = [pool for pool in pools if pool.state is PoolState.COMPLETE]
-    is_short = False
-    for claim in claims:
-        least = 0
-        for request in claim.requests:
-            falls_short = True
-            for need in request.alternatives:
-                if need.takes_all or steps_of(need.selectors):
-                    return False
-                free = 0
-                for pool in usable:
-                    found = admitted(need.selectors, pool)
-                    if any(fault for _, fault in found):
-                        return False
-                    taken = () if need.is_admin else holders.of_pool(pool.key).taken
-                    free += (
-                        sum(pool.devices[place].device.id[2] not in taken for place, _ in found)
-                        if taken
-                        else len(found)
-                    )
-                falls_short = falls_short and free < need.exact_count
-            least += min([need.exact_count for need in request.alternatives])
-            is_short = is_short or falls_short
-        if least > MAX_RESULTS:
-            return False
-    return is_short
 
 
 LOOKS_A_STEP = 16

@@ -241,9 +241,12 @@ async def test_a_claim_of_the_schedulers_own_is_allocated_whoever_writes_to_it_m
 
     client.observe = answered
     owner = PodReference("default", "p", pod["uid"])
-    command = CreateClaim(1, ClaimReference("default", "", ""), owner, ALLOCATION, (), ())
+    command = CreateClaim(1, ClaimReference("default", "", ""), owner, ALLOCATION, (), (), "n1")
     written = await requests.carry_out(command, held())
     await asyncio.gather(*touching)
+    status = (await read(client, f"{PODS}/p"))["status"]
+    assert status["nominatedNodeName"] == "n1"
+    assert status["extendedResourceClaimStatus"]["resourceClaimName"].startswith("p-extended-resources-")
     assert written is not None
     assert written.is_reserved_for(pod["uid"])
     assert (await read(client, CLAIMS))["items"][0]["metadata"]["labels"] == {"touched": "yes"}
