@@ -94,6 +94,20 @@ def _first_available_is_scored(place: str) -> Scene:
     )
 
 
+def _parameters_are_kept_as_they_were_written(place: str) -> Scene:
+    """With blanks, in no order, and with characters that Go writes otherwise in JSON."""
+    config = [{"opaque": {"driver": driver(place), "parameters": {"b": "x < y & z", "a": [1, 2.5, None]}}}]
+    return on_one_node(
+        place,
+        Phase(
+            [device_class(place, config=config), pool(place, f"{place}-a", *gpus(1)), claim(place, "c", config=config)]
+        ),
+        Phase([pod(place, "p0", "c")]),
+        Phase([pod(place, "p1", "c")]),
+        Phase(delete=[("Pod", "p0")], seconds=4),
+    )
+
+
 def _a_class_of_an_alternative_is_missing(place: str) -> Scene:
     ranked = {"name": "r", "firstAvailable": [alternative(place, "x"), alternative(place, "y", suffix="-later")]}
     return on_one_node(
@@ -355,6 +369,7 @@ CLAIM_SCENES: dict[str, Callable[[str], Scene]] = {
     "taints-by-effect": _taints_by_effect,
     "all-devices-beside-a-pool-under-update": _all_devices_beside_a_pool_under_update,
     "first-available-is-scored": _first_available_is_scored,
+    "parameters-are-kept-as-they-were-written": _parameters_are_kept_as_they_were_written,
     "a-class-of-an-alternative-is-missing": _a_class_of_an_alternative_is_missing,
     "administrators-get-devices-in-use": _administrators_get_devices_in_use,
     "a-claim-goes-and-comes-while-its-pod-waits": _a_claim_goes_and_comes_while_its_pod_waits,
