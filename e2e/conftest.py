@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -24,7 +23,7 @@ from e2e.identities import REFERENCE_RULES, Identities, shipped_rules
 from e2e.peer import KubeScheduler
 from e2e.provider import Cluster
 from e2e.subject import Scheduler
-from e2e.tandem import RECORDED, RECORDING, Tandem
+from e2e.tandem import Tandem, replays
 
 _folders = itertools.count(1)
 SUBJECT = os.environ.get("E2E_SUBJECT", "tandem")
@@ -120,18 +119,13 @@ def _nothing_is_forbidden(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _recordings_replay_identically(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Set up before the schedulers, and so torn down after them."""
-    if not RECORDED or "cluster" not in request.fixturenames:
-        yield
-        return
-    folder = request.getfixturevalue("cluster").folder
-    before = set(folder.glob(f"*/{RECORDING}"))
+def _recordings_replay_identically() -> Iterator[None]:
+    """Set up before the schedulers, and so torn down after them. Without E2E_RECORDED there is nothing to replay."""
     yield
-    for recording in sorted(set(folder.glob(f"*/{RECORDING}")) - before):
-        command = [sys.executable, "-m", "scheduler", "replay", str(recording)]
+    while replays:
+        command = replays.pop()
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-        assert done.returncode == 0, f"{recording}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
+        assert done.returncode == 0, f"{command}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -16,8 +16,8 @@ from e2e.subject import Scheduler
 
 RECORDED = os.environ.get("E2E_RECORDED") == "1"
 """Every scheduler of the run is recorded, and its recording is replayed after its test."""
-RECORDING = "recording"
-"""The recording's folder in a scheduler's."""
+replays: list[list[str]] = []
+"""The commands that replay what was recorded so far."""
 
 
 class Tandem(Scheduler):
@@ -58,7 +58,12 @@ class Tandem(Scheduler):
             file.write_text(yaml.safe_dump_all(documents))
             command.append(f"--config={file}")
         if RECORDED and not any(option.startswith("--record") for option in self._options):
-            command.append(f"--record={self.folder / RECORDING}")
+            recording = str(self.folder / "recording")
+            command.append(f"--record={recording}")
+            folders = [option for option in self._options if option.startswith("--plugin-folder")]
+            replay = [sys.executable, "-m", "scheduler", "replay", recording, *folders]
+            if replay not in replays:
+                replays.append(replay)
         return [*command, *self._options]
 
     def journal_lines(self) -> list[dict[str, Any]]:
