@@ -131,7 +131,7 @@ def test_claims_that_another_client_keeps_writing_to_are_allocated_all_the_same(
     assert len(devices_held(room)) == 8
 
 
-def test_claims_made_for_extended_resources_are_allocated_whoever_else_writes_to_them(
+def test_claims_made_for_extended_resources_are_allocated_while_another_client_writes_to_them(
     room: Room, subject: Scheduler
 ) -> None:
     resource = f"example.com/{room.name}"

@@ -1,7 +1,7 @@
 """Objects in Kubernetes' binary form: sent back as they came, but for a field that is added.
 
 A driver's parameters in a claim (``opaque``) are stored byte by byte as their author wrote them. Within JSON the API
-server formats them anew, and then takes a patch of anything else in the object for a change of what is immutable:
+server formats them again, and then takes a patch of anything else in the object for a change of what is immutable:
 parameters with blanks between them, as Python's json writes them, suffice. Only in this form they stay as they are.
 
 Nothing is decoded but the envelope and the object's identity. Fields are appended: a reader of protobuf merges a

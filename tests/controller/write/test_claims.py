@@ -223,7 +223,7 @@ async def test_a_claim_of_the_schedulers_own_is_deleted_again_if_the_pod_status_
     assert not (await read(client, CLAIMS))["items"]
 
 
-async def test_a_claim_of_the_schedulers_own_is_allocated_whoever_writes_to_it_meanwhile(
+async def test_a_claim_of_the_schedulers_own_is_allocated_while_another_client_writes_to_it(
     client: ApiClient, requests: ClaimRequests
 ) -> None:
     pod = (await create(client, PODS, pod_json("p")))["metadata"]
