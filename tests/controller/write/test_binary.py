@@ -22,6 +22,9 @@ from tests.controller.write.scripted_server import Play, client_of, served
 from tests.controller.write.test_credentials import kubeconfig
 from tests.device_documents import DRIVER, claim
 
+ALLOCATED = Path(__file__).parent / "data" / "allocated-claim.pb"
+"""A claim with parameters in its spec and in its allocation, encoded by k8s.io/api v0.36.3, which also reads what
+``with_added`` makes of it."""
 KIND = field(1, field(1, "resource.k8s.io/v1") + field(2, "ResourceClaim"))
 CONSUMER = ClaimConsumer(resource="pods", name="p", uid="uid-of-p")
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -50,6 +53,17 @@ def test_an_added_field_is_merged_with_what_is_there_by_every_reader_of_protobuf
     found = FileDescriptorProto.FromString(content_of(with_added(document(known.SerializeToString()), added)))
     assert (found.name, list(found.dependency)) == ("a", ["one", "two"])
     assert (found.options.java_package, found.options.go_package) == ("x" * 200, "y")
+
+
+def test_an_object_of_kubernetes_own_codec_is_left_as_it_is_but_for_what_is_added() -> None:
+    found = ALLOCATED.read_bytes()
+    assert identity_of(found) == Identity("uid-1", "42")
+    added = field(1, field(14, FINALIZER))
+    more = with_added(found, added)
+    parameters = b'{ "b": "x < y",  "a": 1 }'
+    assert more.count(parameters) == found.count(parameters) == 2
+    assert len(more) == len(found) + len(added)
+    assert identity_of(more) == identity_of(found)
 
 
 def test_an_object_is_known_by_its_uid_and_version() -> None:
