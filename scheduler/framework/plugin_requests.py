@@ -13,6 +13,16 @@ class AllowWaiting:
 
 
 @dataclass(frozen=True, slots=True)
+class AllowWaitingGroup:
+    """The pods of a group (``namespace/name``) that wait for the plugin in Permit may go on, those placed so far.
+
+    One request for all of them: a request a pod, from each member after the quorum, is the square of the group's size.
+    """
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
 class RejectWaiting:
     """The pod of this UID, which waits for the plugin in Permit, is rejected. Nothing happens to any other pod."""
 
@@ -27,5 +37,5 @@ class ActivatePods:
     keys: tuple[str, ...]
 
 
-PluginRequest = AllowWaiting | RejectWaiting | ActivatePods
+PluginRequest = AllowWaiting | AllowWaitingGroup | RejectWaiting | ActivatePods
 """What a plugin asks about other pods. The engine does it after the step in which it is asked."""
