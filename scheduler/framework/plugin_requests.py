@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class AllowWaiting:
+class AllowWaiting(Struct, frozen=True):
     """The pod of this UID, which waits for the plugin in Permit, may go on. Nothing happens to any other pod."""
 
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class AllowWaitingGroup:
+class AllowWaitingGroup(Struct, frozen=True):
     """The pods of a group (``namespace/name``) that wait for the plugin in Permit may go on, those placed so far.
 
     One request for all of them: a request a pod, from each member after the quorum, is the square of the group's size.
@@ -22,16 +20,14 @@ class AllowWaitingGroup:
     group: str
 
 
-@dataclass(frozen=True, slots=True)
-class RejectWaiting:
+class RejectWaiting(Struct, frozen=True):
     """The pod of this UID, which waits for the plugin in Permit, is rejected. Nothing happens to any other pod."""
 
     uid: str
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ActivatePods:
+class ActivatePods(Struct, frozen=True):
     """These pods (``namespace/name``) are tried at once, whatever their back-off; gates still apply."""
 
     keys: tuple[str, ...]
