@@ -49,7 +49,7 @@ from scheduler.messages.status import Code
 from scheduler.objects.meta import controller_of
 from scheduler.objects.node import Node, Taint
 from scheduler.objects.shown_amounts import shown_amount
-from scheduler.objects.taints import first_untolerated_taint
+from scheduler.objects.taints import TolerationIndex, first_untolerated_taint
 from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queued_pod import QueuedPod
 
@@ -57,6 +57,8 @@ MAX_TRIALS: Final = 400
 MAX_OF_A_KIND: Final = 10
 """Taints, cordoned nodes and kinds of nodes that are tried, the most frequent first."""
 MAX_ROWS: Final = 40
+MAX_RESOURCES: Final = 64
+"""Resources by which rows are compared: of each, an amount a row is kept."""
 MAX_PODS_TRIED: Final = 40
 MAX_PODS_FOUND: Final = 3
 _SLICE: Final = 500
@@ -121,8 +123,7 @@ class _Search:
 
     def run(self) -> Generator[None, None, Helps]:
         info = self._info
-        gate = self._gate(info)
-        base = self._place(info)
+        gate, base = self._gate(info), self._place(info)
         yield
         if base.node and not gate:
             return Helps(info.key, fits_now=base.node, trials=self._trials)
@@ -205,7 +206,7 @@ class _Search:
 
     def _taints(self, base: Tried) -> Generator[None, None, None]:
         counts: Counter[Taint] = Counter()
-        tolerations = self._info.pod.spec.tolerations
+        tolerations = TolerationIndex(self._info.pod.spec.tolerations)
         for node in self._nodes():
             taint = first_untolerated_taint(node.taints, tolerations) if node.taints else None
             if taint is not None and not node.unschedulable:
@@ -355,7 +356,7 @@ class _Search:
         table = self._engine.cache.table
         rows = diagnosis.rows_refused_as(Code.UNSCHEDULABLE)
         requests = self._info.requests
-        resources = [name for name in (*_COMMON, *requests.scalars) if requests.amount(name)]
+        resources = [name for name in (*_COMMON, *requests.scalars) if requests.amount(name)][:MAX_RESOURCES]
         total = np.zeros(len(rows))
         shorts = {}
         for name in resources:
@@ -383,7 +384,7 @@ class _Search:
             found.append(Values(wanted, most(Counter(node.labels.get(key, "") for node in self._nodes()))))
             yield
         yield
-        tolerations = self._info.pod.spec.tolerations
+        tolerations = TolerationIndex(self._info.pod.spec.tolerations)
         taints: Counter[str] = Counter()
         for node in self._nodes():
             taint = first_untolerated_taint(node.taints, tolerations) if node.taints else None
