@@ -188,20 +188,6 @@ def test_nodes_whose_devices_look_alike_are_searched_once() -> None:
     assert [len(answers.of_signature) for answers in cache.devices.answers] == [2], "untouched nodes, and n7"
 
 
-def test_nodes_that_lack_the_devices_asked_for_are_refused_alike_whatever_is_held_of_the_others() -> None:
-    rare = exactly("gpus", 'device.attributes["gpu.example.com"].place > 7')
-    cache = devices(
-        20,
-        claim("rare", requests=[{"name": "r", "exactly": rare}]),
-        *[claim(f"c{number}", "gpus") for number in range(10)],
-    )
-    for number in range(10):
-        placed(cache, claiming(f"c{number}", name=f"p{number}"), f"n{number % 5}")
-    assert len(refusals(DynamicResources(), claiming("rare"), cache.view)) == 20
-    kept = [(len(answers.of_signature), len(answers.of_bare)) for answers in cache.devices.answers]
-    assert kept == [(2, 1)], "nodes with all of their devices and with none, with one answer for both"
-
-
 def test_a_search_that_is_too_long_is_an_error() -> None:
     many = claim("many", requests=[{"name": f"r{place}", "exactly": exactly("gpus")} for place in range(9)])
     cache = devices(1, many, gpus=8)
