@@ -10,6 +10,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
+from typing import TypeVar
 
 from e2e.builders import Object
 from e2e.client import State, Watch
@@ -19,6 +20,8 @@ from e2e.room import Room, refusal
 Look = frozenset[tuple[str, int]]
 """Sentences, with how often each is true."""
 
+Seen = TypeVar("Seen")
+
 
 class Settling:
     """Waits until what is seen has not changed for ``quiet_seconds``, at most ``max_seconds``."""
@@ -27,7 +30,7 @@ class Settling:
         self._quiet_seconds = quiet_seconds
         self._max_seconds = max_seconds
 
-    def wait(self, look: Callable[[], Look]) -> Look:
+    def wait(self, look: Callable[[], Seen]) -> Seen:
         begun = since = time.monotonic()
         seen = look()
         while time.monotonic() - since < self._quiet_seconds and time.monotonic() - begun < self._max_seconds:

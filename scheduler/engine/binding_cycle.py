@@ -29,7 +29,14 @@ from scheduler.engine.internal import AttemptSettled, BindingFailed, NominationC
 from scheduler.engine.machine import Claims, Part, ReadsView
 from scheduler.engine.outcome import GroupPermitted, NotPlaced, Placed
 from scheduler.engine.permit_waits import PermitWaits
-from scheduler.engine.pre_bind import announce, ask_progress, pre_bind_failed, pre_flight, start_next
+from scheduler.engine.pre_bind import (
+    announce,
+    ask_progress,
+    carries_nomination,
+    pre_bind_failed,
+    pre_flight,
+    start_next,
+)
 from scheduler.engine.tickets import BindingTicket, Tickets
 from scheduler.extenders.answers import ExtenderError
 from scheduler.extenders.extender import Extender
@@ -113,7 +120,8 @@ class BindingCycles:
             return self._fail(binding, problem)
         if (binding.work or binding.waits) and self._nomination_differs(binding):
             # Shows autoscalers and other schedulers the pod's node while it waits.
-            steps.append(NominationChanged(binding.reference, binding.pod.node_name))
+            is_carried = not binding.waits and carries_nomination(binding)
+            steps.append(NominationChanged(binding.reference, binding.pod.node_name, is_carried))
         if binding.waits:
             binding.become(BindingState.PERMIT_WAIT)
             binding.waits_since = now.monotonic

@@ -110,10 +110,12 @@ class PodsReady(msgspec.Struct, frozen=True):
 
 
 class NominationChanged(msgspec.Struct, frozen=True):
-    """The pod's nominated node is to be written to its status; "" clears it."""
+    """The pod's nominated node is to be written to its status; "" clears it. ``is_carried``: by a write of a PreBind
+    plugin."""
 
     pod: PodReference
     node: str
+    is_carried: bool = False
 
 
 Internal = (

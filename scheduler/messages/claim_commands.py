@@ -39,6 +39,8 @@ class CreateClaim(_ClaimCommand, frozen=True):
     allocation: Allocation
     requests: tuple[DeviceRequest, ...]
     mappings: tuple[ContainerExtendedResourceRequest, ...]
+    nominated_node: str = ""
+    """Written with the claim's name, so that the nomination costs no request of its own; "" leaves it as it is."""
 
 
 class UnreserveClaim(_ClaimCommand, frozen=True):

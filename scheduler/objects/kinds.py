@@ -213,7 +213,8 @@ class Kind(StrEnum):
         writes=(
             Write("get", is_optional=True), Write("create", is_optional=True), Write("delete", is_optional=True),
             Write("patch", is_optional=True), Write("patch", "status", is_optional=True),
-            Write("patch", "binding", is_optional=True),
+            Write("patch", "binding", is_optional=True), Write("update", is_optional=True),
+            Write("update", "status", is_optional=True), Write("update", "binding", is_optional=True),
         ),
         served=Served(subresources=_STATUS, returns_deleted=True),
     )  # fmt: skip

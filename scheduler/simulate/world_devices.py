@@ -100,6 +100,8 @@ def _reserve(facts: Facts, command: ReserveClaim, time: str) -> None:
 
 def _create(facts: Facts, command: CreateClaim, time: str) -> str:
     pod = facts.pod(command.pod.key, command.pod.uid)
+    if command.nominated_node:
+        facts.patch_status(command.pod.key, command.pod.uid, None, command.nominated_node)
     document = {
         "metadata": {
             "name": f"{command.pod.name}-extended-resources-{pod['metadata']['resourceVersion']}",

@@ -45,10 +45,15 @@ def pre_flight(decision: Decision, pod: PodInfo, groups: Groups, binding_seconds
     ]
     special = decision.special
     if special is not None and special.requests.requests:
-        nothing_yet = ClaimReference(pod.namespace, "", "")
         writes.append(
             CreateClaim(
-                0, nothing_yet, reference, special.allocation, special.requests.requests, special.requests.mappings
+                0,
+                ClaimReference(pod.namespace, "", ""),
+                reference,
+                special.allocation,
+                special.requests.requests,
+                special.requests.mappings,
+                pod.node_name if pod.pod.status.nominated_node_name != pod.node_name else "",
             )
         )
     allocations = decision.allocations
