@@ -1,9 +1,10 @@
 """What dry runs said of each row, kept for the next pod that asks the same.
 
 A thousand preemptors of one Deployment ask the same thousand nodes, and from one to the next hardly more than one node
-has changed. So an answer holds for pods of the same template as long as its row has the same Node, the same pods, and
-the same pods nominated to it. Nothing is kept where more than that has a say: where there is a budget, where a plugin
-counts pods, or looks at other objects of the cluster.
+has changed. So an answer holds for pods of the same class and priority as long as its row has the same Node, the same
+pods, and the same pods nominated to it. Pods that differ in their claims share what their plugins say is alike
+(``likeness.py``). Nothing is kept where more than that has a say: where there is a budget, where a plugin counts pods,
+or looks at other objects of the cluster.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.pod_template import template_key
 from scheduler.framework.asked_filters import AskedFilter
+from scheduler.framework.likeness import NO_CLAIMS, Likeness, PartsOfRows, likeness_of
 from scheduler.framework.plugin import PreFilterPlugin
 from scheduler.framework.traits import traits_of
 from scheduler.messages.status import Refusal
@@ -30,19 +32,32 @@ UNKNOWN: Final = 0
 CANDIDATE: Final = 1
 """Greater codes are refusals."""
 
-_MAX_TEMPLATES = 8
+_MAX_CLASSES = 16
 _MAX_REFUSALS = 1024
-"""Different refusals that are kept for one template; more, and all is forgotten."""
+"""Different refusals that are kept for one class; more, and all is forgotten."""
 
 Codes = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int64]
 
 
 class RowAnswers:
-    """Those of one template, as numbers, so that one attempt looks at all rows at once. ``shared``: what all rows'
-    answers depend on, besides the template."""
+    """Those of one class, as numbers, so that one attempt looks at all rows at once. ``shared``: what all rows' answers
+    depend on, besides the class."""
 
-    __slots__ = ("_beside", "_candidates", "_codes", "_nominated_until", "_numbers", "_shared", "_since", "_versions")
+    __slots__ = (
+        "_beside",
+        "_candidates",
+        "_codes",
+        "_likeness",
+        "_nominated_until",
+        "_numbers",
+        "_own_rows",
+        "_parts",
+        "_shared",
+        "_since",
+        "_stamps",
+        "_versions",
+    )
 
     def __init__(self, shared: tuple[object, ...], now: int) -> None:
         self._shared = shared
@@ -51,6 +66,13 @@ class RowAnswers:
         """Row → UNKNOWN, CANDIDATE, or the number of a refusal."""
         self._versions = np.zeros(0, np.int64)
         """Row → its version in the columns that the answer is for."""
+        self._stamps = np.zeros(0, np.int64)
+        """Row → the stamp of the likeness that the answer is for."""
+        self._likeness = NO_CLAIMS
+        """Of the attempt in hand."""
+        self._parts = PartsOfRows()
+        self._own_rows: set[int] = set()
+        """Rows of which other pods' answers say nothing to the pod in hand."""
         self._beside: dict[int, tuple[PodInfo, ...]] = {}
         """Row → the pods nominated to it that the answer is for, where there are any."""
         self._nominated_until: int | None = None
@@ -64,12 +86,19 @@ class RowAnswers:
         before, self._since = self._since, now
         return now >= before and len(shared) == len(self._shared) and all(map(_is, shared, self._shared))
 
-    def begin(self, trial: Trial) -> None:
+    def begin(self, trial: Trial, likeness: Likeness) -> None:
         """Forget what was said of rows whose nominations have changed since. Once for each attempt."""
+        self._likeness = likeness
+        self._own_rows = self._parts.rows_of_its_own(likeness)
         table = trial.view.table
+        own_row = table.existing_row(trial.pod.pod.nominated_node_name)
+        if own_row is not None:
+            # There it competes with one pod less than others do.
+            self._own_rows.add(own_row)
         if (more := table.size - len(self._codes)) > 0:
             self._codes = np.append(self._codes, np.zeros(more, np.int32))
             self._versions = np.append(self._versions, np.zeros(more, np.int64))
+            self._stamps = np.append(self._stamps, np.zeros(more, np.int64))
         log, nominated, beside = trial.context.nominations, trial.context.nominated_pods, self._beside
         moved = None
         if log is not None:
@@ -85,26 +114,32 @@ class RowAnswers:
             if codes[row] != UNKNOWN and tuple(nominated(names[row])) != beside.get(row, ()):
                 codes[row] = UNKNOWN
 
-    def known(self, trial: Trial, rows: Rows, versions: Rows) -> Codes:
+    def known(self, rows: Rows, versions: Rows) -> Codes:
         """What is known of each of these rows. ``versions``: of each row of the columns, which are up to date."""
-        codes = np.where(self._versions[rows] == versions[rows], self._codes[rows], UNKNOWN)
-        own = _own_row(trial)
-        if own is not None:
-            codes[rows == own] = UNKNOWN
-        return codes
+        is_same = self._versions[rows] == versions[rows]
+        if self._likeness.stamps is not None:
+            is_same &= self._stamps[rows] == self._likeness.stamps[rows]
+        if self._own_rows:
+            is_same &= ~np.isin(rows, list(self._own_rows))
+        return np.where(is_same, self._codes[rows], UNKNOWN)
 
     def keep(self, trial: Trial, answers: Mapping[int, Answer], versions: Rows) -> None:
         names, nominated = trial.view.table.names, trial.context.nominated_pods
-        own = _own_row(trial)
+        stamps = self._likeness.stamps
         for row, answer in answers.items():
-            if row == own:
+            if row in self._own_rows:
                 continue
             beside = tuple(nominated(names[row]))
+            if self._parts.put(row, beside, self._likeness):
+                self._codes[row] = UNKNOWN
+                continue
             if beside:
                 self._beside[row] = beside
             else:
                 self._beside.pop(row, None)
             self._versions[row] = versions[row]
+            if stamps is not None:
+                self._stamps[row] = stamps[row]
             if isinstance(answer, Candidate):
                 self._candidates[row] = answer
                 self._codes[row] = CANDIDATE
@@ -127,15 +162,19 @@ class RowAnswers:
 
 
 class KeptAnswers:
-    """Those of the templates that were asked for last."""
+    """Those of the classes that were asked for last."""
 
     def __init__(self) -> None:
-        self._templates: OrderedDict[Hashable, RowAnswers] = OrderedDict()
+        self._classes: OrderedDict[Hashable, RowAnswers] = OrderedDict()
 
     def of(self, trial: Trial, filters: WaveFilters) -> RowAnswers | None:
         """What is known of the rows for this pod. None where nothing can be kept."""
-        template = template_key(trial.pod)
-        if template is None or trial.budgets.all or not all(map(_looks_at_the_row_alone, filters.asked)):
+        if trial.budgets.all:
+            return None
+        alone = [one for one in filters.asked if _looks_at_the_row_alone(one)]
+        likeness = likeness_of([one.state for one in filters.asked if one not in alone], trial.view)
+        key = _class_of(trial)
+        if likeness is None or key is None:
             return None
         policy = trial.policy
         shared = (
@@ -143,16 +182,23 @@ class KeptAnswers:
             policy.victim_schedulers,
             trial.context.may_others_name_victims,
             *(one.plugin for one in filters.asked),
-            *(one.state for one in filters.asked),
+            *(one.state for one in alone),
         )
-        answers = self._templates.get(template)
+        key = key, trial.pod.priority, likeness.key
+        answers = self._classes.get(key)
         if answers is None or not answers.hold(shared, trial.now) or len(answers.refusals()) > _MAX_REFUSALS:
-            answers = self._templates[template] = RowAnswers(shared, trial.now)
-        self._templates.move_to_end(template)
-        if len(self._templates) > _MAX_TEMPLATES:
-            self._templates.popitem(last=False)
-        answers.begin(trial)
+            answers = self._classes[key] = RowAnswers(shared, trial.now)
+        self._classes.move_to_end(key)
+        if len(self._classes) > _MAX_CLASSES:
+            self._classes.popitem(last=False)
+        answers.begin(trial, likeness)
         return answers
+
+
+def _class_of(trial: Trial) -> Hashable | None:
+    """Of a pod whose class is not known, the template says as much."""
+    known = trial.context.class_key
+    return template_key(trial.pod) if known is None else known
 
 
 def _looks_at_the_row_alone(one: AskedFilter) -> bool:
@@ -160,11 +206,6 @@ def _looks_at_the_row_alone(one: AskedFilter) -> bool:
     traits = traits_of(one.plugin)
     is_shared = traits.is_declared and (isinstance(one.plugin, PreFilterPlugin) or not traits.has_stamp)
     return is_shared and not one.counts_pods
-
-
-def _own_row(trial: Trial) -> int | None:
-    """Where the pod is nominated itself: there it competes with one pod less than others do."""
-    return trial.view.table.existing_row(trial.pod.pod.nominated_node_name)
 
 
 def _is(one: object, other: object) -> bool:

@@ -156,13 +156,13 @@ def _codes_of(
 ) -> tuple[Codes, dict[int, Answer]]:
     """What is known of each row, once those that were not known have been tried; and what that said of them."""
     columns.refresh(trial.view.table, wave)
-    codes = kept.known(trial, wave, columns.versions)
+    codes = kept.known(wave, columns.versions)
     new = wave[codes == UNKNOWN]
     if not len(new):
         return codes, {}
     found = wave_answers(trial, new, columns, filters)
     kept.keep(trial, found, columns.versions)
-    return kept.known(trial, wave, columns.versions), found
+    return kept.known(wave, columns.versions), found
 
 
 def _or_plainly(trial: Trial, rows: Rows, known: Mapping[int, Answer | None]) -> Iterator[tuple[int, Answer]]:

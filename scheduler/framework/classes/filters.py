@@ -51,7 +51,7 @@ class ClassFilters:
         self.first = FirstRefusals()
         """The first refusal of each row."""
         self.stamps_version = 0
-        """Grows when a filter plugin's stamp changes."""
+        """Grows when the stamp of a filter plugin changes that declares what it reads."""
         self.columns_made = 0
         """Grows with each column that is allocated: the class's size in bytes may have changed."""
         self._table = RefusalTable()
@@ -141,7 +141,8 @@ class ClassFilters:
         if slot is not None:
             slot.is_stale = True
             self._moved_by.clear()
-            self.stamps_version += 1
+            if slot.is_declared:
+                self.stamps_version += 1
 
     def _take_answers(self, last: PreFilterSlot | None) -> None:
         """Sorts the plugins' answers into states, node sets and refusals; ``last`` ended the round."""

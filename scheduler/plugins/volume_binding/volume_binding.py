@@ -32,6 +32,7 @@ from scheduler.config.field_faults import invalid
 from scheduler.config.types import Int32, Int64
 from scheduler.framework.events import EventRegistration
 from scheduler.framework.findings import RowArray, grouped
+from scheduler.framework.likeness import AlikeState, Likeness
 from scheduler.framework.plugin import (
     FilterPlugin,
     Finding,
@@ -82,7 +83,7 @@ class VolumeBindingArgs(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class Claims(State):
+class Claims(AlikeState):
     """Claims that are bound, and how those that are not can be."""
 
     is_blind_to_pods: ClassVar[bool] = True
@@ -90,6 +91,12 @@ class Claims(State):
     delayed: DelayedClaims | None
     unusable: Refusal | None = None
     """Why nothing can be said of any node: an error."""
+
+    def likeness(self, view: View) -> Likeness | None:
+        """By the rows that each volume can be used from. Volumes for claims without one are each found once."""
+        if self.delayed is not None or self.unusable is not None:
+            return None
+        return Likeness(tuple([_reach(claim, view) for claim in self.bound]))
 
 
 class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, ReservePlugin, PreBindPlugin):
@@ -212,6 +219,15 @@ def _bound_codes(claims: tuple[PersistentVolumeClaim, ...], view: View, rows: Ro
         if reached is not None:
             codes[(codes == 0) & ~reached[_live(view, rows)]] = 1
     return codes
+
+
+def _reach(claim: PersistentVolumeClaim, view: View) -> bytes | bool:
+    """Equal for claims that ``_bound_codes`` does not tell apart."""
+    volume = view.volumes.volume(claim.spec.volume_name)
+    if volume is None:
+        return False
+    reached = view.volumes.rows_reaching(volume)
+    return True if reached is None else reached.tobytes()
 
 
 def _live(view: View, rows: Rows) -> Rows:
