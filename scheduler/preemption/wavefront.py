@@ -82,7 +82,7 @@ class Search:
         filters = None if columns is None else wave_filters(trial)
         kept = None if filters is None or columns is None else columns.kept.of(trial, filters)
         start = 0
-        size = max(self.wanted, _SMALLEST_WAVE)
+        size = self._first_size(columns)
         while start < len(rows) and not self.is_over:
             size = size if largest_wave is None else min(size, largest_wave)
             wave = rows[start : start + size]
@@ -92,7 +92,15 @@ class Search:
                 self._wave(trial, wave, columns, filters, kept)
             start += size
             size = self._next_size(size, start)
+            if columns is not None:
+                columns.rows_searched = start
             yield
+
+    def _first_size(self, columns: PodColumns | None) -> int:
+        """Rows of the first wave: as many as the last search has tried, since a second wave costs as much as the first;
+        no more than the second would be."""
+        usual = max(self.wanted, _SMALLEST_WAVE)
+        return usual if columns is None else max(usual, min(2 * usual, columns.rows_searched))
 
     def _next_size(self, size: int, tried: int) -> int:
         """Rows of the next wave, since the search may end at any row: as many as the rows so far say that it takes,
@@ -156,13 +164,17 @@ def _codes_of(
 ) -> tuple[Codes, dict[int, Answer]]:
     """What is known of each row, once those that were not known have been tried; and what that said of them."""
     columns.refresh(trial.view.table, wave)
-    codes = kept.known(wave, columns.versions)
+    counted = None
+    if filters.counting and (places := _counted(wave, columns, _potential(trial, wave, columns), filters)) is not None:
+        counted = places.any(axis=1)
+    codes = kept.known(wave, columns.versions, counted)
     new = wave[codes == UNKNOWN]
     if not len(new):
         return codes, {}
     found = wave_answers(trial, new, columns, filters)
-    kept.keep(trial, found, columns.versions)
-    return kept.known(wave, columns.versions), found
+    lasting = found if counted is None else {row: found[row] for row in wave[~counted].tolist() if row in found}
+    kept.keep(trial, lasting, columns.versions, filters.counting)
+    return kept.known(wave, columns.versions, counted), found
 
 
 def _or_plainly(trial: Trial, rows: Rows, known: Mapping[int, Answer | None]) -> Iterator[tuple[int, Answer]]:
