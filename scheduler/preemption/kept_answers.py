@@ -38,7 +38,7 @@ _MAX_REFUSALS = 1024
 """Different refusals that are kept for one class; more, and all is forgotten."""
 
 _MAX_COUNTING = 4
-"""Plugins that count pods: what so many say of a row is one number."""
+"""Plugins that count pods: what they all say of a row is one number."""
 
 Mask = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int32]

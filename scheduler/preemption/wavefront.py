@@ -164,9 +164,7 @@ def _codes_of(
 ) -> tuple[Codes, dict[int, Answer]]:
     """What is known of each row, once those that were not known have been tried; and what that said of them."""
     columns.refresh(trial.view.table, wave)
-    counted = None
-    if filters.counting and (places := _counted(wave, columns, _potential(trial, wave, columns), filters)) is not None:
-        counted = places.any(axis=1)
+    counted = _rows_counted(trial, wave, columns, filters)
     codes = kept.known(wave, columns.versions, counted)
     new = wave[codes == UNKNOWN]
     if not len(new):
@@ -245,6 +243,16 @@ def _counted(rows: Rows, columns: PodColumns, potential: Mask, filters: WaveFilt
     present = columns.profiles.present(profile[potential])
     counts = columns.profiles.where(present, lambda info: any_plugin_counts(filters.counting, info))
     return potential & counts[profile] if counts.any() else None
+
+
+def _rows_counted(trial: Trial, rows: Rows, columns: PodColumns, filters: WaveFilters) -> Mask | None:
+    """Which rows have such a potential victim, None = none."""
+    if not filters.counting:
+        return None
+    places = _counted(rows, columns, _potential(trial, rows, columns), filters)
+    if places is None:
+        return None
+    return np.asarray(places.any(axis=1), np.bool_)
 
 
 def _run(

@@ -30,9 +30,15 @@ class Late:
 
     def answer_all(self) -> None:
         """All writes about victims are carried out and answered; the watch shows none of it yet."""
-        kinds = (PatchPodStatus, DeletePod, EvictPod)
-        while found := [each for kind in kinds for each in self.cluster.writes(kind) if each.pod.name != "high"]:
+        while found := self._about_victims():
             self._answer(found[0])
+
+    def _about_victims(self) -> list[PatchPodStatus | DeletePod | EvictPod]:
+        writes: list[PatchPodStatus | DeletePod | EvictPod] = []
+        writes += self.cluster.writes(PatchPodStatus)
+        writes += self.cluster.writes(DeletePod)
+        writes += self.cluster.writes(EvictPod)
+        return [each for each in writes if each.pod.name != "high"]
 
     def _answer(self, command: PatchPodStatus | DeletePod | EvictPod) -> None:
         before = self.cluster.pods[command.pod.key]

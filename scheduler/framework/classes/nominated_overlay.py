@@ -40,8 +40,6 @@ class Nominations(Protocol):
 
 
 _REFUSALS_KEPT = 64
-_VALUES = 4
-"""How many of the things that kept answers stand on are compared by value."""
 
 
 class NominatedOverlay:
@@ -52,6 +50,7 @@ class NominatedOverlay:
         "_filters",
         "_nominated_position",
         "_of_one",
+        "_only",
         "_parts",
         "_position",
         "_refusals",
@@ -71,7 +70,8 @@ class NominatedOverlay:
         """Refusal → the one object kept for all that are equal to it."""
         self._position = -1
         self._nominated_position = -1
-        self._stood_on: tuple[object, ...] = ()
+        self._stood_on: Sequence[tuple[object, object]] = ()
+        self._only: frozenset[str] | None = None
         self._parts = PartsOfRows()
         self._of_one: set[int] = set()
         """Rows whose answers are those of the last pod alone."""
@@ -85,10 +85,10 @@ class NominatedOverlay:
         table = view.table
         likeness = self._likeness(filters, view)
         stands_on = self._standing(filters, likeness)
-        changed = journal.since(self._position) if self._position >= 0 and self._is_as_before(stands_on) else None
+        changed = journal.since(self._position) if self._position >= 0 and filters.only == self._only else None
         moved = nominations.nodes_changed_since(self._nominated_position) if changed is not None else None
         stamps = likeness.stamps if likeness is not None else None
-        if changed is None or moved is None or likeness is None:
+        if changed is None or moved is None:
             self._asked.clear()
             self._refused.clear()
             self._refusals.clear()
@@ -99,6 +99,7 @@ class NominatedOverlay:
             # A node may come (back) after pods were nominated to it.
             nominated = nominations.nodes
             stale.update(row for row in changed if row in self._asked or table.names[row] in nominated)
+            stale |= self._shaken(self._first_change(stands_on))
             stale |= self._of_one
             stale.update(row for row in _restamped(self._stamps, stamps) if row in self._asked)
             stale = {row for row in stale if row in self._asked or table.exists[row]}
@@ -116,7 +117,7 @@ class NominatedOverlay:
             self._ask_again(run, filters, row, nominations, refused)
         self._position = journal.position
         self._nominated_position = nominations.position
-        self._stood_on = stands_on
+        self._stood_on, self._only = stands_on, filters.only
         self._stamps = None if stamps is None else stamps.copy()
         return refused
 
@@ -125,22 +126,36 @@ class NominatedOverlay:
         states = [state for name in self._undeclared if (state := filters.states.get(name, EMPTY_STATE)) is not SKIP]
         return likeness_of(states, view) if states else NO_CLAIMS
 
-    def _standing(self, filters: ClassFilters, likeness: Likeness | None) -> tuple[object, ...]:
-        """What the kept answers hang on; first what is compared by value, then states, which are the same objects."""
-        states = filters.states
-        skipping = tuple([name for name in self._undeclared if states.get(name) is SKIP])
-        key = None if likeness is None else likeness.key
-        shared = [state for name, state in states.items() if name not in self._undeclared]
-        return (filters.only, filters.stamps_version, skipping, key, *shared)
+    def _standing(self, filters: ClassFilters, likeness: Likeness | None) -> list[tuple[object, object]]:
+        """What the answers of each filter hang on, besides rows: what is compared by value, and what is one object."""
+        found: list[tuple[object, object]] = []
+        for plugin in self._filters:
+            name = plugin.name
+            state = filters.states.get(name, EMPTY_STATE)
+            if state is SKIP:
+                found.append((None, SKIP))
+            elif name not in self._undeclared:
+                found.append((filters.moves_of(name), state))
+            elif likeness is not None:
+                found.append((likeness.key, None))
+            else:
+                found.append((None, object()))
+        return found
 
-    def _is_as_before(self, stands_on: tuple[object, ...]) -> bool:
-        before = self._stood_on
-        if len(before) != len(stands_on):
-            return False
-        is_same = all(
-            one is other or one == other for one, other in zip(stands_on[:_VALUES], before[:_VALUES], strict=True)
-        )
-        return is_same and all(one is other for one, other in zip(stands_on[_VALUES:], before[_VALUES:], strict=True))
+    def _first_change(self, stands_on: Sequence[tuple[object, object]]) -> int:
+        """The place of the first filter whose answers may be others than at the last call."""
+        for place, (now, before) in enumerate(zip(stands_on, self._stood_on, strict=False)):
+            if now[1] is not before[1] or now[0] != before[0]:
+                return place
+        return len(self._stood_on)
+
+    def _shaken(self, place: int) -> set[int]:
+        """The rows whose answers do not hold if those of the filter at this place and after it do not: a filter before
+        it that refuses has the last word."""
+        if place == len(self._filters):
+            return set()
+        firm = {plugin.name for plugin in self._filters[:place]}
+        return {row for row in self._asked if (said := self._refused.get(row)) is None or said.plugin not in firm}
 
     def _ask_again(
         self, run: ClassRun, filters: ClassFilters, row: int, nominations: Nominations, refused: dict[int, Refusal]
