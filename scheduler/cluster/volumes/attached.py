@@ -223,6 +223,12 @@ class AttachedVolumes:
                 self._names[row] = name
                 self._stale.add(row)
         self._names_version = table.names_version
+        # New rows may have no limit of their own, and still be asked about.
+        for driver in self._limits:
+            self._column(self._limits, driver, UNLIMITED)
+            self._column(self._counts, driver, 0)
+        for plugin in self._migrating:
+            self._migrating_column(plugin)
 
     def _recount(self, row: int, known: Mapping[str, tuple[Attachable, ...]]) -> None:
         before = self._rows[row]
