@@ -4,10 +4,10 @@ what such a plugin says of a node seldom depends on which one."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
@@ -21,8 +21,7 @@ def _none(_: PodInfo) -> Iterable[Hashable]:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Likeness:
+class Likeness(Struct, frozen=True, eq=False):
     """What a filter's answers for rows come from.
 
     Pods of one class whose ``key`` is equal get the same answer for a row while its Node, its pods, the pods nominated
@@ -37,7 +36,7 @@ class Likeness:
     """Rows whose pods have one of the pod's own parts."""
     parts: frozenset[Hashable] = frozenset()
     """What the pod asks for and others may have, too, such as a volume."""
-    parts_of: PartsOf = field(default=_none, compare=False)
+    parts_of: PartsOf = _none
     """Those of another pod, which is nominated to a row: if it has one of the pod's own, so has the row."""
 
     def and_also(self, other: Likeness) -> Likeness:

@@ -9,7 +9,8 @@ Once such an event has had it tried, fewer victims may be enough, and each one o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.machine import ReadsNominations
@@ -111,8 +112,7 @@ class AwaitedVictims:
         return ConcernedByVictim(self._waiting, self._need_all, self._nominator, gone.node_name)
 
 
-@dataclass(frozen=True, slots=True)
-class ConcernedByVictim:
+class ConcernedByVictim(Struct, frozen=True):
     """The pods that a victim's end on ``node`` concerns: all but those that wait for victims on another node, or for
     further ones."""
 
