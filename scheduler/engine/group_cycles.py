@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
-from scheduler.cluster.groups.group import Group
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.cycle_context import CycleContext
 from scheduler.engine.deadlines import ANSWER_GRACE_SECONDS, Deadlines, ExtenderDeadline
 from scheduler.engine.extender_round import Answers
 from scheduler.engine.group_attempt import GroupAttempt, GroupResult
 from scheduler.engine.group_commit import Commit, Held, without_nodes
-from scheduler.engine.group_cycle import GroupUnit, Search, Trial, forked, search
-from scheduler.engine.group_preemption import search_with_preemption, still_helps
-from scheduler.engine.group_resources import resource_gap
+from scheduler.engine.group_cycle import GroupUnit, Search, Trial, forked
+from scheduler.engine.group_preemption import still_helps
+from scheduler.engine.group_search import searched
 from scheduler.engine.internal import CycleEnded, GroupCycleEnded, Step
 from scheduler.engine.machine import Claims, Part, ReadsPods
 from scheduler.engine.outcome import CycleOutcome, Placed
@@ -98,8 +97,7 @@ class GroupCycles:
     def _start(self, unit: GroupUnit, record: GroupAttempt, now: Now, *, is_alone: bool) -> Sequence[Step]:
         context = forked(self._context)
         began = self._context.stopwatch()
-        group = context.cache.groups.get(unit.key)
-        self._under_way = _UnderWay(unit, record, context, _searched(context, unit, group, now), began, is_alone)
+        self._under_way = _UnderWay(unit, record, context, searched(context, unit, now), began, is_alone)
         return self.step(now)
 
     def step(self, now: Now) -> Sequence[Step]:
@@ -209,16 +207,6 @@ class GroupCycles:
         """The pod as it is now, if it still waits for a node."""
         info = self._known_pods.by_uid(uid)
         return info if info is not None and not info.node_name and not info.is_terminating else None
-
-
-def _searched(context: CycleContext, unit: GroupUnit, group: Group | None, now: Now) -> Search:
-    if group is not None and group.fault:
-        return Trial(GroupResult.ERROR, group.fault)
-    gap = resource_gap(group, context.cache.view) if group is not None else ""
-    if gap:
-        return Trial(message=f"resource gap: {gap}")
-    starts = search_with_preemption if group is not None and group.preempts_as_one else search
-    return (yield from starts(context, unit, now))
 
 
 CHANGED_SINCE = "the cluster changed while victims were sought for the pod group"
