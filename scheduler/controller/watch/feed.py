@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from scheduler.controller.beside.coscheduling_status import CoschedulingStatuses, WithStatuses
 from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
 from scheduler.controller.beside.shadow import ShadowWriter
 from scheduler.controller.inbox import Inbox
@@ -13,9 +14,17 @@ from scheduler.objects.kinds import Kind
 
 
 class WatchFeed:
-    """``refusals`` maps nodes and pods on their way to the engine; a shadow gets pods once the inbox has them."""
+    """``refusals`` maps nodes and pods on their way to the engine; a shadow gets pods once the inbox has them, and
+    ``statuses`` hears of PodGroups then."""
 
-    def __init__(self, inbox: Inbox, refusals: KubeletRefusals, shadow: ShadowWriter | None) -> None:
+    def __init__(
+        self,
+        inbox: Inbox,
+        refusals: KubeletRefusals,
+        shadow: ShadowWriter | None,
+        statuses: CoschedulingStatuses | None = None,
+    ) -> None:
+        self._statuses = statuses
         self._inbox = inbox
         self._refusals = refusals
         self._shadow = shadow
@@ -30,6 +39,8 @@ class WatchFeed:
         """Where the reflector of this kind puts its stimuli."""
         if kind is Kind.POD and self._shadow is not None:
             return _Shadowed(self._inbox, self._shadow)
+        if kind is Kind.COSCHEDULING_POD_GROUP and self._statuses is not None:
+            return WithStatuses(self._inbox, self._statuses)
         return self._inbox
 
 

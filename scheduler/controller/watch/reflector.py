@@ -92,9 +92,11 @@ class WatchTimes:
 @dataclass(frozen=True, slots=True)
 class Reading:
     """How a kind is read and passed on. ``page_size`` in objects; ``with_documents``: objects are passed on with their
-    JSON, for extenders; ``change`` is applied to stimuli on their way."""
+    JSON, for extenders; ``change`` is applied to stimuli on their way; ``selector``: the query parameters that choose
+    objects, None for those that decisions depend on."""
 
     page_size: int = PAGE_SIZE
+    selector: Mapping[str, str] | None = None
     with_documents: bool = False
     times: WatchTimes = WatchTimes()
     change: Change = unchanged
@@ -140,7 +142,8 @@ class Reflector:
         self._reported: set[str] = set()
         """Texts logged since the last complete list."""
         self.path = kind.entry.collection_path()
-        self.selector = {"fieldSelector": POD_FIELD_SELECTOR} if kind is Kind.POD else {}
+        of_decisions = {"fieldSelector": POD_FIELD_SELECTOR} if kind is Kind.POD else {}
+        self.selector = of_decisions if reading.selector is None else dict(reading.selector)
         self._pages = Pages(client, self.path, self.selector, reading.page_size)
 
     @property
