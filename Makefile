@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+# Real processes on a busy machine: up to three tests that fail (of make test: in a time-out) run once more, and the
+# summary shows how they failed.
+RERUNS := --reruns 1 --max-suite-reruns 3 --rerun-show-tracebacks
 
 .PHONY: demo test lint e2e e2e-long bench capacity conformance benchmarks docs clean
 
@@ -21,7 +24,8 @@ demo: $(VENV)/.installed
 # The same generated examples each time (HYPOTHESIS_SEED): a change is judged by itself; make e2e-long draws others.
 HYPOTHESIS_SEED ?= 0
 test: lint
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --hypothesis-seed=$(HYPOTHESIS_SEED) $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --hypothesis-seed=$(HYPOTHESIS_SEED) \
+	  $(RERUNS) --only-rerun 'Timeout(Error|Expired)' $(ARGS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -30,7 +34,7 @@ lint: $(VENV)/.installed
 
 ## e2e: the promises of the README on a real control plane (built from Go modules once, then cached)
 e2e: $(VENV)/.installed
-	$(BIN)/python -m pytest e2e $(ARGS)
+	$(BIN)/python -m pytest e2e $(RERUNS) $(ARGS)
 
 ## e2e-long: churn, churn through faults (E2E_FAULT_SEED, E2E_FAULT_SECONDS), side-by-side runs, a real kubelet; fuzz (FUZZ_SECONDS) and property tests
 e2e-long: export FUZZ_SECONDS ?= 60

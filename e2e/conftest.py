@@ -1,12 +1,14 @@
 """One real cluster for the session; for each test a room of its own and the scheduler under test.
 
 `E2E_SUBJECT=kube-scheduler` puts the peer in the subject's place: promises that it breaks are not fair ones.
+`E2E_RECORDED=1` records every Tandem; each recording must replay identically when its test is over.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -21,7 +23,7 @@ from e2e.identities import REFERENCE_RULES, Identities, shipped_rules
 from e2e.peer import KubeScheduler
 from e2e.provider import Cluster
 from e2e.subject import Scheduler
-from e2e.tandem import Tandem
+from e2e.tandem import Tandem, replays
 
 _folders = itertools.count(1)
 SUBJECT = os.environ.get("E2E_SUBJECT", "tandem")
@@ -114,6 +116,16 @@ def _nothing_is_forbidden(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     refused = controlplane.forbidden(WATCHED_USER, begin)
     assert not {(entry["verb"], entry["requestURI"].partition("?")[0]) for entry in refused}
+
+
+@pytest.fixture(autouse=True)
+def _recordings_replay_identically() -> Iterator[None]:
+    """Set up before the schedulers, and so torn down after them. Without E2E_RECORDED there is nothing to replay."""
+    yield
+    while replays:
+        command = replays.pop()
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, f"{command}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,11 @@ import yaml
 
 from e2e.builders import SCHEDULER
 from e2e.subject import Scheduler
+
+RECORDED = os.environ.get("E2E_RECORDED") == "1"
+"""Every scheduler of the run is recorded, and its recording is replayed after its test."""
+replays: list[list[str]] = []
+"""The commands that replay what was recorded so far."""
 
 
 class Tandem(Scheduler):
@@ -51,6 +57,13 @@ class Tandem(Scheduler):
             documents = self._config if isinstance(self._config, list) else [self._config]
             file.write_text(yaml.safe_dump_all(documents))
             command.append(f"--config={file}")
+        if RECORDED and not any(option.startswith("--record") for option in self._options):
+            recording = str(self.folder / "recording")
+            command.append(f"--record={recording}")
+            folders = [option for option in self._options if option.startswith("--plugin-folder")]
+            replay = [sys.executable, "-m", "scheduler", "replay", recording, *folders]
+            if replay not in replays:
+                replays.append(replay)
         return [*command, *self._options]
 
     def journal_lines(self) -> list[dict[str, Any]]:
