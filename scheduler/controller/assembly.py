@@ -214,6 +214,7 @@ class Assembly:
             return ()
         recorders = [
             GroupMetrics(self.metrics.instruments).observe,
+            self.metrics.observe_group,
             GroupLog(self._settings.logs.verbosity).write,
         ]
         if self.journal is not None:

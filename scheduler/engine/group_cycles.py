@@ -218,6 +218,7 @@ def _fill(record: GroupAttempt, unit: GroupUnit, trial: Trial, outcomes: dict[st
     if isinstance(trial.room, Remove):
         record.victims = tuple([victim.key for victim in trial.room.victims])
     record.placements = trial.placements
+    record.placement_seconds = trial.placement_seconds
     record.placement = trial.placement.name if trial.placement is not None and trial.placements > 1 else ""
     key_of = {member.uid: member.queued.key for member in unit.members}
     record.placed = tuple(

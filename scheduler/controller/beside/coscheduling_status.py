@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from scheduler.cluster.groups.coscheduling import LABEL, name_in_coscheduling
 from scheduler.cluster.groups.coscheduling_status import OVERDUE, changes_to, is_overdue, kept_status, seen
 from scheduler.cluster.groups.group import GroupReference
-from scheduler.controller.watch.reflector import Intake
 from scheduler.messages.commands import PatchGroupCounts, WriteEvent
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus
@@ -136,25 +135,3 @@ class CoschedulingStatuses:
             if len(self._overdue) > MAX_OVERDUE:
                 self._overdue.popitem(last=False)
             self._submit(WriteEvent(reference, "Warning", "Timeout", "Scheduling", OVERDUE, REPORTER))
-
-
-class WithStatuses:
-    """Passes the stimuli of PodGroups on, and says which groups have changed."""
-
-    def __init__(self, intake: Intake, statuses: CoschedulingStatuses) -> None:
-        self._intake = intake
-        self._statuses = statuses
-
-    def put_all(self, stimuli: Sequence[Stimulus], /) -> None:
-        self._intake.put_all(stimuli)
-        for key in _keys(stimuli):
-            self._statuses.group_changed(key)
-
-    async def room(self) -> None:
-        await self._intake.room()
-
-
-def _keys(stimuli: Sequence[Stimulus]) -> Iterator[str]:
-    for stimulus in stimuli:
-        if isinstance(stimulus, ObjectObserved):
-            yield stimulus.object.key

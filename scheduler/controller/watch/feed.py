@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scheduler.controller.beside.coscheduling_status import CoschedulingStatuses, WithStatuses
+from scheduler.controller.beside.coscheduling_status import CoschedulingStatuses
 from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
 from scheduler.controller.beside.shadow import ShadowWriter
 from scheduler.controller.inbox import Inbox
 from scheduler.controller.watch.reflector import Change, Intake, unchanged
-from scheduler.messages.stimuli import Stimulus
+from scheduler.messages.stimuli import ObjectObserved, Stimulus
 from scheduler.objects.kinds import Kind
 
 
@@ -40,7 +40,7 @@ class WatchFeed:
         if kind is Kind.POD and self._shadow is not None:
             return _Shadowed(self._inbox, self._shadow)
         if kind is Kind.COSCHEDULING_POD_GROUP and self._statuses is not None:
-            return WithStatuses(self._inbox, self._statuses)
+            return _WithStatuses(self._inbox, self._statuses)
         return self._inbox
 
 
@@ -52,6 +52,23 @@ class _Shadowed:
     def put_all(self, stimuli: Sequence[Stimulus], /) -> None:
         self._inbox.put_all(stimuli)
         self._shadow.see(stimuli)
+
+    async def room(self) -> None:
+        await self._inbox.room()
+
+
+class _WithStatuses:
+    """Passes the stimuli of PodGroups on, and says which groups have changed."""
+
+    def __init__(self, inbox: Inbox, statuses: CoschedulingStatuses) -> None:
+        self._inbox = inbox
+        self._statuses = statuses
+
+    def put_all(self, stimuli: Sequence[Stimulus], /) -> None:
+        self._inbox.put_all(stimuli)
+        for stimulus in stimuli:
+            if isinstance(stimulus, ObjectObserved):
+                self._statuses.group_changed(stimulus.object.key)
 
     async def room(self) -> None:
         await self._inbox.room()

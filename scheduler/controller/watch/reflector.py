@@ -96,10 +96,10 @@ class Reading:
     objects, None for those that decisions depend on."""
 
     page_size: int = PAGE_SIZE
-    selector: Mapping[str, str] | None = None
     with_documents: bool = False
     times: WatchTimes = WatchTimes()
     change: Change = unchanged
+    selector: Mapping[str, str] | None = None
 
 
 class WatchPlaceLost(Exception):
