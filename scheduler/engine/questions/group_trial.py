@@ -15,7 +15,7 @@ from scheduler.engine.group_cycle import Trial as Searched
 from scheduler.engine.group_members import by_urgency
 from scheduler.engine.group_search import searched
 from scheduler.engine.outcome import NotPlaced
-from scheduler.engine.questions.trial import Trial
+from scheduler.engine.questions.trial import Trial, run_in_steps
 from scheduler.framework.post_filter import Remove
 from scheduler.messages.now import Now
 from scheduler.queue.metrics import QueueMetrics
@@ -58,7 +58,8 @@ class GroupTrial(Trial):
         if len(profiles) > 1:
             return GroupTried(message=f"its pods name several schedulers: {', '.join(profiles)}", tried=len(members))
         (profile,) = profiles.values()
-        trial = yield from self._search(GroupUnit(key, profile, members), may_preempt)
+        unit = GroupUnit(key, profile, members)
+        trial = yield from run_in_steps(searched(self._context, unit, self.now, may_preempt=may_preempt))
         if trial.result is not GroupResult.SCHEDULED:
             return _left_out(trial, members, may_preempt)
         by_uid = {member.uid: member.queued.info for member in members}
@@ -83,17 +84,6 @@ class GroupTrial(Trial):
                 members.append(Member(queued, Attempt(info.key, info.uid, name, number=0, started_wall=self.now.wall)))
         members.sort(key=lambda member: by_urgency(member.queued))
         return members, refused
-
-    def _search(self, unit: GroupUnit, may_preempt: bool) -> Generator[None, None, Searched]:
-        search = searched(self._context, unit, self.now, may_preempt=may_preempt)
-        while True:
-            try:
-                calls = next(search)
-            except StopIteration as done:
-                trial: Searched = done.value
-                return trial
-            assert not calls, "a cycle without extenders asked one"
-            yield
 
 
 def _left_out(trial: Searched, members: Sequence[Member], may_preempt: bool) -> GroupTried:
