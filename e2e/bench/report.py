@@ -32,10 +32,7 @@ def row(result: Result) -> tuple[str, ...]:
         f"{result.bound}/{result.pods}" if result.bound < result.pods else str(result.pods),
         "–" if result.start is None else f"{result.start:.1f}",
         *_times(result),
-        f"{result.cpu_per_pod * 1e6:.0f}",
-        f"{result.whole_cpu_per_pod * 1e6:.0f}",
-        f"{result.apiserver_cpu_per_pod * 1e6:.0f}",
-        f"{result.etcd_cpu_per_pod * 1e6:.0f}",
+        *_costs(result),
         _pause(result),
         f"{result.peak_rss / 2**20:.0f}",
         str(result.victims),
@@ -55,6 +52,13 @@ def _times(result: Result) -> tuple[str, str, str, str]:
         f"{result.p50 * 1e3:.1f}",
         f"{result.p99 * 1e3:.1f}",
     )
+
+
+def _costs(result: Result) -> tuple[str, str, str, str]:
+    """CPU time a bound pod: nothing to say of a run that has bound none."""
+    costs = (result.cpu_per_pod, result.whole_cpu_per_pod, result.apiserver_cpu_per_pod, result.etcd_cpu_per_pod)
+    first, second, third, last = [f"{cost * 1e6:.0f}" if result.bound else "–" for cost in costs]
+    return first, second, third, last
 
 
 def _pause(result: Result) -> str:

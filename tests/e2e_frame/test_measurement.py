@@ -58,6 +58,8 @@ def test_a_run_that_was_cut_off_gives_bounds_and_does_not_count() -> None:
     assert not theirs.counts
     assert least_ratios([run(), theirs]) == {"plain": 50.0}
     assert ratios([run(), theirs]) == {}
+    shown = dict(zip(COLUMNS, row(run(bound={}, reported={}, ended=150.0)), strict=True))
+    assert shown["CPU µs/pod"] == "–"
 
 
 def test_no_bound_is_claimed_of_a_run_that_ended_or_for_one_that_does_not_count() -> None:
