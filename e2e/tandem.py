@@ -16,8 +16,8 @@ from e2e.subject import Scheduler
 
 RECORDED = os.environ.get("E2E_RECORDED") == "1"
 """Every scheduler of the run is recorded, and its recording is replayed after its test."""
-replays: list[list[str]] = []
-"""The commands that replay what was recorded so far."""
+replays: dict[str, list[str]] = {}
+"""The folder of each recording that may have been made → the command that replays it."""
 
 
 class Tandem(Scheduler):
@@ -61,9 +61,7 @@ class Tandem(Scheduler):
             recording = str(self.folder / "recording")
             command.append(f"--record={recording}")
             folders = [option for option in self._options if option.startswith("--plugin-folder")]
-            replay = [sys.executable, "-m", "scheduler", "replay", recording, *folders]
-            if replay not in replays:
-                replays.append(replay)
+            replays[recording] = [sys.executable, "-m", "scheduler", "replay", recording, *folders]
         return [*command, *self._options]
 
     def journal_lines(self) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Final
 
 import msgspec
+from msgspec import Struct
 from rich.console import Console
 
 from scheduler.cli.complaint import complain
@@ -123,8 +124,7 @@ class Asking(OfRecording, Reaching, Showing):
         return _running(access)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """What is asked. ``fetch`` takes a page's path and a question in JSON, or None, and raises Unanswered and
     ConfigurationError; ``at`` is the time that the answers are about, None for a scheduler that runs."""
 

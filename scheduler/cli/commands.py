@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 HELP: Final = ("--help", "-h")
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A command. ``name`` is its word; ``module`` has a function that is named by it, and the class of its options.
 
     ``reads_words``: the function takes the words after the command, and there is no such class.

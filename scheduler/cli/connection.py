@@ -10,12 +10,12 @@ import asyncio
 import os
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
 import aiohttp
 import msgspec
+from msgspec import Struct
 from yarl import URL
 
 from scheduler.config.names import OWN_NAMESPACE
@@ -34,8 +34,7 @@ class Unanswered(SchedulerError):
     """The page could not be fetched; the text gives the reason and a remedy."""
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """The kubeconfig and the scheduler to ask. ``server`` "": the leader's pod, through the API server.
 
     ``authority`` is a PEM file, ``fingerprint`` the SHA-256 of the server's certificate in hexadecimal digits.
@@ -51,8 +50,7 @@ class Access:
     fingerprint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Proof:
+class _Proof(Struct, frozen=True):
     """How a server is verified (None: it is not), and the credentials for it. ``hint``: why there are none."""
 
     ssl: ssl.SSLContext | aiohttp.Fingerprint | bool

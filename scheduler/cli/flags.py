@@ -7,9 +7,10 @@ warning, so that a command line written for kube-scheduler works unchanged.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from scheduler.config.durations import Duration, parse_duration
 from scheduler.errors import ConfigurationError, Fault
@@ -30,8 +31,7 @@ class Type(Enum):
     LIST = "list"
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(Struct, frozen=True):
     """One flag. ``no_meaning`` gives the reason why it has no effect; "" for a flag that works.
 
     ``is_superseded``: ignored if a configuration file is given, whose settings then apply.
@@ -280,8 +280,7 @@ _BY_NAME: Final = {flag.name: flag for flag in FLAGS}
 _BY_SHORT: Final = {flag.short: flag for flag in FLAGS if flag.short}
 
 
-@dataclass(frozen=True, slots=True)
-class StatedFlags:
+class StatedFlags(Struct, frozen=True):
     """What a command line says, each value of its flag's type. Flags that are not stated are not in it."""
 
     values: Mapping[str, Any] = field(default_factory=dict)

@@ -6,13 +6,13 @@ An engine is made of them in this process, and its pages are those that a runnin
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, unquote
 
 import msgspec
+from msgspec import Struct
 
 from scheduler.cli.complaint import complain
 from scheduler.cli.objects_file import engine_of, read_objects
@@ -37,8 +37,7 @@ from scheduler.user_plugins.loading import PluginClasses
 Answered = TypeVar("Answered")
 
 
-@dataclass(frozen=True, slots=True)
-class Offline:
+class Offline(Struct, frozen=True):
     """An engine that stands still at ``now``, which answers what a running scheduler is asked."""
 
     engine: Engine

@@ -12,6 +12,8 @@ from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
 from typing import Any, ClassVar, Final, NoReturn, TypeVar
 
+from msgspec import Struct
+
 from scheduler.config.suggestions import did_you_mean
 from scheduler.errors import ConfigurationError, Fault
 
@@ -35,8 +37,7 @@ class Takes(Enum):
     """A switch that also exists as ``--no-…``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(Struct, frozen=True):
     """How an option, or an argument, is written. ``reads`` raises ValueError, whose text says what is expected."""
 
     takes: Takes

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scheduler.cli.flags import StatedFlags
 from scheduler.cli.input_file import read_input
@@ -31,8 +32,7 @@ from scheduler.user_plugins.sources import PluginSources, plugin_folder
 SERVICE_ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """The checked configuration and the parts built from it, before anything starts."""
 
     configuration: Configuration

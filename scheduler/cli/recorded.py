@@ -8,12 +8,13 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from scheduler import engine as engine_package
 from scheduler.cli.version import own_version
@@ -113,8 +114,7 @@ class Maker:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Stretch:
+class Stretch(Struct):
     """Inputs without a gap: segments of one run, one after another. ``problem``: what ended it early, "" for
     nothing."""
 
@@ -126,8 +126,7 @@ class Stretch:
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Until:
+class Until(Struct, frozen=True):
     """Where a replay stops: before the first input later than ``wall`` (nanoseconds since 1970), or after the first
     attempt at ``pod``."""
 
@@ -257,8 +256,7 @@ def _paths(place: Path) -> list[Path]:
     return paths[:MAX_SEGMENTS]
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Struct, frozen=True):
     """An engine as it was at ``now``. ``problems``: files on the way there that could not be read."""
 
     engine: Engine

@@ -8,17 +8,16 @@ always the present number, as in a kube-scheduler that has just started.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from scheduler.cluster.forkable import ForkableDict
 from scheduler.objects.node import Node
 
 
-@dataclass(slots=True)
-class ImageState:
+class ImageState(Struct):
     size_bytes: int
     rows: set[int] = field(default_factory=set)
     version: int = 0

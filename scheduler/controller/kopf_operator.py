@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 import kopf
 import structlog
+from msgspec import Struct
 
 from scheduler.controller.settings import OperatorOptions
 from scheduler.controller.write.credentials import Credentials, CredentialSource
@@ -26,8 +26,7 @@ STALL_SECONDS = 30.0
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Hooks:
+class Hooks(Struct, frozen=True):
     """What the operator reads and calls, all of it in kopf's thread.
 
     ``on_configuration(data)``: the watched ConfigMap's data, None when it was deleted.

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
+from msgspec import Struct
 
 from scheduler.controller.inbox import Inbox
 from scheduler.controller.step_watch import StepWatch
@@ -61,8 +61,7 @@ def read_clock() -> Now:
     return Now(time.monotonic(), time.time_ns())
 
 
-@dataclass(slots=True)
-class LoopCounts:
+class LoopCounts(Struct):
     """For metrics and probes. ``beat`` is the monotonic time at which the loop was last seen alive."""
 
     steps: int = 0

@@ -14,10 +14,10 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
+from msgspec import Struct
 
 from scheduler.controller.settings import OperatorOptions
 from scheduler.controller.side_loop import SideLoop
@@ -30,8 +30,7 @@ RESTART_SECONDS = (5.0, 300.0)
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorCallbacks:
+class OperatorCallbacks(Struct, frozen=True):
     """Called on the scheduler's event loop, never in kopf's thread.
 
     ``on_configuration(data)``: the watched ConfigMap's data, None when it was deleted.
@@ -40,8 +39,7 @@ class OperatorCallbacks:
     on_configuration: Callable[[Mapping[str, str] | None], None] = lambda _: None
 
 
-@dataclass(frozen=True, slots=True)
-class Proofs:
+class Proofs(Struct, frozen=True):
     """The values that the probes read, from kopf's thread. ``last_beat`` is monotonic, 0.0 before the first."""
 
     last_beat: Callable[[], float]

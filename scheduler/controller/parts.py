@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 from aiohttp import web
+from msgspec import Struct, field
 
 from scheduler.controller.calls.background import BackgroundCalls
 from scheduler.controller.calls.extender_tls import ExtenderTLS
@@ -19,8 +19,7 @@ from scheduler.engine.attempt import Attempt
 from scheduler.objects.kinds import Kind
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """The shell's parts. ``gauges`` is usually the engine; ``observers`` receive each attempt (``explain``, the
     pages)."""
 

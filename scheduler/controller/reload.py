@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import structlog
+from msgspec import Struct, field
 
 from scheduler.config.changes import changes_between
 from scheduler.config.documents import MAX_BYTES
@@ -38,8 +38,7 @@ APPLIED, REJECTED, UNCHANGED = "applied", "rejected", "unchanged"
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class NewConfiguration:
+class NewConfiguration(Struct, frozen=True):
     """A checked configuration. ``swap`` applies it to the engine; False: not possible now, try again."""
 
     swap: Callable[[Now], bool]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import msgspec
 import structlog
+from msgspec import Struct
 
 from scheduler.controller.settings import ShellSettings
 from scheduler.controller.write.client import ApiClient
@@ -20,8 +20,7 @@ REVIEWS_IN_FLIGHT = 8
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Right:
+class Right(Struct, frozen=True, order=True):
     """``resource`` may hold a subresource (``pods/status``). ``group`` "" is the core API; ``namespace`` "" all."""
 
     group: str

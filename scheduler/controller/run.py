@@ -17,10 +17,10 @@ import contextlib
 import importlib
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 
 import structlog
+from msgspec.structs import replace
 
 from scheduler.controller import garbage
 from scheduler.controller.assembly import Assembly

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from scheduler.config.feature_gates import FeatureGates
 from scheduler.controller.lead.lease_settings import LeaderElectionSettings
@@ -20,8 +21,7 @@ from scheduler.objects.kinds import UNGATED_KINDS, Kind
 RECONCILE_SECONDS = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorOptions:
+class OperatorOptions(Struct, frozen=True):
     """kopf: the ConfigMap that is watched for a new configuration, and the liveness endpoint (port 0 = off).
 
     ``config_map_key`` "": it has one key only.
@@ -35,8 +35,7 @@ class OperatorOptions:
     liveness_address: str = "0.0.0.0"
 
 
-@dataclass(frozen=True, slots=True)
-class ShellSettings:
+class ShellSettings(Struct, frozen=True):
     """All settings of the shell. ``component_config`` is shown by ``/configz``; ``hostname`` is used in events and the
     Lease."""
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import structlog
+from msgspec import Struct, field
 
 from scheduler.controller.report.instruments import Counter
 from scheduler.controller.watch.backoff import Backoff
@@ -30,8 +30,7 @@ Main = Callable[[], Coroutine[Any, Any, None]]
 log = structlog.get_logger()
 
 
-@dataclass(slots=True)
-class _Record:
+class _Record(Struct):
     """``failed_at`` is monotonic, 0.0 for a task that is well; ``in_a_row`` counts failures since it was steady."""
 
     is_vital: bool

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from random import Random
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.effects import Effect
@@ -67,8 +67,7 @@ class Policies(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class CycleContext:
+class CycleContext(Struct):
     """The state that all cycles share; owned by the engine."""
 
     cache: ClusterCache
@@ -90,7 +89,7 @@ class CycleContext:
     placement: npt.NDArray[np.int64] | None = None
     """The rows, ascending, to which the search is restricted for a group of pods; None: all nodes. Plugins still see
     the whole cluster."""
-    asks_for: CycleTicket | GroupTicket = CycleTicket()  # noqa: RUF009 - frozen
+    asks_for: CycleTicket | GroupTicket = CycleTicket()
     """The owner of extenders' answers."""
     tie_break: Callable[[Sequence[int]], int] | None = None
     """Takes one of several equally good rows; None: ``rng`` does. For questions, which want to know the rows."""
@@ -126,8 +125,7 @@ class Laps:
         self._last = now
 
 
-@dataclass(slots=True, eq=False)
-class Run:
+class Run(Struct, eq=False):
     """One cycle: the pod and the snapshot of the cluster that it uses."""
 
     context: CycleContext

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from random import Random
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
@@ -28,8 +30,7 @@ from scheduler.objects.pod import Pod
 from scheduler.queue.queued_pod import QueuedPod
 
 
-@dataclass(slots=True, eq=False)
-class _UnderWay:
+class _UnderWay(Struct, eq=False):
     cycle: Cycle
     queued: QueuedPod
     profile: Profile

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from scheduler.cluster.groups.group import GroupApi
 from scheduler.config.tandem import PreemptionSettings
 from scheduler.queue.queue_settings import QueueSettings
 
 
-@dataclass(frozen=True, slots=True)
-class EngineSettings:
+class EngineSettings(Struct, frozen=True):
     """The engine's settings. ``attempts_kept``: how many attempts ``attempt_of`` remembers, one a pod."""
 
-    queue: QueueSettings = QueueSettings()  # noqa: RUF009 - frozen
+    queue: QueueSettings = QueueSettings()
     percentage_of_nodes_to_score: int | None = None
     counts_foreign_nominations: bool = False
-    preemption: PreemptionSettings = PreemptionSettings()  # noqa: RUF009 - frozen
+    preemption: PreemptionSettings = PreemptionSettings()
     running_preemptions: int = 1_000
     class_cache_bytes: int = 48 * 2**20
     cached_classes: int = 1_000

@@ -6,8 +6,9 @@ nomination happen in one step of the engine, before anything is written, so that
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
@@ -43,8 +44,7 @@ a report's outcome, so that the writer may fold it into a newer one, or drop it 
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, slots=True)
-class _Written(Generic[Value]):
+class _Written(Struct, Generic[Value], frozen=True):
     value: Value
     at: float
     """Monotonic second."""

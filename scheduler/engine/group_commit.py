@@ -8,9 +8,9 @@ group is not feasible any more, everything is taken back in the reverse order, o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
@@ -30,8 +30,7 @@ WAITED = "one or more plugins asked to wait and no plugin rejected pod"
 WAITED_FOR_GANG = f"waiting for minCount pods from a gang to be scheduled, {WAITED}"
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """What is to be taken back of a pod."""
 
     pod: PodInfo

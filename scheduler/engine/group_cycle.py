@@ -14,9 +14,10 @@ docs/kube-scheduler/podgroups.md §6, §7.
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Sequence
-from dataclasses import dataclass, field, replace
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.effects import Effect
@@ -48,8 +49,7 @@ PAUSE: Calls = ()
 """Yielded between two members: nothing is asked."""
 
 
-@dataclass(slots=True, eq=False)
-class Member:
+class Member(Struct, eq=False):
     """A pod that is tried with its group. ``attempt`` is that of the trial that counts."""
 
     queued: QueuedPod
@@ -60,8 +60,7 @@ class Member:
         return self.queued.uid
 
 
-@dataclass(frozen=True, slots=True)
-class GroupUnit:
+class GroupUnit(Struct, frozen=True):
     """What is tried: the members in their order. ``key``: namespace/name of the group."""
 
     key: str
@@ -69,8 +68,7 @@ class GroupUnit:
     members: Sequence[Member]
 
 
-@dataclass(slots=True, eq=False)
-class Trial:
+class Trial(Struct, eq=False):
     """What became of the members in one placement. ``outcomes`` by UID, in the order in which they were tried."""
 
     result: GroupResult = GroupResult.UNSCHEDULABLE

@@ -7,7 +7,8 @@ waits for extenders, only its group waits: it works on a fork of its own.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.cycle_context import CycleContext
@@ -32,8 +33,7 @@ Ending = Generator[Sequence[Step], Now, None]
 """What follows the search, a step at a time; it is sent the time of each step."""
 
 
-@dataclass(slots=True, eq=False)
-class _UnderWay:
+class _UnderWay(Struct, eq=False):
     unit: GroupUnit
     record: GroupAttempt
     context: CycleContext

@@ -20,9 +20,9 @@ Source: docs/kube-scheduler/podgroups.md §8.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from scheduler.cluster.groups.group import Group
 from scheduler.cluster.pod_info import PodInfo

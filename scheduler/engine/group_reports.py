@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from scheduler.cluster.groups.group import Group
 from scheduler.engine.commands import Command, RecordGroupAttempt
@@ -19,8 +20,7 @@ POD_GROUP_SCHEDULED = "PodGroupScheduled"
 REASON_SCHEDULED = "Scheduled"
 
 
-@dataclass(frozen=True, slots=True)
-class RememberedGroup:
+class RememberedGroup(Struct, frozen=True):
     """``since_wall``: nanoseconds since 1970, when the group was first tried with the present result."""
 
     attempt: GroupAttempt
@@ -28,8 +28,7 @@ class RememberedGroup:
     attempts: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
+class _Written(Struct, frozen=True):
     uid: str
     said: tuple[str, str, str]
     at: float

@@ -7,7 +7,8 @@ will happen. So a unit that comes back needs a look only at the members that it 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.cycle_context import CycleContext

@@ -6,7 +6,9 @@ Source: docs/kube-scheduler/cycle.md §9, preemption.md §1.3.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scheduler.engine.error_texts import text_of
 from scheduler.engine.extender_round import Answers, Calls, ExtenderRound
@@ -27,8 +29,7 @@ from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.status import Code
 
 
-@dataclass(frozen=True, slots=True)
-class RoundAnswer:
+class RoundAnswer(Struct, frozen=True):
     """What all PostFilter plugins together came to. ``message`` is what they add to the fit error."""
 
     message: str

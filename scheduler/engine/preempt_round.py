@@ -7,10 +7,10 @@ and the plugin chooses among the rest (docs/kube-scheduler/extenders.md §6).
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 import msgspec
+from msgspec.structs import replace
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.extender_round import Answers, Calls, ExtenderRound, body_of

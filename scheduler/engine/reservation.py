@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
+from msgspec import Struct
 
 from scheduler.cluster.effects import Effect
 from scheduler.cluster.pod_info import PodInfo
@@ -90,8 +90,7 @@ def _permit(run: Run, assumed: PodInfo, waits: dict[str, float], requests: list[
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Reserved:
+class _Reserved(Struct, frozen=True):
     pod: PodInfo
     profile: Profile
     attempt: Attempt

@@ -20,10 +20,10 @@ call on it looks at a frozen view, since the live state goes on while the answer
 from __future__ import annotations
 
 from collections.abc import Collection, Generator
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from scheduler.engine.binding_cycle import BindingCycles
 from scheduler.engine.failure import FailureReports
@@ -20,8 +21,7 @@ from scheduler.objects.pod import Pod
 from scheduler.queue.handlers import EventHandlers
 
 
-@dataclass(frozen=True, slots=True)
-class Watching:
+class Watching(Struct, frozen=True):
     """Applies watch events; holds no state."""
 
     _documents: Documents

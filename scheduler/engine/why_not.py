@@ -7,11 +7,11 @@ is named with its error and the others go on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
@@ -35,8 +35,7 @@ MAX_NAMES_IN_REASONS: Final = 5
 """Nodes named in the reason of a plugin that restricts the search."""
 
 
-@dataclass(frozen=True, slots=True)
-class PluginRefusal:
+class PluginRefusal(Struct, frozen=True):
     """One refusal of one plugin, signed, with its rows in the order of the nodes."""
 
     refusal: Refusal
@@ -44,8 +43,7 @@ class PluginRefusal:
     findings: tuple[Finding, ...]
 
 
-@dataclass(slots=True)
-class WhyNot:
+class WhyNot(Struct):
     """The answers of all plugins for one pod."""
 
     refusals: list[PluginRefusal] = field(default_factory=list)

@@ -7,10 +7,10 @@ kube-scheduler 1.36, whose JSON keys are Go field names; answers may have them i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from scheduler.config.types import Extender as ExtenderConfiguration
 from scheduler.extenders.answers import (
@@ -36,8 +36,7 @@ MAX_SCORE = 2**48
 """The largest absolute value of a weighted score, so that sums stay within int64."""
 
 
-@dataclass(frozen=True, slots=True)
-class FilterAnswer:
+class FilterAnswer(Struct, frozen=True):
     """``passed``: names in the order of the answer, only names that were sent."""
 
     passed: tuple[str, ...]
@@ -45,8 +44,7 @@ class FilterAnswer:
     unresolvable: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class VictimsAnswer:
+class VictimsAnswer(Struct, frozen=True):
     """One node in the preempt verb's answer: UIDs of the victims, and the number of violated budgets."""
 
     uids: tuple[str, ...]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
@@ -16,8 +17,7 @@ that ``with_pod`` looks at no other row of the view. It may depend on the namesp
 the pod alone, but where the State has ``tallies``."""
 
 
-@dataclass(frozen=True, slots=True)
-class AskedFilter:
+class AskedFilter(Struct, frozen=True):
     """A filter plugin that did not skip."""
 
     plugin: FilterPlugin

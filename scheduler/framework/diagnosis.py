@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scheduler.messages.status import Code, Refusal, unresolvable
 
@@ -16,8 +17,7 @@ NOT_LOOKED_AT = unresolvable()
 """The status of nodes that were not evaluated: preemption can't help there, and the message does not count them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """The refusals of one attempt that found no node.
 
     ``codes`` has one int32 per row: 0 if the row has no status of its own, else k for ``refusals[k - 1]``, signed by
@@ -78,16 +78,12 @@ class Diagnosis:
         return builder.build(absent=absent)
 
 
-@dataclass(slots=True)
 class DiagnosisBuilder:
-    """Collects refusals; each row keeps its first one."""
+    """Collects refusals of ``size`` rows; each row keeps its first one."""
 
-    size: int
-    codes: RefusalCodes = field(init=False)
-    _numbers: dict[Refusal, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.codes = np.zeros(self.size, np.int32)
+    def __init__(self, size: int) -> None:
+        self.codes: RefusalCodes = np.zeros(size, np.int32)
+        self._numbers: dict[Refusal, int] = {}
 
     def refuse(self, rows: npt.NDArray[np.int64], refusal: Refusal) -> None:
         """Adds a signed refusal for those of these rows (int64) that have none yet."""

@@ -7,10 +7,11 @@ The bits and labels are kube-scheduler's (docs/kube-scheduler/queue.md §6.4, §
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from enum import Enum, IntFlag
 from functools import cache
 from typing import Any
+
+from msgspec import Struct
 
 
 class Action(IntFlag):
@@ -89,8 +90,7 @@ def _action_label(action: Action) -> str:
     return "|".join(_ACTION_LABELS[single] for single in (*rest, *whole))
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterEvent:
+class ClusterEvent(Struct, frozen=True):
     """A resource and the actions on it: registered by plugins, sent by the engine."""
 
     resource: Resource
@@ -163,8 +163,7 @@ def only_itself(_object: Any) -> Hashable:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class EventRegistration:
+class EventRegistration(Struct, frozen=True):
     """A plugin's registration of an event that may wake its rejected pods.
 
     ``facet`` returns what the hint depends on if the event is about anything but the waiting pod itself: two events

@@ -7,11 +7,11 @@ with the same causes are one group.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from scheduler.cluster.interning import ABSENT
 from scheduler.cluster.pod_info import PodInfo
@@ -34,8 +34,7 @@ MAX_PODS: Final = 3
 """Pods that are named as being in the way."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """One thing that speaks against rows. ``holds``: bool, one a row asked. ``text``: describes it for some of them."""
 
     holds: Mask

@@ -18,9 +18,9 @@ way.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
@@ -29,8 +29,7 @@ from scheduler.messages.status import Refusal
 from scheduler.objects.node import Node
 
 
-@dataclass(frozen=True, slots=True)
-class NodeView:
+class NodeView(Struct, frozen=True):
     """One row of the node table, read by name instead of by column. Valid only during the call."""
 
     view: View

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from scheduler.cluster.groups.group import Group
 from scheduler.cluster.pod_info import PodInfo
@@ -15,16 +15,14 @@ from scheduler.framework.plugin import MAX_NODE_SCORE, Plugin
 from scheduler.messages.status import Refusal
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """``rows``: int64, ascending, of nodes that exist."""
 
     name: str
     rows: npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """A group as one placement would hold it. ``view`` counts ``pods``, which were placed in this cycle, too."""
 
     key: str

@@ -12,13 +12,13 @@ it share its answers (``framework/classes/cache.py``). A plugin that declares no
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass
 from enum import Enum, Flag, auto
 from typing import Any, ClassVar, Protocol
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from scheduler.cluster.effects import Effect
 from scheduler.cluster.groups.facts import Groups
@@ -69,8 +69,7 @@ class FragmentReads(Enum):
     equal."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdicts:
+class Verdicts(Struct, frozen=True):
     """A filter's answer for the rows asked.
 
     ``codes``: int16, one a row; 0 = fits, k > 0 = refused by ``refusals[k - 1]``. ``None`` in place of Verdicts says
@@ -116,16 +115,14 @@ class EmptyState(State):
 EMPTY_STATE = EmptyState()
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSubset(State):
+class NodeSubset(Struct, State, frozen=True):
     """A State that also restricts the search to the nodes named; names of no node are simply absent."""
 
     names: frozenset[str]
     inner: State = EMPTY_STATE
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """What a plugin can tell people about nodes that are alike to it, beyond its refusal."""
 
     count: int
@@ -290,16 +287,14 @@ class ReservePlugin(Plugin):
         return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """Permit's "not yet": the pod waits, assumed on its node, at most ``timeout_seconds`` (15 minutes at the most)."""
 
     timeout_seconds: float
     requests: tuple[PluginRequest, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Permitted:
+class Permitted(Struct, frozen=True):
     """Permit's yes, with requests about other pods."""
 
     requests: tuple[PluginRequest, ...] = ()
@@ -311,8 +306,7 @@ class PermitPlugin(Plugin):
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """What is reported of a wait before the bind: an event when it begins, and its end in metrics, by driver."""
 
     reason: str
@@ -325,8 +319,7 @@ class Waiting:
     """(how the message of a failure begins, how such an end is counted); others count as errors."""
 
 
-@dataclass(frozen=True, slots=True)
-class PreFlight:
+class PreFlight(Struct, frozen=True):
     """There is work to do before binding.
 
     With ``writes`` (commands, for built-in plugins) the engine sends them and then asks ``pre_bind_progress`` every

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 
@@ -38,8 +39,7 @@ class ApiPort(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class BindContext:
+class BindContext(Struct, frozen=True):
     """What the plugins that run in the shell get: the pod, the chosen node, and the API server's port."""
 
     pod: PodInfo
@@ -47,8 +47,7 @@ class BindContext:
     client: ApiPort
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingPod:
+class WaitingPod(Struct, frozen=True):
     """A pod that waits for a plugin in Permit."""
 
     pod: PodInfo

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class AllowWaiting:
+class AllowWaiting(Struct, frozen=True):
     """The pod of this UID, which waits for the plugin in Permit, may go on. Nothing happens to any other pod."""
 
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class RejectWaiting:
+class RejectWaiting(Struct, frozen=True):
     """The pod of this UID, which waits for the plugin in Permit, is rejected. Nothing happens to any other pod."""
 
     uid: str
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ActivatePods:
+class ActivatePods(Struct, frozen=True):
     """These pods (``namespace/name``) are tried at once, whatever their back-off; gates still apply."""
 
     keys: tuple[str, ...]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TypeVar
+
+from msgspec import Struct, field
 
 from scheduler.cluster.groups.group import GroupReference
 from scheduler.cluster.pod_info import PodInfo
@@ -25,8 +26,7 @@ class NominationMode(Enum):
     CLEAR = "clear"
 
 
-@dataclass(frozen=True, slots=True)
-class Nomination:
+class Nomination(Struct, frozen=True):
     mode: NominationMode = NominationMode.KEEP
     node_name: str = ""
     """The node, for SET."""
@@ -40,8 +40,7 @@ def nominate(node_name: str) -> Nomination:
     return Nomination(NominationMode.SET, node_name)
 
 
-@dataclass(frozen=True, slots=True)
-class WholeGroup:
+class WholeGroup(Struct, frozen=True):
     """A group of pods that makes room as one."""
 
     reference: GroupReference
@@ -51,8 +50,7 @@ class WholeGroup:
     """These pods, in the order in which they are tried."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(Struct, frozen=True):
     """Victims have to leave ``node``, to which the answer nominates the pod. Those that terminate already are left
     alone, and waited for."""
 
@@ -63,14 +61,12 @@ class Remove:
     """The preemptor where it is a group; its victims leave any nodes."""
 
 
-@dataclass(frozen=True, slots=True)
-class WaitForVictims:
+class WaitForVictims(Struct, frozen=True):
     """Victims on the nominated node are on their way out: until they are gone, other pods' victims do not concern the
     pod."""
 
 
-@dataclass(frozen=True, slots=True)
-class PutOff:
+class PutOff(Struct, frozen=True):
     """As many removals are under way as may be: the pod is tried again when one has ended."""
 
 
@@ -132,8 +128,7 @@ class Kept:
         self._by_type.clear()
 
 
-@dataclass(frozen=True, slots=True)
-class PostFilterContext:
+class PostFilterContext(Struct, frozen=True):
     """An attempt that found no node, as a PostFilter plugin sees it."""
 
     pod: PodInfo
@@ -159,8 +154,7 @@ class PostFilterContext:
     """Of ``nominated_pods``; None: what has changed there is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class PostFilterAnswer:
+class PostFilterAnswer(Struct, frozen=True):
     """``status`` None is success and ends the round; UNRESOLVABLE and errors end it too; after UNSCHEDULABLE the next
     plugin is asked, and the reasons of all are joined."""
 

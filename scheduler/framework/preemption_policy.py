@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.tandem import PDBPolicy
@@ -15,8 +16,7 @@ EVICTION_REFUSED = f"{_SUSPENDED}: an eviction was refused"
 VICTIMS_REMAINED = f"{_SUSPENDED}: its victims did not end in time"
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionPolicy:
+class PreemptionPolicy(Struct, frozen=True):
     """One value an attempt: some of it is configuration, some of it is what the engine knows about this preemptor."""
 
     pdb_policy: PDBPolicy = PDBPolicy.BEST_EFFORT

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from scheduler.config.args import args_path, decode_args
 from scheduler.config.plugin_sets import expand
@@ -51,8 +52,7 @@ POINT_TYPES: dict[Point, type[Plugin]] = {
 Registry = Mapping[str, type[Plugin]]
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """The plugins by extension point, as the engine uses them."""
 
     scheduler_name: str
@@ -87,8 +87,7 @@ class Profile:
     """The nodes that the profile may use: no pod is placed on another, and no victim is taken there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """The nodes that a profile may use, and the filter that sees to it."""
 
     selector: Selector

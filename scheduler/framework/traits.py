@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from scheduler.cluster.row_journal import NODE_CHANGED, USAGE_CHANGED
 from scheduler.framework.plugin import Plugin, Reads
 
 
-@dataclass(frozen=True, slots=True)
-class Traits:
+class Traits(Struct, frozen=True):
     flags: int
     """The flags of the row journal that invalidate the plugin's answer for a row."""
     is_declared: bool

@@ -11,12 +11,12 @@ refusal is ``node(s) didn't match scheduler-enforced node affinity``.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from scheduler.cluster.node_matching import (
     accepted_rows,
@@ -74,13 +74,11 @@ class NodeAffinityArgs(msgspec.Struct, frozen=True, rename="camel"):
     added_affinity: NodeAffinityFields | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Requirements(State):
+class Requirements(Struct, State, frozen=True):
     required: RequiredNodeAffinity
 
 
-@dataclass(frozen=True, slots=True)
-class Preferences(State):
+class Preferences(Struct, State, frozen=True):
     terms: tuple[PreferredTerm, ...]
 
 

@@ -8,10 +8,10 @@ required features``. No arguments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
@@ -38,8 +38,7 @@ MISSING_FEATURES = unresolvable("node(s) didn't match Pod's required features")
 _REFUSALS = (MISSING_FEATURES,)
 
 
-@dataclass(frozen=True, slots=True)
-class RequiredFeatures(State):
+class RequiredFeatures(Struct, State, frozen=True):
     names: frozenset[str]
 
 

@@ -9,10 +9,10 @@ arguments.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
@@ -37,8 +37,7 @@ PORTS_TAKEN = unschedulable("node(s) didn't have free ports for the requested po
 _REFUSALS = (PORTS_TAKEN,)
 
 
-@dataclass(frozen=True, slots=True)
-class WantedPorts(State):
+class WantedPorts(Struct, State, frozen=True):
     """Pods that take and leave ports are in the view, so this counts nothing."""
 
     ports: tuple[HostPort, ...]

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
@@ -39,8 +39,7 @@ from scheduler.plugins.volume_hints import its_claim_changed
 TOO_MANY = unschedulable("node(s) exceed max volume count")
 
 
-@dataclass(frozen=True, slots=True)
-class NewVolumes(State):
+class NewVolumes(Struct, State, frozen=True):
     """What the pod would have attached to its node; or why that is unknown."""
 
     volumes: tuple[Attachable, ...]

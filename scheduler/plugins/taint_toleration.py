@@ -8,11 +8,11 @@ toleration compare integers; they match nothing unless the gate TaintTolerationC
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
+from msgspec import Struct
 
 from scheduler.cluster.interning import ABSENT
 from scheduler.cluster.node_matching import Mask, tolerated_taint_sets
@@ -50,8 +50,7 @@ UNTOLERATED = unresolvable("node(s) had untolerated taint(s)")
 _REFUSALS = (UNTOLERATED,)
 
 
-@dataclass(frozen=True, slots=True)
-class PreferenceTolerations(State):
+class PreferenceTolerations(Struct, State, frozen=True):
     """The tolerations that can matter for PreferNoSchedule taints."""
 
     tolerations: tuple[Toleration, ...]

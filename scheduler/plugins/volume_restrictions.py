@@ -10,9 +10,10 @@ target and an RBD image can be shared on a node only by pods that all just read 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
@@ -32,16 +33,14 @@ CLAIM_TAKEN = unschedulable(
 _REFUSALS = (DISK_TAKEN, CLAIM_TAKEN)
 
 
-@dataclass(frozen=True, slots=True)
-class WantedDisks(State):
+class WantedDisks(Struct, State, frozen=True):
     disks: tuple[Disk, ...]
 
     def tallies(self, pods: RowPods) -> tuple[Tally, ...]:
         return (_disk_tally(self.disks, pods),) if self.disks else ()
 
 
-@dataclass(frozen=True, slots=True)
-class WantedVolumes(State):
+class WantedVolumes(Struct, State, frozen=True):
     """With claims that only one pod may use. ``conflicts``: how many of them are in use, as far as is known."""
 
     disks: tuple[Disk, ...]

@@ -9,12 +9,12 @@ with other values is refused with ``node(s) had no available volume zone``; one 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from scheduler.cluster.interning import ABSENT
 from scheduler.cluster.pod_info import PodInfo
@@ -41,8 +41,7 @@ ZoneRequirement = tuple[str, frozenset[str]]
 """A label that the node must have, and the values it may have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Zones(State):
+class Zones(Struct, State, frozen=True):
     is_blind_to_pods: ClassVar[bool] = True
     required: tuple[ZoneRequirement, ...]
 

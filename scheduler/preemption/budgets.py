@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.objects.budget import PodDisruptionBudget
 from scheduler.objects.selectors import Selector, SelectorError, parse_selector
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Struct, frozen=True):
     """A budget that some pod may be under. ``allowed``: disruptions it still allows, can be negative."""
 
     namespace: str

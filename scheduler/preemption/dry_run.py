@@ -8,9 +8,9 @@ This is the judge: plain and exact for any plugins. The wavefront must agree wit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
@@ -65,8 +65,7 @@ def candidate_of(row: int, node_name: str, victims: tuple[PodInfo, ...], pdb_vio
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """What is the same for every node that one attempt tries."""
 
     context: PostFilterContext

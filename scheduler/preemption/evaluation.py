@@ -8,10 +8,10 @@ In two halves, so that extenders can be asked in between: ``begin`` tries the no
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+from msgspec import Struct, field
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.diagnosis import DiagnosisBuilder, fit_error_text
@@ -46,16 +46,17 @@ ROWS_A_STEP: Final = 128
 """Nodes that a step of a question tries: 1 to 2 ms, with 30 pods on each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(Struct, frozen=True):
     """How many candidates end the search: ``percentage`` of the potential nodes, but at least ``absolute``."""
 
     percentage: int = 10
     absolute: int = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+DEFAULT_EXTENT: Final = Extent()
+
+
+class Candidates(Struct, frozen=True):
     """What the dry runs found."""
 
     found: tuple[Candidate, ...]
@@ -66,8 +67,7 @@ class Candidates:
     """Errors of dry runs of many nodes, whose nodes were then tried one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionEvidence:
+class PreemptionEvidence(Struct, frozen=True):
     """What the Attempt keeps of a preemption."""
 
     eligible: bool
@@ -99,7 +99,7 @@ class PreemptionEvidence:
 
 def evaluate(
     context: PostFilterContext,
-    extent: Extent = Extent(),
+    extent: Extent = DEFAULT_EXTENT,
     policy: PreemptionPolicy = UPSTREAM_POLICY,
     columns: PodColumns | None = None,
 ) -> PostFilterAnswer:

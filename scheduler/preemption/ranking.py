@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from operator import attrgetter
+
+from msgspec import Struct
 
 from scheduler.objects.meta import controller_of
 from scheduler.preemption.dry_run import Candidate
@@ -25,8 +26,7 @@ class Criterion(Enum):
     FIRST_TRIED = "the first one tried of several that are equal"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """``best``: all candidates that no criterion tells apart, the chosen one first."""
 
     candidate: Candidate

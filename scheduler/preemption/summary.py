@@ -7,15 +7,15 @@ tried. A summary refers to neither, so thousands of them can be kept.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.messages.status import Refusal
 from scheduler.preemption.evaluation import PreemptionEvidence
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedNodes:
+class RefusedNodes(Struct, frozen=True):
     """Nodes with one and the same refusal: how many, and the names of the first of them."""
 
     refusal: Refusal
@@ -23,23 +23,20 @@ class RefusedNodes:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class VictimSummary:
+class VictimSummary(Struct, frozen=True):
     key: str
     """namespace/name"""
     priority: int
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateSummary:
+class CandidateSummary(Struct, frozen=True):
     node_name: str
     victims: tuple[VictimSummary, ...]
     """Most important first."""
     pdb_violations: int
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionSummary:
+class PreemptionSummary(Struct, frozen=True):
     """``PreemptionEvidence`` without its objects; ``candidates`` are the first of ``candidate_count``, and the node
     that was chosen is always among them."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
@@ -232,8 +232,7 @@ class Wave:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PodsOfRows:
+class PodsOfRows(Struct, frozen=True):
     """What tallies are made from, out of the pod columns."""
 
     view: View

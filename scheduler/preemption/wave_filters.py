@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.asked_filters import AskedFilter
@@ -12,8 +13,7 @@ from scheduler.messages.status import Skip
 from scheduler.preemption.dry_run import Trial
 
 
-@dataclass(frozen=True, slots=True)
-class WaveFilters:
+class WaveFilters(Struct, frozen=True):
     """In the order in which they are asked."""
 
     asked: tuple[AskedFilter, ...]

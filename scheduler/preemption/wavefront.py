@@ -22,10 +22,10 @@ What was said of a row is kept for the next pod of the same template (``kept_ans
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from scheduler.framework.node_filter import rivals
 from scheduler.messages.status import Refusal
@@ -48,8 +48,7 @@ _MAX_ERROR = 300
 """Characters of an error's text that are kept."""
 
 
-@dataclass(slots=True)
-class Search:
+class Search(Struct):
     """Tries rows in turn until there are candidates enough: ``wanted`` of them, but while all of them violate a budget,
     only at the last row."""
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
+
+from msgspec import Struct
 
 from scheduler.cluster.cache import Confirmation
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.queue.waking import Only
 
 
-@dataclass(frozen=True, slots=True)
-class Aftermath:
+class Aftermath(Struct, frozen=True):
     """What the caller has to know or do after a change has been handled."""
 
     confirmation: Confirmation | None = None

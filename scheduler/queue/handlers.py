@@ -7,7 +7,8 @@ still known (docs/kube-scheduler/cycle.md §2, §9; queue.md §6.6).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.effects import Effect
@@ -37,8 +38,7 @@ from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.queue.waking import OnlyIf
 
 
-@dataclass(frozen=True, slots=True)
-class OurPods:
+class OurPods(Struct, frozen=True):
     """Whose pods count: ``profile_names`` are the scheduler names that are ours; with ``counts_foreign_nominations``
     the nominations of other schedulers' pods count too (``nominations: all``)."""
 

@@ -11,9 +11,10 @@ object, or an object as one that the pod controls.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, KeysView, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import (
@@ -42,8 +43,7 @@ EXTENDER = "Extender"
 """The pseudo plugin that stands for all extenders among a pod's rejectors."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(Struct, frozen=True):
     """What one plugin registered for one event. ``facets``: None if some hint has none."""
 
     hints: tuple[HintFunction, ...]

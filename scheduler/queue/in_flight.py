@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from scheduler.errors import InvariantViolation
 from scheduler.framework.events import ClusterEvent
@@ -20,8 +21,7 @@ POD_MARKER = "PodPopped"
 """The label of attempts in the gauge of the list's length."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeptEvent:
+class KeptEvent(Struct, frozen=True):
     """An event with the object before and after (pods as PodInfo; None where absent)."""
 
     number: int

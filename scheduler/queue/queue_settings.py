@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import ClusterEvent
@@ -39,8 +40,7 @@ def no_group(_pod: PodInfo) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueSettings:
+class QueueSettings(Struct, frozen=True):
     """Seconds, as in the configuration. ``pops_from_backoff``: the gate SchedulerPopFromBackoffQ."""
 
     initial_backoff: float = 1.0
@@ -52,8 +52,7 @@ class QueueSettings:
     event_limit: int = EVENT_LIMIT
 
 
-@dataclass(frozen=True, slots=True)
-class QueuePlugins:
+class QueuePlugins(Struct, frozen=True):
     """What the queue asks of the plugins of all profiles. ``queue_sort`` is that of the first one."""
 
     queue_sort: QueueSort

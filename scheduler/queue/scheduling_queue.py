@@ -14,8 +14,9 @@ pod of its name already waits). Every operation is one synchronous step that tak
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo

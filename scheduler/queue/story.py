@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from scheduler.queue.clock import QueueClock
 from scheduler.queue.hints import HintMap
@@ -21,8 +22,7 @@ class Place(Enum):
     IN_FLIGHT = "in flight"
 
 
-@dataclass(frozen=True, slots=True)
-class PodStory:
+class PodStory(Struct, frozen=True):
     """The description of one pod. Times are nanoseconds since 1970; None where there is none."""
 
     pod: str

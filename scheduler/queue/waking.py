@@ -6,8 +6,9 @@ Only this module calls hints for pods of the pool: once for each group of equiva
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import ClusterEvent
@@ -67,8 +68,7 @@ class Gatekeepers(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Wake:
+class Wake(Struct):
     """One event, with the object before and after, and the search for the pods of the pool that it may help.
 
     The pool may not change before the end. ``only``: None = all pods.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from scheduler.simulate.apiserver import Registry
 from scheduler.simulate.apiserver.kinds import (
@@ -31,8 +32,7 @@ _RING_TAINT: Final = {"key": "example.com/ring", "value": "present", "effect": "
 _TOLERATES_GPUS: Final = {"key": "example.com/gpu", "operator": "Exists"}
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(Struct, frozen=True):
     """A scene. ``explains``: the pod, or group of pods, whose explanation is shown at its end."""
 
     title: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from scheduler.messages.stimuli import WriteFinished
 from scheduler.simulate.world_facts import Refused
@@ -11,8 +12,7 @@ from scheduler.simulate.world_facts import Refused
 Range = tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
+class Trouble(Struct, frozen=True):
     """Delays in seconds, drawn between two bounds, and how often a write goes wrong (0 to 1)."""
 
     write_seconds: Range = (0.002, 0.05)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 from random import Random
 from typing import Unpack
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from scheduler.cluster.cache import ClusterCache
@@ -25,8 +25,7 @@ SIEVE_LABEL = "contract.test/sieve"
 """Nodes with this label are refused by the harness's own filter, which changes the feasible nodes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(Struct, frozen=True):
     """Nodes, pods on them, pending pods, and objects of other kinds."""
 
     nodes: Sequence[Node]

@@ -6,10 +6,11 @@ subclass, created when the plugin is loaded, so the framework sees an ordinary p
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Iterable
 from typing import Any, Final
+
+import msgspec.structs
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.controller.report.plugin_watch import PLUGIN_WATCH
@@ -197,7 +198,7 @@ def _watching_hint(registration: EventRegistration, name: str) -> EventRegistrat
         finally:
             PLUGIN_WATCH.end(began, name, "QueueingHint", pod.key)
 
-    return dataclasses.replace(registration, hint=call)
+    return msgspec.structs.replace(registration, hint=call)
 
 
 def _pod_of(asked: tuple[Any, ...]) -> str:

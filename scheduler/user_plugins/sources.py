@@ -9,17 +9,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
+
+from msgspec import Struct
 
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.user_plugins.shape import Unloadable
 
 
-@dataclass(frozen=True, slots=True)
-class PluginSources:
+class PluginSources(Struct, frozen=True):
     """The places that plugins are taken from besides installed packages. ``folder``: absolute, None for none."""
 
     folder: Path | None = None

@@ -4,13 +4,13 @@ interrupted, no pod is left waiting that could be placed."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus, Tick, WakingContinued
 from scheduler.objects.kinds import Kind, decode

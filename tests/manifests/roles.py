@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from scheduler.cli.prepare import prepare
 from scheduler.controller.rights import Right, rights_needed

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.cluster.groups.facts import Groups
 from scheduler.config.args import decode_args

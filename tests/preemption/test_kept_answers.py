@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.plugin import FilterPlugin, Plugin, Reads, Rows, State, Verdicts

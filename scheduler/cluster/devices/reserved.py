@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from scheduler.objects.resource_claims import Allocation
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimInFlight:
+class ClaimInFlight(Struct, frozen=True):
     """An allocation that was decided and is not written yet."""
 
     claim_uid: str
@@ -17,8 +17,7 @@ class ClaimInFlight:
     allocation: Allocation
 
 
-@dataclass(frozen=True, slots=True)
-class SetAside:
+class SetAside(Struct, frozen=True):
     """The claims of a pod that is on its way to ``node``. ``decision``: all that is to be written, for the plugin."""
 
     pod_uid: str
@@ -27,8 +26,7 @@ class SetAside:
     decision: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class GiveBack:
+class GiveBack(Struct, frozen=True):
     """What is set aside for a pod is free again. Nothing happens if it has nothing."""
 
     pod_uid: str

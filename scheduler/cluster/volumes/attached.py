@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import count
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_info import PodInfo
@@ -34,8 +34,7 @@ _new_version = count(1).__next__
 """One sequence for all tables: an answer kept by version is not taken for that of a fork."""
 
 
-@dataclass(frozen=True, slots=True)
-class AttachedOnNode:
+class AttachedOnNode(Struct, frozen=True):
     """One node's account. Only drivers with a limit are in it, and a node without a CSINode has none."""
 
     limits: Mapping[str, int] = field(default_factory=dict)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.rows_by_key import RowsByKey
 from scheduler.objects.pod import Volume
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
+class Disk(Struct, frozen=True):
     """One inline disk. ``key`` is equal for disks that may be the same one; ``conflicts_with`` decides."""
 
     key: Hashable

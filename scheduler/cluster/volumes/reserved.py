@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim
 
 
-@dataclass(frozen=True, slots=True)
-class StaticBinding:
+class StaticBinding(Struct, frozen=True):
     """An existing volume for a claim."""
 
     volume: PersistentVolume
@@ -18,8 +17,7 @@ class StaticBinding:
     """Whether the volume differs from the one in the API."""
 
 
-@dataclass(frozen=True, slots=True)
-class Provision:
+class Provision(Struct, frozen=True):
     """A claim whose volume is yet to be made."""
 
     claim: PersistentVolumeClaim
@@ -27,8 +25,7 @@ class Provision:
     is_changed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(Struct, frozen=True):
     """What a pod on its way to ``node`` has set aside. Bindings are sorted by the name of the volume."""
 
     pod_uid: str
@@ -37,8 +34,7 @@ class Reservation:
     provisions: tuple[Provision, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(Struct, frozen=True):
     """The pod is not coming: what it has set aside is free again. Nothing happens if it has nothing."""
 
     pod_uid: str

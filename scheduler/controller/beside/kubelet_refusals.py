@@ -17,11 +17,11 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 import structlog
+from msgspec import Struct
 
 from scheduler.controller.beside.kubelet_reasons import ROOM_PREFIX, Concern, concern_of
 from scheduler.controller.beside.workload_avoidance import WorkloadAvoidance, owner_of
@@ -238,8 +238,7 @@ class KubeletRefusals:
             self._feed([ObjectObserved(Kind.NODE, self.dressed(node))])
 
 
-@dataclass(frozen=True, slots=True)
-class _Lookup:
+class _Lookup(Struct, frozen=True):
     """A pod whose state is to be looked up. ``owner``: the UID of its controller, "" without one."""
 
     pod: PodReference

@@ -12,10 +12,10 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
+from msgspec import Struct
 
 from scheduler.controller.calls.extender_calls import ExtenderCalls
 from scheduler.controller.carrying_out import OutgoingCommand
@@ -54,8 +54,7 @@ AGREES, DIFFERS, UNSEEN = "true", "false", "unknown"
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
+class _Waiting(Struct, frozen=True):
     """A decision to be compared. ``node`` "": a victim's removal. ``end`` creates the engine's answer."""
 
     pod: PodReference
@@ -65,8 +64,7 @@ class _Waiting:
     """Maps a problem ("" for success) to the answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """Our decision and the other scheduler's. ``theirs`` "": none in time."""
 
     pod: str

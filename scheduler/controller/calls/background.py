@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
+from msgspec import Struct
 
 from scheduler.framework.plugin_ports import WaitingPod
 from scheduler.messages.stimuli import PermitDecided, PodsActivated
@@ -21,8 +21,7 @@ STOP_SECONDS: Final = 2.0
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class PluginInbox:
+class PluginInbox(Struct, frozen=True):
     """The engine's interface for background parts: ``waiting`` pods by plugin name, and ``feed`` for decisions."""
 
     waiting: Callable[[str], Sequence[WaitingPod]]

@@ -6,16 +6,16 @@ import os
 import ssl
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from scheduler.config.types import Extender, ExtenderTLSConfig
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.extenders.extender import asking_order
 
 
-@dataclass(frozen=True, slots=True)
-class ExtenderTLS:
+class ExtenderTLS(Struct, frozen=True):
     """An extender's TLS settings. ``server_name`` "": the certificate must be valid for the host in the address."""
 
     context: ssl.SSLContext

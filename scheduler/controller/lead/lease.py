@@ -10,11 +10,11 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
 import structlog
+from msgspec import Struct, field
 
 from scheduler.controller.lead.announcement import ANNOTATION
 from scheduler.controller.lead.lease_settings import LeaderElectionSettings
@@ -31,8 +31,7 @@ JITTER = 1.2
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Claimant:
+class Claimant(Struct, frozen=True):
     """The replica that wants the lease."""
 
     identity: str
@@ -40,8 +39,7 @@ class Claimant:
     """What the lease says of its holder besides."""
 
 
-@dataclass(frozen=True, slots=True)
-class Time:
+class Time(Struct, frozen=True):
     """Where an elector reads the time, and the chance that spreads its retries."""
 
     monotonic: Callable[[], float] = time.monotonic

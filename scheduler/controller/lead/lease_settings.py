@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from scheduler.errors import ConfigurationError, Fault
 
 KUBE_SCHEDULER_LEASE: Final = ("kube-system", "kube-scheduler")
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderElectionSettings:
+class LeaderElectionSettings(Struct, frozen=True):
     """kube-scheduler's ``leaderElection`` block, with a lease name of our own. Durations in seconds."""
 
     leader_elect: bool = True

@@ -12,12 +12,12 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Final
 
 import structlog
+from msgspec import Struct
 
 from scheduler.controller.record.segments import (
     FOLDER_MODE,
@@ -52,16 +52,14 @@ CLOSE_SECONDS: Final = 5.0
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class RecordSettings:
+class RecordSettings(Struct, frozen=True):
     """Where to record, and the most bytes of all segments in the folder."""
 
     folder: Path
     limit_bytes: int = DEFAULT_LIMIT_BYTES
 
 
-@dataclass(slots=True)
-class RecorderCounts:
+class RecorderCounts(Struct):
     """For metrics."""
 
     entries: int = 0

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class LogSettings:
+class LogSettings(Struct, frozen=True):
     """``format`` is ``json``, ``text`` or ``auto`` (JSON unless standard error is a terminal)."""
 
     format: str = "auto"

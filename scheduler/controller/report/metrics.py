@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
+from msgspec import Struct, field
 from prometheus_client import CollectorRegistry
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
@@ -77,8 +77,7 @@ class EngineGauges(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class _ProfileChildren:
+class _ProfileChildren(Struct):
     """The children of one (result, profile), looked up once. ``points``: by extension point."""
 
     attempts: CounterChild

@@ -10,10 +10,10 @@ import base64
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from scheduler.controller.lead.announcement import AUDIENCE
 from scheduler.controller.serve.reviews import REVIEW_SECONDS, Reviews, decode_reply
@@ -25,8 +25,7 @@ MAX_TOKEN_CHARACTERS: Final = 16_384
 AUTHENTICATED: Final = "system:authenticated"
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """A user as in the API server's reviews."""
 
     name: str

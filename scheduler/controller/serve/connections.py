@@ -12,12 +12,12 @@ import socket
 import ssl
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
+from msgspec import Struct
 
 ACCEPT_RETRY_SECONDS: Final = 0.1
 """Delay after a failed accept: without free file descriptors the next one would fail at once."""
@@ -27,8 +27,7 @@ TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection:
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
+class ConnectionLimits(Struct, frozen=True):
     """Numbers of connections, seconds and bytes."""
 
     connections: int = 256
@@ -44,8 +43,7 @@ class ConnectionLimits:
     """Bytes received without completing a request. A token has 16 KiB at most."""
 
 
-@dataclass(slots=True)
-class ConnectionCounts:
+class ConnectionCounts(Struct):
     """Counters for metrics."""
 
     accepted: int = 0

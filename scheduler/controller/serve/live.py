@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 from aiohttp import web
+from msgspec import Struct
 
 from scheduler.controller.report.decisions import Decisions
 from scheduler.controller.serve.authorization import ASKER, Asker, refusal
@@ -36,8 +36,7 @@ MAX_STREAM_BYTES: Final = 16 * 2**20
 MAX_DIGITS: Final = 15
 
 
-@dataclass(frozen=True, slots=True)
-class LiveLimits:
+class LiveLimits(Struct, frozen=True):
     """Numbers of streams, seconds and bytes."""
 
     streams: int = MAX_STREAMS

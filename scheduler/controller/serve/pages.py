@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
-from dataclasses import asdict
 from typing import Any, Final, TypeVar
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import asdict
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from scheduler.controller.beside.shadow import AGREES, DIFFERS, UNSEEN, ShadowWriter

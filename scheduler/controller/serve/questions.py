@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Generator
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import msgspec
 import structlog
 from aiohttp import web
+from msgspec import Struct
 
 from scheduler.controller.serve.authorization import ASKER, Asker, refusal
 from scheduler.controller.serve.names import scrubbed, visible
@@ -61,8 +61,7 @@ MakeBasis = Callable[[bytes], Basis]
 log = structlog.get_logger()
 
 
-@dataclass(slots=True)
-class QuestionCounts:
+class QuestionCounts(Struct):
     """``longest_seconds``: of a slice."""
 
     answered: int = 0

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from scheduler.controller.serve.connections import ConnectionLimits
 from scheduler.controller.serve.tls import ServingCertificate
 
 
-@dataclass(frozen=True, slots=True)
-class AccessSettings:
+class AccessSettings(Struct, frozen=True):
     """Access to pages. Lifetimes in seconds: how long an answer of the API server is cached.
 
     ``open_paths``: open to everyone; a path that ends in ``*`` is a prefix. ``skips_lookup``: the cluster's own
@@ -23,8 +22,7 @@ class AccessSettings:
     skips_lookup: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ServingSettings:
+class ServingSettings(Struct, frozen=True):
     """The page server. ``port`` 0 turns it off. ``certificate`` None: plain HTTP. ``access`` None: every page is
     open."""
 

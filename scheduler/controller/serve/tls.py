@@ -13,7 +13,6 @@ import os
 import ssl
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +20,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from msgspec import Struct
 
 from scheduler.errors import ConfigurationError, Fault
 
@@ -53,8 +53,7 @@ _CIPHER_SUITES: Final = {
 """kube-scheduler's flag values → OpenSSL's names."""
 
 
-@dataclass(frozen=True, slots=True)
-class TlsSettings:
+class TlsSettings(Struct, frozen=True):
     """The settings of HTTPS. Without files and folder a self-signed certificate is created for this process.
 
     ``cipher_suites``: kube-scheduler's names, for TLS 1.2; () means the library's defaults, and TLS 1.3 has no choice.

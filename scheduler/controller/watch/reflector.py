@@ -16,10 +16,10 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
+from msgspec import Struct
 
 from scheduler.controller.report.outage import Outage
 from scheduler.controller.step_watch import Step, unwatched
@@ -75,8 +75,7 @@ class Intake(Protocol):
     async def room(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class WatchTimes:
+class WatchTimes(Struct, frozen=True):
     """Durations in seconds. ``idle``: the time without a byte after which a watch counts as dead; kube-apiserver sends
     a bookmark every 60 to 75 s. ``missing_kind``: the interval of discovery requests for a kind that is not served.
     ``max_retry_after``: the upper bound of the server's Retry-After. ``quiet``: a watch that breaks or ends without a
@@ -89,8 +88,7 @@ class WatchTimes:
     max_retry_after: float = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """How a kind is read and passed on. ``page_size`` in objects; ``with_documents``: objects are passed on with their
     JSON, for extenders; ``change`` is applied to stimuli on their way; ``selector``: the query parameters that choose
     objects, None for those that decisions depend on."""
@@ -100,6 +98,9 @@ class Reading:
     times: WatchTimes = WatchTimes()
     change: Change = unchanged
     selector: Mapping[str, str] | None = None
+
+
+DEFAULT_READING: Final = Reading()
 
 
 class WatchPlaceLost(Exception):
@@ -117,7 +118,7 @@ class Reflector:
         kind: Kind,
         client: ApiClient,
         intake: Intake,
-        reading: Reading = Reading(),
+        reading: Reading = DEFAULT_READING,
         *,
         backoff: Backoff | None = None,
         step: Step = unwatched,

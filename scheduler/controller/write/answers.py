@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import ssl
-from dataclasses import dataclass
 from typing import Final
 
 import aiohttp
+from msgspec import Struct
 
 from scheduler.controller.write.http_exchange import AnswerTooLong
 from scheduler.errors import ApiError
@@ -21,8 +21,7 @@ MAX_RETRY_AFTER_SECONDS: Final = 60.0
 """Maximum seconds of a wait that a server asks for; a longer one is cut to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """A successful answer: the HTTP status and the unparsed body."""
 
     status: int

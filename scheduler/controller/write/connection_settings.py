@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionSettings:
+class ConnectionSettings(Struct, frozen=True):
     """Where the API server is, and the limit of requests to it.
 
     ``kubeconfig`` "" searches: in-cluster, then ``$KUBECONFIG``, then ``~/.kube/config``. ``master`` overrides the

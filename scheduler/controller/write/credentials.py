@@ -14,11 +14,11 @@ import ssl
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.kubeconfig import (
@@ -37,8 +37,7 @@ TOKEN_LIFE_SECONDS = 60.0
 EXPIRY_MARGIN = datetime.timedelta(minutes=5)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientCertificate:
+class ClientCertificate(Struct, frozen=True):
     """A client certificate and its key, in PEM."""
 
     certificate: bytes
@@ -54,8 +53,7 @@ class ClientCertificate:
             context.load_cert_chain(certificate.name, key.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(Struct, frozen=True):
     """Everything that a connection needs. ``ssl_context`` None: plain HTTP. ``authorization`` "": no such header."""
 
     server: str

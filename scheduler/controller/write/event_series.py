@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import msgspec
+from msgspec import Struct
 
 from scheduler.cluster.groups.group import GroupReference
 from scheduler.engine.failure import cut_note
@@ -65,8 +65,7 @@ class EventBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     related: _Reference | None = None
 
 
-@dataclass(slots=True)
-class Series:
+class Series(Struct):
     """One event and how often it occurred. ``name`` is "" until the first Event was stored; times are ``Now``'s."""
 
     event: WriteEvent

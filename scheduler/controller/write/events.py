@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 import structlog
+from msgspec import Struct
 
 from scheduler.controller.write.answers import Answer
 from scheduler.controller.write.client import STRATEGIC_MERGE_PATCH, ApiClient, PostEnd
@@ -39,8 +39,7 @@ log = structlog.get_logger()
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass(slots=True)
-class EventCounts:
+class EventCounts(Struct):
     written: int = 0
     aggregated: int = 0
     dropped: int = 0
@@ -227,8 +226,7 @@ class EventRecorder:
         )
 
 
-@dataclass(slots=True, eq=False)
-class EventWrite:
+class EventWrite(Struct, eq=False):
     """The write of one event, which is chosen when it is sent."""
 
     recorder: EventRecorder

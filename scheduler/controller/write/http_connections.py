@@ -17,10 +17,10 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 from aiohappyeyeballs import start_connection
+from msgspec import Struct
 
 from scheduler.controller.write.http_exchange import Connection, Exchange, Fence, HttpAnswer, HttpEnd
 
@@ -38,8 +38,7 @@ CLOCK_SECONDS: Final = 0.002
 CLOSED_AS_OPENED: Final = "the server closed the connection as it was opened"
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """The server of a pool. ``ssl_context`` None: plain HTTP. ``server_hostname``: for SNI and the certificate."""
 
     host: str

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+from msgspec import Struct
 
 MAX_ANSWER_BYTES: Final = 16 * 2**20
 """With its head. Objects in etcd have at most 1.5 MB, a few times that as JSON."""
@@ -29,8 +29,7 @@ class Fence(Protocol):
         """Raises an exception if the request may not be sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpAnswer:
+class HttpAnswer(Struct, frozen=True):
     """An answer of any status. ``reason`` and ``retry_after``, the header as sent, are "" for a status below 300."""
 
     status: int

@@ -12,11 +12,11 @@ import base64
 import binascii
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from msgspec import Struct
 
 TOKEN_FILE: Final = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 AUTHORITY_FILE: Final = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
@@ -40,8 +40,7 @@ _USER_KEYS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(Struct, frozen=True):
     """What a kubeconfig says about a connection. "" and b"" for what it doesn't say; certificates and keys are PEM."""
 
     server: str

@@ -6,19 +6,18 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol, Self
 
 import structlog
+from msgspec import Struct
 
 from scheduler.controller.write.pacing import Pacing, Rank, Slot, State
 
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(Struct, frozen=True):
     """The result of one request. ``retry_after``: seconds before it must be sent again; None: it has ended."""
 
     is_answered: bool = True

@@ -18,9 +18,10 @@ Pure and synchronous: it holds no clock, waits for nothing, and is driven by ``O
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Final, Generic, Protocol, Self, TypeVar
+
+from msgspec import Struct
 
 SHARE: Final = 4
 """Places of each class. Reports leave beside a storm of bindings at this number per round trip, which is less the more
@@ -87,8 +88,7 @@ class State(Enum):
     OVER = "over"
 
 
-@dataclass(slots=True, eq=False)
-class Slot(Generic[W]):
+class Slot(Struct, Generic[W], eq=False):
     """One write from ``offer`` to ``finished``. ``since``: the monotonic second at which it was offered."""
 
     write: W

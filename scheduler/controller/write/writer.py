@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 import structlog
+from msgspec import Struct, field
 
 from scheduler.controller.write.answers import Answer
 from scheduler.controller.write.client import PostEnd
@@ -57,8 +57,7 @@ WRITES: Final = (Rank.BINDING, Rank.AWAITED, Rank.CONDITION)
 log = structlog.get_logger()
 
 
-@dataclass(slots=True)
-class WriterCounts:
+class WriterCounts(Struct):
     """For metrics. ``refused_without_lease`` are writes that the fence stopped."""
 
     done: int = 0
@@ -256,8 +255,7 @@ class Writer:
         return wait * (1.0 + 0.1 * self._jitter())
 
 
-@dataclass(slots=True, eq=False)
-class PodWrite:
+class PodWrite(Struct, eq=False):
     """A command on its way. ``tickets``: the command's, then those of older ones that were folded into it."""
 
     writer: Writer

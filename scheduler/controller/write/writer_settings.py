@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class WriterSettings:
+class WriterSettings(Struct, frozen=True):
     """Limits of writes. Their order is decided by ``write/pacing.py``."""
 
     requests_in_flight: int = 128

@@ -8,7 +8,8 @@ for it, do not wake it (in kube-scheduler each of them would). Other events wake
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.machine import ReadsNominations
@@ -95,8 +96,7 @@ class AwaitedVictims:
         return ConcernedByVictim(self._waiting, self._nominator, gone.node_name)
 
 
-@dataclass(frozen=True, slots=True)
-class ConcernedByVictim:
+class ConcernedByVictim(Struct, frozen=True):
     """The pods that a victim's end on ``node`` concerns: all but those that wait for victims on another node."""
 
     waiting: Set[str]

@@ -16,9 +16,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import count, product
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.tandem import PreemptionSettings, VictimScope
@@ -53,8 +55,7 @@ _TEXTS = {
 }
 
 
-@dataclass(slots=True, eq=False)
-class _Round:
+class _Round(Struct, eq=False):
     """One preemption on one node. ``is_over``: it has ended, with or without the pod placed."""
 
     preemptor: PodInfo
@@ -64,8 +65,7 @@ class _Round:
     is_in_vain: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """The state of all preemptions, as input to the policy of one."""
 
     victims_in_flight: tuple[PodInfo, ...]

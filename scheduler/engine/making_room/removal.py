@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
+
+from msgspec import Struct, field
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.making_room.preemptor import Preemptor
@@ -32,8 +33,7 @@ REMOVAL_MOVES: Final[dict[tuple[RemovalState, RemovalState], str]] = {
 """From and to, with the cause. No other transition is possible. At the end the preemptor is tried."""
 
 
-@dataclass(slots=True, eq=False)
-class Removal:
+class Removal(Struct, eq=False):
     preemptor: Preemptor
     victims: tuple[PodInfo, ...]
     last: PodInfo

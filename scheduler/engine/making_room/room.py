@@ -17,8 +17,9 @@ within the cycle, the order of the victims is the same as above.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.tandem import PDBPolicy, PreemptionMode, PreemptionSettings
@@ -59,8 +60,7 @@ class Left(Enum):
     """It was deleted, or another pod has its name."""
 
 
-@dataclass(frozen=True, slots=True)
-class RoomReads:
+class RoomReads(Struct, frozen=True):
     """The state that making room reads."""
 
     cache: ReadsCache

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.questions.trial import Trial
@@ -22,8 +22,7 @@ DAEMON_SET: Final = "DaemonSet"
 AnyObject = TypeVar("AnyObject", bound=ApiObject)
 
 
-@dataclass(frozen=True, slots=True)
-class LeftBehind:
+class LeftBehind(Struct, frozen=True):
     """A pod that an eviction would not move: it stays on its node, or ends for good."""
 
     pod: PodInfo
@@ -34,8 +33,7 @@ class LeftBehind:
     """The budgets that keep it where it is."""
 
 
-@dataclass(slots=True)
-class BudgetInTheWay:
+class BudgetInTheWay(Struct):
     """A budget that covers pods to be evicted: ``wanted`` of them, of which ``allowed`` may leave now."""
 
     key: str

@@ -7,12 +7,13 @@ from: the *allowed set*. It is the set of nodes that the engine may choose in th
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
@@ -40,8 +41,7 @@ MIN_SAMPLED_CANDIDATES: Final = 100
 """DefaultPreemption's default minimum of candidates: with as many or more it may have left nodes out by chance."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
+class Tried(Struct, frozen=True):
     """The outcome of one pod in a trial. ``node`` "": it found none, and ``message`` says why."""
 
     pod: PodInfo
@@ -61,8 +61,7 @@ class Tried:
     """The last attempt."""
 
 
-@dataclass(frozen=True, slots=True)
-class Basis:
+class Basis(Struct, frozen=True):
     """Profiles other than the engine's, for questions about another configuration."""
 
     profiles: Mapping[str, Profile]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.row_journal import RowJournal
@@ -17,8 +18,7 @@ PluginPoint = tuple[str, str]
 """A plugin's name and the extension point at which it is called."""
 
 
-@dataclass(slots=True)
-class ClassRun:
+class ClassRun(Struct):
     """The pod of this run, the cluster as it sees it, and whether the plugins' calls are timed."""
 
     pod: PodInfo

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from scheduler.cluster.row_journal import NO_CHANGES, RowChanges
 from scheduler.cluster.view import View
@@ -26,8 +26,7 @@ _Moved = tuple[ScoreSlot, bool]
 """A slot affected by a change, and whether its answers for all other rows are still valid."""
 
 
-@dataclass(slots=True)
-class _Refresh:
+class _Refresh(Struct):
     """What has changed since the last refresh, and the effect on the totals."""
 
     run: ClassRun

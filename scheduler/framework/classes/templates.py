@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scheduler.cluster.pod_info import Arithmetic, PodInfo
 from scheduler.cluster.pod_template import encoded_bytes, template_key
@@ -24,8 +26,7 @@ NUMBER_BYTES: Final = 1_400
 """Size of a kept combination of fragments, likewise."""
 
 
-@dataclass(slots=True)
-class Template:
+class Template(Struct):
     """The class of pods in one profile, as far as it depends on their template and the cluster."""
 
     number: int

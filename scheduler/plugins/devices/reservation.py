@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from uuid import UUID, uuid5
+
+from msgspec import Struct
 
 from scheduler.cluster.devices.reserved import ClaimInFlight, SetAside
 from scheduler.cluster.devices.special_claims import special_claim_uid
@@ -27,8 +28,7 @@ class NothingFound(SchedulerError):
     """The cluster went on since the filter, and the node can't give what it could."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpecialClaim:
+class SpecialClaim(Struct, frozen=True):
     """The claim for extended resources that is to be made, or was made by an earlier attempt."""
 
     requests: ExtendedRequests
@@ -36,8 +36,7 @@ class SpecialClaim:
     existing: ResourceClaim | None
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """What is to be written: claims that get devices now, claims that have theirs, and the special one. ``consumers``:
     claim UID → the consumer that it is reserved for."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
@@ -25,8 +25,7 @@ SUBREQUEST_POINTS = 8
 """Of the first alternative; each further one is worth one less."""
 
 
-@dataclass(frozen=True, slots=True)
-class AllocatedClaim:
+class AllocatedClaim(Struct, frozen=True):
     claim: ResourceClaim
     selector: NodeSelector | None
     """Where its devices can be used; None: everywhere."""
@@ -34,8 +33,7 @@ class AllocatedClaim:
     """The claim as it is stored, where its devices are being written for another pod of the same group."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExtendedResources:
+class ExtendedResources(Struct, frozen=True):
     """Extended resources of the pod that some class stands for, and the others that it asks for."""
 
     names: tuple[str, ...]
@@ -49,8 +47,7 @@ class ExtendedResources:
         return dict(self.classes).get(name)
 
 
-@dataclass(frozen=True, slots=True)
-class Situation(State):
+class Situation(Struct, State, frozen=True):
     """Claims in the pod's order. ``waiting`` are to be allocated, as the search takes them: under made-up names, which
     pods of one template share; ``fault`` is why they can't be (under the same names)."""
 

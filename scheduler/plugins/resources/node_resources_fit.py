@@ -23,12 +23,12 @@ Arguments:
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
@@ -88,8 +88,7 @@ class _Need(NamedTuple):
     is_delegated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Needs(State):
+class Needs(Struct, State, frozen=True):
     """The pod's requests, besides the place for one more pod."""
 
     needs: tuple[_Need, ...]

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from scheduler.cluster.offer import Offer
 from scheduler.cluster.table import NodeTable
@@ -36,8 +36,7 @@ class Strategy(Enum):
     REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceTerm:
+class ResourceTerm(Struct, frozen=True):
     """One resource in a score: the pod's request and the weight."""
 
     name: str
@@ -45,13 +44,11 @@ class ResourceTerm:
     weight: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceTerms(State):
+class ResourceTerms(Struct, State, frozen=True):
     terms: tuple[ResourceTerm, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceScoring:
+class ResourceScoring(Struct, frozen=True):
     """A strategy. ``shape``: RequestedToCapacityRatio's scores by percent of utilization, 101 int64."""
 
     strategy: Strategy

@@ -7,7 +7,8 @@ own, every pod of its namespace is assumed to match hard defaults.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Hint
@@ -18,8 +19,7 @@ from scheduler.plugins.spread.args import DO_NOT_SCHEDULE
 from scheduler.plugins.spread.constraints import Constraint, own_constraints
 
 
-@dataclass(frozen=True, slots=True)
-class SpreadHints:
+class SpreadHints(Struct, frozen=True):
     """The hints. ``defaults``: the default constraints with DoNotSchedule; ``node_scope``: of the profile."""
 
     defaults: tuple[TopologySpreadConstraint, ...]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from scheduler.cluster.domains import DomainCounts, count_domains, widened
 from scheduler.cluster.interning import ABSENT
@@ -26,8 +25,7 @@ MISSING_KEY, TOO_UNEVEN = 1, 2
 # --- filter -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class HardConstraint:
+class HardConstraint(Struct, frozen=True):
     """A DoNotSchedule constraint with its counts."""
 
     constraint: Constraint
@@ -139,8 +137,7 @@ class SpreadFilterState(State):
 # --- score ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SoftConstraint:
+class SoftConstraint(Struct, frozen=True):
     """A ScheduleAnyway constraint with its contributions to the score."""
 
     topology_key: str

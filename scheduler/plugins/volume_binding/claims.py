@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
@@ -15,8 +15,7 @@ from scheduler.objects.storage import PersistentVolumeClaim, StorageClass
 UNBOUND = unresolvable("pod has unbound immediate PersistentVolumeClaims")
 
 
-@dataclass(frozen=True, slots=True)
-class PodClaims:
+class PodClaims(Struct, frozen=True):
     """In the order of the pod's volumes."""
 
     bound: tuple[PersistentVolumeClaim, ...]

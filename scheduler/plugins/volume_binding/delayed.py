@@ -7,10 +7,10 @@ there are any. Both go through the claims in the same order, each taking the sma
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from scheduler.cluster.node_matching import matches_requirement
 from scheduler.cluster.table import NodeTable
@@ -31,8 +31,7 @@ class UnusableClaim(SchedulerError):
     """A claim asks for something that makes no sense, or its class has gone meanwhile: the attempt ends as an error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(Struct, frozen=True):
     """What a node's answer is: all claims have a source, unless one of the two says why not."""
 
     is_bindable: bool = True
@@ -55,8 +54,7 @@ NOT_BINDABLE = Sources(is_bindable=False)
 NO_SPACE = Sources(has_space=False)
 
 
-@dataclass(frozen=True, slots=True)
-class DelayedClaim:
+class DelayedClaim(Struct, frozen=True):
     """One delayed claim with all that does not depend on the node."""
 
     claim: PersistentVolumeClaim

@@ -17,12 +17,12 @@ StorageCapacityScoring, which is off: nodes are not scored.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from scheduler.cluster.effects import Effect
 from scheduler.cluster.pod_info import PodInfo
@@ -81,8 +81,7 @@ class VolumeBindingArgs(msgspec.Struct, frozen=True, rename="camel"):
     shape: tuple[UtilizationShapePoint, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Claims(State):
+class Claims(Struct, State, frozen=True):
     """Claims that are bound, and how those that are not can be."""
 
     is_blind_to_pods: ClassVar[bool] = True

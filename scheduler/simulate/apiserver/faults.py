@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 Action = Literal["status", "answer", "drop", "drop_after", "delay"]
 
 
-@dataclass(slots=True)
-class Fault:
+class Fault(Struct):
     """One rule, applied to the next `times` matching requests. `path` is a regular expression searched in the path.
 
     `status` answers with `code` instead of serving the request, `answer` with 200 and `body`; `drop` closes the
@@ -32,8 +32,7 @@ class Fault:
         return self.times > 0 and self.method in ("", method) and re.search(self.path, path) is not None
 
 
-@dataclass(slots=True)
-class Faults:
+class Faults(Struct):
     """The active rules, tried in order; the first that matches is used."""
 
     rules: list[Fault] = field(default_factory=list)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from scheduler.controller.lead.lease import Claimant, LeaseElector, Time
 from scheduler.controller.lead.lease_settings import LeaderElectionSettings
