@@ -3,7 +3,7 @@ preemption for the group as one where its API has that."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from scheduler.engine.cycle_context import CycleContext
 from scheduler.engine.group_attempt import GroupResult

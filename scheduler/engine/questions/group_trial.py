@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
@@ -22,8 +23,7 @@ from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queued_pod import QueuedPod
 
 
-@dataclass(frozen=True, slots=True)
-class GroupTried:
+class GroupTried(Struct, frozen=True):
     """What became of a group. ``is_placed``: it starts, the pods of ``nodes`` (UID → node) with it."""
 
     is_placed: bool = False
