@@ -102,7 +102,7 @@ class Assembly:
         self.extenders = ExtenderCalls(self.inbox.put, leadership, parts.extender_ssl)
         self.plugins = PluginCalls(self.inbox.put, leadership, parts.plugin_calls)
         plugin_inbox = PluginInbox(parts.engine.waiting_pods, self.inbox.put)
-        self.background = BackgroundParts(plugin_inbox, parts.background)
+        self.background = BackgroundParts(plugin_inbox, parts.background, leadership)
         self.refusals = KubeletRefusals(
             self.client,
             self.inbox.put_all,

@@ -16,7 +16,7 @@ from scheduler.engine.attempt import Attempt
 from scheduler.engine.binding import Binding
 from scheduler.engine.commands import Command
 from scheduler.engine.group_attempt import GroupAttempt
-from scheduler.engine.outcome import CycleOutcome, NotPlaced
+from scheduler.engine.outcome import CycleOutcome, GroupPermitted, NotPlaced
 from scheduler.framework.profile import Profile
 from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import PermitDecided, PodsActivated
@@ -133,6 +133,7 @@ Internal = (
     | PodsReady
     | PodsActivated
     | PermitDecided
+    | GroupPermitted
 )
 Step = Command | Internal
 Steps = Sequence[Step]

@@ -6,21 +6,9 @@ from typing import Self
 
 import msgspec
 
-from scheduler.messages.references import PodReference
+from scheduler.messages.references import ClaimReference, PodReference
 from scheduler.objects.pod import ContainerExtendedResourceRequest
 from scheduler.objects.resource_claims import Allocation, ClaimConsumer, DeviceRequest, ResourceClaim
-
-
-class ClaimReference(msgspec.Struct, frozen=True):
-    """A claim by name and UID: a claim recreated under the same name is a different one."""
-
-    namespace: str
-    name: str
-    uid: str
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
 
 class _ClaimCommand(msgspec.Struct, frozen=True):

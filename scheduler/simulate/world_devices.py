@@ -11,14 +11,13 @@ import msgspec
 from scheduler.errors import InvariantViolation
 from scheduler.messages.claim_commands import (
     ClaimCommand,
-    ClaimReference,
     CreateClaim,
     DeallocateClaim,
     DeleteClaim,
     ReserveClaim,
     UnreserveClaim,
 )
-from scheduler.messages.references import PodReference
+from scheduler.messages.references import ClaimReference, PodReference
 from scheduler.messages.stimuli import WriteFinished
 from scheduler.objects.kinds import Kind, decode
 from scheduler.objects.quantity import parse

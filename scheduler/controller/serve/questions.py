@@ -55,8 +55,8 @@ SLICE_SECONDS: Final = 0.002
 """Seconds of answering before the event loop has a turn; one step may take longer."""
 
 Result = TypeVar("Result")
-MakeBasis = Callable[[bytes], Basis]
-"""From configuration files to profiles. Raises ConfigurationError."""
+MakeBasis = Callable[[bytes], Callable[[], Basis]]
+"""Reads configuration files, in a thread; what it returns makes profiles of them. Both raise ConfigurationError."""
 
 log = structlog.get_logger()
 
@@ -129,7 +129,8 @@ class Questions:
         if question.configuration:
             if len(question.configuration) > MAX_CONFIGURATION_CHARACTERS:
                 raise WrongQuestion(f"the configuration has more than {MAX_CONFIGURATION_CHARACTERS} characters")
-            basis = self._make_basis(question.configuration.encode(errors="surrogatepass"))
+            text = question.configuration.encode(errors="surrogatepass")
+            basis = (await asyncio.to_thread(self._make_basis, text))()
         end = time.monotonic() + MAX_SECONDS
         steps = what_if(self._engine, question, self._clock(), basis, lambda: time.monotonic() > end)
         answer: Answer = await self._in_slices(request, steps)

@@ -18,14 +18,13 @@ from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.errors import ApiError
 from scheduler.messages.claim_commands import (
     ClaimCommand,
-    ClaimReference,
     CreateClaim,
     DeallocateClaim,
     DeleteClaim,
     ReserveClaim,
     UnreserveClaim,
 )
-from scheduler.messages.references import PodReference
+from scheduler.messages.references import ClaimReference, PodReference
 from scheduler.objects.kinds import Kind, decode_as
 from scheduler.objects.resource_claims import (
     CLAIM_FINALIZER,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from enum import IntEnum
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -216,8 +217,13 @@ class Values(msgspec.Struct, frozen=True, rename="camel"):
 MAX_VALUES: Final = 20
 
 
+MAX_KEYS: Final = 50
+"""A pod may name thousands, for each of which all nodes are looked at."""
+
+
 def wanted_keys(info: PodInfo) -> dict[str, str]:
-    """Label keys that the pod's node selector and required node affinity name → what is wanted of them."""
+    """Label keys that the pod's node selector and required node affinity name → what is wanted of them; the first
+    ``MAX_KEYS``."""
     spec = info.pod.spec
     keys = {key: f"{key}={value}" for key, value in spec.node_selector.items()}
     affinity = spec.affinity
@@ -225,7 +231,7 @@ def wanted_keys(info: PodInfo) -> dict[str, str]:
         for term in affinity.node_affinity.required.node_selector_terms:
             for one in term.match_expressions:
                 keys.setdefault(one.key, shown_expression(one))
-    return keys
+    return dict(islice(keys.items(), MAX_KEYS))
 
 
 def most(counter: Counter[str]) -> dict[str, int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -96,12 +97,14 @@ def wider_keys(table: NodeTable, key: str) -> list[str]:
     return sorted(wider, key=lambda other: (-levels[other], other))
 
 
-def relaxed_alike(members: Sequence[PodInfo]) -> list[GroupChange]:
-    """The members without one of their own conditions, all of them that have it."""
+def relaxed_alike(members: Sequence[PodInfo]) -> Generator[None, None, list[GroupChange]]:
+    """The members without one of their own conditions, all of them that have it; of each member's the first
+    ``MAX_RELAXED``. Yields after each member."""
     found: dict[tuple[Effort, str], dict[str, PodInfo]] = {}
     for info in members:
-        for change in relaxed(info):
+        for change in islice(relaxed(info), MAX_RELAXED):
             found.setdefault((change.effort, change.text), {})[info.uid] = change.pod
+        yield
     most = sorted(found.items(), key=lambda pair: -len(pair[1]))[:MAX_RELAXED]
     return [GroupChange(effort, text + _of_pods(len(pods), members), pods) for (effort, text), pods in most]
 

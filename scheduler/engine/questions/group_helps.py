@@ -86,7 +86,7 @@ class GroupSearch:
             yield from self._try(change)
         yield from self._more_pods()
         yield from self._fewer_pods()
-        for number, change in enumerate(relaxed_alike(members)):
+        for number, change in enumerate((yield from relaxed_alike(members))):
             yield from self._try(change, number)
         if base.tried:
             yield from self._less(base)

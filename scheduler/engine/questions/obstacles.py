@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -18,10 +19,12 @@ from scheduler.framework.diagnosis import Diagnosis
 from scheduler.messages.status import Code
 from scheduler.objects.meta import controller_of
 from scheduler.objects.node import Node, Taint
-from scheduler.objects.taints import first_untolerated_taint
+from scheduler.objects.taints import TolerationIndex, first_untolerated_taint
 
 COMMON_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 MAX_ROWS: Final = 40
+MAX_RESOURCES: Final = 64
+"""Resources by which rows are compared: of each, an amount a row is kept."""
 SLICE: Final = 500
 """Nodes looked at in one step."""
 
@@ -35,14 +38,14 @@ def nodes_of(table: NodeTable) -> Iterator[Node]:
 
 
 def resources_of(info: PodInfo) -> tuple[str, ...]:
-    """What the pod may request: the common resources, and those that it names besides."""
-    return (*COMMON_RESOURCES, *info.requests.scalars)
+    """What the pod may request: the common resources, and those that it names besides, the first ``MAX_RESOURCES``."""
+    return (*COMMON_RESOURCES, *islice(info.requests.scalars, MAX_RESOURCES - len(COMMON_RESOURCES)))
 
 
 def taints_in_the_way(table: NodeTable, info: PodInfo) -> Counter[Taint]:
     """The taints of open nodes that the pod does not tolerate, by the number of nodes."""
     counts: Counter[Taint] = Counter()
-    tolerations = info.pod.spec.tolerations
+    tolerations = TolerationIndex(info.pod.spec.tolerations)
     for node in nodes_of(table):
         taint = first_untolerated_taint(node.taints, tolerations) if node.taints else None
         if taint is not None and not node.unschedulable:
@@ -117,7 +120,7 @@ def values_wanted(table: NodeTable, infos: Sequence[PodInfo]) -> Generator[None,
     yield
     taints: dict[str, int] = {}
     for info in infos:
-        tolerations = info.pod.spec.tolerations
+        tolerations = TolerationIndex(info.pod.spec.tolerations)
         counts: Counter[str] = Counter()
         for node in nodes_of(table):
             taint = first_untolerated_taint(node.taints, tolerations) if node.taints else None

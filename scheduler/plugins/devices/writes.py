@@ -13,13 +13,12 @@ from scheduler.cluster.view import View
 from scheduler.framework.plugin import PreFlight, Waiting
 from scheduler.messages.claim_commands import (
     ClaimCommand,
-    ClaimReference,
     CreateClaim,
     DeleteClaim,
     ReserveClaim,
     UnreserveClaim,
 )
-from scheduler.messages.references import PodReference
+from scheduler.messages.references import ClaimReference, PodReference
 from scheduler.messages.status import SKIP, Refusal, Skip, failure
 from scheduler.objects.kinds import Kind
 from scheduler.objects.resource_claims import Allocation, ClaimConsumer, ResourceClaim

@@ -6,8 +6,9 @@ import asyncio
 import io
 import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,8 @@ from tests.engine.questions.asking import OWNER, deployment
 PATH = "/debug/what-if"
 
 
-def basis(text: bytes) -> Basis:
-    return Basis(build_profiles(load(text)))
+def basis(text: bytes) -> Callable[[], Basis]:
+    return partial(Basis, build_profiles(load(text)))
 
 
 class Asked(Rights):
