@@ -25,18 +25,11 @@ from scheduler.engine.deadlines import (
     PreBindPoll,
 )
 from scheduler.engine.error_texts import failed_at, go_duration
-from scheduler.engine.internal import AttemptSettled, BindingFailed, NominationChanged, PodBound, Step
+from scheduler.engine.internal import AttemptSettled, BindingFailed, PodBound, Step
 from scheduler.engine.machine import Claims, Part, ReadsView
 from scheduler.engine.outcome import GroupPermitted, NotPlaced, Placed
 from scheduler.engine.permit_waits import PermitWaits
-from scheduler.engine.pre_bind import (
-    announce,
-    ask_progress,
-    carries_nomination,
-    pre_bind_failed,
-    pre_flight,
-    start_next,
-)
+from scheduler.engine.pre_bind import announce, ask_progress, nomination, pre_bind_failed, pre_flight, start_next
 from scheduler.engine.tickets import BindingTicket, Tickets
 from scheduler.extenders.answers import ExtenderError
 from scheduler.extenders.extender import Extender
@@ -114,14 +107,10 @@ class BindingCycles:
     def start(self, queued: QueuedPod, profile: Profile, attempt: Attempt, placed: Placed, now: Now) -> list[Step]:
         binding = Binding(queued, placed.pod, profile, attempt, placed.states, waits=placed.waits)
         self._by_uid[placed.pod.uid] = binding
-        steps: list[Step] = []
         problem = pre_flight(binding, placed.unconcerned, self._cache.view)
         if problem is not None:
             return self._fail(binding, problem)
-        if (binding.work or binding.waits) and self._nomination_differs(binding):
-            # Shows autoscalers and other schedulers the pod's node while it waits.
-            is_carried = not binding.waits and carries_nomination(binding)
-            steps.append(NominationChanged(binding.reference, binding.pod.node_name, is_carried))
+        steps = nomination(binding)
         if binding.waits:
             binding.become(BindingState.PERMIT_WAIT)
             binding.waits_since = now.monotonic
@@ -130,10 +119,6 @@ class BindingCycles:
                 self._deadlines.set(PermitDeadline(binding.pod.uid, plugin), now.monotonic + seconds)
             return steps
         return steps + self._after_permit(binding, now)
-
-    @staticmethod
-    def _nomination_differs(binding: Binding) -> bool:
-        return binding.pod.pod.status.nominated_node_name != binding.pod.node_name
 
     # --- Permit -------------------------------------------------------------------------------------------------------
 

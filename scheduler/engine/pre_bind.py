@@ -9,7 +9,7 @@ from scheduler.cluster.view import View
 from scheduler.engine.attempt import DeviceWait
 from scheduler.engine.binding import Binding
 from scheduler.engine.error_texts import cause_of, failed_at
-from scheduler.engine.internal import AllocationSent, Step
+from scheduler.engine.internal import AllocationSent, NominationChanged, Step
 from scheduler.engine.outcome import NotPlaced
 from scheduler.engine.reservation import state_of
 from scheduler.framework.plugin import PreFlight
@@ -41,7 +41,15 @@ def pre_flight(binding: Binding, unconcerned: frozenset[str], view: View) -> Not
     return None
 
 
-def carries_nomination(binding: Binding) -> bool:
+def nomination(binding: Binding) -> list[Step]:
+    """Shows autoscalers and other schedulers the pod's node while it waits before its bind."""
+    pod = binding.pod
+    if not (binding.work or binding.waits) or pod.pod.status.nominated_node_name == pod.node_name:
+        return []
+    return [NominationChanged(binding.reference, pod.node_name, not binding.waits and _carries_nomination(binding))]
+
+
+def _carries_nomination(binding: Binding) -> bool:
     """Whether a write of the plugins that start first names the pod's node in its status."""
     for _, flight in binding.work:
         if any(isinstance(write, CreateClaim) and write.nominated_node for write in flight.writes):

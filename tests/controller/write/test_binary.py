@@ -15,7 +15,8 @@ from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.errors import ApiError
-from scheduler.messages.claim_commands import ClaimReference, ReserveClaim
+from scheduler.messages.claim_commands import ReserveClaim
+from scheduler.messages.references import ClaimReference
 from scheduler.objects.kinds import decode_as
 from scheduler.objects.resource_claims import ClaimConsumer, ResourceClaim
 from tests.controller.write.scripted_server import Play, client_of, served
