@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
+from e2e import builders
 from e2e.client import ApiError, Watch
 from e2e.room import Room
 from e2e.subject import Scheduler
@@ -90,34 +93,56 @@ def test_a_claim_deleted_while_its_pod_is_bound_costs_no_other_pod_its_device(ro
     check_nothing_is_held_twice(room)
 
 
+@contextmanager
+def meddling(room: Room) -> Iterator[list[str]]:
+    """Another client keeps writing to each claim of the room: any write of the scheduler may meet a newer version.
+    Yields the claims that were written to."""
+    is_over = threading.Event()
+    written: list[str] = []
+
+    def meddle() -> None:
+        while not is_over.wait(0.001):
+            for one in claims(room):
+                name = one["metadata"]["name"]
+                annotations = {"example.com/count": str(len(written))}
+                with suppress(ApiError):
+                    room.client.patch("ResourceClaim", name, room.name, {"metadata": {"annotations": annotations}})
+                    written.append(name)
+
+    meddler = threading.Thread(target=meddle)
+    meddler.start()
+    try:
+        yield written
+    finally:
+        is_over.set()
+        meddler.join(30)
+
+
 def test_claims_that_another_client_keeps_writing_to_are_allocated_all_the_same(room: Room, subject: Scheduler) -> None:
     """Each write of the scheduler may meet a newer version: a conflict, and another try."""
     pods_with_a_device_each(room, 8)
     with room.client.watch("ResourceClaim", room.name) as watch:
         watch.wait_until(lambda state: len(state) == 8, 30, "claims")
-    names = [one["metadata"]["name"] for one in claims(room)]
-    is_over = threading.Event()
-    writes = 0
-
-    def meddle() -> None:
-        nonlocal writes
-        while not is_over.is_set():
-            for name in names:
-                annotations = {"example.com/count": str(writes)}
-                try:
-                    room.client.patch("ResourceClaim", name, room.name, {"metadata": {"annotations": annotations}})
-                except ApiError:
-                    return
-                writes += 1
-
-    meddler = threading.Thread(target=meddle)
-    meddler.start()
-    try:
+    with meddling(room) as written:
         subject.start().wait_ready()
         room.wait_bound(8, 60)
-    finally:
-        is_over.set()
-        meddler.join(30)
-    assert writes > len(names)
+    assert len(set(written)) == 8
     check_nothing_is_held_twice(room)
     assert len(devices_held(room)) == 8
+
+
+def test_claims_made_for_extended_resources_are_allocated_while_another_client_writes_to_them(
+    room: Room, subject: Scheduler
+) -> None:
+    resource = f"example.com/{room.name}"
+    with_gpus(room, "a", count=8, extendedResourceName=resource)
+    asking = [builders.pod(f"p{number}", room.name) for number in range(8)]
+    for one in asking:
+        amounts = {resource: "1"}
+        one["spec"]["containers"][0].setdefault("resources", {}).update(requests=amounts, limits=amounts)
+    room.add_pods(*asking)
+    with meddling(room):
+        subject.start().wait_ready()
+        room.wait_bound(8, 60)
+    check_nothing_is_held_twice(room)
+    assert len(devices_held(room)) == len(claims(room)) == 8

@@ -79,10 +79,13 @@ SELDOM = {
     Right("get", "", "pods"),
     Right("get", "resource.k8s.io", "resourceclaims"),
     Right("patch", "resource.k8s.io", "resourceclaims/binding"),
+    Right("update", "resource.k8s.io", "resourceclaims"),
+    Right("update", "resource.k8s.io", "resourceclaims/status"),
+    Right("update", "resource.k8s.io", "resourceclaims/binding"),
 }
 """A pod is read only after a conflict of its binding or when a kubelet may have refused it, a claim after a conflict or
 a lost answer; ``binding`` is what kube-apiserver asks for within a write of the status, where its gate for it is on,
-and no request of its own."""
+and no request of its own; a claim is updated only where drivers' parameters in it make a patch impossible."""
 
 SWITCHED_ON = {
     Right("list", "scheduling.k8s.io", "podgroups"),

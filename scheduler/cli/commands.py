@@ -12,7 +12,8 @@ HELP: Final = ("--help", "-h")
 
 
 class Command(Struct, frozen=True):
-    """A command. ``name`` is its word; ``module`` has a function that is named by it, and the class of its options.
+    """A command. ``name`` is its word; ``module`` has a function that is named by it, and the class of its options,
+    which derives from ``Options``.
 
     ``reads_words``: the function takes the words after the command, and there is no such class.
     """

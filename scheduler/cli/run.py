@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
 
 import structlog
@@ -20,7 +20,7 @@ from scheduler.config.loading import Configuration
 from scheduler.controller.loop import read_clock
 from scheduler.controller.parts import Parts
 from scheduler.controller.record.recorder import Recorder
-from scheduler.controller.reload import NewConfiguration
+from scheduler.controller.reload import Build, NewConfiguration
 from scheduler.controller.report.decisions import Decisions
 from scheduler.controller.report.engine_gauges import GaugesOfEngine
 from scheduler.controller.report.logs import configure_logs
@@ -90,8 +90,13 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
     def client_for_plugins() -> ApiClient:
         return ApiClient(CredentialSource(connection, os.environ), timeout_seconds=connection.timeout_seconds)
 
-    def prepare_again(text: bytes) -> NewConfiguration:
-        configuration = load_with_flags(text, flags, parse_feature_gates(flags.get("feature-gates", ())))
+    def read(text: bytes) -> Configuration:
+        return load_with_flags(text, flags, parse_feature_gates(flags.get("feature-gates", ())))
+
+    def prepare_again(text: bytes) -> Build:
+        return partial(build_again, read(text))
+
+    def build_again(configuration: Configuration) -> NewConfiguration:
         faults: list[Fault] = []
         profiles, _ = checked_parts(configuration, prepared.plugin_classes, faults)
         if faults:
@@ -120,8 +125,10 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
             history.add(stated, profiles)
         return is_replaced
 
-    def basis_of(text: bytes) -> Basis:
-        configuration = load_with_flags(text, flags, parse_feature_gates(flags.get("feature-gates", ())))
+    def basis_of(text: bytes) -> Callable[[], Basis]:
+        return partial(basis_from, read(text))
+
+    def basis_from(configuration: Configuration) -> Basis:
         profiles = build_profiles(configuration, all_plugins(configuration, prepared.plugin_classes))
         return Basis(profiles, configuration.kube.percentage_of_nodes_to_score)
 

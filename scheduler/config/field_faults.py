@@ -28,6 +28,10 @@ def duplicate(path: str, value: object) -> Fault:
     return Fault(path, f"Duplicate value: {shown(value)}")
 
 
+def too_many(path: str, count: int, most: int) -> Fault:
+    return Fault(path, f"Too many: {count}: must have at most {most} items")
+
+
 def forbidden(path: str, detail: str) -> Fault:
     """``Forbidden: <detail>``."""
     return Fault(path, f"Forbidden: {detail}")

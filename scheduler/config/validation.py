@@ -9,7 +9,7 @@ from typing import Any, Final
 from scheduler.config import validators
 from scheduler.config.extender_validation import extender_faults
 from scheduler.config.feature_gates import FeatureGates
-from scheduler.config.field_faults import duplicate, invalid, required
+from scheduler.config.field_faults import duplicate, invalid, required, too_many
 from scheduler.config.points import PluginSet, Point
 from scheduler.config.rendering import public_form
 from scheduler.config.types import (
@@ -23,6 +23,9 @@ from scheduler.errors import Fault
 
 KUBE_SCHEDULER_LEASE: Final = ("kube-system", "kube-scheduler")
 KUBE_SCHEDULER_PROFILE: Final = "default-scheduler"
+
+MAX_PROFILES: Final = 100
+"""Each takes 1 ms to make, and a running scheduler makes all of them in one step of its loop."""
 
 REMOVED_PLUGINS: Final = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
 """Plugins that older configurations name and v1 refuses."""
@@ -123,6 +126,9 @@ def _client_connection_faults(connection: ClientConnection) -> Iterator[Fault]:
 def _profile_list_faults(profiles: tuple[ProfileConfiguration, ...]) -> Iterator[Fault]:
     if not profiles:
         yield required("profiles")
+        return
+    if len(profiles) > MAX_PROFILES:
+        yield too_many("profiles", len(profiles), MAX_PROFILES)
         return
     names: set[str] = set()
     for index, profile in enumerate(profiles):

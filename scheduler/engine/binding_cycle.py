@@ -27,8 +27,16 @@ from scheduler.engine.deadlines import (
 from scheduler.engine.error_texts import failed_at, go_duration
 from scheduler.engine.internal import AttemptSettled, BindingFailed, NominationChanged, PodBound, Step
 from scheduler.engine.machine import Claims, Part, ReadsView
-from scheduler.engine.outcome import NotPlaced, Placed
-from scheduler.engine.pre_bind import announce, ask_progress, pre_bind_failed, pre_flight, start_next
+from scheduler.engine.outcome import GroupPermitted, NotPlaced, Placed
+from scheduler.engine.permit_waits import PermitWaits
+from scheduler.engine.pre_bind import (
+    announce,
+    ask_progress,
+    carries_nomination,
+    pre_bind_failed,
+    pre_flight,
+    start_next,
+)
 from scheduler.engine.tickets import BindingTicket, Tickets
 from scheduler.extenders.answers import ExtenderError
 from scheduler.extenders.extender import Extender
@@ -71,6 +79,7 @@ class BindingCycles:
         self._deadlines = deadlines
         self._binders = binders
         self._by_uid: dict[str, Binding] = {}
+        self._permit_waits = PermitWaits()
 
     def __len__(self) -> int:
         return len(self._by_uid)
@@ -111,10 +120,12 @@ class BindingCycles:
             return self._fail(binding, problem)
         if (binding.work or binding.waits) and self._nomination_differs(binding):
             # Shows autoscalers and other schedulers the pod's node while it waits.
-            steps.append(NominationChanged(binding.reference, binding.pod.node_name))
+            is_carried = not binding.waits and carries_nomination(binding)
+            steps.append(NominationChanged(binding.reference, binding.pod.node_name, is_carried))
         if binding.waits:
             binding.become(BindingState.PERMIT_WAIT)
             binding.waits_since = now.monotonic
+            self._permit_waits.add(self._cache.view.groups.key_of(binding.pod), binding.pod.uid)
             for plugin, seconds in binding.waits.items():
                 self._deadlines.set(PermitDeadline(binding.pod.uid, plugin), now.monotonic + seconds)
             return steps
@@ -139,6 +150,13 @@ class BindingCycles:
             return []
         _note_wait(binding, Code.SUCCESS, now)
         return self._after_permit(binding, now)
+
+    def group_permitted(self, decision: GroupPermitted, now: Now) -> list[Step]:
+        """Apply a Permit plugin's decision about all pods of a group that wait for it."""
+        steps: list[Step] = []
+        for uid in self._permit_waits.of(decision.group):
+            steps += self.permit_decided(PermitDecided(uid, decision.plugin, True), now)
+        return steps
 
     def reject_waiting(self, uid: str, plugin: str, message: str, now: Now) -> list[Step]:
         """End the wait of a pod in Permit: a plugin rejected it, or it was deleted meanwhile (``removed``)."""
@@ -168,13 +186,13 @@ class BindingCycles:
         if binding is None:
             return []
         waited = go_duration(binding.waits.get(plugin, 0.0))
-        return self.reject_waiting(
-            uid, plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}", now
-        )
+        message = f"rejected due to timeout after waiting {waited} at plugin {plugin}"
+        return self.reject_waiting(uid, plugin, message, now)
 
     # --- PreBind ------------------------------------------------------------------------------------------------------
 
     def _after_permit(self, binding: Binding, now: Now) -> list[Step]:
+        self._permit_waits.drop(binding.pod.uid)
         # From here on a failure is an error, never "unschedulable": no events need to be kept for the pod.
         return [AttemptSettled(binding.pod.uid), *self._next_pre_bind(binding, now)]
 
@@ -371,6 +389,7 @@ class BindingCycles:
         binding.become(end)
         uid = binding.pod.uid
         del self._by_uid[uid]
+        self._permit_waits.drop(uid)
         for ticket in binding.tickets:
             self._tickets.drop(ticket)
             self._deadlines.drop(ExtenderDeadline(ticket))

@@ -38,7 +38,7 @@ from scheduler.engine.internal import (
 )
 from scheduler.engine.invariants import check_parts
 from scheduler.engine.making_room.room import Left, MakingRoom
-from scheduler.engine.outcome import CycleOutcome, Placed
+from scheduler.engine.outcome import CycleOutcome, GroupPermitted, Placed
 from scheduler.engine.parts import EngineParts
 from scheduler.engine.reconciling import Reconciliation
 from scheduler.engine.reservation import Reserved, take_back, unreserve
@@ -138,6 +138,7 @@ class Engine(EngineParts):
             PodsReady: self._pods_ready,
             PodsActivated: self._pods_activated,
             PermitDecided: self.bindings.permit_decided,
+            GroupPermitted: self.bindings.group_permitted,
         }
 
     # --- the door -----------------------------------------------------------------------------------------------------
@@ -375,7 +376,6 @@ class Engine(EngineParts):
         self, pod: Pod, now: Now, depth: Depth = Depth.PREVIEW, cluster: ClusterCache | None = None
     ) -> tuple[Attempt, CycleOutcome]:
         """The outcome of an attempt at the pod now, without any effect. Extenders are not asked.
-
         ``cluster``: a fork that has been changed, in place of the live state.
 
         Raises KeyError for a scheduler name that is not ours.
@@ -392,7 +392,7 @@ class Engine(EngineParts):
         return self.attempts.of(key)
 
     def waiting_pods(self, plugin: str) -> Sequence[WaitingPod]:
-        """The pods that wait for this plugin in Permit, those that have waited longest first."""
+        """The pods that wait for this plugin in Permit, longest wait first."""
         return self.bindings.waiting_for(plugin)
 
     def check(self) -> None:

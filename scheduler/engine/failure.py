@@ -90,6 +90,8 @@ class FailureReports:
     def nomination_changed(self, step: NominationChanged, now: Now) -> list[Command]:
         """Write the pod's nominated node on behalf of another machine."""
         self._last_nomination[step.pod.uid] = _Written(step.node, now.monotonic)
+        if step.is_carried:
+            return []
         return [PatchPodStatus(0, step.pod, nominated_node_name=step.node, is_announcement=bool(step.node))]
 
     def _report(self, info: PodInfo, failure: NotPlaced, now: Now) -> list[Command]:

@@ -18,7 +18,7 @@ from scheduler.engine.cycle_context import CycleContext
 from scheduler.engine.group_attempt import UNSCHEDULABLE_GROUP, GroupResult
 from scheduler.engine.group_cycle import GANG_PLUGIN, GroupUnit, Member, Trial
 from scheduler.engine.internal import RoomTakenBack, Step
-from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
+from scheduler.engine.outcome import CycleOutcome, GroupPermitted, NotPlaced, Placed
 from scheduler.engine.reservation import States, unreserve
 from scheduler.engine.scheduling_cycle import place_on
 from scheduler.framework.post_filter import CLEAR_NOMINATION, KEEP_NOMINATION, nominate
@@ -86,20 +86,24 @@ class Commit:
         kube-scheduler 1.36 begins each of these waits, and writes the node into the pod's status, which shows it while
         the pod waits: a write a pod for a wait of no time.
         """
-        decided = {
-            (request.uid, request.plugin)
-            for outcome in self._outcomes.values()
-            if isinstance(outcome, Placed)
-            for request in outcome.requests
-            if isinstance(request, PermitDecided) and request.is_allowed
-        }
         settled: dict[str, CycleOutcome] = {}
-        for uid, outcome in self._outcomes.items():
-            if isinstance(outcome, Placed) and outcome.waits:
-                waits = {plugin: seconds for plugin, seconds in outcome.waits.items() if (uid, plugin) not in decided}
-                outcome = msgspec.structs.replace(outcome, waits=waits)
-            settled[uid] = outcome
-        return settled
+        decided: set[tuple[str, str]] = set()
+        decided_for_all: set[str] = set()
+        for uid, outcome in reversed(self._outcomes.items()):
+            if isinstance(outcome, Placed):
+                if outcome.waits:
+                    waits = {
+                        plugin: seconds
+                        for plugin, seconds in outcome.waits.items()
+                        if plugin not in decided_for_all and (uid, plugin) not in decided
+                    }
+                    settled[uid] = msgspec.structs.replace(outcome, waits=waits)
+                for request in outcome.requests:
+                    if isinstance(request, PermitDecided) and request.is_allowed:
+                        decided.add((request.uid, request.plugin))
+                    elif isinstance(request, GroupPermitted) and request.group == self._unit.key:
+                        decided_for_all.add(request.plugin)
+        return {**self._outcomes, **settled}
 
     def hand_over(self, member: Member, outcome: CycleOutcome) -> tuple[CycleOutcome, list[Step]]:
         """The outcome that goes to the binding cycle, which holds the pod's room from now on. A pod that was deleted,

@@ -16,7 +16,7 @@ from scheduler.engine.attempt import Attempt
 from scheduler.engine.binding import Binding
 from scheduler.engine.commands import Command
 from scheduler.engine.group_attempt import GroupAttempt
-from scheduler.engine.outcome import CycleOutcome, NotPlaced
+from scheduler.engine.outcome import CycleOutcome, GroupPermitted, NotPlaced
 from scheduler.framework.profile import Profile
 from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import PermitDecided, PodsActivated
@@ -110,10 +110,12 @@ class PodsReady(msgspec.Struct, frozen=True):
 
 
 class NominationChanged(msgspec.Struct, frozen=True):
-    """The pod's nominated node is to be written to its status; "" clears it."""
+    """The pod's nominated node is to be written to its status; "" clears it. ``is_carried``: by a write of a PreBind
+    plugin."""
 
     pod: PodReference
     node: str
+    is_carried: bool = False
 
 
 Internal = (
@@ -133,6 +135,7 @@ Internal = (
     | PodsReady
     | PodsActivated
     | PermitDecided
+    | GroupPermitted
 )
 Step = Command | Internal
 Steps = Sequence[Step]

@@ -11,7 +11,15 @@ from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.status import Skip
 from scheduler.messages.stimuli import PermitDecided, PodsActivated
 
-PodRequest = PermitDecided | PodsActivated
+
+class GroupPermitted(msgspec.Struct, frozen=True):
+    """A Permit plugin lets the pods of a group (``namespace/name``) go that wait for it, those placed so far."""
+
+    group: str
+    plugin: str
+
+
+PodRequest = PermitDecided | PodsActivated | GroupPermitted
 
 
 class Placed(msgspec.Struct, frozen=True):

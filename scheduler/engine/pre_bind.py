@@ -41,6 +41,16 @@ def pre_flight(binding: Binding, unconcerned: frozenset[str], view: View) -> Not
     return None
 
 
+def carries_nomination(binding: Binding) -> bool:
+    """Whether a write of the plugins that start first names the pod's node in its status."""
+    for _, flight in binding.work:
+        if any(isinstance(write, CreateClaim) and write.nominated_node for write in flight.writes):
+            return True
+        if not flight.is_parallel:
+            break
+    return False
+
+
 def start_next(binding: Binding, new_ticket: Callable[[str], int], now: Now) -> list[Step]:
     """Start the next plugin of ``binding.work``, or the next group of plugins that may run in parallel.
 

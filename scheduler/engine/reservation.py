@@ -13,11 +13,16 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import Assumptions, CycleContext, Run
 from scheduler.engine.error_texts import cause_of, failed_at
-from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed, PodRequest
+from scheduler.engine.outcome import CycleOutcome, GroupPermitted, NotPlaced, Placed, PodRequest
 from scheduler.engine.tickets import ClaimTicket
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
 from scheduler.framework.plugin import Permitted, State, Wait
-from scheduler.framework.plugin_requests import ActivatePods, AllowWaiting, PluginRequest, RejectWaiting
+from scheduler.framework.plugin_requests import (
+    ActivatePods,
+    AllowWaiting,
+    AllowWaitingGroup,
+    PluginRequest,
+)
 from scheduler.framework.plugin_times import timed
 from scheduler.framework.profile import Profile
 from scheduler.messages.claim_commands import ClaimCommand
@@ -149,7 +154,7 @@ def _carry_out(answer: Iterable[Effect | PluginRequest], plugin: str, assumption
     """Apply the effects; the requests are for the engine, after this step."""
     requests: list[PodRequest] = []
     for each in answer:
-        if isinstance(each, AllowWaiting | RejectWaiting | ActivatePods):
+        if isinstance(each, PluginRequest):
             requests.append(_signed(each, plugin))
         else:
             assumptions.apply((each,))
@@ -161,6 +166,8 @@ def _signed(request: PluginRequest, plugin: str) -> PodRequest:
         return PodsActivated(request.keys)
     if isinstance(request, AllowWaiting):
         return PermitDecided(request.uid, plugin, True)
+    if isinstance(request, AllowWaitingGroup):
+        return GroupPermitted(request.group, plugin)
     return PermitDecided(request.uid, plugin, False, request.message)
 
 

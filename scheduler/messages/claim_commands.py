@@ -6,21 +6,9 @@ from typing import Self
 
 import msgspec
 
-from scheduler.messages.references import PodReference
+from scheduler.messages.references import ClaimReference, PodReference
 from scheduler.objects.pod import ContainerExtendedResourceRequest
 from scheduler.objects.resource_claims import Allocation, ClaimConsumer, DeviceRequest, ResourceClaim
-
-
-class ClaimReference(msgspec.Struct, frozen=True):
-    """A claim by name and UID: a claim recreated under the same name is a different one."""
-
-    namespace: str
-    name: str
-    uid: str
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
 
 class _ClaimCommand(msgspec.Struct, frozen=True):
@@ -51,6 +39,8 @@ class CreateClaim(_ClaimCommand, frozen=True):
     allocation: Allocation
     requests: tuple[DeviceRequest, ...]
     mappings: tuple[ContainerExtendedResourceRequest, ...]
+    nominated_node: str = ""
+    """Written with the claim's name, so that the nomination costs no request of its own; "" leaves it as it is."""
 
 
 class UnreserveClaim(_ClaimCommand, frozen=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 
-class PodReference(msgspec.Struct, frozen=True):
-    """Which pod: a name can be used again, so the UID goes along as a precondition."""
+class _Reference(msgspec.Struct, frozen=True):
+    """An object by name and UID: a name can be used again, so the UID goes along as a precondition."""
 
     namespace: str
     name: str
@@ -15,3 +15,11 @@ class PodReference(msgspec.Struct, frozen=True):
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+
+class PodReference(_Reference, frozen=True):
+    """Which pod."""
+
+
+class ClaimReference(_Reference, frozen=True):
+    """Which ResourceClaim."""

@@ -164,15 +164,6 @@ def preferred_score(terms: Iterable[PreferredTerm], labels: Mapping[str, str], n
     return sum(preferred.weight for preferred in terms if preferred.term.matches(labels, node_name))
 
 
-def check_node_selector(written: NodeSelectorFields) -> NodeSelector:
-    """As `parse_node_selector`, but raises `SelectorError` if any term has a fault."""
-    selector = parse_node_selector(written)
-    faults = selector.faults
-    if faults:
-        raise SelectorError(joined(list(faults)))
-    return selector
-
-
 def topology_matches(terms: tuple[TopologySelectorTerm, ...], labels: Mapping[str, str]) -> bool:
     """Whether a node's labels satisfy a StorageClass's `allowedTopologies`: one term, all of its expressions.
 

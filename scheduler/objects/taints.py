@@ -78,9 +78,14 @@ def repels(taint: Taint) -> bool:
 
 
 def first_untolerated_taint(
-    taints: Iterable[Taint], tolerations: Iterable[Toleration], *, comparison_operators: bool = False
+    taints: Iterable[Taint], tolerations: Iterable[Toleration] | TolerationIndex, *, comparison_operators: bool = False
 ) -> Taint | None:
-    """The first of the node's NoSchedule and NoExecute taints that the pod doesn't tolerate, or None."""
+    """The first of the node's NoSchedule and NoExecute taints that the pod doesn't tolerate, or None.
+
+    For many nodes pass an index: a pod may have ten thousand tolerations.
+    """
+    if isinstance(tolerations, TolerationIndex):
+        return next((taint for taint in taints if repels(taint) and not tolerations.tolerates(taint)), None)
     for taint in taints:
         if repels(taint) and not tolerated(taint, tolerations, comparison_operators=comparison_operators):
             return taint

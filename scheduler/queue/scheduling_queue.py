@@ -141,12 +141,6 @@ class SchedulingQueue(QueueListing):
 
     # --- attempts -----------------------------------------------------------------------------------------------------
 
-    @property
-    def has_next(self) -> bool:
-        """Whether ``pop`` would return a pod."""
-        early = self._settings.pops_from_backoff and bool(self._places.backoff.rejected)
-        return not self.is_closed and (len(self._places.active) > 0 or early)
-
     def pop(self, now: Now, *, plain_from: int | None = None) -> QueuedPod | None:
         """Removes and returns the next pod, or None. ``done`` must be called once for each, however its attempt ends.
 

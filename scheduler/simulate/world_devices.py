@@ -11,14 +11,13 @@ import msgspec
 from scheduler.errors import InvariantViolation
 from scheduler.messages.claim_commands import (
     ClaimCommand,
-    ClaimReference,
     CreateClaim,
     DeallocateClaim,
     DeleteClaim,
     ReserveClaim,
     UnreserveClaim,
 )
-from scheduler.messages.references import PodReference
+from scheduler.messages.references import ClaimReference, PodReference
 from scheduler.messages.stimuli import WriteFinished
 from scheduler.objects.kinds import Kind, decode
 from scheduler.objects.quantity import parse
@@ -101,6 +100,8 @@ def _reserve(facts: Facts, command: ReserveClaim, time: str) -> None:
 
 def _create(facts: Facts, command: CreateClaim, time: str) -> str:
     pod = facts.pod(command.pod.key, command.pod.uid)
+    if command.nominated_node:
+        facts.patch_status(command.pod.key, command.pod.uid, None, command.nominated_node)
     document = {
         "metadata": {
             "name": f"{command.pod.name}-extended-resources-{pod['metadata']['resourceVersion']}",

@@ -37,6 +37,9 @@ BAD = {
         'leaderElection.resourceName: Invalid value: "kube-scheduler": the Lease kube-system/kube-scheduler is '
         "kube-scheduler's own: with it only one of the two would run"
     ],
+    f"profiles: [{', '.join(f'{{schedulerName: s{number}}}' for number in range(101))}]": [
+        "profiles: Too many: 101: must have at most 100 items"
+    ],
     "profiles: [{schedulerName: ''}]": ["profiles[0].schedulerName: Required value"],
     "profiles: [{}, {}]": [
         "profiles[0].schedulerName: Required value",

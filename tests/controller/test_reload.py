@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from scheduler.cli.run import parts_of
 from scheduler.compose import build_engine
 from scheduler.config.changes import changes_between
 from scheduler.controller.loop import read_clock
-from scheduler.controller.reload import ConfigurationReloader, NewConfiguration
+from scheduler.controller.reload import Build, ConfigurationReloader, NewConfiguration
 from scheduler.controller.report.instruments import Counter
 from scheduler.engine.engine import Engine
 from scheduler.errors import ConfigurationError, Fault
@@ -27,6 +28,7 @@ from scheduler.objects.kinds import Kind
 from scheduler.objects.pod import Pod
 from scheduler.testing.objects import node
 from tests.controller.conftest import until
+from tests.limits import WAIT_SECONDS
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 LEASE = "leaderElection: {resourceName: tandem-scheduler}\n"
@@ -42,7 +44,11 @@ class Target:
         self.is_busy = False
         self.counter = Counter("reloads", "", ("result",))
 
-    def prepare(self, text: bytes) -> NewConfiguration:
+    def prepare(self, text: bytes) -> Build:
+        new = self._checked(text)
+        return lambda: new
+
+    def _checked(self, text: bytes) -> NewConfiguration:
         if text.startswith(b"poison"):
             raise RecursionError("maximum recursion depth exceeded")
         if text.startswith(b"many"):
@@ -92,6 +98,25 @@ async def test_a_wrong_configuration_is_reported_and_the_last_good_one_stays(log
         await until(lambda: reloader.is_well)
         assert target.counts() == {"applied": 1.0, "rejected": 1.0, "unchanged": 1.0}
     assert "New configuration is wrong, the last good one stays" in [line["event"] for line in log_lines]
+
+
+async def test_a_text_is_read_while_the_event_loop_goes_on() -> None:
+    """A MiB of YAML takes most of a second."""
+    target = Target()
+    began, goes_on = threading.Event(), threading.Event()
+
+    def slow(text: bytes) -> Build:
+        began.set()
+        assert goes_on.wait(WAIT_SECONDS), "the loop stands still meanwhile"
+        return target.prepare(text)
+
+    reloader = ConfigurationReloader(slow, target.counter, read_clock, current=b"good 0")
+    task = asyncio.create_task(reloader.run())
+    reloader.offer(b"good 1", "file")
+    await until(began.is_set)
+    goes_on.set()
+    await until(lambda: target.in_force == "good 1")
+    task.cancel()
 
 
 async def test_of_a_text_with_thousands_of_faults_the_first_are_shown(log_lines: list[dict[str, Any]]) -> None:
@@ -201,7 +226,7 @@ class Running:
         self.engine.handle(Synced(), read_clock())
 
     def reload(self, text: str, head: str = HEAD + LEASE) -> NewConfiguration:
-        new = self.prepare((head + text).encode())
+        new = self.prepare((head + text).encode())()
         assert new.swap(read_clock())
         self.engine.check()
         return new
@@ -268,7 +293,7 @@ async def test_what_only_a_start_can_change_is_named_and_what_can_not_wait_is_re
 
 async def test_a_reload_says_field_by_field_what_it_changed(tmp_path: Path, log_lines: list[dict[str, Any]]) -> None:
     running = Running(tmp_path, "profiles: [{schedulerName: one}]")
-    started = running.prepare((HEAD + LEASE + "profiles: [{schedulerName: one}]").encode()).document
+    started = running.prepare((HEAD + LEASE + "profiles: [{schedulerName: one}]").encode())().document
     events: list[tuple[str, str, str]] = []
 
     def announce(kind: str, reason: str, note: str) -> None:
@@ -348,7 +373,7 @@ async def test_a_profile_s_nodes_change_with_a_reload_which_says_so(tmp_path: Pa
     running.observe(pending("p", "one"))
     running.engine.schedule_one(read_clock())
     assert running.waiting() == {"default/p": "unschedulable"}
-    before = running.prepare((HEAD + LEASE + scoped("a")).encode()).document
+    before = running.prepare((HEAD + LEASE + scoped("a")).encode())().document
     after = running.reload(scoped("b")).document
     assert [str(change) for change in changes_between(before, after)] == [
         "tandem.nodeScope.one.matchLabels.pool: a → b"

@@ -17,7 +17,7 @@ import aiohttp
 import msgspec
 
 from scheduler.controller.parts import Parts
-from scheduler.controller.reload import NewConfiguration
+from scheduler.controller.reload import Build
 from scheduler.controller.run import Shell
 from scheduler.controller.serve.serving_settings import ServingSettings
 from scheduler.controller.write.client import ApiClient
@@ -189,7 +189,7 @@ async def test_a_task_that_fails_is_seen_from_outside_and_goes_on(
     """Here the file's watch fails on an invalid path; reloads from the ConfigMap do not depend on it."""
     texts: list[bytes] = []
 
-    def prepare(text: bytes) -> NewConfiguration:
+    def prepare(text: bytes) -> Build:
         texts.append(text)
         raise ConfigurationError([Fault("", "not this one")])
 

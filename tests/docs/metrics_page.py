@@ -13,7 +13,7 @@ import aiohttp
 from scheduler.cli.prepare import prepare
 from scheduler.compose import build_engine
 from scheduler.controller.parts import Parts
-from scheduler.controller.reload import NewConfiguration
+from scheduler.controller.reload import Build
 from scheduler.controller.report.engine_gauges import GaugesOfEngine
 from scheduler.controller.run import Shell
 from scheduler.errors import ConfigurationError
@@ -80,7 +80,7 @@ def _declared_labels() -> dict[str, tuple[str, ...]]:
     return {name.removesuffix("_total"): labels for name, labels in shell.metrics.instruments.labels().items()}
 
 
-def _refuse(_: bytes) -> NewConfiguration:
+def _refuse(_: bytes) -> Build:
     raise ConfigurationError(())
 
 

@@ -35,7 +35,7 @@ def lines(text: str) -> list[str]:
 async def run(command: str, capfd: pytest.CaptureFixture[str]) -> list[str]:
     """What the command prints, asked of a scheduler that has seen ``docs/ask-it/cluster.yaml``."""
     engine, _ = engine_of(read_objects(str(ROOT / "docs" / "ask-it" / "cluster.yaml")))
-    questions = Questions(engine, read_clock, lambda text: Basis(build_profiles(load(text))))
+    questions = Questions(engine, read_clock, lambda text: lambda: Basis(build_profiles(load(text))))
     server = HealthServer(
         ServingSettings("127.0.0.1", 1),
         SchedulerMetrics().registry,

@@ -84,6 +84,29 @@ def test_a_group_is_not_tried_before_the_cluster_has_its_least_resources() -> No
     assert sorted(cluster.bound()) == ["a", "b"]
 
 
+def test_an_object_that_demands_thousands_of_resources_is_named_a_few_of_them() -> None:
+    """The text is written about each member."""
+    cluster = Coscheduling()
+    cluster.node("n", cpu="4")
+    cluster.crd(minMember=2, minResources={f"example.com/{number}": "1" for number in range(2_000)})
+    cluster.labelled("a", "b", cpu="1")
+    cluster.schedule_all()
+    reason, message = cluster.reason_of("a")
+    assert reason == "Unschedulable"
+    assert message.startswith("resource gap: 1 example.com/0, 1 example.com/1, ")
+    assert message.endswith("1 example.com/9, and more")
+
+
+def test_what_the_pods_of_the_group_hold_counts_towards_its_least_resources() -> None:
+    cluster = Coscheduling()
+    cluster.node("n", cpu="4", allocatable={"example.com/gpu": "2"})
+    cluster.pod("first", labels={LABEL: "g"}, cpu="3", requests={"example.com/gpu": "2"}, node="n")
+    cluster.crd(minMember=2, minResources={"cpu": "4", "example.com/gpu": "2"})
+    cluster.labelled("second", cpu="1")
+    cluster.schedule_all()
+    assert list(cluster.bound()) == ["second"]
+
+
 def test_a_least_resource_that_is_no_quantity_is_named_to_each_pod_and_stops_only_this_group() -> None:
     cluster = Coscheduling()
     cluster.node("n", cpu="8")
@@ -157,7 +180,7 @@ def test_a_smaller_quorum_lets_pods_go_that_wait_for_more() -> None:
     assert sorted(cluster.bound()) == ["a", "b"]
 
 
-def test_the_status_is_left_to_the_controller_of_scheduler_plugins() -> None:
+def test_attempts_write_no_condition_to_a_custom_resource_that_has_none() -> None:
     cluster = Coscheduling()
     cluster.node("n", cpu="4")
     cluster.crd(minMember=1)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from scheduler.framework.plugin import PreFlight, Wait
+from scheduler.messages.claim_commands import CreateClaim
 from scheduler.messages.commands import PatchPodStatus, RunPlugin
 from scheduler.messages.status import SKIP, unschedulable
+from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.pod import Pod
+from scheduler.testing.objects import build
+from tests.device_documents import device_class, gpu, resource_slice
 from tests.engine.driver import Cluster
 from tests.engine.preempting import bound, cluster_of, own_status, remove, running
 from tests.engine.scripted import calls_of, scripted
@@ -177,6 +181,21 @@ def test_the_expected_node_is_announced_just_where_there_is_something_to_wait_fo
     cluster.schedule()
     announced = [patch.nominated_node_name for patch in cluster.writes(PatchPodStatus, "a")]
     assert announced == (["n"] if written else [])
+
+
+@pytest.mark.parametrize("permits", [False, True])
+def test_the_expected_node_of_a_pod_that_gets_a_claim_is_written_with_the_claims_name(permits: bool) -> None:
+    """Unless it has to wait before the claim is made."""
+    plugin = scripted("Maybe", permit=lambda pod, node: Wait(10) if permits else None)
+    cluster = Cluster(plugin)
+    cluster.node("n")
+    cluster.show(build(DeviceClass, device_class("gpus", "true")))
+    cluster.show(build(ResourceSlice, resource_slice("n", gpu("gpu-0"))))
+    cluster.pod("a", requests={"deviceclass.resource.kubernetes.io/gpus": "1"})
+    cluster.schedule()
+    announced = [patch.nominated_node_name for patch in cluster.writes(PatchPodStatus, "a")]
+    made = [(one.nominated_node, len(one.mappings)) for one in cluster.sent if isinstance(one, CreateClaim)]
+    assert (announced, made) == ((["n"], []) if permits else ([], [("n", 1)]))
 
 
 @pytest.mark.parametrize("what", ["un-nominated", "deleted"])

@@ -75,8 +75,7 @@ def test_numbers_are_those_of_the_code() -> None:
         f"allows {pod_spec()['terminationGracePeriodSeconds']} s",
         f"`limits.requestsInFlight` ({limits.requests_in_flight}), of which {SHARE} for each class",
         f"{writer.binds_queued} (`limits.queuedWrites`):",
-        f"{SHARE} of each class; the other places are theirs only when a condition or a `Scheduled` event has waited "
-        f"for {MAX_WAIT_SECONDS:g} s",
+        f"for a condition or a `Scheduled` event that has waited for {MAX_WAIT_SECONDS:g} s",
         f"`limits.rememberedAttempts` ({limits.remembered_attempts:,})",
         f"{writer.events_queued:,} `Scheduled` and as many others;",
     ):

@@ -80,6 +80,9 @@ def test_the_first_taint_that_repels_decides() -> None:
     assert first_untolerated_taint(taints, []) == taints[1]
     assert first_untolerated_taint(taints, [toleration("a")]) == taints[2]
     assert first_untolerated_taint(taints, [toleration("a"), toleration("b")]) is None
+    assert first_untolerated_taint(taints, TolerationIndex([])) == taints[1]
+    assert first_untolerated_taint(taints, TolerationIndex([toleration("a")])) == taints[2]
+    assert first_untolerated_taint(taints, TolerationIndex([toleration("a"), toleration("b")])) is None
 
 
 def test_preferences_are_counted_against_the_tolerations_that_speak_of_them() -> None:

@@ -18,7 +18,7 @@ UNKNOWN = -1
 class NodeAnswers:
     """By row: which outcome holds, and for which version of the row's devices it was found."""
 
-    __slots__ = ("codes", "numbers", "of_signature", "outcomes", "stamp", "versions")
+    __slots__ = ("codes", "numbers", "of_bare", "of_signature", "outcomes", "stamp", "versions")
 
     def __init__(self) -> None:
         self.codes: npt.NDArray[np.int16] = np.zeros(0, np.int16)
@@ -27,6 +27,8 @@ class NodeAnswers:
         self.numbers: dict[Any, int] = {}
         self.of_signature: dict[Hashable, int] = {}
         """What devices look like → code."""
+        self.of_bare: dict[Hashable, int] = {}
+        """What devices look like whatever is held of them → code, or UNKNOWN where that makes a difference."""
         self.stamp: Hashable = None
         """Of what all rows depend on."""
 
@@ -38,6 +40,7 @@ class NodeAnswers:
         self.outcomes = []
         self.numbers = {}
         self.of_signature = {}
+        self.of_bare = {}
 
     def grow(self, size: int) -> None:
         known = len(self.codes)

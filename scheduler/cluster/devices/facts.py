@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scheduler.cluster.devices.allocated import Holdings, takes_the_same
 from scheduler.cluster.devices.answers import KeptAnswers, KeptNeeds
 from scheduler.cluster.devices.extended_resources import ClassesByResource
-from scheduler.cluster.devices.looks import Looks
+from scheduler.cluster.devices.looks import Looks, PoolLook
 from scheduler.cluster.devices.pools import Pool, foreign_pool, pools_of, reachable_devices
 from scheduler.cluster.devices.reserved import ClaimInFlight, SetAside
 from scheduler.cluster.devices.slices import DeviceId, PoolKey, SliceDevice, SliceIndex
@@ -291,12 +291,16 @@ class Devices:
     def signature(self, row: int) -> int:
         return int(self.signatures(np.array([row], np.int64))[0])
 
+    def bare_signature(self, signature: int) -> int:
+        """Equal for signatures of nodes that would look alike if no claim held a device."""
+        return self._looks.bare(signature)
+
     def looks_epoch(self) -> int:
         """Ask before ``signatures``: numbers may be forgotten here, and only here."""
         self._looks.forget_if_crowded()
         return self._looks.epoch
 
-    def _look(self, row: int) -> Hashable:
+    def _look(self, row: int) -> tuple[PoolLook, ...]:
         name, holdings = self._table.names[row], (self.stored, self.in_flight)
         return tuple([self._looks.look_of(pool, name, holdings) for pool in self.pools(row)])
 

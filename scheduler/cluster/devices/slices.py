@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -37,7 +38,17 @@ class SliceDevice(NamedTuple):
 class SlicePart:
     """A slice, with what is worked out about it once."""
 
-    __slots__ = ("content", "counter_sets", "devices", "has_counters", "name", "pool", "selector", "slice")
+    __slots__ = (
+        "content",
+        "counter_sets",
+        "descriptions",
+        "devices",
+        "has_counters",
+        "name",
+        "pool",
+        "selector",
+        "slice",
+    )
 
     def __init__(self, of: ResourceSlice) -> None:
         spec = of.spec
@@ -48,6 +59,8 @@ class SlicePart:
         self.has_counters = bool(spec.shared_counters)
         self.counter_sets = tuple([(one.name, amounts(one.counters)) for one in spec.shared_counters])
         self.devices = tuple([self._device(device) for device in spec.devices])
+        self.descriptions = _shared(tuple([device.described for device in self.devices]))
+        """Of its devices, in their order: one object for slices whose devices look alike."""
         self.content: bytes = msgspec.json.encode((spec.driver, spec.devices, spec.shared_counters))
         """Equal for slices that differ only in their names and in where they are."""
 
@@ -66,6 +79,12 @@ class SlicePart:
     @property
     def is_of_one_node(self) -> bool:
         return bool(self.slice.spec.node_name)
+
+
+@lru_cache(maxsize=4096)
+def _shared(descriptions: tuple[Described, ...]) -> tuple[Described, ...]:
+    """The first of equal tuples: what is kept by description is found by identity then."""
+    return descriptions
 
 
 def amounts(counters: dict[str, Counter]) -> Amounts:

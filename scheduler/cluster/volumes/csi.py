@@ -72,21 +72,15 @@ def needs_attaching(info: PodInfo) -> bool:
 
 def attachable_volumes(info: PodInfo, objects: ObjectStore) -> Iterator[Attachable]:
     """The volumes of a pod that is to be placed. Raises MissingClaim, ForeignClaim."""
-    for volume in info.pod.spec.volumes:
-        key = claim_key(info, volume)
-        if key is None:
-            yield from _inline(volume)
-            continue
-        claim: PersistentVolumeClaim | None = objects.get(Kind.PERSISTENT_VOLUME_CLAIM, key)
-        if claim is None:
-            raise MissingClaim(key)
-        if volume.ephemeral is not None and not is_made_for(claim, info):
-            raise ForeignClaim(key, info.key)
-        yield from _of_claim(claim, objects)
+    return _volumes(info, objects, is_running=False)
 
 
 def attached_volumes(info: PodInfo, objects: ObjectStore) -> Iterator[Attachable]:
     """The volumes of a pod that runs; claims that are missing or belong to another pod are left out."""
+    return _volumes(info, objects, is_running=True)
+
+
+def _volumes(info: PodInfo, objects: ObjectStore, *, is_running: bool) -> Iterator[Attachable]:
     for volume in info.pod.spec.volumes:
         key = claim_key(info, volume)
         if key is None:
@@ -95,6 +89,8 @@ def attached_volumes(info: PodInfo, objects: ObjectStore) -> Iterator[Attachable
         claim: PersistentVolumeClaim | None = objects.get(Kind.PERSISTENT_VOLUME_CLAIM, key)
         if claim is not None and (volume.ephemeral is None or is_made_for(claim, info)):
             yield from _of_claim(claim, objects)
+        elif not is_running:
+            raise MissingClaim(key) if claim is None else ForeignClaim(key, info.key)
 
 
 def _inline(volume: Volume) -> Iterator[Attachable]:

@@ -1,4 +1,5 @@
-"""Runs the background parts of user plugins while this replica schedules."""
+"""Runs the background parts of user plugins while this replica schedules. Their requests through the client that they
+are given are fenced: none leaves once the Lease is lost."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ from typing import Final
 import structlog
 from msgspec import Struct
 
+from scheduler.controller.write.fence import Departure, fenced
+from scheduler.controller.write.leadership import Leadership
 from scheduler.framework.plugin_ports import WaitingPod
 from scheduler.messages.stimuli import PermitDecided, PodsActivated
 
@@ -36,8 +39,9 @@ BackgroundCalls = Mapping[tuple[str, str], BackgroundCall]
 class BackgroundParts:
     """``start`` when this replica schedules, ``replace`` at a reload, ``stop`` at the end; all on the event loop."""
 
-    def __init__(self, inbox: PluginInbox, calls: BackgroundCalls) -> None:
+    def __init__(self, inbox: PluginInbox, calls: BackgroundCalls, leadership: Leadership) -> None:
         self._inbox = inbox
+        self._leadership = leadership
         self._calls = calls
         self._is_started = False
         self._running: set[asyncio.Task[None]] = set()
@@ -74,7 +78,8 @@ class BackgroundParts:
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:
-                await call(self._inbox)
+                with fenced(Departure(self._leadership)):
+                    await call(self._inbox)
             except Exception:
                 log.exception("Plugin failed", plugin=plugin, point="Background", profile=profile, again_in=pause)
             else:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from struct import Struct
@@ -37,9 +37,18 @@ FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
 LEVEL: Final = 1
 """Of compression: level 6 takes five times as long and makes files a fifth smaller."""
-MAX_FRAME_BYTES: Final = 4 * 2**30 - 1
-"""Compressed, by the format. What is uncompressed is bounded by ``MAX_BODY_BYTES``."""
-MAX_BODY_BYTES: Final = 8 * 2**30
+MAX_BODY_BYTES: Final[Mapping[bytes, int]] = {
+    ABOUT: 2**20,
+    HEAD: 64 * 2**20,
+    STATE: 2**30,
+    DATA: 256 * 2**20,
+    LAST: 0,
+}
+"""Bytes of a part, uncompressed: what a file makes its reader hold at once. A checkpoint of 5,000 nodes and 50,000
+plain pods has 23 MB; entries are written whenever they have 256 KiB, and one holds at most a line of a watch or an
+extender's answer, of 64 MiB each."""
+_OVERHEAD_BYTES: Final = 1024
+"""More than zlib adds to what it can't compress, beside a thousandth."""
 _FRAME: Final = Struct(">4sII")
 _LINES: Final = msgspec.msgpack.Decoder(list[bytes])
 
@@ -84,7 +93,7 @@ def appears_whole(path: Path) -> Iterator[BinaryIO]:
 
 
 def segment_head(about: About, beginning: Beginning) -> bytes:
-    """What a segment begins with, as it stands in the file. Raises OSError for a frame that the format can't hold."""
+    """What a segment begins with, as it stands in the file. Raises OSError for a part that would be too large."""
     head, state = encode_beginning(beginning)
     parts = [MAGIC + str(VERSION).encode() + b"\n", _frame(ABOUT, msgspec.json.encode(about)), _frame(HEAD, head)]
     if state:
@@ -125,9 +134,9 @@ class SegmentWriter:
 
 
 def _frame(kind: bytes, body: bytes) -> bytes:
+    if len(body) > MAX_BODY_BYTES[kind]:
+        raise OSError(f"the part {kind.decode()} has {len(body)} bytes, of {MAX_BODY_BYTES[kind]} at most")
     packed = zlib.compress(body, LEVEL)
-    if len(packed) > MAX_FRAME_BYTES:
-        raise OSError(f"a part of {len(packed)} bytes, of {MAX_FRAME_BYTES} at most")
     return _FRAME.pack(kind, len(packed), zlib.crc32(packed)) + packed
 
 
@@ -161,12 +170,12 @@ class Segment:
                 self.is_complete = True
                 return
             if kind != DATA:
-                raise self._damaged(f"it has an unknown part {kind!r}")
+                raise self._damaged(f"its part {kind.decode()} is out of place")
             try:
                 for line in _LINES.decode(body):
                     number += 1
                     yield decode_entry(line, number)
-            except (msgspec.MsgspecError, UnreadableInput) as error:
+            except (msgspec.MsgspecError, RecursionError, UnreadableInput) as error:
                 raise self._damaged(str(error)) from error
 
     def _head(self) -> tuple[About, Beginning]:
@@ -182,7 +191,7 @@ class Segment:
             beginning = decode_beginning(head, b"")
             if isinstance(beginning.base, Checkpoint):
                 beginning = decode_beginning(head, self._expected(STATE))
-        except (msgspec.MsgspecError, UnreadableInput) as error:
+        except (msgspec.MsgspecError, RecursionError, UnreadableInput) as error:
             raise self._damaged(f"its head can't be read: {error}") from error
         return about, beginning
 
@@ -201,6 +210,11 @@ class Segment:
         if len(head) < _FRAME.size:
             raise self._damaged(f"it is cut off at byte {place}")
         kind, length, checksum = _FRAME.unpack(head)
+        limit = MAX_BODY_BYTES.get(kind)
+        if limit is None:
+            raise self._damaged(f"it has an unknown part {kind!r}")
+        if length > limit + limit // 1000 + _OVERHEAD_BYTES:
+            raise self._damaged(f"its part {kind.decode()} at byte {place} has more than {limit} bytes")
         packed = self._file.read(length)
         if len(packed) < length:
             raise self._damaged(f"it is cut off at byte {place}")
@@ -208,11 +222,12 @@ class Segment:
             raise self._damaged(f"it is corrupt at byte {place}")
         unpacker = zlib.decompressobj()
         try:
-            body = unpacker.decompress(packed, MAX_BODY_BYTES)
+            # One byte more than may be: 0 would mean that there is no limit.
+            body = unpacker.decompress(packed, limit + 1)
         except zlib.error as error:
             raise self._damaged(f"it is corrupt at byte {place}: {error}") from error
-        if unpacker.unconsumed_tail:
-            raise self._damaged(f"its part at byte {place} has more than {MAX_BODY_BYTES} bytes")
+        if len(body) > limit:
+            raise self._damaged(f"its part {kind.decode()} at byte {place} has more than {limit} bytes unpacked")
         return kind, body
 
     def _damaged(self, what: str) -> Damaged:

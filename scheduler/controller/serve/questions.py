@@ -34,9 +34,10 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.questions.answers import ASKED, Answer
 from scheduler.engine.questions.capacity import Capacity, capacity
 from scheduler.engine.questions.edits import WrongQuestion
+from scheduler.engine.questions.helps import Helps
 from scheduler.engine.questions.names import shown
 from scheduler.engine.questions.trial import Basis
-from scheduler.engine.questions.what_helps import Helps, what_helps
+from scheduler.engine.questions.what_helps import what_helps
 from scheduler.engine.questions.what_if import Question, what_if
 from scheduler.errors import ApiError, ConfigurationError
 from scheduler.messages.now import Now
@@ -54,8 +55,8 @@ SLICE_SECONDS: Final = 0.002
 """Seconds of answering before the event loop has a turn; one step may take longer."""
 
 Result = TypeVar("Result")
-MakeBasis = Callable[[bytes], Basis]
-"""From configuration files to profiles. Raises ConfigurationError."""
+MakeBasis = Callable[[bytes], Callable[[], Basis]]
+"""Reads configuration files, in a thread; what it returns makes profiles of them. Both raise ConfigurationError."""
 
 log = structlog.get_logger()
 
@@ -128,7 +129,8 @@ class Questions:
         if question.configuration:
             if len(question.configuration) > MAX_CONFIGURATION_CHARACTERS:
                 raise WrongQuestion(f"the configuration has more than {MAX_CONFIGURATION_CHARACTERS} characters")
-            basis = self._make_basis(question.configuration.encode(errors="surrogatepass"))
+            text = question.configuration.encode(errors="surrogatepass")
+            basis = (await asyncio.to_thread(self._make_basis, text))()
         end = time.monotonic() + MAX_SECONDS
         steps = what_if(self._engine, question, self._clock(), basis, lambda: time.monotonic() > end)
         answer: Answer = await self._in_slices(request, steps)

@@ -6,11 +6,20 @@ import asyncio
 import contextlib
 import random
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
+from scheduler.controller.write.binary import (
+    PROTOBUF,
+    Identity,
+    NotBinary,
+    field,
+    identity_of,
+    integer,
+    with_added,
+)
 from scheduler.controller.write.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
 from scheduler.controller.write.direct import JSON
 from scheduler.controller.write.fence import Departure
@@ -18,26 +27,33 @@ from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.errors import ApiError
 from scheduler.messages.claim_commands import (
     ClaimCommand,
-    ClaimReference,
     CreateClaim,
     DeallocateClaim,
     DeleteClaim,
     ReserveClaim,
     UnreserveClaim,
 )
-from scheduler.messages.references import PodReference
+from scheduler.messages.references import ClaimReference, PodReference
+from scheduler.objects.devices import DeviceConfiguration
 from scheduler.objects.kinds import Kind, decode_as
 from scheduler.objects.resource_claims import (
     CLAIM_FINALIZER,
     EXTENDED_RESOURCE_CLAIM_ANNOTATION,
+    AllocatedConfiguration,
     Allocation,
     ClaimConsumer,
     ResourceClaim,
 )
+from scheduler.objects.timestamps import parse_time
 
 CONFLICT_TRIES = 5
 CONFLICT_SECONDS = 0.01
 """Before each further try, with up to a tenth more."""
+
+REFUSED = 422
+"""The status of an answer that calls a field immutable, which a patch of claims with drivers' parameters may get."""
+FINALIZED = field(1, field(14, CLAIM_FINALIZER))
+"""In binary form: a finalizer more."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -112,7 +128,12 @@ class ClaimRequests:
             if CLAIM_FINALIZER not in claim.metadata.finalizers:
                 finalizers = {"finalizers": [*claim.metadata.finalizers, CLAIM_FINALIZER]}
                 with _worded(f"add finalizer to claim {key}"):
-                    claim = await self._patch(command.claim, claim.resource_version, finalizers, departure)
+                    try:
+                        claim = await self._patch(command.claim, claim.resource_version, finalizers, departure)
+                    except ApiError as error:
+                        if error.status != REFUSED or not _has_parameters(claim.spec.devices.config):
+                            raise
+                        claim = await self._put(claim, "", FINALIZED, departure)
         elif allocation is None:
             raise ApiError(409, _DECIDED, f"claim {key} got deallocated elsewhere in the meantime")
         status: dict[str, Any] = {"reservedFor": _consumers(claim, command.consumer)}
@@ -123,25 +144,34 @@ class ClaimRequests:
             status["allocation"] = {"allocationTimestamp": self._wall_time()}
         what = "add reservation" if command.allocation is None else "add allocation and reservation"
         with _worded(f"{what} to claim {key}"):
-            return await self._patch_status(command.claim, claim.resource_version, status, departure)
+            try:
+                return await self._patch_status(command.claim, claim.resource_version, status, departure)
+            except ApiError as error:
+                config = allocation.devices.config if allocation is not None else ()
+                if error.status != REFUSED or not _has_parameters(config):
+                    raise
+                return await self._put(claim, "/status", self._reserved(claim, command.consumer), departure)
+
+    def _reserved(self, claim: ResourceClaim, consumer: ClaimConsumer) -> bytes:
+        """What reserves an allocated claim, in binary form."""
+        texts = {1: consumer.api_group, 3: consumer.resource, 4: consumer.name, 5: consumer.uid}
+        status = field(2, b"".join([field(number, text) for number, text in texts.items() if text]))
+        if claim.allocation is not None and claim.allocation.allocation_timestamp is None:
+            seconds = parse_time(self._wall_time()) // 10**9
+            status += field(1, field(5, integer(1, seconds)))
+        return field(3, status)
 
     def _dated(self, allocation: Allocation) -> Any:
         """The allocation as it is written, with the time from which drivers have to prepare its devices."""
         return msgspec.to_builtins(msgspec.structs.replace(allocation, allocation_timestamp=self._wall_time()))
 
     async def _unreserve(self, command: UnreserveClaim, departure: Departure) -> ResourceClaim:
-        for is_last in (False,) * (CONFLICT_TRIES - 1) + (True,):
-            claim = await self._get(command.claim)
-            if not claim.is_reserved_for(command.consumer.uid):
-                return claim
-            others = [one for one in claim.status.reserved_for if one.uid != command.consumer.uid]
-            try:
-                status = {"reservedFor": msgspec.to_builtins(others) or None}
-                return await self._patch_status(command.claim, claim.resource_version, status, departure)
-            except ApiError as error:
-                if is_last or not error.is_conflict:
-                    raise
-        raise AssertionError("the last try returns or raises")
+        """One request that names no version: what others write meanwhile is left as it is."""
+        body = {
+            "metadata": {"uid": command.claim.uid},
+            "status": {"reservedFor": [{"$patch": "delete", "uid": command.consumer.uid}]},
+        }
+        return await self._ask("PATCH", f"{_path(command.claim)}/status", body, departure, STRATEGIC_MERGE_PATCH)
 
     # --- the claim for extended resources -----------------------------------------------------------------------------
 
@@ -177,11 +207,8 @@ class ClaimRequests:
         self.creations["success"] += 1
         reference = ClaimReference(made.namespace, made.name, made.uid)
         try:
-            status = {
-                "allocation": self._dated(command.allocation),
-                "reservedFor": _consumers(made, _of_pod(command.pod)),
-            }
-            claim = await self._patch_status(reference, made.resource_version, status, departure)
+            written = ReserveClaim(0, reference, _of_pod(command.pod), made, command.allocation)
+            claim = await self._reserve_in_turn(written, departure)
             await self._tell_pod(command, claim, departure)
         except BaseException:
             await self._delete(reference, departure)
@@ -194,7 +221,10 @@ class ClaimRequests:
             "resourceClaimName": claim.name,
             "requestMappings": [msgspec.to_builtins(one) for one in command.mappings],
         }
-        body = {"metadata": {"uid": pod.uid}, "status": {"extendedResourceClaimStatus": mapping}}
+        status: dict[str, Any] = {"extendedResourceClaimStatus": mapping}
+        if command.nominated_node:
+            status["nominatedNodeName"] = command.nominated_node
+        body = {"metadata": {"uid": pod.uid}, "status": status}
         path = f"{Kind.POD.entry.object_path(pod.name, pod.namespace)}/status"
         await self._client.request(
             "PATCH",
@@ -248,6 +278,28 @@ class ClaimRequests:
         body = {"metadata": {"uid": reference.uid, "resourceVersion": version}, "status": status}
         return await self._ask("PATCH", f"{_path(reference)}/status", body, departure, MERGE_PATCH)
 
+    async def _put(
+        self, known: ResourceClaim, subresource: str, addition: bytes, departure: Departure
+    ) -> ResourceClaim:
+        """Send this version of the claim back with fields added: see ``binary``. A conflict if it is another by now."""
+        path = _path(ClaimReference(known.namespace, known.name, known.uid))
+        answer = await self._client.request("GET", path, content_type=PROTOBUF, timeout_seconds=self._seconds)
+        try:
+            identity, body = identity_of(answer.body), with_added(answer.body, addition)
+        except NotBinary as error:
+            raise ApiError(500, "NotBinary", str(error)) from error
+        if identity != Identity(known.uid, known.resource_version):
+            raise ApiError(409, "Conflict", f"claim {known.key} has been modified")
+        answer = await self._client.request(
+            "PUT",
+            path + subresource,
+            body=body,
+            content_type=PROTOBUF,
+            timeout_seconds=self._seconds,
+            departure=departure,
+        )
+        return decode_as(ResourceClaim, answer.body)
+
     async def _ask(
         self,
         method: str,
@@ -292,6 +344,11 @@ def _of_pod(pod: PodReference) -> ClaimConsumer:
 def _is_same(written: Allocation, decided: Allocation) -> bool:
     """Whether a pod that shares the claim was quicker to write what was decided for all of them."""
     return msgspec.structs.replace(written, allocation_timestamp=decided.allocation_timestamp) == decided
+
+
+def _has_parameters(config: Iterable[DeviceConfiguration | AllocatedConfiguration]) -> bool:
+    """Whether drivers' parameters are in it."""
+    return any(one.opaque is not None for one in config)
 
 
 def _consumers(claim: ResourceClaim, consumer: ClaimConsumer) -> list[dict[str, Any]]:

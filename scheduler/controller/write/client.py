@@ -91,7 +91,8 @@ class ApiClient:
         timeout_seconds: float | None = None,
         departure: Departure | None = None,
     ) -> Answer:
-        """Raises ApiError for any answer of 300 or more and for none at all.
+        """Raises ApiError for any answer of 300 or more and for none at all. ``content_type``: of the body; where there
+        is none, of the answer that is asked for.
 
         A write has a ``departure``, and is fenced: LeadershipLost where the right to write is gone before it leaves.
         """
@@ -205,7 +206,7 @@ class ApiClient:
         content_type: str,
         limits: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
-        headers = {"Content-Type": content_type} if body is not None else {}
+        headers = {"Content-Type": content_type} if body is not None else {"Accept": content_type}
 
         def send(current: Credentials) -> Awaitable[aiohttp.ClientResponse]:
             if self._session is None:

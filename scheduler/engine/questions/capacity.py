@@ -34,6 +34,8 @@ POOL_LABELS: Final = (
 MAX_POOLS: Final = 200
 MAX_SHAPES: Final = 3
 """Shapes of waiting pods, and as many of running ones: those with the most pods."""
+MAX_RESOURCES: Final = 64
+"""Resources that a shape requests: a pod may name ten thousand, each of which would be counted on each node."""
 MAX_WAITING: Final = 5_000
 COMMON: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 NODE_RESOURCES: Final = "NodeResourcesFit"
@@ -189,7 +191,8 @@ def _most(pods: Sequence[PodInfo], is_waiting: bool) -> Generator[None, None, li
     examples: dict[tuple[object, ...], PodInfo] = {}
     for number, info in enumerate(pods):
         owner = controller_of(info.pod.metadata)
-        if is_waiting or owner is None or owner.kind != "DaemonSet":
+        is_unit = is_waiting or owner is None or owner.kind != "DaemonSet"
+        if is_unit and len(info.requests.scalars) <= MAX_RESOURCES:
             key: tuple[object, ...] = (info.namespace, info.name if owner is None else owner.name, info.requests.key)
             counts[key] += 1
             examples.setdefault(key, info)

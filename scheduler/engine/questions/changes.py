@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from enum import IntEnum
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -23,17 +24,25 @@ class Effort(IntEnum):
     """The kinds of changes, in the order in which they are shown: what the pod's owner can change comes first."""
 
     GATE = 1
-    RESOURCE = 2
-    SPREAD = 3
-    AFFINITY = 4
-    TOLERATION = 5
-    PORT = 6
-    CLAIM = 7
-    PRIORITY = 8
-    UNCORDON = 9
-    POD_MOVED = 10
-    POD_GONE = 11
-    NODE_ADDED = 12
+    MEMBERS = 2
+    RESOURCE = 3
+    QUORUM = 4
+    TOPOLOGY = 5
+    SPREAD = 6
+    AFFINITY = 7
+    TOLERATION = 8
+    PORT = 9
+    CLAIM = 10
+    PRIORITY = 11
+    UNCORDON = 12
+    POD_MOVED = 13
+    POD_GONE = 14
+    NODE_ADDED = 15
+
+    @property
+    def shown(self) -> str:
+        """As answers name it."""
+        return self.name.lower().replace("_", " ")
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -208,8 +217,13 @@ class Values(msgspec.Struct, frozen=True, rename="camel"):
 MAX_VALUES: Final = 20
 
 
+MAX_KEYS: Final = 50
+"""A pod may name thousands, for each of which all nodes are looked at."""
+
+
 def wanted_keys(info: PodInfo) -> dict[str, str]:
-    """Label keys that the pod's node selector and required node affinity name → what is wanted of them."""
+    """Label keys that the pod's node selector and required node affinity name → what is wanted of them; the first
+    ``MAX_KEYS``."""
     spec = info.pod.spec
     keys = {key: f"{key}={value}" for key, value in spec.node_selector.items()}
     affinity = spec.affinity
@@ -217,7 +231,7 @@ def wanted_keys(info: PodInfo) -> dict[str, str]:
         for term in affinity.node_affinity.required.node_selector_terms:
             for one in term.match_expressions:
                 keys.setdefault(one.key, shown_expression(one))
-    return keys
+    return dict(islice(keys.items(), MAX_KEYS))
 
 
 def most(counter: Counter[str]) -> dict[str, int]:

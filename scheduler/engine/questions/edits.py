@@ -19,6 +19,7 @@ from scheduler.objects.kinds import READ_KINDS, Kind, decode
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node, Taint
 from scheduler.objects.pod import Pod
+from scheduler.objects.quantity import InvalidQuantity
 from scheduler.objects.storage import CSINode
 from scheduler.objects.taints import NO_EXECUTE, UNSCHEDULABLE_TAINT, tolerated
 
@@ -201,8 +202,8 @@ def _remove_node(trial: Trial, edit: RemoveNode, consequences: Consequences) -> 
 
 def _add_nodes(trial: Trial, edit: AddNodes, consequences: Consequences) -> None:
     like = _node(trial, edit.like)
-    if not 0 < edit.count <= MAX_NEW_NODES:
-        raise WrongQuestion(f"{edit.count} new nodes: 1 to {MAX_NEW_NODES} can be added")
+    if edit.count < 1 or len(consequences.nodes_added) + edit.count > MAX_NEW_NODES:
+        raise WrongQuestion(f"{edit.count} new nodes: a question can add 1 to {MAX_NEW_NODES}")
     limits = trial.cache.objects.get(Kind.CSI_NODE, edit.like)
     number = 0
     for _ in range(edit.count):
@@ -246,6 +247,14 @@ def _put(trial: Trial, edit: PutObject, consequences: Consequences) -> None:
         read = msgspec.structs.replace(
             read, metadata=msgspec.structs.replace(read.metadata, uid=f"what-if-{kind.value}-{read.key}")
         )
+    try:
+        _observe(trial, kind, read, consequences)
+    except InvalidQuantity as error:
+        raise WrongQuestion(f"{kind.entry.name} {shown(read.name)}: {error}") from error
+
+
+def _observe(trial: Trial, kind: Kind, read: ApiObject, consequences: Consequences) -> None:
+    """Raises InvalidQuantity: quantities are read only here."""
     if isinstance(read, Node):
         row = trial.cache.table.existing_row(read.name)
         known = trial.cache.table.nodes[row] if row is not None else None
@@ -265,6 +274,7 @@ def _put_pod(trial: Trial, pod: Pod, consequences: Consequences) -> None:
     if known is not None:
         trial.cache.remove_pod(known.uid)
     info = PodInfo(pod)
+    _ = info.requests, info.charged
     if pod.is_finished:
         return
     if pod.node_name:

@@ -131,7 +131,7 @@ class _Prediction:
     def run(self) -> Generator[None, None, Answer]:
         question, changes = self._question, self._consequences
         yield
-        workloads = self._workloads()
+        workloads = yield from self._workloads()
         yield from apply_edits(self._trial, question.edits, changes)
         yield from self._queue_up(workloads)
         yield from self._place_all()
@@ -143,9 +143,7 @@ class _Prediction:
 
     # --- who is tried -------------------------------------------------------------------------------------------------
 
-    def _workloads(self) -> list[Workload]:
-        if not self._question.workloads:
-            return []
+    def _workloads(self) -> Generator[None, None, list[Workload]]:
         # Of pods that run or wait: the classes themselves are not watched.
         priorities = Priorities(self._engine.known_pods)
         ours = next(iter(self._trial.profiles))
@@ -155,7 +153,13 @@ class _Prediction:
             if workload.owner is not None:
                 self._trial.cache.observe_object(*workload.owner)
             found.append(workload)
+            yield
+        if sum([one.count for one in found if self._group_of(one)]) > MAX_STEPS:
+            raise WrongQuestion(f"more than {MAX_STEPS} pods of groups, all of which count for a quorum at once")
         return found
+
+    def _group_of(self, workload: Workload) -> str:
+        return self._trial.cache.groups.key_of(workload.pod(0)) if workload.count else ""
 
     def _queue_up(self, workloads: list[Workload]) -> Generator[None, None, None]:
         question = self._question
@@ -180,7 +184,7 @@ class _Prediction:
             if not workload.count:
                 continue
             self._push(workload.pod(0), ASKED, "", source=(workload, 0))
-            if self._trial.cache.groups.key_of(workload.pod(0)):
+            if self._group_of(workload):
                 # All of them count for the quorum before the first one is tried.
                 for number in range(1, workload.count):
                     self._trial.cache.groups.pending_shown(workload.pod(number))
@@ -233,7 +237,7 @@ class _Prediction:
         self._gangs.add(key)
         first = len(self._placements)
         placed: list[PodInfo] = []
-        members = self._take_members(key)
+        members = yield from self._take_members(key)
         for number, (info, origin, left_node) in enumerate(members):
             if self._is_bounded():
                 for rest, where, left in members[number:]:
@@ -261,7 +265,7 @@ class _Prediction:
             for one in self._placements[first:]
         ]
 
-    def _take_members(self, key: str) -> list[tuple[PodInfo, str, str]]:
+    def _take_members(self, key: str) -> Generator[None, None, list[tuple[PodInfo, str, str]]]:
         """The pods of a group that are still to be tried, in the queue's order."""
         found: list[tuple[PodInfo, str, str]] = []
         others = []
@@ -273,7 +277,10 @@ class _Prediction:
             found.append((info, origin, node))
             if source is not None:
                 workload, number = source
-                found += [(workload.pod(later), origin, node) for later in range(number + 1, workload.count)]
+                for later in range(number + 1, workload.count):
+                    found.append((workload.pod(later), origin, node))
+                    if later % _SEARCHED == 0:
+                        yield
         self._heap = others
         return found
 

@@ -67,16 +67,19 @@ class Priorities:
 
     def __init__(self, known: Iterable[PodInfo]) -> None:
         self._known = known
+        self._found: dict[str, int] | None = None
 
     def of(self, manifest: Mapping[str, Any]) -> dict[str, int]:
-        """The value of each class, if the manifest needs one: else nothing is searched."""
+        """The value of each class, if the manifest needs one: else nothing is searched. Searched once."""
         if b"priorityClassName" not in msgspec.json.encode(manifest):
             return {}
-        return {
-            info.pod.spec.priority_class_name: info.priority
-            for info in self._known
-            if info.pod.spec.priority_class_name
-        }
+        if self._found is None:
+            self._found = {
+                info.pod.spec.priority_class_name: info.priority
+                for info in self._known
+                if info.pod.spec.priority_class_name
+            }
+        return self._found
 
 
 def workload_of(

@@ -20,6 +20,7 @@ from scheduler.messages import stimuli
 from scheduler.messages.stimuli import Stimulus
 from scheduler.objects.kinds import Kind, kind_of
 from scheduler.objects.meta import ApiObject
+from scheduler.objects.salvage import DECODER_ERRORS
 
 
 class UnreadableInput(SchedulerError):
@@ -107,5 +108,5 @@ def decode_stimulus(data: bytes | msgspec.Raw) -> Stimulus:
             raise UnreadableInput(f"this version knows no stimulus {name}")
         stimulus: Stimulus = form.read(values)
         return stimulus
-    except msgspec.MsgspecError as error:
+    except DECODER_ERRORS as error:
         raise UnreadableInput(f"a stimulus can't be read: {error}") from error

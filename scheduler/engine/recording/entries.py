@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -18,16 +18,22 @@ from scheduler.engine.recording.door import (
     StatedConfiguration,
 )
 from scheduler.engine.recording.outcome import encode_outcome
-from scheduler.engine.recording.replay import RecordedInput
+from scheduler.engine.recording.replay import RecordedInput, source_of_chance
 from scheduler.messages.now import Now
+from scheduler.objects.salvage import DECODER_ERRORS
 
 STIMULUS, NEXT_POD, CONFIGURATION = 0, 1, 2
+
+
+MAX_WALL: Final = 2**63 - 1
+"""Nanoseconds since 1970: a moment of the year 2262."""
+_Wall = Annotated[int, msgspec.Meta(ge=0, le=MAX_WALL)]
 
 
 class _Line(msgspec.Struct, frozen=True, array_like=True):
     code: int
     monotonic: float
-    wall: int
+    wall: _Wall
     payload: bytes
     outcome: bytes
 
@@ -70,7 +76,7 @@ def decode_entry(data: bytes, number: int) -> RecordedInput:
     try:
         line = _LINE.decode(data)
         return RecordedInput(number, _input_of(line), Now(line.monotonic, line.wall), line.outcome)
-    except msgspec.MsgspecError as error:
+    except DECODER_ERRORS as error:
         raise UnreadableInput(f"input {number} can't be read: {error}") from error
 
 
@@ -94,7 +100,11 @@ def decode_beginning(head: bytes, state: bytes) -> Beginning:
     """Raises UnreadableInput."""
     try:
         found = _HEAD.decode(head)
-    except msgspec.MsgspecError as error:
+        if not 0 <= found.at.wall <= MAX_WALL:
+            raise UnreadableInput(f"the head can't be read: its time {found.at.wall} is none")
+        if found.start is not None:
+            source_of_chance(found.start)
+    except (*DECODER_ERRORS, ValueError) as error:
         raise UnreadableInput(f"the head can't be read: {error}") from error
     base = found.start if found.start is not None else Checkpoint(state)
     return Beginning(found.at, found.number, found.configurations, base)

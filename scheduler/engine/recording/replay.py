@@ -15,6 +15,7 @@ from scheduler.engine.recording.checkpoint import Generation, unpack
 from scheduler.engine.recording.door import (
     Beginning,
     Checkpoint,
+    FreshStart,
     Input,
     NewConfiguration,
     NextPod,
@@ -67,6 +68,17 @@ def zero() -> float:
     return 0.0
 
 
+def source_of_chance(start: FreshStart) -> Random:
+    """The source as it was at the start. Raises ValueError for a state that is none."""
+    rng = Random()
+    try:
+        version, numbers, gauss = start.chance
+        rng.setstate((version, tuple(numbers), gauss))
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"the state of chance: {error}") from error
+    return rng
+
+
 class Replay:
     """An engine that is fed from a recording: ``begin`` once, then ``apply`` each input in order."""
 
@@ -105,13 +117,10 @@ class Replay:
                 self.engine.replace_profiles(instead.profiles, instead.settings, beginning.at)
             return
         newest = instead or newest
-        rng = Random()
-        version, numbers, gauss = beginning.base.chance
-        rng.setstate((version, tuple(numbers), gauss))
         self.engine = Engine(
             newest.profiles,
             started=beginning.base.started,
-            rng=rng,
+            rng=source_of_chance(beginning.base),
             stopwatch=zero,
             extenders=newest.extenders,
             settings=newest.settings,

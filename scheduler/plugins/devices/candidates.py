@@ -44,6 +44,29 @@ def first_false(selectors: tuple[NamedExpression, ...], described: Described) ->
     return None
 
 
+Admitted = tuple[tuple[int, str], ...]
+"""Places of devices, each with what went wrong with a selector on it, "" for a device that passes all of them."""
+
+
+def admitted(selectors: tuple[NamedExpression, ...], pool: Pool) -> Admitted:
+    """The pool's devices that no selector refuses. For selectors that take less than a step: all are evaluated, those
+    of devices that the search does not come to included."""
+    if len(pool.parts) == 1:
+        return _admitted(selectors, pool.parts[0].descriptions)
+    found: list[tuple[int, str]] = []
+    before = 0
+    for part in pool.parts:
+        found += [(before + place, fault) for place, fault in _admitted(selectors, part.descriptions)]
+        before += len(part.devices)
+    return tuple(found)
+
+
+@lru_cache(maxsize=16_384)
+def _admitted(selectors: tuple[NamedExpression, ...], descriptions: tuple[Described, ...]) -> Admitted:
+    faults = [first_false(selectors, described) for described in descriptions]
+    return tuple([(place, one or "") for place, one in enumerate(faults) if not isinstance(one, NamedExpression)])
+
+
 UNITS_A_STEP = 1000
 """Units of 0.05 µs that a step of a search stands for."""
 

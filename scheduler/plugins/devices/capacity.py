@@ -12,16 +12,23 @@ from scheduler.plugins.devices.requests import Need
 
 def consumption(need: Need, device: Device) -> Amounts | None:
     """Nano-units by capacity; None where the request asks for something that the device does not offer."""
-    requested = {name: nanos for name, nanos, _ in need.capacity}
+    requested = {name: (nanos, written) for name, nanos, written in need.capacity}
     if any(name not in device.capacity for name in requested):
         return None
     consumed: Amounts = {}
     for name, capacity in device.capacity.items():
-        amount = _consumed(requested.get(name), capacity)
-        if amount is None or amount > parse(capacity.value):
+        amount, _ = _consumed(requested.get(name), capacity)
+        policy = capacity.request_policy
+        if amount > parse(capacity.value) or (policy is not None and not _keeps_to(amount, policy)):
             return None
         consumed[name] = amount
     return consumed
+
+
+def written_consumption(need: Need, device: Device) -> dict[str, str | int | float]:
+    """What ``consumption`` says, as quantities in the form in which kube-scheduler 1.36 writes them."""
+    requested = {name: (nanos, written) for name, nanos, written in need.capacity}
+    return {name: _consumed(requested.get(name), capacity)[1] for name, capacity in device.capacity.items()}
 
 
 def leaves_room(device: Device, consumed: Amounts, *held: Mapping[str, int]) -> bool:
@@ -33,41 +40,49 @@ def leaves_room(device: Device, consumed: Amounts, *held: Mapping[str, int]) -> 
     return True
 
 
-def written(nanos: int) -> str:
-    """A quantity's text: whole units, or thousandths, or what it takes."""
-    for scale, suffix in ((NANO, ""), (NANO // 1000, "m"), (NANO // 10**6, "u")):
-        if nanos % scale == 0:
-            return f"{nanos // scale}{suffix}"
-    return f"{nanos}n"
+Stated = tuple[int, str]
+"""Nano-units, and how they are written."""
 
 
-def _consumed(requested: int | None, capacity: DeviceCapacity) -> int | None:
+def _stated(written: str | int | float) -> Stated:
+    return parse(written), str(written)
+
+
+def _consumed(requested: Stated | None, capacity: DeviceCapacity) -> Stated:
     policy = capacity.request_policy
     if requested is None:
-        amount = parse(policy.default) if policy is not None and policy.default is not None else parse(capacity.value)
-    elif policy is None:
-        amount = requested
-    else:
-        amount = _rounded(requested, policy)
-    return amount if policy is None or _keeps_to(amount, policy) else None
+        default = policy.default if policy is not None else None
+        return _stated(capacity.value if default is None else default)
+    return requested if policy is None else _rounded(requested, policy)
 
 
-def _rounded(requested: int, policy: CapacityPolicy) -> int:
+def _rounded(requested: Stated, policy: CapacityPolicy) -> Stated:
     within = policy.valid_range
     if within is not None and within.min is not None:
         least = parse(within.min)
-        if requested < least:
-            return least
-        if within.step is None:
-            return requested
-        step = value(parse(within.step))
+        if requested[0] < least:
+            return _stated(within.min)
+        step = value(parse(within.step)) if within.step is not None else 0
         if step <= 0:
             return requested
-        steps = -(-(value(requested) - value(least)) // step)
-        return (value(least) + steps * step) * NANO
-    if policy.valid_values:
-        return next((one for one in sorted(map(parse, policy.valid_values)) if one >= requested), requested)
+        steps = -(-(value(requested[0]) - value(least)) // step)
+        units = value(least) + steps * step
+        return units * NANO, _binary(units)
+    for one in sorted(map(_stated, policy.valid_values)):
+        if one[0] >= requested[0]:
+            return one
     return requested
+
+
+_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+def _binary(units: int) -> str:
+    """With the largest binary suffix that leaves a whole number."""
+    place = 0
+    while units and units % 1024 == 0 and place < len(_SUFFIXES) - 1:
+        units, place = units // 1024, place + 1
+    return f"{units}{_SUFFIXES[place]}"
 
 
 def _keeps_to(amount: int, policy: CapacityPolicy) -> bool:

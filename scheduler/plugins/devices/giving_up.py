@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from scheduler.cluster.groups.group import Group
 from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext
-from scheduler.messages.claim_commands import ClaimReference, DeallocateClaim, DeleteClaim, UnreserveClaim
+from scheduler.messages.claim_commands import DeallocateClaim, DeleteClaim, UnreserveClaim
+from scheduler.messages.references import ClaimReference
 from scheduler.messages.status import unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
 from scheduler.objects.resource_claims import ResourceClaim

@@ -12,14 +12,18 @@ from scheduler.plugins.devices.claims import is_of_group
 
 
 def _claim_changed(pod: PodInfo, old: ResourceClaim | None, new: ResourceClaim | None) -> Hint:
-    """Freed devices may help every pod; else a pod's own claims matter alone."""
+    """Freed devices may help every pod; else a pod's own claims matter alone.
+
+    kube-scheduler 1.36 passes over pods of whose claims one is missing or going, even if devices come free. Such a pod
+    is held back by PreEnqueue here, and is not tried either. A claim that was made again within one event is new.
+    """
     if new is None:
         return Hint.SKIP
     if old is not None and old.allocation is not None and new.allocation is None:
         return Hint.QUEUE
     if not _is_own(pod, new):
         return Hint.SKIP
-    if old is not None and msgspec.json.encode(old.status) == msgspec.json.encode(new.status):
+    if old is not None and old.uid == new.uid and msgspec.json.encode(old.status) == msgspec.json.encode(new.status):
         return Hint.SKIP
     return Hint.QUEUE
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.devices.answers import NodeAnswers
+from scheduler.cluster.devices.answers import UNKNOWN, NodeAnswers
 from scheduler.cluster.devices.facts import Devices
 from scheduler.cluster.devices.slices import DeviceId, PoolKey
 from scheduler.cluster.pod_info import PodInfo
@@ -19,9 +19,11 @@ from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.resource_claims import DeviceClaim, DeviceRequest, ResourceClaim, ResourceClaimSpec
 from scheduler.plugins.devices.candidates import SearchError
 from scheduler.plugins.devices.extended import ExtendedRequests, extended_requests
+from scheduler.plugins.devices.holders import NOTHING_HELD, PoolHoldings
 from scheduler.plugins.devices.requests import ClaimNeeds, InvalidClaim, needs_of
-from scheduler.plugins.devices.search import Chosen, Fault, PoolHoldings, allocate
-from scheduler.plugins.devices.situation import SUBREQUEST_POINTS, Situation, placeholder
+from scheduler.plugins.devices.search import Chosen, Fault, allocate, no_solution
+from scheduler.plugins.devices.shortage import falls_short
+from scheduler.plugins.devices.situation import SUBREQUEST_POINTS, ExtendedResources, Situation, placeholder
 
 FEW_ROWS = 16
 """Changed since the last pod of the shape: numpy's sort costs as much as this number of rows one by one."""
@@ -97,7 +99,19 @@ def asked_for(situation: Situation, pod: PodInfo, view: View, by_devices: tuple[
         return situation.fault
     if situation.extended is None or not (by_devices or situation.claims):
         return Asked(situation.waiting, None)
-    classes = [(name, situation.extended.class_of(name) or "") for name in by_devices]
+    # Pods of one template ask for the same, so what was worked out for one holds for all.
+    key = situation.shape, by_devices
+    found: Asked | str | None = view.devices.needs.get(view.version(Kind.DEVICE_CLASS), key)
+    if found is None:
+        found = _with_extended(situation, situation.extended, pod, view, by_devices)
+        view.devices.needs.put(key, found)
+    return found
+
+
+def _with_extended(
+    situation: Situation, resources: ExtendedResources, pod: PodInfo, view: View, by_devices: tuple[str, ...]
+) -> Asked | str:
+    classes = [(name, resources.class_of(name) or "") for name in by_devices]
     extended = extended_requests(pod.pod, classes)
     try:
         special = _special_needs(extended.requests, len(situation.waiting), view)
@@ -106,12 +120,13 @@ def asked_for(situation: Situation, pod: PodInfo, view: View, by_devices: tuple[
     return Asked((*situation.waiting, special), extended)
 
 
-def find(asked: Asked | str, view: View, row: int, max_steps: int) -> Found | Fault | str:
-    """The search on the node of a row of the cluster; a text is an error."""
+def find(asked: Asked | str, view: View, row: int, max_steps: int, held: Held | None = None) -> Found | Fault | str:
+    """The search on the node of a row of the cluster; a text is an error. ``held``: as of now, where several rows are
+    searched."""
     if isinstance(asked, str):
         return asked
     try:
-        chosen = allocate(asked.claims, view.devices.pools(row), Held(view.devices), max_steps)
+        chosen = allocate(asked.claims, view.devices.pools(row), held or Held(view.devices), max_steps)
     except SearchError as error:
         return str(error)
     if isinstance(chosen, Fault):
@@ -204,15 +219,29 @@ def _answer(
     """Put the codes of these rows' outcomes into ``answers``: one search for all rows whose devices look alike."""
     kinds, ways = _ways(situation, view.table, rows)
     looks = view.devices.signatures(rows) * len(ways) + kinds
-    asked: dict[tuple[str, ...], Asked | str] = {}
+    shared = _Round(view.devices)
 
     def code_of(look: int, row: int) -> int:
         signature, kind = divmod(look, len(ways))
         by_devices = ways[kind]
         code = answers.of_signature.get((signature, by_devices))
         if code is None:
-            outcome = _outcome(situation, pod, view, row, by_devices, max_steps, asked)
-            code = answers.of_signature[signature, by_devices] = answers.number(outcome)
+            code = bare_code_of(view.devices.bare_signature(signature), row, by_devices)
+            if code == UNKNOWN:
+                outcome = _outcome(situation, pod, view, row, by_devices, max_steps, shared)
+                code = answers.number(outcome)
+            answers.of_signature[signature, by_devices] = code
+        return code
+
+    def bare_code_of(bare: int, row: int, by_devices: Way) -> int:
+        """Where a node lacks devices of the kind that is asked for, it makes no difference which of them are free."""
+        code = answers.of_bare.get((bare, by_devices))
+        if code is None:
+            asked = shared.asked_for(situation, pod, view, by_devices)
+            pools, code = view.devices.pools(row), UNKNOWN
+            if isinstance(asked, Asked) and falls_short(asked.claims, pools, NOTHING_HELD):
+                code = answers.number(outcome_of(no_solution(pools)))
+            answers.of_bare[bare, by_devices] = code
         return code
 
     if len(rows) <= FEW_ROWS:
@@ -222,6 +251,25 @@ def _answer(
     distinct, first, places = np.unique(looks, return_index=True, return_inverse=True)
     codes = [code_of(look, row) for look, row in zip(distinct.tolist(), rows[first].tolist(), strict=True)]
     answers.codes[rows] = np.array(codes, np.int16)[places]
+
+
+class _Round:
+    """What the searches of one question share."""
+
+    __slots__ = ("_asked", "held")
+
+    def __init__(self, devices: Devices) -> None:
+        self._asked: dict[tuple[str, ...], Asked | str] = {}
+        self.held = Held(devices)
+
+    def asked_for(self, situation: Situation, pod: PodInfo, view: View, by_devices: Way) -> Asked | str | None:
+        """What is asked for where these resources are given by devices; None where devices have no say."""
+        if by_devices is None or isinstance(by_devices, Refusal):
+            return None
+        found = self._asked.get(by_devices)
+        if found is None:
+            found = self._asked[by_devices] = asked_for(situation, pod, view, by_devices)
+        return found
 
 
 Way = tuple[str, ...] | Refusal | None
@@ -256,17 +304,12 @@ def _outcome(
     row: int,
     by_devices: Way,
     max_steps: int,
-    known: dict[tuple[str, ...], Asked | str],
+    shared: _Round,
 ) -> Outcome:
-    """``known``: what is asked for where these resources are given by devices, kept from row to row."""
     if isinstance(by_devices, Refusal):
         return Outcome(by_devices)
-    if by_devices is None:
-        return NOTHING_RECORDED
-    asked = known.get(by_devices)
-    if asked is None:
-        asked = known[by_devices] = asked_for(situation, pod, view, by_devices)
-    return outcome_of(find(asked, view, row, max_steps))
+    asked = shared.asked_for(situation, pod, view, by_devices)
+    return NOTHING_RECORDED if asked is None else outcome_of(find(asked, view, row, max_steps, shared.held))
 
 
 def _one_by_one(
@@ -274,12 +317,12 @@ def _one_by_one(
 ) -> tuple[npt.NDArray[np.int16], list[Outcome]]:
     """Where the table is a private one: its rows are found in the cluster by their names."""
     found: list[Outcome] = []
-    known: dict[tuple[str, ...], Asked | str] = {}
+    shared = _Round(view.devices)
     for row in listed.tolist():
         own_row = view.devices.row_of(view.table.names[row])
         if own_row is None or view.table.nodes[row] is None:
             found.append(FITS)
             continue
         by_devices = resources_by_devices(situation, view.table, row)
-        found.append(_outcome(situation, pod, view, own_row, by_devices, max_steps, known))
+        found.append(_outcome(situation, pod, view, own_row, by_devices, max_steps, shared))
     return np.arange(len(found), dtype=np.int16), found

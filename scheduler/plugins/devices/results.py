@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from scheduler.objects.devices import DeviceConfiguration
 from scheduler.objects.resource_claims import AllocatedConfiguration, Allocation, DeviceAllocation, DeviceResult
 from scheduler.objects.selector_fields import NodeSelectorFields, NodeSelectorTermFields, SelectorExpression
-from scheduler.plugins.devices.capacity import written
+from scheduler.plugins.devices.capacity import written_consumption
 from scheduler.plugins.devices.requests import ClaimNeeds
 from scheduler.plugins.devices.search import Chosen
 
@@ -38,7 +38,7 @@ def _result(one: Chosen, new_share_id: Callable[[Chosen], str]) -> DeviceResult:
         binding_conditions=fields.binding_conditions,
         binding_failure_conditions=fields.binding_failure_conditions,
         share_id=None if one.consumed is None else new_share_id(one),
-        consumed_capacity={name: written(nanos) for name, nanos in (one.consumed or {}).items()},
+        consumed_capacity=written_consumption(one.need, fields) if one.consumed else {},
     )
 
 

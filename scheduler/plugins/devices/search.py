@@ -6,32 +6,29 @@ chosen earlier. Which devices are taken follows from the order of pools, slices 
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Set
+from bisect import bisect_left
+from collections.abc import Container, Mapping
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from scheduler.cluster.devices.descriptions import Described
 from scheduler.cluster.devices.pools import Pool, PoolState, ReachableDevice
 from scheduler.cluster.devices.slices import Amounts, DeviceId, PoolKey
-from scheduler.plugins.devices.candidates import SearchError, all_of, is_selected, steps_of, tolerates_all
+from scheduler.plugins.devices.candidates import (
+    Admitted,
+    SearchError,
+    admitted,
+    all_of,
+    is_selected,
+    steps_of,
+    tolerates_all,
+)
 from scheduler.plugins.devices.capacity import consumption, leaves_room
 from scheduler.plugins.devices.constraints import Constraints
 from scheduler.plugins.devices.counters import Counters
+from scheduler.plugins.devices.holders import Holders
 from scheduler.plugins.devices.requests import MAX_RESULTS, ClaimNeeds, NamedExpression, Need, Request
-
-
-class PoolHoldings(NamedTuple):
-    """What claims hold of a pool. ``taken``: names of the devices of which a claim has all. ``shared``: device → what
-    its shares consume together."""
-
-    taken: Set[str] | Mapping[str, str]
-    shared: dict[str, Amounts]
-
-
-class Holders(Protocol):
-    """Which devices other claims hold."""
-
-    def of_pool(self, pool: PoolKey) -> PoolHoldings: ...
+from scheduler.plugins.devices.shortage import falls_short
 
 
 class Chosen(NamedTuple):
@@ -66,12 +63,17 @@ def allocate(
     claims: tuple[ClaimNeeds, ...], pools: tuple[Pool, ...], holders: Holders, max_steps: int
 ) -> tuple[tuple[Chosen, ...], ...] | Fault:
     """By claim the devices that it gets. Raises SearchError. ``max_steps``: 0 for no limit."""
+    if falls_short(claims, pools, holders):
+        return no_solution(pools)
     try:
         found = _Search(claims, pools, holders, max_steps).run()
     except OutOfSteps:
         return Fault.OUT_OF_TIME
-    if found is not None:
-        return found
+    return no_solution(pools) if found is None else found
+
+
+def no_solution(pools: tuple[Pool, ...]) -> Fault:
+    """Why a search of these pools has found none."""
     return Fault.INVALID_POOLS if any(pool.state is PoolState.INVALID for pool in pools) else Fault.NONE_FITS
 
 
@@ -99,6 +101,8 @@ class _Search:
         """Device → the claims that this search gave it to; more than one only for administration."""
         self._shares: dict[DeviceId, list[Amounts]] = {}
         self._counters = Counters(self._consuming)
+        self._admitted: dict[tuple[tuple[NamedExpression, ...], int], Admitted] = {}
+        """By selectors and the pool's place."""
         self._steps_of: dict[tuple[NamedExpression, ...], int] = {}
         """Selectors that may take longer than a step each time → steps."""
         self._evaluated: set[tuple[tuple[NamedExpression, ...], int]] = set()
@@ -189,7 +193,9 @@ class _Search:
                 continue
             devices = pool.devices
             taken = () if need.is_admin else self._holders.of_pool(pool.key).taken
-            for device_number in range(first_device if pool_number == first_pool else 0, len(devices)):
+            candidates = self._candidates(need, pool_number, pool)
+            first = bisect_left(candidates, (first_device, "")) if pool_number == first_pool else 0
+            for device_number, fault in candidates[first:]:
                 one = devices[device_number]
                 self._looks_left -= 1
                 if not self._looks_left:
@@ -197,7 +203,9 @@ class _Search:
                     self._step()
                 if one.device.id[2] in taken or self._is_used_here(claim, need, one.device.id):
                     continue
-                if not self._is_selected(need, one.device.described):
+                if fault:
+                    raise SearchError(fault)
+                if need.selectors in self._steps_of and not self._is_selected(need, one.device.described):
                     continue
                 consumed = self._room(need, one)
                 if consumed is None or not self._take(claim, need, pool, one, consumed, must_be=False):
@@ -210,6 +218,20 @@ class _Search:
                     return found
                 self._step()
         return _Found.NO
+
+    def _candidates(self, need: Need, pool_number: int, pool: Pool) -> Admitted:
+        """Devices by their places. Those that an expensive selector has to be asked about are all of them."""
+        key = need.selectors, pool_number
+        found = self._admitted.get(key)
+        if found is None:
+            is_expensive = need.selectors in self._steps_of
+            found = (
+                tuple([(place, "") for place in range(len(pool.devices))])
+                if is_expensive
+                else admitted(need.selectors, pool)
+            )
+            self._admitted[key] = found
+        return found
 
     def _step(self, steps: int = 1) -> None:
         if self._steps_left < 0:

@@ -13,13 +13,12 @@ from scheduler.cluster.view import View
 from scheduler.framework.plugin import PreFlight, Waiting
 from scheduler.messages.claim_commands import (
     ClaimCommand,
-    ClaimReference,
     CreateClaim,
     DeleteClaim,
     ReserveClaim,
     UnreserveClaim,
 )
-from scheduler.messages.references import PodReference
+from scheduler.messages.references import ClaimReference, PodReference
 from scheduler.messages.status import SKIP, Refusal, Skip, failure
 from scheduler.objects.kinds import Kind
 from scheduler.objects.resource_claims import Allocation, ClaimConsumer, ResourceClaim
@@ -46,10 +45,15 @@ def pre_flight(decision: Decision, pod: PodInfo, groups: Groups, binding_seconds
     ]
     special = decision.special
     if special is not None and special.requests.requests:
-        nothing_yet = ClaimReference(pod.namespace, "", "")
         writes.append(
             CreateClaim(
-                0, nothing_yet, reference, special.allocation, special.requests.requests, special.requests.mappings
+                0,
+                ClaimReference(pod.namespace, "", ""),
+                reference,
+                special.allocation,
+                special.requests.requests,
+                special.requests.mappings,
+                pod.node_name if pod.pod.status.nominated_node_name != pod.node_name else "",
             )
         )
     allocations = decision.allocations

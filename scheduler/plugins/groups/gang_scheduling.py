@@ -13,7 +13,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.plugin import EnqueueContext, PermitPlugin, Permitted, PreEnqueuePlugin, Reads, State, Wait
-from scheduler.framework.plugin_requests import AllowWaiting
+from scheduler.framework.plugin_requests import AllowWaitingGroup
 from scheduler.messages.status import Refusal, failure, unresolvable
 from scheduler.objects.meta import ApiObject
 
@@ -46,11 +46,9 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
             return failure(f'failed to get podGroup {key}: podgroup.scheduling.k8s.io "{name}" not found')
         if group.min_count is None:
             return None
-        placed = view.groups.members(key).placed
-        if len(placed) < group.min_count:
+        if len(view.groups.members(key).placed) < group.min_count:
             return Wait(group.permit_seconds)
-        waiting = [info for info in placed.values() if not info.pod.is_assigned and info.uid != pod.uid]
-        return Permitted(tuple([AllowWaiting(info.uid) for info in waiting]))
+        return Permitted((AllowWaitingGroup(key),))
 
     def events(self) -> tuple[EventRegistration, ...]:
         return _EVENTS

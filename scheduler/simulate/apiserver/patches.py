@@ -36,6 +36,7 @@ _MERGE_KEYS: Final[dict[str, str]] = {
     "podIPs": "ip",
     "hostIPs": "ip",
     "ownerReferences": "uid",
+    "reservedFor": "uid",
     "drivers": "name",
 }
 """Lists of objects that a strategic patch merges by key; all other lists of objects are replaced as a whole."""

@@ -10,7 +10,7 @@ from scheduler.controller.beside.shadow import ShadowWriter
 from scheduler.controller.calls.extender_calls import ExtenderCalls
 from scheduler.controller.inbox import Inbox
 from scheduler.controller.parts import Parts
-from scheduler.controller.reload import NewConfiguration
+from scheduler.controller.reload import Build
 from scheduler.controller.report.instruments import Counter
 from scheduler.controller.run import Shell
 from scheduler.controller.settings import ShellSettings
@@ -144,7 +144,7 @@ async def test_with_too_many_decisions_open_no_further_pod_is_tried() -> None:
     assert not stage.shadow.has_room
 
 
-def refuse(_: bytes) -> NewConfiguration:
+def refuse(_: bytes) -> Build:
     raise ConfigurationError(())
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import stat
+import struct
 import threading
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +24,7 @@ from scheduler.controller.record.recorder import (
     _Disk,
 )
 from scheduler.controller.record.segments import (
+    MAX_BODY_BYTES,
     SUFFIX,
     UNFINISHED,
     About,
@@ -28,11 +32,13 @@ from scheduler.controller.record.segments import (
     Segment,
     SegmentWriter,
     appears_whole,
+    segment_head,
     segments_in,
 )
 from scheduler.engine.engine import Engine
-from scheduler.engine.recording.door import History, RecordedEngine
+from scheduler.engine.recording.door import Beginning, Checkpoint, History, RecordedEngine
 from scheduler.errors import ConfigurationError
+from scheduler.messages.now import Now
 from scheduler.simulate.changes import carry_out
 from scheduler.simulate.world import World
 from scheduler.simulate.world_trouble import ROUGH
@@ -184,6 +190,43 @@ def test_what_is_no_recording_is_named(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "x.tandem").write_bytes(text)
     with pytest.raises(Damaged, match=r"x\.tandem: "):
         Segment(tmp_path / "x.tandem")
+
+
+def frame(kind: bytes, packed: bytes, length: int | None = None) -> bytes:
+    return struct.pack(">4sII", kind, len(packed) if length is None else length, zlib.crc32(packed)) + packed
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        (frame(b"ABOU", zlib.compress(bytes(MAX_BODY_BYTES[b"ABOU"] + 1))), "part ABOU at byte 19 .* unpacked"),
+        (frame(b"ABOU", b"", 2**32 - 1), "part ABOU at byte 19 has more than"),
+        (frame(b"NONE", b"", 2**32 - 1), "unknown part b'NONE'"),
+    ],
+    ids=["unpacked", "stated", "unknown"],
+)
+def test_no_part_of_a_file_takes_more_memory_than_its_kind_may_have(tmp_path: Path, part: bytes, expected: str) -> None:
+    (tmp_path / "x.tandem").write_bytes(b"tandem-recording 1\n" + part)
+    with pytest.raises(Damaged, match=expected):
+        Segment(tmp_path / "x.tandem")
+
+
+def test_entries_are_bounded_in_bytes_unpacked(tmp_path: Path) -> None:
+    recorded = RecordedWorld(tmp_path)
+    recorded.close()
+    [path] = segments_in(tmp_path)
+    packer = zlib.compressobj(1)
+    megabyte = bytes(2**20)
+    parts = [packer.compress(megabyte) for _ in range(MAX_BODY_BYTES[b"DATA"] // len(megabyte) + 1)]
+    path.write_bytes(path.read_bytes()[:-20] + frame(b"DATA", b"".join(parts) + packer.flush()))
+    (stretch,) = replayed(tmp_path)
+    assert re.search("part DATA at byte .* unpacked", stretch.problem)
+
+
+def test_a_checkpoint_that_no_reader_would_take_is_not_written() -> None:
+    beginning = Beginning(Now(0.0, 0), 0, (), Checkpoint(bytes(8)))
+    with pytest.raises(OSError, match="the part ABOU has"):
+        segment_head(About("run", "version", "x" * 2**20), beginning)
 
 
 def test_a_disk_that_does_not_answer_ends_the_segment_after_some_seconds_and_entries_are_not_kept(

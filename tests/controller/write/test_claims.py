@@ -15,14 +15,13 @@ from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.errors import ApiError
 from scheduler.messages.claim_commands import (
-    ClaimReference,
     CreateClaim,
     DeallocateClaim,
     DeleteClaim,
     ReserveClaim,
     UnreserveClaim,
 )
-from scheduler.messages.references import PodReference
+from scheduler.messages.references import ClaimReference, PodReference
 from scheduler.objects.kinds import decode_as
 from scheduler.objects.resource_claims import (
     CLAIM_FINALIZER,
@@ -175,6 +174,31 @@ async def test_unreserving_leaves_the_allocation_and_the_other_pods(client: ApiC
     assert written.allocation is not None
 
 
+async def test_unreserving_is_one_request_that_no_conflict_stops(client: ApiClient, requests: ClaimRequests) -> None:
+    known = await made(client)
+    await requests.carry_out(ReserveClaim(1, reference(known), CONSUMER, known, ALLOCATION), held())
+    await change(
+        client, "c", {"reservedFor": [*msgspec.to_builtins([CONSUMER]), {"resource": "pods", "name": "q", "uid": "q"}]}
+    )
+    sent: list[str] = []
+    client.observe = lambda method, *_: sent.append(method)
+    await requests.carry_out(UnreserveClaim(1, reference(known), CONSUMER), held())
+    assert sent == ["PATCH"]
+    assert [one["uid"] for one in (await read(client, f"{CLAIMS}/c"))["status"]["reservedFor"]] == ["q"]
+
+
+async def test_a_claim_recreated_under_the_same_name_keeps_its_reservation(
+    client: ApiClient, requests: ClaimRequests
+) -> None:
+    known = await made(client)
+    await client.request("DELETE", f"{CLAIMS}/c")
+    again = await made(client)
+    await requests.carry_out(ReserveClaim(1, reference(again), CONSUMER, again, ALLOCATION), held())
+    with pytest.raises(ApiError):
+        await requests.carry_out(UnreserveClaim(1, reference(known), CONSUMER), held())
+    assert (await read(client, f"{CLAIMS}/c"))["status"]["reservedFor"]
+
+
 async def test_deallocating_takes_everything_out_of_the_very_version(
     client: ApiClient, requests: ClaimRequests
 ) -> None:
@@ -196,6 +220,35 @@ async def test_a_claim_of_the_schedulers_own_is_deleted_again_if_the_pod_status_
     with pytest.raises(ApiError):
         await requests.carry_out(gone, held())
     assert not (await read(client, CLAIMS))["items"]
+
+
+async def test_a_claim_of_the_schedulers_own_is_allocated_while_another_client_writes_to_it(
+    client: ApiClient, requests: ClaimRequests
+) -> None:
+    pod = (await create(client, PODS, pod_json("p")))["metadata"]
+    label = msgspec.json.encode({"metadata": {"labels": {"touched": "yes"}}})
+    touching: list[asyncio.Task[Any]] = []
+
+    async def touch() -> None:
+        (made,) = (await read(client, CLAIMS))["items"]
+        await client.request("PATCH", f"{CLAIMS}/{made['metadata']['name']}", body=label, content_type=MERGE_PATCH)
+
+    def answered(method: str, *_: object) -> None:
+        if method == "POST":
+            client.observe = None
+            touching.append(asyncio.create_task(touch()))
+
+    client.observe = answered
+    owner = PodReference("default", "p", pod["uid"])
+    command = CreateClaim(1, ClaimReference("default", "", ""), owner, ALLOCATION, (), (), "n1")
+    written = await requests.carry_out(command, held())
+    await asyncio.gather(*touching)
+    status = (await read(client, f"{PODS}/p"))["status"]
+    assert status["nominatedNodeName"] == "n1"
+    assert status["extendedResourceClaimStatus"]["resourceClaimName"].startswith("p-extended-resources-")
+    assert written is not None
+    assert written.is_reserved_for(pod["uid"])
+    assert (await read(client, CLAIMS))["items"][0]["metadata"]["labels"] == {"touched": "yes"}
 
 
 async def test_a_claim_of_the_schedulers_own_is_deleted_finalizer_and_all(

@@ -12,9 +12,9 @@ from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.controller.write.leadership import LeaseToken
-from scheduler.messages.claim_commands import ClaimReference, CreateClaim, ReserveClaim
+from scheduler.messages.claim_commands import CreateClaim, ReserveClaim
 from scheduler.messages.commands import BindPod, DeletePod, PatchPodStatus, UpdateObject
-from scheduler.messages.references import PodReference
+from scheduler.messages.references import ClaimReference, PodReference
 from scheduler.messages.stimuli import WriteFinished
 from scheduler.objects.kinds import Kind, decode_as
 from scheduler.objects.meta import Condition

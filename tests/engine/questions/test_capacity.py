@@ -65,6 +65,15 @@ def test_units_are_the_pods_that_wait_and_those_that_run_most() -> None:
     assert fits(found, "default/web")[""].count == 3
 
 
+def test_a_pod_that_names_thousands_of_resources_is_no_unit() -> None:
+    """Each would be counted on each node: 20,000 of them on 5,000 nodes took 1.6 GB."""
+    cluster = Cluster()
+    cluster.node("n0", cpu="8")
+    cluster.pod("many", requests={f"example.com/{number}": "1" for number in range(1_000)})
+    cluster.pod("few", cpu="1", requests={"example.com/gpu": "1"})
+    assert [shape.name for shape in answer(cluster).shapes] == ["default/few"]
+
+
 def test_nodes_that_refuse_a_pod_for_another_reason_than_room_are_closed_to_it() -> None:
     cluster = Cluster()
     cluster.node("n0", cpu="4", taints=["k:NoSchedule"])

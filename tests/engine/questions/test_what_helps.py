@@ -8,7 +8,8 @@ import pytest
 
 from scheduler.engine.questions.answers import SECONDS
 from scheduler.engine.questions.edits import WrongQuestion
-from scheduler.engine.questions.what_helps import Helps, what_helps
+from scheduler.engine.questions.helps import Helps
+from scheduler.engine.questions.what_helps import what_helps
 from scheduler.testing.fragments import affinity_json, node_term, pod_term, spread_json
 from tests.engine.driver import Cluster
 from tests.engine.questions.asking import DAEMON, OWNER, answered
@@ -160,3 +161,23 @@ def test_a_search_whose_time_is_up_says_so() -> None:
     cluster.node("n0", cpu="1", taints=["k:NoSchedule"])
     cluster.pod("p", cpu="2", spec={"nodeSelector": {"a": "b"}})
     assert helps(cluster, is_over=lambda: True).bound == SECONDS
+
+
+def test_of_a_pod_that_names_thousands_of_label_keys_some_are_shown() -> None:
+    """For each of them all nodes are looked at, whatever the bound of the question's time."""
+    cluster = Cluster()
+    cluster.node("n0", cpu="4")
+    wanted = [f"key{number} In a" for number in range(1_000)]
+    cluster.pod("p", cpu="1", affinity=affinity_json(node_required=[node_term(*wanted)]))
+    assert len(helps(cluster).values) == 50
+
+
+def test_a_pod_with_thousands_of_tolerations_learns_which_toleration_is_missing() -> None:
+    """Each node's taints against each toleration: 2,000 nodes and 5,000 tolerations were one step of 2.9 s."""
+    cluster = Cluster()
+    for number in range(200):
+        cluster.node(f"n{number}", cpu="4", taints=[f"key=value{number}:NoSchedule"])
+    tolerations = [{"key": "key", "value": f"other{number}", "effect": "NoSchedule"} for number in range(2_000)]
+    cluster.pod("p", cpu="1", tolerations=tolerations)
+    found = texts(helps(cluster))
+    assert found["tolerate the taint key=value0:NoSchedule"] == "n0"

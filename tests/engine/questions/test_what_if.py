@@ -285,6 +285,9 @@ def test_time_that_is_up_is_said_and_what_was_found_stays() -> None:
     assert (answer.placed, answer.bound, answer.not_tried) == (2, SECONDS, 7)
 
 
+LOTS = {"allocatable": {"cpu": "lots"}}
+
+
 @pytest.mark.parametrize(
     ("edits", "fields", "text"),
     [
@@ -292,6 +295,14 @@ def test_time_that_is_up_is_said_and_what_was_found_stays() -> None:
         ((Drain("no\x1b[2Jsuch"),), {}, r"node 'no\x1b[2Jsuch' is not known"),
         ((AddTaint("n0", "k", "Never"),), {}, "must be one of"),
         ((AddNodes("n0", 10**9),), {}, "1 to 1000"),
+        ((AddNodes("n0", 600), AddNodes("n0", 600)), {}, "1 to 1000"),
+        (
+            (PutObject({"kind": "Node", "metadata": {"name": "n"}, "status": LOTS}),),
+            {},
+            "'n': 'lots' is not a quantity",
+        ),
+        ((PutObject(pod_json("p", cpu="lots", node="n0")),), {}, "'p': 'lots' is not a quantity"),
+        ((PutObject(pod_json("p", cpu="lots")),), {}, "'p': 'lots' is not a quantity"),
         ((RemovePod("default/none"),), {}, "is on no node"),
         ((PutObject({"kind": "Secret"}),), {}, "decisions read no such objects"),
         ((PutObject({"kind": "Node", "metadata": {"name": "A B"}}),), {}, "must consist of"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler.engine.questions.edits import (
-    AddNodes,
-)
+import pytest
+
+from scheduler.engine.questions.edits import AddNodes, WrongQuestion
 from scheduler.engine.questions.what_if import Asked
 from scheduler.testing.documents import pod_json
 from tests.engine.gangs import Gangs
@@ -42,6 +42,12 @@ def test_a_gang_that_does_not_fit_as_a_whole_takes_no_room_from_others() -> None
     assert found["default/plain"].node == "n"
     assert "group default/g needs 3 pods on nodes at once, and 2 of 3 found one" in found["default/j-1"].message
     assert "Insufficient cpu" in found["default/j-3"].message
+
+
+def test_the_members_of_groups_that_a_question_makes_at_once_are_bounded() -> None:
+    """Each workload is within its own limit: a hundred of them would be half a million pods in memory."""
+    with pytest.raises(WrongQuestion, match="more than 20000 pods of groups"):
+        ask(gangs("4"), workloads=(Asked(gang_job(5_000)),) * 5)
 
 
 def test_a_gang_without_its_quorum_is_held_back() -> None:

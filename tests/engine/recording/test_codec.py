@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from random import Random
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -17,11 +18,21 @@ from scheduler.engine.recording.codec import (
     encode_stimulus,
     stimulus_types,
 )
+from scheduler.engine.recording.door import Beginning, Entry, FreshStart, NextPod
+from scheduler.engine.recording.entries import (
+    MAX_WALL,
+    decode_beginning,
+    decode_entry,
+    encode_beginning,
+    encode_entry,
+)
 from scheduler.messages import stimuli
+from scheduler.messages.now import Now
 from scheduler.objects.kinds import READ_KINDS, Kind
 from scheduler.objects.meta import ApiObject, ObjectMeta
 from scheduler.objects.pod import Pod
 
+NOW = Now(0.0, 0)
 A_POD = Pod(metadata=ObjectMeta(name="p", namespace="n", uid="u", labels={"a": "b"}, annotations={"c": "d"}))
 
 
@@ -81,3 +92,34 @@ def test_a_field_whose_kinds_would_be_lost_is_refused_when_the_program_starts() 
 def test_what_is_no_stimulus_is_refused(data: bytes) -> None:
     with pytest.raises(UnreadableInput):
         decode_stimulus(data)
+
+
+def test_a_stimulus_nested_too_deep_is_refused() -> None:
+    with pytest.raises(UnreadableInput):
+        decode_stimulus(b"\x92\xa4Tick\x91" + b"\x91" * 100_000 + b"\xc0")
+
+
+LATE = Now(0.0, 10**18 * 10)
+CHANCE = Random(1).getstate()
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        Beginning(LATE, 0, (), FreshStart(NOW, CHANCE)),
+        Beginning(NOW, 0, (), FreshStart(NOW, ())),
+        Beginning(NOW, 0, (), FreshStart(NOW, (3, (1, 2), None))),
+        Beginning(NOW, 0, (), FreshStart(NOW, (3, (-1,) * 625, None))),
+    ],
+    ids=["time", "no chance", "short", "negative"],
+)
+def test_a_beginning_that_nothing_can_begin_with_is_refused(beginning: Beginning) -> None:
+    head, state = encode_beginning(beginning)
+    with pytest.raises(UnreadableInput, match="the head can't be read"):
+        decode_beginning(head, state)
+
+
+def test_an_input_of_a_time_that_can_not_be_shown_is_refused() -> None:
+    data = encode_entry(Entry(NextPod(), Now(0.0, MAX_WALL + 1), []))
+    with pytest.raises(UnreadableInput, match="input 1 can't be read"):
+        decode_entry(data, 1)

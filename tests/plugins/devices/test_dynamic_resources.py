@@ -60,6 +60,9 @@ def parsed(document: dict[str, Any]) -> Any:
     return decode(kind_of(document), msgspec.json.encode(document))
 
 
+PLACE = 'device.attributes["gpu.example.com"].place'
+
+
 def devices(nodes: int, *documents: dict[str, Any], gpus: int = 2) -> ClusterCache:
     """Nodes n0, n1, ... with GPUs each, and the class ``gpus``."""
     cache = ClusterCache()
@@ -186,6 +189,18 @@ def test_nodes_whose_devices_look_alike_are_searched_once() -> None:
     plugin, pod = DynamicResources(), claiming("two")
     assert not refusals(plugin, pod, cache.view)
     assert [len(answers.of_signature) for answers in cache.devices.answers] == [2], "untouched nodes, and n7"
+
+
+def test_nodes_that_lack_the_devices_asked_for_are_refused_alike_whatever_is_held_of_the_others() -> None:
+    rare = claim("rare", requests=[{"name": "r", "exactly": exactly("gpus", f"{PLACE} > 7")}])
+    cache = devices(20, rare, *[claim(f"c{number}", "gpus") for number in range(10)])
+    for number in range(10):
+        placed(cache, claiming(f"c{number}", name=f"p{number}"), f"n{number % 5}")
+    plugin, pod = DynamicResources(), claiming("rare")
+    assert len(refusals(plugin, pod, cache.view)) == 20
+    (answers,) = cache.devices.answers
+    assert len(answers.of_signature) == 2, "nodes with all of their devices, and with none"
+    assert len(answers.of_bare) == 1
 
 
 def test_a_search_that_is_too_long_is_an_error() -> None:

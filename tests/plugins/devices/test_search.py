@@ -17,6 +17,7 @@ import pytest
 
 from scheduler.cluster.devices.descriptions import attribute_of
 from scheduler.plugins.devices.outcomes import Found
+from scheduler.plugins.devices.results import allocation_of
 from scheduler.plugins.devices.search import Fault
 from tests.device_documents import DRIVER, claim, device_class, exactly, gpu, resource_slice
 from tests.plugins.devices.allocations import Document, answer_to, comparable, searched
@@ -152,6 +153,31 @@ def test_a_constraint_that_refuses_one_of_all_devices_is_an_error_even_if_its_ca
     constraint = {"distinctAttribute": f"{DRIVER}/numa"}
     answer = answer_to(case(pool, requests=wanted, constraints=[constraint]))
     assert answer["error"].endswith("n0/a because a claim constraint would not be satisfied")
+
+
+@pytest.mark.parametrize(
+    ("policy", "requested", "consumed"),
+    [
+        (None, None, "10Gi"),
+        (None, "1500Mi", "1500Mi"),
+        ({"default": "1024Mi"}, None, "1024Mi"),
+        ({"default": "1Gi", "validRange": {"min": "1G"}}, "5", "1G"),
+        ({"default": "1Gi", "validRange": {"min": "1Gi", "step": "1Gi"}}, "1500Mi", "2Gi"),
+        ({"default": "1Gi", "validRange": {"min": "1000", "step": "1000"}}, "1001", "2000"),
+        ({"default": "1Gi", "validValues": ["4Gi", "2048Mi"]}, "1500Mi", "2048Mi"),
+    ],
+)
+def test_what_a_share_consumes_is_written_as_kube_scheduler_writes_it(
+    policy: Document | None, requested: str | None, consumed: str
+) -> None:
+    memory = {"value": "10Gi"} | ({"requestPolicy": policy} if policy is not None else {})
+    asked = {"capacity": {"requests": {"memory": requested}}} if requested is not None else {}
+    wanted = case(resource_slice("n0", shared("gpu-0", capacity={"memory": memory})), requests=[request("r", **asked)])
+    _, found = searched(wanted)
+    assert isinstance(found, Found)
+    (needs, chosen) = found.claims[0]
+    (result,) = allocation_of(needs, chosen, "n0", lambda _: "share").devices.results
+    assert result.consumed_capacity == {"memory": consumed}
 
 
 def test_a_device_without_capacities_takes_from_its_counters_once_however_often_a_claim_shares_it() -> None:

@@ -1,7 +1,7 @@
 // Capacity: what is free by pool and resource, and how many more pods fit like those that wait and those that run most.
 
 import { page } from "./server.js";
-import { amount, bar, element, failure, heading, json, listed, named, section, state, table } from "./shown.js";
+import { amount, bar, element, heading, json, listed, named, section, shownAgain, state, table } from "./shown.js";
 
 export function capacity(main) {
   const labels = element("input", { id: "capacity-pool", autocomplete: "off", spellcheck: "false", maxlength: "520" });
@@ -14,15 +14,7 @@ export function capacity(main) {
       content.replaceChildren(...answer(found, wanted));
     };
   };
-  const again = async (event) => {
-    event.preventDefault();
-    try {
-      (await fetchIt())();
-    } catch (error) {
-      content.replaceChildren(failure(error));
-    }
-  };
-  const form = element("form", { class: "filter", onsubmit: again }, element("label", { for: "capacity-pool" }, "Labels that name a pool"), labels, element("button", {}, "Count again"));
+  const form = element("form", { class: "filter", onsubmit: shownAgain(fetchIt, content) }, element("label", { for: "capacity-pool" }, "Labels that name a pool"), labels, element("button", {}, "Count again"));
   return { hears: [], fetch: fetchIt };
 }
 

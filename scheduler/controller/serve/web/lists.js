@@ -1,7 +1,7 @@
 // The queue, the decisions as they come, and the shadow's comparisons.
 
 import { live, page } from "./server.js";
-import { amount, bar, element, failure, heading, hiddenNote, listed, named, nodeLink, podLink, state, table, time } from "./shown.js";
+import { amount, bar, element, failure, heading, hiddenNote, listed, named, nodeLink, podLink, shownAgain, state, table, time } from "./shown.js";
 
 const MAX_PODS = 500;
 
@@ -25,15 +25,7 @@ export function queue(main) {
       );
     };
   };
-  const again = async (event) => {
-    event.preventDefault();
-    try {
-      (await fetchIt())();
-    } catch (error) {
-      content.replaceChildren(failure(error));
-    }
-  };
-  const form = element("form", { class: "filter", onsubmit: again }, element("label", { for: "queue-namespace" }, "Namespace"), namespace, element("label", { for: "queue-plugin" }, "Plugin"), plugin, element("button", {}, "Filter"));
+  const form = element("form", { class: "filter", onsubmit: shownAgain(fetchIt, content) }, element("label", { for: "queue-namespace" }, "Namespace"), namespace, element("label", { for: "queue-plugin" }, "Plugin"), plugin, element("button", {}, "Filter"));
   return { hears: ["queue", "decisions"], fetch: fetchIt };
 }
 

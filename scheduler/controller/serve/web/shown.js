@@ -122,6 +122,18 @@ export function failure(error) {
   return element("p", { class: "failure", role: "alert" }, `Not shown: ${error.message}`);
 }
 
+/** What a form does: fetches and shows once more, or says why that failed. */
+export function shownAgain(fetchIt, content) {
+  return async (event) => {
+    event.preventDefault();
+    try {
+      (await fetchIt())();
+    } catch (error) {
+      content.replaceChildren(failure(error));
+    }
+  };
+}
+
 export function hiddenNote(count) {
   return count ? element("p", { class: "note" }, `${count} pods of namespaces whose pods you may not see are not listed.`) : null;
 }

@@ -1,0 +1,1 @@
+"""Promises about devices, checked against kube-scheduler on a real control plane."""

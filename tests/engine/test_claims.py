@@ -1,0 +1,71 @@
+"""Pods with ResourceClaims in the queue: which events let them be tried again (docs/kube-scheduler/dra.md §3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler.engine.commands import RecordAttempt
+from scheduler.objects.devices import DeviceClass, ResourceSlice
+from scheduler.objects.resource_claims import ResourceClaim
+from scheduler.testing.objects import build
+from tests import device_documents
+from tests.engine.driver import Cluster
+
+HELD = {"devices": {"results": [{"request": "r", "driver": device_documents.DRIVER, "pool": "n", "device": "gpu-0"}]}}
+
+
+def show_claim(cluster: Cluster, name: str, status: dict[str, Any] | None = None, **metadata: str) -> None:
+    document = device_documents.claim(name, "gpus")
+    document["metadata"].update(metadata)
+    cluster.show(build(ResourceClaim, {**document, "status": status or {}}))
+
+
+def waiting_for_a_device() -> Cluster:
+    """Pod a has the claim ``mine``; the only device is held by the claim ``other``."""
+    cluster = Cluster()
+    cluster.node("n")
+    cluster.show(build(DeviceClass, device_documents.device_class("gpus", "true")))
+    cluster.show(build(ResourceSlice, device_documents.resource_slice("n", device_documents.gpu("gpu-0"))))
+    show_claim(cluster, "other", {"allocation": HELD})
+    show_claim(cluster, "mine")
+    cluster.pod("a", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "mine"}]})
+    cluster.schedule()
+    assert cluster.place("a") == "unschedulable"
+    return cluster
+
+
+def attempts(cluster: Cluster) -> int:
+    return sum(isinstance(one, RecordAttempt) for one in cluster.sent)
+
+
+def test_devices_that_come_free_let_a_pod_be_tried_that_waits_for_devices() -> None:
+    cluster = waiting_for_a_device()
+    show_claim(cluster, "other")
+    assert cluster.place("a") in ("active", "backoff")
+
+
+def test_a_claim_that_is_not_the_pods_own_wakes_it_by_giving_devices_back_alone() -> None:
+    cluster = waiting_for_a_device()
+    show_claim(cluster, "other", {"allocation": HELD, "reservedFor": [{"resource": "pods", "name": "b", "uid": "b"}]})
+    show_claim(cluster, "third")
+    assert cluster.place("a") == "unschedulable"
+
+
+def test_a_pod_whose_claim_is_going_is_not_tried_when_devices_come_free() -> None:
+    """kube-scheduler leaves it where it is; here it is moved, and held back before an attempt."""
+    cluster = waiting_for_a_device()
+    known = attempts(cluster)
+    show_claim(cluster, "mine", deletionTimestamp="2026-01-01T00:00:00Z")
+    show_claim(cluster, "other")
+    cluster.advance(20)
+    cluster.settle()
+    assert attempts(cluster) == known
+
+
+def test_a_claim_that_was_made_again_releases_its_pod_even_if_its_deletion_was_not_seen() -> None:
+    cluster = waiting_for_a_device()
+    show_claim(cluster, "mine", deletionTimestamp="2026-01-01T00:00:00Z")
+    show_claim(cluster, "other")
+    assert cluster.place("a") == "gated"
+    show_claim(cluster, "mine", uid="made again")
+    assert cluster.place("a") in ("active", "backoff")
