@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.asked_filters import counts_pods
