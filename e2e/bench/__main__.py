@@ -45,6 +45,8 @@ def main() -> int:
         scenario = SCENARIOS[name]
         if options.meanwhile:
             scenario = replace(scenario, meanwhile=True)
+        if options.seconds:
+            scenario = replace(scenario, seconds=options.seconds)
         for nodes in options.nodes or [scenario.nodes]:
             made = _rounds(scenario, nodes, options.pods or scenario.pods, options)
             rounds += [result for several in made for result in several]
@@ -120,6 +122,7 @@ async def _measure(scenario: Scenario, meter: Meter, nodes: int, pods: int, kube
         bound=times.bound,
         reported=times.reported,
         spent=spent,
+        ended=drive.ended,
         victims=len(times.removed),
     )
 
@@ -165,6 +168,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--pods", type=int, help="instead of the scenario's own number")
     parser.add_argument(
         "--meanwhile", action="store_true", help="create the pods while the scheduler works, in every scenario"
+    )
+    parser.add_argument(
+        "--seconds", type=float, help="the limit of a run, instead of the scenario's own; a longer one is cut off"
     )
     parser.add_argument("--rounds", type=int, default=1, help="the median round is reported (default: 1)")
     parser.add_argument("--out", type=Path, action="append", default=[], help="FILE.json or FILE.md; may be repeated")

@@ -126,6 +126,8 @@ class Drive:
         self._rate = scenario.rate
         self._seconds = scenario.seconds
         self._makes_claims = scenario.makes_claims
+        self.ended = 0.0
+        """When all pods were bound, or the limit was reached."""
         # Encoded beforehand: the driver should do nothing but send while the clock runs.
         self._bodies = [msgspec.json.encode(pod) for pod in _mixed(noise, measured)]
 
@@ -160,12 +162,14 @@ class Drive:
 
     async def first_binding(self) -> None:
         """From now on the clock runs: for pods that were all there before the scheduler began."""
+        asked = time.monotonic()
         await self._within_limit(self.times.first_bound.wait())
-        self.times.began = min(self.times.bound.values(), default=time.monotonic())
+        self.times.began = min(self.times.bound.values(), default=asked)
 
     async def end(self) -> None:
         """When each pod has its binding and, at most `EVENT_LIMIT` after the last one, its event."""
         await self._within_limit(self.times.all_bound.wait())
+        self.ended = time.monotonic()
         if self.times.all_bound.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.times.all_reported.wait(), EVENT_LIMIT)

@@ -50,6 +50,9 @@ class Result:
     """See `Spent`."""
     is_pause_from_before: bool = False
     start: float | None = None
+    cut_off: float | None = None
+    """Seconds after which the run was ended although pods had no binding yet: it would have taken longer. None for a
+    run that ended by itself."""
 
     @property
     def whole_cpu_per_pod(self) -> float:
@@ -75,11 +78,12 @@ def measure(
     bound: Mapping[str, float],
     reported: Mapping[str, float],
     spent: Spent,
+    ended: float,
     victims: int = 0,
 ) -> Result:
     """The result of a run from the moments (seconds, one clock) at which each pod was created, bound and reported.
 
-    `began` is when the clock starts; a pod that was there before waits from then on.
+    `began` is when the clock starts; a pod that was there before waits from then on. `ended` is when it was stopped.
     """
     waits = sorted(bound[name] - max(created[name], began) for name in names if name in bound)
     seconds = max(bound.values(), default=began) - began
@@ -102,6 +106,7 @@ def measure(
         longest_pause=spent.longest_pause,
         is_pause_from_before=spent.is_pause_from_before,
         start=spent.start,
+        cut_off=ended - began if len(bound) < len(names) else None,
     )
 
 
@@ -148,6 +153,17 @@ def ratios(results: Sequence[Result], of: str = "tandem", to: str = "kube-schedu
                 "whole cpu": _ratio(theirs.whole_cpu_per_pod, ours.whole_cpu_per_pod),
                 "memory": _ratio(theirs.peak_rss, ours.peak_rss),
             }
+    return found
+
+
+def least_ratios(results: Sequence[Result], of: str = "tandem", to: str = "kube-scheduler") -> dict[str, float]:
+    """Scenario -> how many times quicker `of` is at least, where its run counts and that of `to` was cut off."""
+    by_name = {(result.scenario, result.contender): result for result in results}
+    found = {}
+    for scenario in dict.fromkeys(result.scenario for result in results):
+        ours, theirs = by_name.get((scenario, of)), by_name.get((scenario, to))
+        if ours and theirs and ours.counts and ours.seconds and theirs.cut_off is not None:
+            found[scenario] = round(theirs.cut_off / ours.seconds, 2)
     return found
 
 

@@ -14,7 +14,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from e2e.bench.measurement import Result, ratios
+from e2e.bench.measurement import Result, least_ratios, ratios
 from e2e.controlplane.versions import ETCD, KUBERNETES
 
 COLUMNS = (
@@ -31,19 +31,34 @@ def row(result: Result) -> tuple[str, ...]:
         str(result.nodes),
         f"{result.bound}/{result.pods}" if result.bound < result.pods else str(result.pods),
         "–" if result.start is None else f"{result.start:.1f}",
-        f"{result.seconds:.1f}",
-        f"{result.pods_per_second:.0f}",
-        f"{result.p50 * 1e3:.1f}",
-        f"{result.p99 * 1e3:.1f}",
-        f"{result.cpu_per_pod * 1e6:.0f}",
-        f"{result.whole_cpu_per_pod * 1e6:.0f}",
-        f"{result.apiserver_cpu_per_pod * 1e6:.0f}",
-        f"{result.etcd_cpu_per_pod * 1e6:.0f}",
+        *_times(result),
+        *_costs(result),
         _pause(result),
         f"{result.peak_rss / 2**20:.0f}",
         str(result.victims),
         "yes" if result.counts else "no: " + "; ".join(result.faults),
     )
+
+
+def _times(result: Result) -> tuple[str, str, str, str]:
+    """Seconds, pods a second and the waits; of a run that was cut off bounds of the first two, and no waits, since
+    the longest are not known."""
+    if result.cut_off is not None:
+        most = result.pods / result.cut_off if result.cut_off > 0 else 0.0
+        return f"> {result.cut_off:.0f}", f"< {most:.1f}", "–", "–"
+    return (
+        f"{result.seconds:.1f}",
+        f"{result.pods_per_second:.0f}",
+        f"{result.p50 * 1e3:.1f}",
+        f"{result.p99 * 1e3:.1f}",
+    )
+
+
+def _costs(result: Result) -> tuple[str, str, str, str]:
+    """CPU time a bound pod: nothing to say of a run that has bound none."""
+    costs = (result.cpu_per_pod, result.whole_cpu_per_pod, result.apiserver_cpu_per_pod, result.etcd_cpu_per_pod)
+    first, second, third, last = [f"{cost * 1e6:.0f}" if result.bound else "–" for cost in costs]
+    return first, second, third, last
 
 
 def _pause(result: Result) -> str:
@@ -62,6 +77,8 @@ def show(results: Sequence[Result]) -> None:
     for scenario, better in ratios(results).items():
         parts = ", ".join(f"{name} {times:g}x" for name, times in better.items())
         console.print(f"{scenario}: Tandem against kube-scheduler: {parts}")
+    for scenario, least in least_ratios(results).items():
+        console.print(f"{scenario}: Tandem is at least {least:g} times quicker: kube-scheduler's run was cut off")
 
 
 def markdown(results: Sequence[Result]) -> str:
@@ -80,6 +97,7 @@ def as_json(results: Sequence[Result], rounds: Sequence[Result]) -> str:
         "results": [result.as_json() for result in results],
         "rounds": [result.as_json() for result in rounds],
         "ratios": ratios(results),
+        "ratios_at_least": least_ratios(results),
     }
     return msgspec.json.format(msgspec.json.encode(content).decode(), indent=1) + "\n"
 

@@ -47,10 +47,8 @@ def look_at(room: Room, groups: Watch, scene: Scene, created: list[Object]) -> L
         node["metadata"]["name"]: node["metadata"]["labels"].get(ZONE, "no zone")
         for node in [*scene.nodes, *[one for phase in scene.phases for one in phase.create if one["kind"] == "Node"]]
     }
-    constrained = {
-        group["metadata"]["name"] for group in groups.state.values() if group["spec"].get("schedulingConstraints")
-    }
-    said = Counter(f"{_about(pod)}: {_fate(room.pods.state, pod, constrained)}" for pod in created)
+    undecided = {group["metadata"]["name"] for group in groups.state.values() if _fits_none_of_several(group)}
+    said = Counter(f"{_about(pod)}: {_fate(room.pods.state, pod, undecided)}" for pod in created)
     for group in groups.state.values():
         for one in group.get("status", {}).get("conditions", ()):
             name = group["metadata"]["name"]
@@ -69,9 +67,16 @@ def _about(pod: Object) -> str:
     return f"{kind}{gates} pod of {group}, {asked} cpu, {spec.get('priorityClassName', 'no priority')}"
 
 
-def _fate(state: State, pod: Object, constrained: Collection[str]) -> str:
-    """``constrained``: groups that are tried on several sets of nodes, in random order; what is said is about the
-    first of them, so its numbers do not matter."""
+def _fits_none_of_several(group: Object) -> bool:
+    """Whether the group was tried on several sets of nodes, and fits none."""
+    said = [one.get("message", "") for one in group.get("status", {}).get("conditions", ())]
+    return any(re.match(r"0/([2-9]|\d\d+) placements are available", message) for message in said)
+
+
+def _fate(state: State, pod: Object, undecided: Collection[str]) -> str:
+    """``undecided``: groups that fit none of several sets of nodes. What is said of their pods is about the first of
+    them, and kube-scheduler's order is random: it tries again at once after some of these answers, and a second later
+    after others, so that one is seen nearly always. So it does not matter which."""
     now = state.get(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
     if now is None:
         return "gone"
@@ -80,10 +85,10 @@ def _fate(state: State, pod: Object, constrained: Collection[str]) -> str:
     said = refusal(now)
     if said is None:
         return "waits without a word"
-    message = str(said.get("message", ""))
-    if pod["spec"].get("schedulingGroup", {}).get("podGroupName") in constrained:
-        message = re.sub(r"\d+", "N", message)
-    return f"{said['reason']}: {message}"
+    is_of_one = pod["spec"].get("schedulingGroup", {}).get("podGroupName") in undecided
+    if is_of_one and said["reason"] == "Unschedulable":
+        return "Unschedulable: as on the first set of nodes"
+    return f"{said['reason']}: {said.get('message', '')}"
 
 
 def _zones(state: State, group: Object, zone_of: dict[str, str]) -> int:

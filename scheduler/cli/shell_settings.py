@@ -59,6 +59,7 @@ def shell_settings(
         delay_cache_until_active=kube.delay_cache_until_active,
         journal=Path(journal) if journal else None,
         kinds=kinds_read(configuration.gates, configuration.tandem),
+        keeps_group_counts=_keeps_group_counts(configuration.tandem),
         component_config=configuration_document(kube, with_keys=False),
         tandem_config=tandem.configuration_document(configuration.tandem),
         gates=configuration.gates,
@@ -81,6 +82,11 @@ def kinds_read(gates: FeatureGates, own: TandemConfiguration | None = None) -> t
         return gates.enabled(gate)
 
     return tuple(kind for kind in READ_KINDS if not kind.entry.gate or is_read(kind.entry.gate))
+
+
+def _keeps_group_counts(own: TandemConfiguration) -> bool:
+    coscheduling = own.groups.coscheduling
+    return coscheduling.enabled and coscheduling.writes_status
 
 
 def _watched_file(flags: StatedFlags) -> str:

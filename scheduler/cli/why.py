@@ -33,7 +33,7 @@ class WhyOptions(Asking):
         "--namespace", "-n", metavar="NAMESPACE", help="The namespace; by default the context's, else default."
     )
     node: str = option("--node", metavar="NODE", help="Explain this node in full.")
-    what_helps: bool = switch("--what-helps", help="Which single changes would make it fit.")
+    what_helps: bool = switch("--what-helps", help="Which single changes would make it fit, or its group start.")
 
 
 def why(options: WhyOptions) -> int:
@@ -61,7 +61,7 @@ def page_path(target: str, namespace: str, default: str = DEFAULT_NAMESPACE) -> 
 def _pod_key(target: str, namespace: str, default: str) -> str:
     parts = _parts(target, namespace, default)
     if len(parts) != 2:
-        raise ConfigurationError([Fault("POD", f'"{target}" is a workload; --what-helps asks about one pod')])
+        raise ConfigurationError([Fault("POD", f'"{target}" is a workload; --what-helps asks about one pod or group')])
     return "/".join(parts)
 
 

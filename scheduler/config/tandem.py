@@ -113,6 +113,8 @@ class Coscheduling(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Groups by the PodGroup of scheduler-plugins (``scheduling.x-k8s.io/v1alpha1``)."""
 
     enabled: bool = False
+    writes_status: bool = True
+    """Whether their status is kept; false where the controller of scheduler-plugins runs, which keeps it then."""
 
 
 class GroupSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -13,6 +13,7 @@ from typing import Final
 import structlog
 
 from scheduler.controller import garbage
+from scheduler.controller.beside.coscheduling_status import SELECTOR, CoschedulingStatuses
 from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
 from scheduler.controller.beside.shadow import ShadowWriter
 from scheduler.controller.calls.background import BackgroundParts, PluginInbox
@@ -54,6 +55,7 @@ from scheduler.controller.write.outbox import Outbox
 from scheduler.controller.write.requests import WriteRequests
 from scheduler.controller.write.writer import Writer
 from scheduler.messages.commands import ReportRepairs, TellBelieved, WriteEvent
+from scheduler.objects.kinds import Kind
 
 LEASE_OVERDUE_SECONDS: Final = 20.0
 EVENT_SOURCE: Final = "tandem-scheduler"  # of events about this scheduler
@@ -123,7 +125,8 @@ class Assembly:
         self._was_idle = asyncio.Event()
         self._old_objects = garbage.OldObjects()
         self.loop.when_idle = self._when_idle
-        feed = WatchFeed(self.inbox, self.refusals, self.shadow)
+        self.statuses = self._group_statuses() if settings.keeps_group_counts and not settings.is_shadow else None
+        feed = WatchFeed(self.inbox, self.refusals, self.shadow, self.statuses)
         self.outage = Outage()
         self.reflectors = [
             Reflector(
@@ -137,6 +140,7 @@ class Assembly:
             for kind in settings.kinds
         ]
         self.known.read_from(self.reflectors)
+        self.labelled_pods = None if self.statuses is None else self._labelled_pods(self.statuses)
         self.reconciler = Reconciler(
             self.reflectors,
             self.client,
@@ -179,6 +183,18 @@ class Assembly:
     def _shadow(self) -> ShadowWriter:
         return ShadowWriter(self.inbox, self.extenders, self.known.node_of, self.metrics.shadow_decisions)
 
+    def _group_statuses(self) -> CoschedulingStatuses:
+        return CoschedulingStatuses(
+            lambda: self.known.all(Kind.COSCHEDULING_POD_GROUP),
+            self.sink.submit,
+            lambda: self._leadership.is_held() and not self._is_stopping,
+            read_clock,
+        )
+
+    def _labelled_pods(self, statuses: CoschedulingStatuses) -> Reflector:
+        reading, step = Reading(selector=SELECTOR), self.loop.steps.step
+        return Reflector(Kind.POD, self.client, statuses, reading, step=step, outage=self.outage)
+
     def _reconcile(self, answer: TellBelieved | ReportRepairs) -> None:
         self.reconciler.take(answer)
 
@@ -198,6 +214,7 @@ class Assembly:
             return ()
         recorders = [
             GroupMetrics(self.metrics.instruments).observe,
+            self.metrics.observe_group,
             GroupLog(self._settings.logs.verbosity).write,
         ]
         if self.journal is not None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from scheduler.controller.settings import ShellSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.errors import ApiError
-from scheduler.objects.kinds import Kind, KindEntry
+from scheduler.objects.kinds import COSCHEDULING, Kind, KindEntry
 
 REVIEWS_PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 REVIEWS_IN_FLIGHT = 8
@@ -55,7 +55,8 @@ def rights_needed(settings: ShellSettings) -> list[Right]:
         for verb in ("list", "watch")
     ]
     if not settings.is_shadow:
-        rights += [right for kind in settings.kinds for right in _writes(kind.entry)]
+        written = [kind for kind in settings.kinds if kind.entry.gate != COSCHEDULING or settings.keeps_group_counts]
+        rights += [right for kind in written for right in _writes(kind.entry)]
         rights += EVENTS
     election = settings.leader_election
     if election.leader_elect:

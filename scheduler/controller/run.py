@@ -132,6 +132,8 @@ class Shell(Assembly):
         for reflector in self.reflectors:
             self._tasks.start(f"reflector {reflector.kind.value}", reflector.run)
         self._tasks.start("sync", self._wait_for_sync, is_vital=False)
+        if self.labelled_pods is not None:
+            self._tasks.start("reflector of grouped pods", self.labelled_pods.run, is_vital=False)
 
     async def _wait_for_sync(self) -> None:
         """Wait until every reflector is synced; its first list is then in the inbox."""
@@ -156,6 +158,8 @@ class Shell(Assembly):
         if self._settings.reconcile_seconds > 0:
             reconciling = partial(self.reconciler.run, self._settings.reconcile_seconds)
             self._tasks.start("reconciliation", reconciling, is_vital=False)
+        if self.statuses is not None:
+            self._tasks.start("pod groups' status", self._keep_statuses, is_vital=False)
         log.info("Handlers synced", objects={r.kind.value: r.object_count for r in self.reflectors if r.object_count})
         await self._start_operator_when_idle()
 
@@ -191,6 +195,11 @@ class Shell(Assembly):
         is_deciding = self._is_synced and self._leadership.is_held() and not self._is_stopping
         if is_deciding and not self._settings.is_shadow:
             self.background.start()
+
+    async def _keep_statuses(self) -> None:
+        assert self.statuses is not None and self.labelled_pods is not None
+        await self.labelled_pods.synced.wait()
+        await self.statuses.run()
 
     async def _start_operator_when_idle(self) -> None:
         """kopf's import takes half a second of CPU in a thread: not while the pods that waited for this start are

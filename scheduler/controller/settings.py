@@ -47,6 +47,8 @@ class ShellSettings(Struct, frozen=True):
     logs: LogSettings = field(default_factory=LogSettings)
     operator: OperatorOptions = OperatorOptions()
     kinds: tuple[Kind, ...] = UNGATED_KINDS
+    keeps_group_counts: bool = False
+    """Whether the status of the PodGroups of scheduler-plugins is kept here."""
     delay_cache_until_active: bool = False
     journal: Path | None = None
     record: RecordSettings | None = None

@@ -29,7 +29,7 @@ from scheduler.engine.internal import AttemptSettled, BindingFailed, PodBound, S
 from scheduler.engine.machine import Claims, Part, ReadsView
 from scheduler.engine.outcome import GroupPermitted, NotPlaced, Placed
 from scheduler.engine.permit_waits import PermitWaits
-from scheduler.engine.pre_bind import announce, ask_progress, nomination_of, pre_bind_failed, pre_flight, start_next
+from scheduler.engine.pre_bind import announce, ask_progress, nomination, pre_bind_failed, pre_flight, start_next
 from scheduler.engine.tickets import BindingTicket, Tickets
 from scheduler.extenders.answers import ExtenderError
 from scheduler.extenders.extender import Extender
@@ -107,13 +107,10 @@ class BindingCycles:
     def start(self, queued: QueuedPod, profile: Profile, attempt: Attempt, placed: Placed, now: Now) -> list[Step]:
         binding = Binding(queued, placed.pod, profile, attempt, placed.states, waits=placed.waits)
         self._by_uid[placed.pod.uid] = binding
-        steps: list[Step] = []
         problem = pre_flight(binding, placed.unconcerned, self._cache.view)
         if problem is not None:
             return self._fail(binding, problem)
-        nomination = nomination_of(binding)
-        if nomination is not None:
-            steps.append(nomination)
+        steps = nomination(binding)
         if binding.waits:
             binding.become(BindingState.PERMIT_WAIT)
             binding.waits_since = now.monotonic

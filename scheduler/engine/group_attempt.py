@@ -49,6 +49,8 @@ class GroupAttempt(msgspec.Struct, eq=False):
     """The one that was taken."""
     algorithm_seconds: float = 0.0
     duration_seconds: float = 0.0
+    placement_seconds: dict[str, float] = msgspec.field(default_factory=dict)
+    """What the extension points of placements took, by their names, if the group was tried on placements."""
     repeats: int = 0
     """The number of attempts that were given up since the cluster had changed meanwhile."""
     has_members: bool = True

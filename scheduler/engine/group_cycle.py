@@ -42,6 +42,9 @@ from scheduler.queue.queued_pod import QueuedPod
 GANG_PLUGIN = "GangScheduling"
 """The Permit plugin that demands the quorum."""
 
+GENERATE, SCORE = "PlacementGenerate", "PlacementScore"
+"""Extension points, as metrics name them."""
+
 PAUSE: Calls = ()
 """Yielded between two members: nothing is asked."""
 
@@ -81,6 +84,8 @@ class Trial(Struct, eq=False):
     placement: Placement | None = None
     placements: int = 0
     """How many placements were tried."""
+    placement_seconds: dict[str, float] = field(default_factory=dict)
+    """See ``GroupAttempt``."""
 
 
 Search = Generator[Calls, Answers, Trial]
@@ -132,18 +137,24 @@ def search(context: CycleContext, unit: GroupUnit, now: Now) -> Search:
     if group is None:
         name = unit.key.partition("/")[2]
         return Trial(GroupResult.ERROR, f'podgroup.scheduling.k8s.io "{name}" not found')
+    began = context.stopwatch()
     try:
         found = generator.placements(group, context.cache.view)
     except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
         return Trial(GroupResult.ERROR, f'running PlacementGenerate plugin "{generator.name}": {cause_of(error)}')
     if isinstance(found, Refusal):
         return Trial(GroupResult.ERROR, found.message)
-    if not found:
-        return Trial(message=NO_PLACEMENTS)
-    return (yield from _try_placements(context, unit, found, now))
+    seconds = {GENERATE: context.stopwatch() - began}
+    trial = (
+        Trial(message=NO_PLACEMENTS) if not found else (yield from _try_placements(context, unit, found, seconds, now))
+    )
+    trial.placement_seconds = seconds
+    return trial
 
 
-def _try_placements(context: CycleContext, unit: GroupUnit, found: Sequence[Placement], now: Now) -> Search:
+def _try_placements(
+    context: CycleContext, unit: GroupUnit, found: Sequence[Placement], seconds: dict[str, float], now: Now
+) -> Search:
     choice = PlacementChoice(unit.profile.placement_scorers, context.rng)
     feasible: list[Placement] = []
     first: Trial | None = None
@@ -159,8 +170,11 @@ def _try_placements(context: CycleContext, unit: GroupUnit, found: Sequence[Plac
         first = first or trial
         if trial.result is GroupResult.SCHEDULED:
             feasible.append(placement)
+            began = context.stopwatch()
             if len(found) == 1 or choice.is_kept(_placed(unit, trial, placement, restricted)):
                 best = trial
+            if len(found) > 1:
+                seconds[SCORE] = seconds.get(SCORE, 0.0) + context.stopwatch() - began
             if choice.fault:
                 return Trial(GroupResult.ERROR, choice.fault)
             yield PAUSE

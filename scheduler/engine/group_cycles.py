@@ -10,16 +10,15 @@ from collections.abc import Generator, Sequence
 
 from msgspec import Struct, field
 
-from scheduler.cluster.groups.group import Group
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.cycle_context import CycleContext
 from scheduler.engine.deadlines import ANSWER_GRACE_SECONDS, Deadlines, ExtenderDeadline
 from scheduler.engine.extender_round import Answers
 from scheduler.engine.group_attempt import GroupAttempt, GroupResult
 from scheduler.engine.group_commit import Commit, Held, without_nodes
-from scheduler.engine.group_cycle import GroupUnit, Search, Trial, forked, search
-from scheduler.engine.group_preemption import search_with_preemption, still_helps
-from scheduler.engine.group_resources import resource_gap
+from scheduler.engine.group_cycle import GroupUnit, Search, Trial, forked
+from scheduler.engine.group_preemption import still_helps
+from scheduler.engine.group_search import searched
 from scheduler.engine.internal import CycleEnded, GroupCycleEnded, Step
 from scheduler.engine.machine import Claims, Part, ReadsPods
 from scheduler.engine.outcome import CycleOutcome, Placed
@@ -98,8 +97,7 @@ class GroupCycles:
     def _start(self, unit: GroupUnit, record: GroupAttempt, now: Now, *, is_alone: bool) -> Sequence[Step]:
         context = forked(self._context)
         began = self._context.stopwatch()
-        group = context.cache.groups.get(unit.key)
-        self._under_way = _UnderWay(unit, record, context, _searched(context, unit, group, now), began, is_alone)
+        self._under_way = _UnderWay(unit, record, context, searched(context, unit, now), began, is_alone)
         return self.step(now)
 
     def step(self, now: Now) -> Sequence[Step]:
@@ -211,16 +209,6 @@ class GroupCycles:
         return info if info is not None and not info.node_name and not info.is_terminating else None
 
 
-def _searched(context: CycleContext, unit: GroupUnit, group: Group | None, now: Now) -> Search:
-    if group is not None and group.fault:
-        return Trial(GroupResult.ERROR, group.fault)
-    gap = resource_gap(group, context.cache.view) if group is not None else ""
-    if gap:
-        return Trial(message=f"resource gap: {gap}")
-    starts = search_with_preemption if group is not None and group.preempts_as_one else search
-    return (yield from starts(context, unit, now))
-
-
 CHANGED_SINCE = "the cluster changed while victims were sought for the pod group"
 CHANGED_MEANWHILE = "the cluster changed while the pod group was tried"
 
@@ -230,6 +218,7 @@ def _fill(record: GroupAttempt, unit: GroupUnit, trial: Trial, outcomes: dict[st
     if isinstance(trial.room, Remove):
         record.victims = tuple([victim.key for victim in trial.room.victims])
     record.placements = trial.placements
+    record.placement_seconds = trial.placement_seconds
     record.placement = trial.placement.name if trial.placement is not None and trial.placements > 1 else ""
     key_of = {member.uid: member.queued.key for member in unit.members}
     record.placed = tuple(

@@ -41,13 +41,12 @@ def pre_flight(binding: Binding, unconcerned: frozenset[str], view: View) -> Not
     return None
 
 
-def nomination_of(binding: Binding) -> NominationChanged | None:
-    """Shows autoscalers and other schedulers the pod's node while it waits; None where it does not wait, or its status
-    says so already."""
+def nomination(binding: Binding) -> list[Step]:
+    """Shows autoscalers and other schedulers the pod's node while it waits before its bind."""
     pod = binding.pod
     if not (binding.work or binding.waits) or pod.pod.status.nominated_node_name == pod.node_name:
-        return None
-    return NominationChanged(binding.reference, pod.node_name, not binding.waits and _carries_nomination(binding))
+        return []
+    return [NominationChanged(binding.reference, pod.node_name, not binding.waits and _carries_nomination(binding))]
 
 
 def _carries_nomination(binding: Binding) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from enum import Enum
 from typing import Protocol, TypeVar
 
@@ -152,6 +152,8 @@ class PostFilterContext(Struct, frozen=True):
     """What plugins keep from one attempt to the next."""
     nominations: NominationLog | None = None
     """Of ``nominated_pods``; None: what has changed there is not known."""
+    class_key: Hashable | None = None
+    """Equal for pods of one class: filters that declare what they read answer them alike. None: nothing is known."""
 
 
 class PostFilterAnswer(Struct, frozen=True):

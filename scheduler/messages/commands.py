@@ -51,6 +51,15 @@ class PatchGroupStatus(msgspec.Struct, frozen=True):
     condition: Condition
 
 
+class PatchGroupCounts(msgspec.Struct, frozen=True):
+    """PATCH the status of a custom resource's group (merge): ``changes`` of its fields, None takes one away. No outcome
+    is reported."""
+
+    group: GroupReference
+    changes: dict[str, Any]
+    ticket: int = 0
+
+
 class DeletePod(msgspec.Struct, frozen=True):
     """DELETE with the pod's own grace period and its UID as precondition. Answered with WriteFinished."""
 
@@ -86,7 +95,7 @@ class UpdateObject(msgspec.Struct, frozen=True):
 class WriteEvent(msgspec.Struct, frozen=True):
     """An events.k8s.io/v1 Event, best effort."""
 
-    regarding: PodReference
+    regarding: PodReference | GroupReference
     type: str
     """``Normal`` or ``Warning``."""
     reason: str

@@ -1,6 +1,7 @@
 """PodGroup of ``scheduling.x-k8s.io/v1alpha1``, the custom resource of scheduler-plugins: pods that start together.
 
-Its status is written by the controller of scheduler-plugins, and is not read here.
+Its status is kept by the controller of scheduler-plugins or, where that does not run, by this scheduler
+(``controller/beside/coscheduling_status.py``); no decision reads it.
 """
 
 from __future__ import annotations
@@ -20,5 +21,18 @@ class PodGroupSpec(ApiStruct, frozen=True):
     schedule_timeout_seconds: int | None = None
 
 
+class PodGroupStatus(ApiStruct, frozen=True):
+    """``phase``: "", Pending, Scheduling, Running, Finished or Failed. ``occupied_by``: the owners of its pods. The
+    numbers are those of pods by their own phase."""
+
+    phase: str = ""
+    occupied_by: str = ""
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    schedule_start_time: str | None = None
+
+
 class PodGroup(ApiObject, frozen=True):
     spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()

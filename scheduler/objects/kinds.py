@@ -226,6 +226,7 @@ class Kind(StrEnum):
     COSCHEDULING_POD_GROUP = KindEntry(
         CoschedulingPodGroup, "podgroups", "scheduling.x-k8s.io", "v1alpha1", has_events=True, is_optional=True,
         gate=COSCHEDULING, value="podgroups.scheduling.x-k8s.io",
+        writes=(Write("patch", "status", is_optional=True),),
         served=Served(short_names=("pg", "pgs"), subresources=_STATUS, generations=True, returns_deleted=True),
     )  # fmt: skip
     POD = KindEntry(

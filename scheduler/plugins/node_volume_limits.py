@@ -30,6 +30,7 @@ from scheduler.cluster.volumes.csi import (
 from scheduler.cluster.volumes.migration import CSI_DRIVERS, in_tree_plugin
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.findings import Cause, RowArray, grouped
+from scheduler.framework.likeness import AlikeState, Likeness
 from scheduler.framework.plugin import FilterPlugin, Finding, PreFilterPlugin, Rows, State, Verdicts
 from scheduler.framework.tallies import NEVER, RowPods, Tally
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
@@ -39,7 +40,7 @@ from scheduler.plugins.volume_hints import its_claim_changed
 TOO_MANY = unschedulable("node(s) exceed max volume count")
 
 
-class NewVolumes(Struct, State, frozen=True):
+class NewVolumes(Struct, AlikeState, frozen=True):
     """What the pod would have attached to its node; or why that is unknown."""
 
     volumes: tuple[Attachable, ...]
@@ -51,6 +52,17 @@ class NewVolumes(Struct, State, frozen=True):
         for each in self.volumes:
             found.setdefault(each.driver, []).append(each)
         return found
+
+    def likeness(self, view: View) -> Likeness | None:
+        """By driver, how many; which volumes matters only where one of them is. Nominated pods are on no row, and what
+        they add hangs on all claims and volumes."""
+        if self.unknown is not None:
+            return None
+        attached = view.volumes.attached
+        wanted = tuple([(driver, len(volumes)) for driver, volumes in self.by_driver.items()])
+        own_rows = frozenset([row for each in self.volumes for row in attached.rows_with(each)])
+        key = wanted, attached.volumes_version
+        return Likeness(key, attached.versions, own_rows, frozenset(self.volumes), attached.volumes_of)
 
     def tallies(self, pods: RowPods) -> tuple[Tally, ...]:
         if self.unknown is not None:

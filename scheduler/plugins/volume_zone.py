@@ -22,6 +22,7 @@ from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.findings import Cause, RowArray, grouped, label_values
+from scheduler.framework.likeness import AlikeState, Likeness
 from scheduler.framework.plugin import FilterPlugin, Finding, PreFilterPlugin, Rows, State, Verdicts
 from scheduler.messages.status import SKIP, Refusal, Skip, unresolvable
 from scheduler.objects.kinds import Kind
@@ -41,9 +42,12 @@ ZoneRequirement = tuple[str, frozenset[str]]
 """A label that the node must have, and the values it may have."""
 
 
-class Zones(Struct, State, frozen=True):
+class Zones(Struct, AlikeState, frozen=True):
     is_blind_to_pods: ClassVar[bool] = True
     required: tuple[ZoneRequirement, ...]
+
+    def likeness(self, view: View) -> Likeness:
+        return Likeness(self.required)
 
 
 class VolumeZone(PreFilterPlugin, FilterPlugin):

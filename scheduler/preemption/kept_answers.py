@@ -1,15 +1,17 @@
 """What dry runs said of each row, kept for the next pod that asks the same.
 
 A thousand preemptors of one Deployment ask the same thousand nodes, and from one to the next hardly more than one node
-has changed. So an answer holds for pods of the same template as long as its row has the same Node, the same pods, and
-the same pods nominated to it. Nothing is kept where more than that has a say: where there is a budget, where a plugin
-counts pods, or looks at other objects of the cluster.
+has changed. So an answer holds for pods of the same class and priority as long as its row has the same Node, the same
+pods, and the same pods nominated to it. Pods that differ in their claims share what their plugins say is alike
+(``likeness.py``). What a plugin that counts pods (spread, affinity) says of the row now is compared, too; rows with a
+pod that it counts, which may go or is nominated there, are asked again each time. Nothing is kept where more than that
+has a say: where there is a budget, or where a plugin looks at other objects of the cluster.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -18,11 +20,12 @@ import numpy.typing as npt
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.pod_template import template_key
 from scheduler.framework.asked_filters import AskedFilter
+from scheduler.framework.likeness import NO_CLAIMS, Likeness, PartsOfRows, likeness_of
 from scheduler.framework.plugin import PreFilterPlugin
 from scheduler.framework.traits import traits_of
 from scheduler.messages.status import Refusal
 from scheduler.preemption.dry_run import Candidate, Trial
-from scheduler.preemption.wave_filters import WaveFilters
+from scheduler.preemption.wave_filters import WaveFilters, any_plugin_counts
 
 Answer = Candidate | Refusal
 
@@ -30,19 +33,38 @@ UNKNOWN: Final = 0
 CANDIDATE: Final = 1
 """Greater codes are refusals."""
 
-_MAX_TEMPLATES = 8
+_MAX_CLASSES = 16
 _MAX_REFUSALS = 1024
-"""Different refusals that are kept for one template; more, and all is forgotten."""
+"""Different refusals that are kept for one class; more, and all is forgotten."""
 
+_MAX_COUNTING = 4
+"""Plugins that count pods: what they all say of a row is one number."""
+
+Mask = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int64]
 
 
 class RowAnswers:
-    """Those of one template, as numbers, so that one attempt looks at all rows at once. ``shared``: what all rows'
-    answers depend on, besides the template."""
+    """Those of one class, as numbers, so that one attempt looks at all rows at once. ``shared``: what all rows' answers
+    depend on, besides the class."""
 
-    __slots__ = ("_beside", "_candidates", "_codes", "_nominated_until", "_numbers", "_shared", "_since", "_versions")
+    __slots__ = (
+        "_beside",
+        "_candidates",
+        "_codes",
+        "_likeness",
+        "_nominated_until",
+        "_numbers",
+        "_own_rows",
+        "_parts",
+        "_said",
+        "_saying",
+        "_shared",
+        "_since",
+        "_stamps",
+        "_versions",
+    )
 
     def __init__(self, shared: tuple[object, ...], now: int) -> None:
         self._shared = shared
@@ -51,6 +73,17 @@ class RowAnswers:
         """Row → UNKNOWN, CANDIDATE, or the number of a refusal."""
         self._versions = np.zeros(0, np.int64)
         """Row → its version in the columns that the answer is for."""
+        self._stamps = np.zeros(0, np.int64)
+        """Row → the stamp of the likeness that the answer is for."""
+        self._said = np.zeros(0, np.int64)
+        """Row → what the counting plugins said that the answer is for, as a number."""
+        self._saying = np.zeros(0, np.int64)
+        """Row → what they say now."""
+        self._likeness = NO_CLAIMS
+        """Of the attempt in hand."""
+        self._parts = PartsOfRows()
+        self._own_rows: set[int] = set()
+        """Rows of which other pods' answers say nothing to the pod in hand."""
         self._beside: dict[int, tuple[PodInfo, ...]] = {}
         """Row → the pods nominated to it that the answer is for, where there are any."""
         self._nominated_until: int | None = None
@@ -64,12 +97,21 @@ class RowAnswers:
         before, self._since = self._since, now
         return now >= before and len(shared) == len(self._shared) and all(map(_is, shared, self._shared))
 
-    def begin(self, trial: Trial) -> None:
+    def begin(self, trial: Trial, likeness: Likeness, counting: Sequence[AskedFilter]) -> None:
         """Forget what was said of rows whose nominations have changed since. Once for each attempt."""
+        self._likeness = likeness
+        self._own_rows = self._parts.rows_of_its_own(likeness)
         table = trial.view.table
+        own_row = table.existing_row(trial.pod.pod.nominated_node_name)
+        if own_row is not None:
+            # There it competes with one pod less than others do.
+            self._own_rows.add(own_row)
         if (more := table.size - len(self._codes)) > 0:
             self._codes = np.append(self._codes, np.zeros(more, np.int32))
             self._versions = np.append(self._versions, np.zeros(more, np.int64))
+            self._stamps = np.append(self._stamps, np.zeros(more, np.int64))
+            self._said = np.append(self._said, np.zeros(more, np.int64))
+        self._saying = self._verdicts_of(trial, counting)
         log, nominated, beside = trial.context.nominations, trial.context.nominated_pods, self._beside
         moved = None
         if log is not None:
@@ -81,36 +123,66 @@ class RowAnswers:
         else:
             changed = [row for name in moved if (row := table.row(name)) is not None]
         names, codes = table.names, self._codes
+        if counting:
+            self._own_rows.update(row for row, pods in beside.items() if _is_any_counted(counting, pods))
         for row in changed:
             if codes[row] != UNKNOWN and tuple(nominated(names[row])) != beside.get(row, ()):
                 codes[row] = UNKNOWN
 
-    def known(self, trial: Trial, rows: Rows, versions: Rows) -> Codes:
-        """What is known of each of these rows. ``versions``: of each row of the columns, which are up to date."""
-        codes = np.where(self._versions[rows] == versions[rows], self._codes[rows], UNKNOWN)
-        own = _own_row(trial)
-        if own is not None:
-            codes[rows == own] = UNKNOWN
-        return codes
+    def _verdicts_of(self, trial: Trial, counting: Sequence[AskedFilter]) -> Rows:
+        """By row, a number for what these plugins say of it, equal for equal refusals."""
+        view = trial.view
+        numbers = np.zeros(view.table.size, np.int64)
+        for one in counting:
+            verdicts = one.plugin.filter(one.state, trial.pod, view, view.rows)
+            numbers *= _MAX_REFUSALS
+            if verdicts is not None:
+                of_refusals = [self._number_of(refusal.by(one.plugin.name)) for refusal in verdicts.refusals]
+                numbers += np.array([0, *of_refusals])[verdicts.codes]
+        return numbers
 
-    def keep(self, trial: Trial, answers: Mapping[int, Answer], versions: Rows) -> None:
+    def _number_of(self, refusal: Refusal) -> int:
+        return self._numbers.setdefault(refusal, len(self._numbers) + CANDIDATE + 1)
+
+    def known(self, rows: Rows, versions: Rows, counted: Mask | None) -> Codes:
+        """What is known of each of these rows. ``versions``: of each row of the columns, which are up to date.
+        ``counted``: of these rows, those with a potential victim that a plugin counts; None = none."""
+        is_same = self._versions[rows] == versions[rows]
+        if self._likeness.stamps is not None:
+            is_same &= self._stamps[rows] == self._likeness.stamps[rows]
+        is_same &= self._said[rows] == self._saying[rows]
+        if counted is not None:
+            is_same &= ~counted
+        if self._own_rows:
+            is_same &= ~np.isin(rows, list(self._own_rows))
+        return np.where(is_same, self._codes[rows], UNKNOWN)
+
+    def keep(
+        self, trial: Trial, answers: Mapping[int, Answer], versions: Rows, counting: Sequence[AskedFilter]
+    ) -> None:
         names, nominated = trial.view.table.names, trial.context.nominated_pods
-        own = _own_row(trial)
+        stamps = self._likeness.stamps
         for row, answer in answers.items():
-            if row == own:
+            if row in self._own_rows:
                 continue
             beside = tuple(nominated(names[row]))
+            if self._parts.put(row, beside, self._likeness) or _is_any_counted(counting, beside):
+                self._codes[row] = UNKNOWN
+                continue
             if beside:
                 self._beside[row] = beside
             else:
                 self._beside.pop(row, None)
             self._versions[row] = versions[row]
+            self._said[row] = self._saying[row]
+            if stamps is not None:
+                self._stamps[row] = stamps[row]
             if isinstance(answer, Candidate):
                 self._candidates[row] = answer
                 self._codes[row] = CANDIDATE
             else:
                 self._candidates.pop(row, None)
-                self._codes[row] = self._numbers.setdefault(answer, len(self._numbers) + CANDIDATE + 1)
+                self._codes[row] = self._number_of(answer)
 
     def candidates(self, rows: Rows) -> list[Candidate]:
         """Of rows that are known to be candidates."""
@@ -127,15 +199,23 @@ class RowAnswers:
 
 
 class KeptAnswers:
-    """Those of the templates that were asked for last."""
+    """Those of the classes that were asked for last."""
 
     def __init__(self) -> None:
-        self._templates: OrderedDict[Hashable, RowAnswers] = OrderedDict()
+        self._classes: OrderedDict[Hashable, RowAnswers] = OrderedDict()
 
     def of(self, trial: Trial, filters: WaveFilters) -> RowAnswers | None:
         """What is known of the rows for this pod. None where nothing can be kept."""
-        template = template_key(trial.pod)
-        if template is None or trial.budgets.all or not all(map(_looks_at_the_row_alone, filters.asked)):
+        if trial.budgets.all:
+            return None
+        counting = filters.counting
+        if filters.doubly_changing or len(counting) > _MAX_COUNTING:
+            return None
+        alone = [one for one in filters.asked if _looks_at_the_row_alone(one)]
+        alike = [one.state for one in filters.asked if one not in alone and one not in counting]
+        likeness = likeness_of(alike, trial.view)
+        key = _class_of(trial)
+        if likeness is None or key is None:
             return None
         policy = trial.policy
         shared = (
@@ -143,16 +223,23 @@ class KeptAnswers:
             policy.victim_schedulers,
             trial.context.may_others_name_victims,
             *(one.plugin for one in filters.asked),
-            *(one.state for one in filters.asked),
+            *(one.state for one in alone),
         )
-        answers = self._templates.get(template)
+        key = key, trial.pod.priority, likeness.key
+        answers = self._classes.get(key)
         if answers is None or not answers.hold(shared, trial.now) or len(answers.refusals()) > _MAX_REFUSALS:
-            answers = self._templates[template] = RowAnswers(shared, trial.now)
-        self._templates.move_to_end(template)
-        if len(self._templates) > _MAX_TEMPLATES:
-            self._templates.popitem(last=False)
-        answers.begin(trial)
+            answers = self._classes[key] = RowAnswers(shared, trial.now)
+        self._classes.move_to_end(key)
+        if len(self._classes) > _MAX_CLASSES:
+            self._classes.popitem(last=False)
+        answers.begin(trial, likeness, counting)
         return answers
+
+
+def _class_of(trial: Trial) -> Hashable | None:
+    """Of a pod whose class is not known, the template says as much."""
+    known = trial.context.class_key
+    return template_key(trial.pod) if known is None else known
 
 
 def _looks_at_the_row_alone(one: AskedFilter) -> bool:
@@ -162,9 +249,8 @@ def _looks_at_the_row_alone(one: AskedFilter) -> bool:
     return is_shared and not one.counts_pods
 
 
-def _own_row(trial: Trial) -> int | None:
-    """Where the pod is nominated itself: there it competes with one pod less than others do."""
-    return trial.view.table.existing_row(trial.pod.pod.nominated_node_name)
+def _is_any_counted(counting: Sequence[AskedFilter], pods: Iterable[PodInfo]) -> bool:
+    return any(any_plugin_counts(counting, info) for info in pods)
 
 
 def _is(one: object, other: object) -> bool:

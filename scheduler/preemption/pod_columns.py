@@ -77,6 +77,8 @@ class PodColumns:
         self._seen = np.zeros(0, np.int64)
         """By row, the version in the table up to which its pods and its Node are known."""
         self.kept = KeptAnswers()
+        self.rows_searched = 0
+        """How many rows the last search has tried."""
 
     def refresh(self, table: NodeTable, rows: Lines) -> None:
         """Bring these rows up to date."""

@@ -81,7 +81,7 @@ class Search(Struct):
         filters = None if columns is None else wave_filters(trial)
         kept = None if filters is None or columns is None else columns.kept.of(trial, filters)
         start = 0
-        size = max(self.wanted, _SMALLEST_WAVE)
+        size = self._first_size(columns)
         while start < len(rows) and not self.is_over:
             size = size if largest_wave is None else min(size, largest_wave)
             wave = rows[start : start + size]
@@ -91,7 +91,15 @@ class Search(Struct):
                 self._wave(trial, wave, columns, filters, kept)
             start += size
             size = self._next_size(size, start)
+            if columns is not None:
+                columns.rows_searched = start
             yield
+
+    def _first_size(self, columns: PodColumns | None) -> int:
+        """Rows of the first wave: as many as the last search has tried, since a second wave costs as much as the first;
+        no more than the second would be."""
+        usual = max(self.wanted, _SMALLEST_WAVE)
+        return usual if columns is None else max(usual, min(2 * usual, columns.rows_searched))
 
     def _next_size(self, size: int, tried: int) -> int:
         """Rows of the next wave, since the search may end at any row: as many as the rows so far say that it takes,
@@ -155,13 +163,15 @@ def _codes_of(
 ) -> tuple[Codes, dict[int, Answer]]:
     """What is known of each row, once those that were not known have been tried; and what that said of them."""
     columns.refresh(trial.view.table, wave)
-    codes = kept.known(trial, wave, columns.versions)
+    counted = _rows_counted(trial, wave, columns, filters)
+    codes = kept.known(wave, columns.versions, counted)
     new = wave[codes == UNKNOWN]
     if not len(new):
         return codes, {}
     found = wave_answers(trial, new, columns, filters)
-    kept.keep(trial, found, columns.versions)
-    return kept.known(trial, wave, columns.versions), found
+    lasting = found if counted is None else {row: found[row] for row in wave[~counted].tolist() if row in found}
+    kept.keep(trial, lasting, columns.versions, filters.counting)
+    return kept.known(wave, columns.versions, counted), found
 
 
 def _or_plainly(trial: Trial, rows: Rows, known: Mapping[int, Answer | None]) -> Iterator[tuple[int, Answer]]:
@@ -232,6 +242,16 @@ def _counted(rows: Rows, columns: PodColumns, potential: Mask, filters: WaveFilt
     present = columns.profiles.present(profile[potential])
     counts = columns.profiles.where(present, lambda info: any_plugin_counts(filters.counting, info))
     return potential & counts[profile] if counts.any() else None
+
+
+def _rows_counted(trial: Trial, rows: Rows, columns: PodColumns, filters: WaveFilters) -> Mask | None:
+    """Which rows have such a potential victim, None = none."""
+    if not filters.counting:
+        return None
+    places = _counted(rows, columns, _potential(trial, rows, columns), filters)
+    if places is None:
+        return None
+    return np.asarray(places.any(axis=1), np.bool_)
 
 
 def _run(

@@ -14,11 +14,12 @@ import pytest
 
 from scheduler.cli.leader import READER
 from scheduler.cli.main import main
-from scheduler.simulate.apiserver.kinds import LEASES, NAMESPACES, NODES, PODS
+from scheduler.simulate.apiserver.kinds import LEASES, NAMESPACES, NODES, POD_GROUPS, PODS
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.simulate.demo import ShippedScheduler
 from scheduler.testing.documents import node_json, pod_json
 from tests.cli.test_connection import Certificate, Recording, serving
+from tests.controller.conftest import until
 from tests.limits import WAIT_SECONDS
 
 LEADER = ("tandem-system", "tandem-0")
@@ -119,3 +120,25 @@ async def test_a_leader_that_is_no_pod_with_https_is_asked_by_its_address(
         assert await ask(tmp_path, "queue") == 1
         assert "say where it is with --server" in capfd.readouterr().err
         assert requests(cluster, "POST", "/token") == 0
+
+
+async def test_what_would_help_is_asked_of_a_group_and_of_a_member(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    async with leading(tmp_path, "--feature-gates=GenericWorkload=true,GangScheduling=true") as cluster:
+        cluster.registry.create(NODES, "", node_json("n1", cpu="3"))
+        gang = {"metadata": {"name": "train"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 4}}}}
+        cluster.registry.create(POD_GROUPS, "default", gang)
+        for number in range(4):
+            member = pod_json(f"train-{number}", cpu="1", spec={"schedulingGroup": {"podGroupName": "train"}})
+            cluster.registry.create(PODS, "default", member)
+        await until(lambda: all(pod["status"].get("conditions") for pod in cluster.store.list(PODS, "default")))
+        for words in (("train",), ("train-3",), ("default/train", "--json")):
+            assert await ask(tmp_path, "why", *words, "--what-helps") == 0, capfd.readouterr().err
+            printed = capfd.readouterr().out
+            assert "request 250m cpu less: 750m in place of 1 in each pod" in printed
+            assert "one more node like n1" in printed
+            assert ("It starts with its group default/train." in printed) == (words == ("train-3",))
+        assert await ask(tmp_path, "why", "job/train", "--what-helps") == 1
+        assert "asks about one pod or group" in capfd.readouterr().err

@@ -6,7 +6,9 @@ import pytest
 
 from scheduler.cli.flags import read_flags
 from scheduler.cli.prepare import Prepared, own_namespace, prepare
+from scheduler.controller.rights import rights_needed
 from scheduler.errors import ConfigurationError
+from scheduler.objects.kinds import Kind
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -39,6 +41,23 @@ def test_without_flags_the_defaults_hold() -> None:
     assert settings.connection.requests_per_second is None
     assert settings.logs.verbosity == 2
     assert settings.journal is None
+
+
+@pytest.mark.parametrize(
+    ("stated", "is_read", "keeps"),
+    [("", False, False), ("{enabled: true}", True, True), ("{enabled: true, writesStatus: false}", True, False)],
+)
+def test_the_status_of_scheduler_plugins_groups_is_kept_unless_the_file_says_otherwise(
+    tmp_path: Path, stated: str, is_read: bool, keeps: bool
+) -> None:
+    own = "---\napiVersion: tandem.scheduling/v1alpha1\nkind: TandemConfiguration\n"
+    file = tmp_path / "config.yaml"
+    file.write_text(f"{HEAD}{own}groups: {{coscheduling: {stated or '{}'}}}\n")
+    settings = prepared(f"--config={file}").settings
+    assert (Kind.COSCHEDULING_POD_GROUP in settings.kinds) is is_read
+    assert settings.keeps_group_counts is keeps
+    rights = [right for right in rights_needed(settings) if right.group == "scheduling.x-k8s.io"]
+    assert any(right.resource == "podgroups/status" for right in rights) is keeps
 
 
 def test_leader_election_flags_win_over_the_file(config) -> None:  # type: ignore[no-untyped-def]

@@ -13,7 +13,7 @@ from prometheus_client.exposition import generate_latest
 
 from scheduler.cli.shell_settings import kinds_read
 from scheduler.compose import build_engine
-from scheduler.config.feature_gates import parse_feature_gates
+from scheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from scheduler.config.loading import load
 from scheduler.controller.loop import read_clock
 from scheduler.controller.parts import Parts
@@ -32,9 +32,11 @@ GATES = parse_feature_gates("GenericWorkload=true,GangScheduling=true")
 
 
 @asynccontextmanager
-async def scheduling(connection: ConnectionSettings, journal: Path) -> AsyncIterator[tuple[Engine, Shell]]:
-    engine = build_engine(load(CONFIGURATION, gates=GATES), started=read_clock(), seed=1)
-    settings = quiet_settings(connection, kinds=kinds_read(GATES), journal=journal)
+async def scheduling(
+    connection: ConnectionSettings, journal: Path, gates: FeatureGates = GATES
+) -> AsyncIterator[tuple[Engine, Shell]]:
+    engine = build_engine(load(CONFIGURATION, gates=gates), started=read_clock(), seed=1)
+    settings = quiet_settings(connection, kinds=kinds_read(gates), journal=journal)
     async with running(Shell(settings, Parts(engine), {})) as shell:
         await until(lambda: engine.is_synced)
         yield engine, shell
@@ -159,3 +161,25 @@ async def serving(engine: Engine) -> AsyncIterator[str]:
         yield f"http://{host}:{port}"
     finally:
         await runner.cleanup()
+
+
+async def test_the_extension_points_of_placements_are_measured(
+    connection: ConnectionSettings, client: ApiClient, tmp_path: Path
+) -> None:
+    gates = parse_feature_gates("GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true")
+    for zone in ("a", "b"):
+        document = node_json(f"n-{zone}")
+        document["metadata"]["labels"] = {"zone": zone}
+        await create(client, "/api/v1/nodes", document)
+    async with scheduling(connection, tmp_path / "journal", gates) as (engine, shell):
+        spec = {**gang(2)["spec"], "schedulingConstraints": {"topology": [{"key": "zone"}]}}
+        await create(client, GROUPS, {**gang(2), "spec": spec})
+        await add_members(client, "a", "b")
+        # The group's own record comes with the last of its members.
+        await until(lambda: engine.group_reports.of("default/g") is not None)
+        await until(lambda: "PlacementScore" in generate_latest(shell.metrics.registry).decode())
+        page = generate_latest(shell.metrics.registry).decode()
+    for point in ("PlacementGenerate", "PlacementScore"):
+        name = "scheduler_framework_extension_point_duration_seconds_count"
+        labels = f'{{extension_point="{point}",profile="tandem-scheduler",status="Success"}}'
+        assert f"{name}{labels} 1.0" in page

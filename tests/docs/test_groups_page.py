@@ -14,14 +14,17 @@ import pytest
 import yaml
 from rich.console import Console
 
+from scheduler.cli.helps import print_helps
 from scheduler.cli.why import print_why
 from scheduler.engine.explain_groups import group_page
+from scheduler.engine.questions.what_helps import what_helps
 from scheduler.messages.stimuli import ObjectObserved
 from scheduler.objects.kinds import Kind, decode
 from scheduler.simulate.apiserver import Registry, Store
 from scheduler.simulate.apiserver import kinds as served
 from tests.docs.pages import DOCS, blocks, section
 from tests.engine.gangs import Gangs
+from tests.engine.questions.asking import answered
 
 PAGE = (DOCS / "groups.md").read_text()
 FRAMEWORKS = ("Job", "JobSet", "KubeRay", "Kubeflow Trainer", "Kueue in front")
@@ -133,9 +136,20 @@ def test_the_output_on_the_page_is_that_of_the_command() -> None:
     assert page is not None
     written = StringIO()
     print_why(page, Console(width=110, file=written))
-    (shown,) = blocks(section(PAGE, "Why a gang waits"), "text")
+    shown, _ = blocks(section(PAGE, "Why a gang waits"), "text")
     lines = [line.rstrip() for line in written.getvalue().rstrip().splitlines()]
     assert shown.splitlines() == ["$ tandem why train", *lines]
+
+
+def test_what_would_help_on_the_page_is_what_the_command_says() -> None:
+    cluster = Applied("Job", nodes=3)
+    cluster.schedule_all()
+    answer = answered(cluster, what_helps(cluster.engine, "default/train", cluster.now))
+    written = StringIO()
+    print_helps(msgspec.json.decode(msgspec.json.encode(answer)), Console(width=110, file=written))
+    _, shown = blocks(section(PAGE, "Why a gang waits"), "text")
+    lines = [line.rstrip() for line in written.getvalue().rstrip().splitlines()]
+    assert shown.splitlines() == ["$ tandem why train --what-helps", *lines]
 
 
 def test_every_framework_of_the_page_is_tried() -> None:

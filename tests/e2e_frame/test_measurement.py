@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from e2e.bench.driver import Times, _decode
-from e2e.bench.measurement import Result, Spent, measure, middle, percentile, ratios
+from e2e.bench.measurement import Result, Spent, least_ratios, measure, middle, percentile, ratios
 from e2e.bench.metering import longest_step
 from e2e.bench.report import COLUMNS, row
 
@@ -26,6 +26,7 @@ def run(contender: str = "tandem", **changes: object) -> Result:
         "bound": {name: 100.1 + index / 10 for index, name in enumerate(names)},
         "reported": {name: 100.1 + index / 10 for index, name in enumerate(names)},
         "spent": SPENT,
+        "ended": 101.0,
     }
     return measure(**{**moments, **changes})  # type: ignore[arg-type]
 
@@ -42,6 +43,30 @@ def test_percentiles_are_of_the_time_from_creation_to_binding() -> None:
 def test_pods_that_were_there_before_the_clock_started_wait_from_its_start_on() -> None:
     result = run(created=dict.fromkeys((f"p{index}" for index in range(10)), 40.0))
     assert (round(result.p50, 6), round(result.p99, 6)) == (0.5, 1.0)
+
+
+def test_a_run_that_was_cut_off_gives_bounds_and_does_not_count() -> None:
+    theirs = run("kube-scheduler", bound={"p0": 100.5}, reported={"p0": 100.5}, ended=150.0)
+    shown = dict(zip(COLUMNS, row(theirs), strict=True))
+    assert [shown[name] for name in ("pods", "seconds", "pods/s", "p50 ms", "p99 ms")] == [
+        "1/10",
+        "> 50",
+        "< 0.2",
+        "–",
+        "–",
+    ]
+    assert not theirs.counts
+    assert least_ratios([run(), theirs]) == {"plain": 50.0}
+    assert ratios([run(), theirs]) == {}
+    shown = dict(zip(COLUMNS, row(run(bound={}, reported={}, ended=150.0)), strict=True))
+    assert shown["CPU µs/pod"] == "–"
+
+
+def test_no_bound_is_claimed_of_a_run_that_ended_or_for_one_that_does_not_count() -> None:
+    theirs = run("kube-scheduler", bound={}, reported={}, ended=150.0)
+    assert run().cut_off is None
+    assert least_ratios([run(), run("kube-scheduler")]) == {}
+    assert least_ratios([run(reported={}), theirs]) == {}
 
 
 def test_cpu_time_is_shared_among_the_pods() -> None:

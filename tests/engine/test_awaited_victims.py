@@ -19,13 +19,17 @@ class Record:
 
 
 @pytest.mark.parametrize("is_waiting", [True, False])
+@pytest.mark.parametrize("needs_all", [True, False])
 @pytest.mark.parametrize("nominated", ["", "n", "m"])
-def test_a_group_of_one_is_passed_over_just_where_its_pod_is_not_concerned(is_waiting: bool, nominated: str) -> None:
+def test_a_group_of_one_is_passed_over_just_where_its_pod_is_not_concerned(
+    is_waiting: bool, needs_all: bool, nominated: str
+) -> None:
     nominator = Nominator(None)
     info = PodInfo(pod("high"))
     if nominated:
         nominator.nominate(info, nominated)
     members: Mapping[str, Any] = {info.uid: Record(info)}
-    concerned = ConcernedByVictim({info.uid} if is_waiting else set(), nominator, "n")
+    waiting = {info.uid} if is_waiting else set()
+    concerned = ConcernedByVictim(waiting, waiting if needs_all else set(), nominator, "n")
     assert concerned.may_concern(members) == bool(list(concerned.among(members)))
-    assert concerned.may_concern(members) == (not is_waiting or nominated in ("", "n"))
+    assert concerned.may_concern(members) == (not is_waiting or (nominated in ("", "n") and not needs_all))

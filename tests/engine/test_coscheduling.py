@@ -180,7 +180,7 @@ def test_a_smaller_quorum_lets_pods_go_that_wait_for_more() -> None:
     assert sorted(cluster.bound()) == ["a", "b"]
 
 
-def test_the_status_is_left_to_the_controller_of_scheduler_plugins() -> None:
+def test_attempts_write_no_condition_to_a_custom_resource_that_has_none() -> None:
     cluster = Coscheduling()
     cluster.node("n", cpu="4")
     cluster.crd(minMember=1)

@@ -103,3 +103,14 @@ def test_the_nominated_node_of_a_member_outside_of_the_domain_is_skipped() -> No
     cluster.member("g2", cpu="1")
     cluster.schedule_all()
     assert {node[0] for node in cluster.bound().values()} == {"b"}
+
+
+def test_an_attempt_on_placements_says_what_their_extension_points_took() -> None:
+    cluster = Gangs(TOPOLOGY)
+    zones(cluster, a="4", b="4")
+    cluster.group(min_count=2, **topology())
+    cluster.members(2, cpu="1")
+    cluster.schedule_all()
+    remembered = cluster.engine.group_reports.of("default/g")
+    assert remembered is not None
+    assert set(remembered.attempt.placement_seconds) == {"PlacementGenerate", "PlacementScore"}

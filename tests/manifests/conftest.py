@@ -11,7 +11,7 @@ from prometheus_client.exposition import generate_latest
 from scheduler.cli.prepare import prepare
 from scheduler.compose import build_engine
 from scheduler.controller.parts import Parts
-from scheduler.controller.reload import NewConfiguration
+from scheduler.controller.reload import Build
 from scheduler.controller.report.engine_gauges import GaugesOfEngine
 from scheduler.controller.run import Shell
 from scheduler.engine.attempt import SCHEDULED, UNSCHEDULABLE, Attempt, ExtenderFault
@@ -24,7 +24,7 @@ _SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? ", re.MULTILINE)
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="')
 
 
-def refuse(_: bytes) -> NewConfiguration:
+def refuse(_: bytes) -> Build:
     """No configuration is offered here."""
     raise ConfigurationError(())
 

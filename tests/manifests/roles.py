@@ -27,7 +27,7 @@ _HEAD = """\
 def deployed_rights() -> list[Right]:
     """Those of the scheduler as it is deployed: with the Deployment's flags and the shipped configuration; and what it
     needs besides with feature gates on, so that a gate is only a flag."""
-    return rights_needed(replace(prepare(deployed_flags()).settings, kinds=READ_KINDS))
+    return rights_needed(replace(prepare(deployed_flags()).settings, kinds=READ_KINDS, keeps_group_counts=True))
 
 
 def roles_text(rights: Iterable[Right]) -> str:

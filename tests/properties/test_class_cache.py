@@ -26,6 +26,7 @@ from scheduler.framework.plugin import Plugin, Reads
 from scheduler.framework.profile import Profile
 from scheduler.messages.status import unschedulable
 from scheduler.objects.kinds import Kind
+from scheduler.objects.storage import PersistentVolume
 from scheduler.plugins.registry import registry
 from scheduler.testing.fragments import affinity_json, node_term, pod_term, spread_json
 from tests import builders
@@ -132,11 +133,20 @@ def pending(kind: int, name: str, priority: int = 0) -> PodInfo:
         5: {"affinity": prefers, "image": "registry.test/big:v1"},
         6: {"affinity": ssd, "node_selector": {"topology.kubernetes.io/zone": "east"}},
         7: {"requests": {"example.com/gpu": "1"}},
+        8: {"cpu": "250m", "claims": [f"c{sum(name.encode()) % CLAIMS}"]},
     }
     return PodInfo(testing.pod(name, labels={"app": app}, priority=priority, **fields[kind]))
 
 
-KINDS = st.integers(0, 7)
+def volume(number: int, handle: int, is_zonal: bool) -> PersistentVolume:
+    """What claim ``number`` is bound to. Volumes of one handle are one to the nodes."""
+    labels = {"topology.kubernetes.io/zone": "east"} if is_zonal else {}
+    affinity = [node_term("disk In ssd")] if number == 0 else None
+    return builders.volume(f"pv{number}", csi=("csi.test", f"h{handle}"), labels=labels, node_affinity=affinity)
+
+
+CLAIMS = 5
+KINDS = st.integers(0, 8)
 NODES = st.integers(0, 5)
 Answers = dict[str, Any]
 
@@ -158,6 +168,9 @@ class Comparison(RuleBasedStateMachine):
     def begin(self, count: int) -> None:
         for number in range(count):
             self.put_node(number, 0, 0)
+        for number in range(CLAIMS):
+            self.cache.observe_object(Kind.PERSISTENT_VOLUME_CLAIM, builders.claim(f"c{number}", volume=f"pv{number}"))
+            self.put_volume(number, number, False)
 
     @rule(number=NODES, shape=st.integers(0, 5), zone=st.integers(0, 1))
     def put_node(self, number: int, shape: int, zone: int) -> None:
@@ -175,6 +188,19 @@ class Comparison(RuleBasedStateMachine):
                 resource_version=str(self.version),
             )
         )
+
+    @rule(number=st.integers(0, CLAIMS - 1), handle=st.integers(0, 2), is_zonal=st.booleans())
+    def put_volume(self, number: int, handle: int, is_zonal: bool) -> None:
+        self.cache.observe_object(Kind.PERSISTENT_VOLUME, volume(number, handle, is_zonal))
+
+    @rule(number=NODES, limit=st.integers(0, 3))
+    def limit_volumes(self, number: int, limit: int) -> None:
+        self.cache.observe_object(Kind.CSI_NODE, builders.csi_node(f"n{number}", {"csi.test": limit}))
+
+    @rule(number=NODES, claim=st.integers(0, CLAIMS - 1))
+    def leave_a_volume_attached(self, number: int, claim: int) -> None:
+        left = builders.attachment(f"left-{number}", f"n{number}", f"pv{claim}")
+        self.cache.observe_object(Kind.VOLUME_ATTACHMENT, left)
 
     @rule(number=NODES)
     def remove_node(self, number: int) -> None:
@@ -234,8 +260,8 @@ class Comparison(RuleBasedStateMachine):
     def old_acquaintances_get_true_answers(self) -> None:
         """Classes that are asked after every step, so that each change meets answers that are kept."""
         for profile in PROFILES[:2]:
-            for kind in (0, 3):
-                self.compare(profile, kind, f"a{kind}", 1)
+            for kind, name in ((0, "a0"), (3, "a3"), (8, "a8"), (8, "b8")):
+                self.compare(profile, kind, name, 1)
 
     def compare(self, profile: Profile, kind: int, name: str, priority: int) -> None:
         pod = self.waiting.get(f"default/{name}") or pending(kind, name, priority)
@@ -262,7 +288,7 @@ class Comparison(RuleBasedStateMachine):
             for change in changes:
                 change()
                 for profile in PROFILES:
-                    for asked in dict.fromkeys((0, 3, kind)):
+                    for asked in dict.fromkeys((0, 3, 8, kind)):
                         self.compare(profile, asked, f"a{asked}", 1)
             self.cache.check()
         finally:

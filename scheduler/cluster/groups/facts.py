@@ -111,6 +111,10 @@ class Groups:
         elif old is not None:
             self._groups.pop((kind, old.key), None)
 
+    def restate(self, group: Group) -> None:
+        """For a question, on a fork: the group's object states this."""
+        self._groups[group.reference.kind, group.reference.key] = group
+
     def pending_shown(self, pod: PodInfo) -> None:
         """The watch shows a pod of ours that has no node."""
         key = self.key_of(pod)

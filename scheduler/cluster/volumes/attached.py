@@ -99,6 +99,7 @@ class AttachedVolumes:
         self._volumes: dict[str, tuple[PodInfo, tuple[Attachable, ...]]] = {}
         """UID → the volumes of a pod that is on no row, as long as claims and volumes stay as they are."""
         self._volumes_of: tuple[int, ...] = ()
+        self._volumes_version = 0
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
@@ -170,16 +171,30 @@ class AttachedVolumes:
 
     def volumes_of(self, info: PodInfo) -> tuple[Attachable, ...]:
         """The volumes of a pod that may be on no row, as a nominated one, each once."""
-        versions = tuple([self._objects.version(kind) for kind in _KINDS_OF_VOLUMES])
-        if versions != self._volumes_of or len(self._volumes) > _MAX_PODS_KEPT:
+        if self._have_volumes_changed() or len(self._volumes) > _MAX_PODS_KEPT:
             self._volumes = {}
-            self._volumes_of = versions
         known = self._volumes.get(info.uid)
         if known is not None and known[0] is info:
             return known[1]
         found = tuple(dict.fromkeys(attached_volumes(info, self._objects)))
         self._volumes[info.uid] = info, found
         return found
+
+    @property
+    def volumes_version(self) -> int:
+        """A number that no table had before, whenever a claim, a volume or a class is another one: by these the answers
+        of ``volumes_of`` change."""
+        if self._have_volumes_changed():
+            self._volumes = {}
+        return self._volumes_version
+
+    def _have_volumes_changed(self) -> bool:
+        versions = tuple([self._objects.version(kind) for kind in _KINDS_OF_VOLUMES])
+        if versions == self._volumes_of:
+            return False
+        self._volumes_of = versions
+        self._volumes_version = _new_version()
+        return True
 
     def refresh(self) -> None:
         """Count again what may have changed; call it before asking."""
@@ -207,6 +222,12 @@ class AttachedVolumes:
                 self._names[row] = name
                 self._stale.add(row)
         self._names_version = table.names_version
+        # New rows may have no limit of their own, and still be asked about.
+        for driver in self._limits:
+            self._column(self._limits, driver, UNLIMITED)
+            self._column(self._counts, driver, 0)
+        for plugin in self._migrating:
+            self._migrating_column(plugin)
 
     def _recount(self, row: int, known: Mapping[str, tuple[Attachable, ...]]) -> None:
         before = self._rows[row]

@@ -26,6 +26,7 @@ from scheduler.controller.report.instruments import (
     exponential,
 )
 from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE, Attempt
+from scheduler.engine.group_attempt import GroupAttempt
 from scheduler.engine.making_room.removal_times import REMOVAL_BUCKETS, RemovalTimes
 from scheduler.preemption.evaluation import PreemptionEvidence
 from scheduler.queue.metrics import EVENT_BUCKETS, HINT_BUCKETS, Durations
@@ -233,6 +234,11 @@ class SchedulerMetrics:
                 self._wave_faults.value += bool(found.faults)
             if attempt.victims and not is_only_waiting:
                 self._victims.observe(len(attempt.victims))
+
+    def observe_group(self, attempt: GroupAttempt) -> None:
+        """The extension points of a group's placements; those of its pods are in their own attempts."""
+        for point, seconds in attempt.placement_seconds.items():
+            self._points.child(point, "Success", attempt.scheduler_name).observe(seconds)
 
     def _point(self, children: _ProfileChildren, point: str, result: str, profile: str) -> HistogramChild:
         child = children.points.get(point)

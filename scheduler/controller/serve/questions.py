@@ -34,9 +34,10 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.questions.answers import ASKED, Answer
 from scheduler.engine.questions.capacity import Capacity, capacity
 from scheduler.engine.questions.edits import WrongQuestion
+from scheduler.engine.questions.helps import Helps
 from scheduler.engine.questions.names import shown
 from scheduler.engine.questions.trial import Basis
-from scheduler.engine.questions.what_helps import Helps, what_helps
+from scheduler.engine.questions.what_helps import what_helps
 from scheduler.engine.questions.what_if import Question, what_if
 from scheduler.errors import ApiError, ConfigurationError
 from scheduler.messages.now import Now

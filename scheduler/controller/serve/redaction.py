@@ -9,7 +9,7 @@ import msgspec
 from scheduler.engine.questions.answers import ASKED, Answer, Hidden
 from scheduler.engine.questions.capacity import Capacity
 from scheduler.engine.questions.edits import DeleteObject, PutObject, RemovePod
-from scheduler.engine.questions.what_helps import Helps
+from scheduler.engine.questions.helps import Helps
 from scheduler.engine.questions.what_if import Question
 
 
@@ -74,7 +74,7 @@ def without_names(answer: Answer, visible: Container[str]) -> Answer:
 def namespaces_of_helps(answer: Helps) -> tuple[str, ...]:
     """The namespaces of the pods that an answer names."""
     keys = [key for one in answer.helps for key in (one.pod, *one.victims) if key]
-    return tuple(dict.fromkeys(key.partition("/")[0] for key in (answer.pod, *keys)))
+    return tuple(dict.fromkeys(key.partition("/")[0] for key in (answer.pod or answer.group, *keys)))
 
 
 def helps_without_names(answer: Helps, visible: Container[str]) -> Helps:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from scheduler.controller.watch.reflector import Reflector
 from scheduler.messages.references import PodReference
@@ -24,6 +24,11 @@ class KnownObjects:
     def get(self, kind: Kind, key: str) -> ApiObject | None:
         reflector = self._reflectors.get(kind)
         return reflector.known.get(key) if reflector is not None else None
+
+    def all(self, kind: Kind) -> Mapping[str, ApiObject]:
+        """By key."""
+        reflector = self._reflectors.get(kind)
+        return reflector.known if reflector is not None else {}
 
     def node_named(self, name: str) -> Node | None:
         found = self.get(Kind.NODE, name)

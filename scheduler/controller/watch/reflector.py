@@ -90,12 +90,14 @@ class WatchTimes(Struct, frozen=True):
 
 class Reading(Struct, frozen=True):
     """How a kind is read and passed on. ``page_size`` in objects; ``with_documents``: objects are passed on with their
-    JSON, for extenders; ``change`` is applied to stimuli on their way."""
+    JSON, for extenders; ``change`` is applied to stimuli on their way; ``selector``: the query parameters that choose
+    objects, None for those that decisions depend on."""
 
     page_size: int = PAGE_SIZE
     with_documents: bool = False
     times: WatchTimes = WatchTimes()
     change: Change = unchanged
+    selector: Mapping[str, str] | None = None
 
 
 DEFAULT_READING: Final = Reading()
@@ -141,7 +143,8 @@ class Reflector:
         self._reported: set[str] = set()
         """Texts logged since the last complete list."""
         self.path = kind.entry.collection_path()
-        self.selector = {"fieldSelector": POD_FIELD_SELECTOR} if kind is Kind.POD else {}
+        of_decisions = {"fieldSelector": POD_FIELD_SELECTOR} if kind is Kind.POD else {}
+        self.selector = of_decisions if reading.selector is None else dict(reading.selector)
         self._pages = Pages(client, self.path, self.selector, reading.page_size)
 
     @property

@@ -31,7 +31,8 @@ MAX_NAME: Final = 253
 MAX_INSTANCE: Final = 128
 SCHEDULED: Final = "Scheduled"
 
-EventKey = tuple[str, str, str, str, PodReference, PodReference | GroupReference | None, str]
+Subject = PodReference | GroupReference
+EventKey = tuple[str, str, str, str, Subject, Subject | None, str]
 
 
 class _Metadata(msgspec.Struct, frozen=True):

@@ -14,7 +14,15 @@ from scheduler.controller.write.direct import JSON
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.errors import ApiError
-from scheduler.messages.commands import BindPod, DeletePod, EvictPod, PatchGroupStatus, PatchPodStatus, UpdateObject
+from scheduler.messages.commands import (
+    BindPod,
+    DeletePod,
+    EvictPod,
+    PatchGroupCounts,
+    PatchGroupStatus,
+    PatchPodStatus,
+    UpdateObject,
+)
 from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import decode_as
 from scheduler.objects.meta import Condition
@@ -25,7 +33,7 @@ _encode = msgspec.json.Encoder().encode
 
 _Form = tuple[str, str, dict[str, Any], str]
 """Method, path, body, content type."""
-_Plain = PatchPodStatus | PatchGroupStatus | DeletePod | EvictPod | UpdateObject
+_Plain = PatchPodStatus | PatchGroupStatus | PatchGroupCounts | DeletePod | EvictPod | UpdateObject
 """Writes that are one request each."""
 
 
@@ -101,6 +109,9 @@ class WriteRequests:
                 path = f"{group.kind.entry.object_path(group.name, group.namespace)}/status"
                 status = {"metadata": {"uid": group.uid}, "status": {"conditions": [self._condition(condition)]}}
                 return "PATCH", path, status, STRATEGIC_MERGE_PATCH
+            case PatchGroupCounts(group=group, changes=changes):
+                path = f"{group.kind.entry.object_path(group.name, group.namespace)}/status"
+                return "PATCH", path, {"metadata": {"uid": group.uid}, "status": changes}, MERGE_PATCH
             case DeletePod(pod=pod):
                 options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid}}
                 return "DELETE", pod_path(pod), options, JSON

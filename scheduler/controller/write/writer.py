@@ -3,9 +3,9 @@
 ``pacing`` decides the order of writes, the fence checks the right to write. A write without an answer:
 
 - BindPod is sent once. It may have been done, or may still be: ``is_unknown``, and the engine sends it again.
-- PatchPodStatus, PatchGroupStatus, DeletePod and EvictPod are sent again, up to ``MAX_TRIES`` times. Each names the
-  UID, so that a second one does nothing to another pod, nor does it break a budget: of a pod that terminates, no budget
-  is asked.
+- PatchPodStatus, PatchGroupStatus, PatchGroupCounts, DeletePod and EvictPod are sent again, up to ``MAX_TRIES`` times.
+  Each names the UID, so that a second one does nothing to another pod, nor does it break a budget: of a pod that
+  terminates, no budget is asked.
 - UpdateObject is not: it names the version that it was made from, and a second one would be refused if the first was
   carried out. Its sender has to read the object again.
 """
@@ -29,10 +29,19 @@ from scheduler.controller.write.pacing import Rank
 from scheduler.controller.write.requests import WriteRequests
 from scheduler.errors import ApiError
 from scheduler.messages.claim_commands import ClaimCommand, CreateClaim, ReserveClaim
-from scheduler.messages.commands import BindPod, DeletePod, EvictPod, PatchGroupStatus, PatchPodStatus, UpdateObject
+from scheduler.messages.commands import (
+    BindPod,
+    DeletePod,
+    EvictPod,
+    PatchGroupCounts,
+    PatchGroupStatus,
+    PatchPodStatus,
+    UpdateObject,
+)
 from scheduler.messages.stimuli import WriteFinished
 
-WriteCommand = BindPod | PatchPodStatus | PatchGroupStatus | DeletePod | EvictPod | UpdateObject | ClaimCommand
+GroupPatch = PatchGroupStatus | PatchGroupCounts
+WriteCommand = BindPod | PatchPodStatus | GroupPatch | DeletePod | EvictPod | UpdateObject | ClaimCommand
 
 _BEFORE_BINDING: Final = (ReserveClaim, CreateClaim)
 
@@ -234,7 +243,7 @@ class Writer:
     def _is_worth_retrying(write: PodWrite, error: ApiError) -> bool:
         if write.tries + 1 >= MAX_TRIES:
             return False
-        if isinstance(write.command, PatchPodStatus | PatchGroupStatus):
+        if isinstance(write.command, PatchPodStatus | GroupPatch):
             return error.is_transient or error.is_conflict
         return isinstance(write.command, DeletePod | EvictPod) and error.status == 0
 
@@ -318,6 +327,8 @@ def rank_of(command: WriteCommand) -> Rank:
             return Rank.CONDITION
         case PatchGroupStatus():
             return Rank.CONDITION
+        case PatchGroupCounts():
+            return Rank.EVENT
         case _:
             return Rank.AWAITED
 
@@ -334,6 +345,8 @@ def _folded(older: WriteCommand, newer: WriteCommand) -> WriteCommand | None:
     """The newer status, with its unset fields taken from the older one."""
     if isinstance(older, PatchGroupStatus) and isinstance(newer, PatchGroupStatus):
         return newer
+    if isinstance(older, PatchGroupCounts) and isinstance(newer, PatchGroupCounts):
+        return msgspec.structs.replace(newer, changes={**older.changes, **newer.changes})
     if not isinstance(older, PatchPodStatus):
         return None
     if not isinstance(newer, PatchPodStatus):
@@ -350,7 +363,7 @@ def _turn_of(command: WriteCommand) -> str:
     """Writes with one of these leave one after the other."""
     if isinstance(command, UpdateObject):
         return f"{command.kind.value} {command.key}"
-    if isinstance(command, PatchGroupStatus):
+    if isinstance(command, GroupPatch):
         return command.group.uid
     if isinstance(command, CreateClaim):
         # Not the pod's own turn: the writes that wait for it say other things of the pod, and must not be replaced.

@@ -1,8 +1,9 @@
 """Pods that wait for victims to be gone: the removals that are in the state DYING, found by their victims.
 
 Tried earlier, such a pod finds its room still taken and only reports so to the API server. So after a successful
-removal it is tried at the moment at which its last victim is gone; until then other pods' victims, whose room is not
-for it, do not wake it (in kube-scheduler each of them would). Other events wake it like any pod.
+removal it is tried at the moment at which its last victim is gone; until then neither other pods' victims, whose room
+is not for it, nor its own first ones wake it (in kube-scheduler each of them would). Other events wake it like any pod.
+Once such an event has had it tried, fewer victims may be enough, and each one on its node wakes it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ class AwaitedVictims:
         """The other way round, in the order in which they began to wait."""
         self._waiting: set[str] = set()
         """UIDs of pods that will have room on their nominated node once its victims are gone."""
+        self._untried: set[str] = set()
+        """UIDs of those that have not been tried since their victims were chosen: each victim is needed."""
+        self._need_all: set[str] = set()
+        """UIDs of the untried pods of removals that are DYING."""
 
     # --- until all are gone -------------------------------------------------------------------------------------------
 
@@ -39,6 +44,7 @@ class AwaitedVictims:
         self._left[uid] = removal, left
         for victim in left:
             self._preemptors.setdefault(victim, {})[uid] = None
+        self._need_all.update([pod.uid for pod in removal.preemptor.pods if pod.uid in self._untried])
 
     def gone(self, uid: str) -> list[str]:
         """Record that a pod is gone; returns the nodes whose removals that completes."""
@@ -49,7 +55,7 @@ class AwaitedVictims:
             left.discard(uid)
             if not left:
                 del self._left[preemptor_uid]
-                removal.become(RemovalState.OVER)
+                self._is_over(removal)
                 ready += removal.preemptor.nodes
         return list(dict.fromkeys(ready))
 
@@ -59,12 +65,12 @@ class AwaitedVictims:
         self._left.clear()
         self._preemptors.clear()
         for removal in removals:
-            removal.become(RemovalState.OVER)
+            self._is_over(removal)
         return list(dict.fromkeys(node for removal in removals for node in removal.preemptor.nodes))
 
     def forget(self, preemptor_uid: str) -> None:
         """Drop a preemptor that is gone, or that removes other pods."""
-        self._waiting.discard(preemptor_uid)
+        self.waits_no_more(preemptor_uid)
         self._stop_awaiting(preemptor_uid)
 
     def _stop_awaiting(self, preemptor_uid: str) -> None:
@@ -72,12 +78,16 @@ class AwaitedVictims:
         if found is None:
             return
         removal, left = found
-        removal.become(RemovalState.OVER)
+        self._is_over(removal)
         for uid in left:
             preemptors = self._preemptors[uid]
             preemptors.pop(preemptor_uid, None)
             if not preemptors:
                 del self._preemptors[uid]
+
+    def _is_over(self, removal: Removal) -> None:
+        removal.become(RemovalState.OVER)
+        self._need_all.difference_update([pod.uid for pod in removal.preemptor.pods])
 
     # --- pods concerned by a victim's end -----------------------------------------------------------------------------
 
@@ -85,27 +95,38 @@ class AwaitedVictims:
         """Record that the pod waits for victims after its last attempt."""
         self._waiting.add(uid)
 
+    def waits_for_all(self, uid: str) -> None:
+        """Record that victims have been chosen for the pod, which begins to wait for all of them."""
+        self._waiting.add(uid)
+        self._untried.add(uid)
+
     def waits_no_more(self, uid: str) -> None:
         """Record that an attempt of the pod has ended, which decides what it waits for from now on."""
-        self._waiting.discard(uid)
+        for uids in (self._waiting, self._untried, self._need_all):
+            uids.discard(uid)
 
     def concerned_by(self, gone: PodInfo, was_evicted: bool) -> ConcernedByVictim | None:
         """The pods to notify that this one has left its node; None = all. ``was_evicted``: as victims leave."""
         if not self._waiting or not is_dying_victim(gone, was_evicted):
             return None
-        return ConcernedByVictim(self._waiting, self._nominator, gone.node_name)
+        return ConcernedByVictim(self._waiting, self._need_all, self._nominator, gone.node_name)
 
 
 class ConcernedByVictim(Struct, frozen=True):
-    """The pods that a victim's end on ``node`` concerns: all but those that wait for victims on another node."""
+    """The pods that a victim's end on ``node`` concerns: all but those that wait for victims on another node, or for
+    further ones."""
 
     waiting: Set[str]
+    need_all: Set[str]
+    """Those of the waiting pods that are tried when all their victims are gone, and by no earlier end of one."""
     nominator: ReadsNominations
     node: str
 
     def __call__(self, record: QueuedPod) -> bool:
         uid = record.uid
-        return uid not in self.waiting or self.nominator.nominated_node(uid) in ("", self.node)
+        if uid not in self.waiting:
+            return True
+        return uid not in self.need_all and self.nominator.nominated_node(uid) in ("", self.node)
 
     def may_concern(self, members: Mapping[str, QueuedPod]) -> bool:
         """Preemptors that are each unlike the others are groups of one."""
@@ -117,5 +138,5 @@ class ConcernedByVictim(Struct, frozen=True):
         if uids <= self.waiting and uids <= self.nominator.uids:
             there = [info.uid for info in self.nominator.pods_for_node(self.node) if info.uid in members]
             if len(there) < 2:
-                return [members[uid] for uid in there]
+                return [members[uid] for uid in there if uid not in self.need_all]
         return filter(self, members.values())

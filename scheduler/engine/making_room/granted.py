@@ -6,6 +6,7 @@ import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.messages.now import Now
+from scheduler.objects.meta import Condition
 from scheduler.objects.pod import Pod
 from scheduler.objects.timestamps import format_seconds
 
@@ -17,8 +18,9 @@ class GrantedDeletions:
     __slots__ = ("_leaving", "_uncounted")
 
     def __init__(self) -> None:
-        self._leaving: dict[str, str] = {}
-        """UID of each victim until the watch shows that it is gone → when its deletion was granted."""
+        self._leaving: dict[str, tuple[str, Condition | None]] = {}
+        """UID of each victim until the watch shows that it is gone → when its deletion was granted, and the condition
+        that was written before, if it had none."""
         self._uncounted: dict[str, tuple[float, PodInfo]] = {}
         """UID of each victim until the status of the budgets can be expected to count it → when (monotonic), in that
         order."""
@@ -30,19 +32,25 @@ class GrantedDeletions:
         """Record a granted deletion, which the budgets do not count yet."""
         self._uncounted[victim.uid] = now.monotonic, victim
 
-    def leaves(self, uid: str, now: Now) -> None:
-        """Record that the pod terminates, before the watch shows it."""
-        self._leaving[uid] = format_seconds(now.wall)
+    def leaves(self, uid: str, condition: Condition | None, now: Now) -> None:
+        """Record that the pod has this condition and terminates, before the watch shows it."""
+        self._leaving[uid] = format_seconds(now.wall), condition
 
     def gone(self, uid: str) -> None:
         self._leaving.pop(uid, None)
 
     def as_leaving(self, pod: Pod) -> Pod:
         """The pod as the API server has it: an event may be older than the granted deletion of a victim."""
-        since = self._leaving.get(pod.metadata.uid) if self._leaving else None
-        if since is None or pod.metadata.deletion_timestamp is not None:
+        leaving = self._leaving.get(pod.metadata.uid) if self._leaving else None
+        if leaving is None or pod.metadata.deletion_timestamp is not None:
             return pod
-        return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, deletion_timestamp=since))
+        since, condition = leaving
+        status = pod.status
+        if condition is not None:
+            others = [each for each in status.conditions if each.type != condition.type]
+            status = msgspec.structs.replace(status, conditions=(*others, condition))
+        metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=since)
+        return msgspec.structs.replace(pod, metadata=metadata, status=status)
 
     def budget_shown(self, namespace: str) -> None:
         """The watch shows a budget: its status may now count the victims of its namespace."""

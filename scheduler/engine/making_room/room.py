@@ -34,7 +34,7 @@ from scheduler.engine.making_room.preemptor import Preemptor
 from scheduler.engine.making_room.removal import Removal, RemovalState
 from scheduler.engine.making_room.removal_times import ERROR, SUCCESS, RemovalTimes
 from scheduler.engine.making_room.victim_writes import VictimWrites
-from scheduler.engine.making_room.victims import preempted, was_gone
+from scheduler.engine.making_room.victims import EVICTION, disruption_target, preempted, was_gone
 from scheduler.engine.outcome import CycleOutcome, Placed
 from scheduler.engine.tickets import ClaimTicket, Tickets, VictimTicket
 from scheduler.framework.post_filter import NominationMode, PutOff, Remove, WaitForVictims
@@ -219,7 +219,7 @@ class MakingRoom:
                 removal.refused_on[victim.node_name] = None
             return [settled]
         if owner.is_deletion:
-            return [preempted(removal.preemptor, victim), *self._grant(victim, now), settled]
+            return [preempted(removal.preemptor, victim), *self._grant(removal, victim, now), settled]
         if removal.has_failed or not self._is_wanted(removal):
             return [settled]
         return [self._writes.deletion(removal, victim)]
@@ -276,12 +276,14 @@ class MakingRoom:
         """Start a removal. Victims that already terminate need no write; without others there is nothing to wait
         for."""
         self._awaited.forget(preemptor.uid)
-        for pod in preemptor.pods:
-            self._awaited.waits(pod.uid)
         steps = self._clear_lower_nominations(preemptor)
         alive = [victim for victim in room.victims if not victim.is_terminating]
         if not alive or preemptor.uid in self._running:
+            for pod in preemptor.pods:
+                self._awaited.waits(pod.uid)
             return steps
+        for pod in preemptor.pods:
+            self._awaited.waits_for_all(pod.uid)
         removal = Removal(preemptor, room.victims, alive[-1], now.monotonic)
         self._running[preemptor.uid] = removal
         self._held.add(preemptor.uid)
@@ -291,13 +293,14 @@ class MakingRoom:
             steps += self._writes.first(removal, victim, now)
         return steps if first else [*steps, *self._go_on(removal, now)]
 
-    def _grant(self, victim: PodInfo, now: Now) -> list[Step]:
-        """The API server has accepted the deletion: the pod terminates, before the watch shows it."""
+    def _grant(self, removal: Removal, victim: PodInfo, now: Now) -> list[Step]:
+        """The API server has accepted the deletion: the pod terminates as a victim, before the watch shows either."""
         self._granted.grant(victim, now)
         known = self._known_pods.by_uid(victim.uid)
         if known is None or known.is_terminating:
             return []
-        self._granted.leaves(victim.uid, now)
+        condition = EVICTION if self._writes.is_strict else disruption_target(removal.preemptor, known, now)
+        self._granted.leaves(victim.uid, condition, now)
         self._leaves(victim.uid)
         return [ObjectLearned(Kind.POD, self._granted.as_leaving(known.pod))]
 

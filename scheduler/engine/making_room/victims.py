@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.failure import reference
 from scheduler.engine.making_room.preemptor import Preemptor
@@ -10,9 +12,12 @@ from scheduler.messages.now import Now
 from scheduler.messages.stimuli import WriteFinished
 from scheduler.objects.meta import Condition
 from scheduler.objects.timestamps import format_seconds
-from scheduler.preemption.eligibility import DISRUPTION_TARGET, PREEMPTED_BY_SCHEDULER
+from scheduler.preemption.eligibility import DISRUPTION_TARGET, EVICTED, PREEMPTED_BY_SCHEDULER
 
 _NO_ANSWER = 0
+
+EVICTION: Final = Condition(DISRUPTION_TARGET, "True", EVICTED, "Eviction API: evicting")
+"""The condition that the API server gives an evicted pod, but for its time."""
 
 
 def disruption_target(preemptor: Preemptor, victim: PodInfo, now: Now) -> Condition | None:

@@ -24,17 +24,25 @@ class Effort(IntEnum):
     """The kinds of changes, in the order in which they are shown: what the pod's owner can change comes first."""
 
     GATE = 1
-    RESOURCE = 2
-    SPREAD = 3
-    AFFINITY = 4
-    TOLERATION = 5
-    PORT = 6
-    CLAIM = 7
-    PRIORITY = 8
-    UNCORDON = 9
-    POD_MOVED = 10
-    POD_GONE = 11
-    NODE_ADDED = 12
+    MEMBERS = 2
+    RESOURCE = 3
+    QUORUM = 4
+    TOPOLOGY = 5
+    SPREAD = 6
+    AFFINITY = 7
+    TOLERATION = 8
+    PORT = 9
+    CLAIM = 10
+    PRIORITY = 11
+    UNCORDON = 12
+    POD_MOVED = 13
+    POD_GONE = 14
+    NODE_ADDED = 15
+
+    @property
+    def shown(self) -> str:
+        """As answers name it."""
+        return self.name.lower().replace("_", " ")
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -20,10 +20,11 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import CycleContext, Depth
 from scheduler.engine.engine import Engine
+from scheduler.engine.extender_round import Answers, Calls
 from scheduler.engine.group_cycle import ForkAssumptions
 from scheduler.engine.machine import ReadsPods
 from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
-from scheduler.engine.scheduling_cycle import Cycle, scheduling_cycle
+from scheduler.engine.scheduling_cycle import scheduling_cycle
 from scheduler.framework.classes.cache import ClassCache
 from scheduler.framework.classes.first_refusals import FITS
 from scheduler.framework.post_filter import Kept, NominationMode, PutOff, Remove, WaitForVictims
@@ -97,13 +98,13 @@ class Filtered:
 Result = TypeVar("Result")
 
 
-def run_in_steps(cycle: Cycle) -> Generator[None, None, CycleOutcome]:
-    """Drive a cycle that pauses and has no answer to wait for; yields at each pause."""
+def run_in_steps(cycle: Generator[Calls, Answers, Result]) -> Generator[None, None, Result]:
+    """Drive a cycle, of a pod or of a group, that pauses and has no answer to wait for; yields at each pause."""
     while True:
         try:
             calls = next(cycle)
         except StopIteration as done:
-            outcome: CycleOutcome = done.value
+            outcome: Result = done.value
             return outcome
         assert not calls, "a cycle without extenders asked one"
         yield

@@ -37,9 +37,11 @@ TEMPLATE_BYTES_A_CLASS = 32 * 2**10
 class PodClass:
     """The shared answers of one class in one profile."""
 
-    __slots__ = ("_weighed", "filters", "is_known", "nbytes", "overlays", "scores", "unconcerned")
+    __slots__ = ("_weighed", "filters", "is_known", "key", "nbytes", "overlays", "scores", "unconcerned")
 
-    def __init__(self, profile: Profile, unconcerned: frozenset[str] = frozenset()) -> None:
+    def __init__(self, profile: Profile, unconcerned: frozenset[str] = frozenset(), key: Hashable = None) -> None:
+        self.key = key
+        """Equal for pods of the same class; never another one's."""
         self.unconcerned = unconcerned
         """Plugins that pods of the class do not concern."""
         self.filters = ClassFilters(profile.pre_filter_plugins, profile.filter_plugins, unconcerned)
@@ -54,7 +56,7 @@ class PodClass:
 
     def copied(self, profile: Profile) -> PodClass:
         """A copy of the answers, to be brought up to date with a fork of the cluster."""
-        other = PodClass(profile, self.unconcerned)
+        other = PodClass(profile, self.unconcerned, self.key)
         other.filters.take_from(self.filters)
         other.scores.take_from(self.scores)
         other.is_known = self.is_known
@@ -102,7 +104,7 @@ class ClassCache:
         found = self._classes.get(template.key)
         if found is None:
             known = self._peek(template.key)
-            found = PodClass(profile, template.unconcerned) if known is None else known.copied(profile)
+            found = PodClass(profile, template.unconcerned, template.key) if known is None else known.copied(profile)
             found.is_known = known is not None
             self._classes[template.key] = found
         else:

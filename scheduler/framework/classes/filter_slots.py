@@ -24,6 +24,7 @@ class FilterSlot:
         "index",
         "is_declared",
         "is_stale",
+        "moves",
         "name",
         "plugin",
         "stamp",
@@ -42,11 +43,13 @@ class FilterSlot:
         self.stamp: Hashable = None
         self.is_stale = False
         """The stamp has changed: all rows must be evaluated again, even if the state is the same."""
+        self.moves = 0
+        """How often it has become stale."""
         self.state: State | Skip | None = None
         self.codes: npt.NDArray[np.int16] | None = None
 
     def take_from(self, other: FilterSlot) -> None:
-        self.stamp, self.is_stale, self.state = other.stamp, other.is_stale, other.state
+        self.stamp, self.is_stale, self.state, self.moves = other.stamp, other.is_stale, other.state, other.moves
         self.codes = None if other.codes is None else other.codes.copy()
 
     def holds_for(self, state: State | Skip) -> bool:

@@ -50,8 +50,6 @@ class ClassFilters:
         """The names of the nodes to evaluate; None = all."""
         self.first = FirstRefusals()
         """The first refusal of each row."""
-        self.stamps_version = 0
-        """Grows when a filter plugin's stamp changes."""
         self.columns_made = 0
         """Grows with each column that is allocated: the class's size in bytes may have changed."""
         self._table = RefusalTable()
@@ -98,11 +96,15 @@ class ClassFilters:
         self._asked_slots = [self._slots[slot.index] for slot in other._asked_slots]
         self.evaluated, self.states, self.only = other.evaluated, other.states, other.only
         self.pre_refusal, self.pre_rejectors = other.pre_refusal, other.pre_rejectors
-        self.subset_plugins, self.stamps_version = other.subset_plugins, other.stamps_version
+        self.subset_plugins = other.subset_plugins
         self.first, self._table = other.first.copied(), other._table.copied()
         self._is_pre_filtered, self._epoch = other._is_pre_filtered, other._epoch
         self._position, self._node_version = other._position, other._node_version
         self.columns_made += 1
+
+    def moves_of(self, plugin: str) -> int:
+        """A number that grows when what a filter plugin's answers stand on changes, besides rows."""
+        return self._slot_of[plugin].moves
 
     def error(self) -> Refusal | None:
         """A filter's ERROR on some row: it ends the attempt."""
@@ -141,7 +143,7 @@ class ClassFilters:
         if slot is not None:
             slot.is_stale = True
             self._moved_by.clear()
-            self.stamps_version += 1
+            slot.moves += 1
 
     def _take_answers(self, last: PreFilterSlot | None) -> None:
         """Sorts the plugins' answers into states, node sets and refusals; ``last`` ended the round."""

@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.framework.classes.filters import ClassFilters
 from scheduler.framework.classes.run import ClassRun
+from scheduler.framework.likeness import NO_CLAIMS, Likeness, PartsOfRows, Stamps, likeness_of
 from scheduler.framework.node_filter import refusals_with_nominated, rivals
-from scheduler.framework.plugin import FilterPlugin
+from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin
 from scheduler.framework.traits import traits_of
 from scheduler.messages.status import SKIP, Refusal
 
@@ -45,9 +49,13 @@ class NominatedOverlay:
         "_asked",
         "_filters",
         "_nominated_position",
+        "_of_one",
+        "_only",
+        "_parts",
         "_position",
         "_refusals",
         "_refused",
+        "_stamps",
         "_stood_on",
         "_undeclared",
     )
@@ -62,49 +70,106 @@ class NominatedOverlay:
         """Refusal → the one object kept for all that are equal to it."""
         self._position = -1
         self._nominated_position = -1
-        self._stood_on: tuple[object, ...] = ()
+        self._stood_on: Sequence[tuple[object, object]] = ()
+        self._only: frozenset[str] | None = None
+        self._parts = PartsOfRows()
+        self._of_one: set[int] = set()
+        """Rows whose answers are those of the last pod alone."""
+        self._stamps: Stamps | None = None
+        """By row, the stamps of the likeness at the last call."""
 
     def refusals(self, run: ClassRun, filters: ClassFilters, nominations: Nominations) -> dict[int, Refusal]:
         """Row → refusal, of the rows that refuse the pod beside their nominated pods, as a new dictionary. Equal
         refusals are one object. Raises PluginError."""
-        pod, view, journal = run.pod, run.view, run.journal
+        view, journal = run.view, run.journal
         table = view.table
-        stands_on = (filters.only, filters.stamps_version, *filters.states.values())
-        is_same = len(stands_on) == len(self._stood_on) and all(
-            one is other or one == other for one, other in zip(stands_on[:2], self._stood_on[:2], strict=True)
-        )
-        is_same = is_same and all(a is b for a, b in zip(stands_on[2:], self._stood_on[2:], strict=True))
-        is_keepable = is_same and all(filters.states.get(name) is SKIP for name in self._undeclared)
-        changed = journal.since(self._position) if self._position >= 0 and is_keepable else None
+        likeness = self._likeness(filters, view)
+        stands_on = self._standing(filters, likeness)
+        changed = journal.since(self._position) if self._position >= 0 and filters.only == self._only else None
         moved = nominations.nodes_changed_since(self._nominated_position) if changed is not None else None
+        stamps = likeness.stamps if likeness is not None else None
         if changed is None or moved is None:
             self._asked.clear()
             self._refused.clear()
             self._refusals.clear()
+            self._parts.clear()
             stale = {row for name in nominations.nodes if (row := table.existing_row(name)) is not None}
         else:
             stale = {row for name in moved if (row := table.existing_row(name)) is not None}
             # A node may come (back) after pods were nominated to it.
             nominated = nominations.nodes
             stale.update(row for row in changed if row in self._asked or table.names[row] in nominated)
+            stale |= self._shaken(self._first_change(stands_on))
+            stale |= self._of_one
+            stale.update(row for row in _restamped(self._stamps, stamps) if row in self._asked)
             stale = {row for row in stale if row in self._asked or table.exists[row]}
         self._position = -1
-        self._ask(run, filters, stale, nominations)
+        self._ask(run, filters, stale, nominations, likeness)
         refused = dict(self._refused)
-        own = table.existing_row(nominations.nominated_node(pod.uid))
-        if own is not None and own in self._asked:
-            # Cached answers are for a pod without a nomination; this pod must not be counted as its own rival.
-            refused.pop(own, None)
-            if beside := rivals(pod, nominations.pods_for_node(table.names[own])):
-                refusal = refusals_with_nominated(self._filters, filters.states, pod, view, {own: beside})[own]
-                if refusal is not None:
-                    refused[own] = self._one_for_all(refusal)
+        own = set() if likeness is None else self._parts.rows_of_its_own(likeness) & self._asked
+        self._of_one = own & stale
+        own -= stale
+        # Cached answers are for a pod without a nomination; this pod must not be counted as its own rival.
+        nominated_row = table.existing_row(nominations.nominated_node(run.pod.uid))
+        if nominated_row is not None and nominated_row in self._asked:
+            own.add(nominated_row)
+        for row in sorted(own):
+            self._ask_again(run, filters, row, nominations, refused)
         self._position = journal.position
         self._nominated_position = nominations.position
-        self._stood_on = stands_on
+        self._stood_on, self._only = stands_on, filters.only
+        self._stamps = None if stamps is None else stamps.copy()
         return refused
 
-    def _ask(self, run: ClassRun, filters: ClassFilters, rows: set[int], nominations: Nominations) -> None:
+    def _likeness(self, filters: ClassFilters, view: View) -> Likeness | None:
+        """Of the plugins that declare nothing; None where one's answers are this pod's alone."""
+        states = [state for name in self._undeclared if (state := filters.states.get(name, EMPTY_STATE)) is not SKIP]
+        return likeness_of(states, view) if states else NO_CLAIMS
+
+    def _standing(self, filters: ClassFilters, likeness: Likeness | None) -> list[tuple[object, object]]:
+        """What the answers of each filter hang on, besides rows: what is compared by value, and what is one object."""
+        found: list[tuple[object, object]] = []
+        for plugin in self._filters:
+            name = plugin.name
+            state = filters.states.get(name, EMPTY_STATE)
+            if state is SKIP:
+                found.append((None, SKIP))
+            elif name not in self._undeclared:
+                found.append((filters.moves_of(name), state))
+            elif likeness is not None:
+                found.append((likeness.key, None))
+            else:
+                found.append((None, object()))
+        return found
+
+    def _first_change(self, stands_on: Sequence[tuple[object, object]]) -> int:
+        """The place of the first filter whose answers may be others than at the last call."""
+        for place, (now, before) in enumerate(zip(stands_on, self._stood_on, strict=False)):
+            if now[1] is not before[1] or now[0] != before[0]:
+                return place
+        return len(self._stood_on)
+
+    def _shaken(self, place: int) -> set[int]:
+        """The rows whose answers do not hold if those of the filter at this place and after it do not: a filter before
+        it that refuses has the last word."""
+        if place == len(self._filters):
+            return set()
+        firm = {plugin.name for plugin in self._filters[:place]}
+        return {row for row in self._asked if (said := self._refused.get(row)) is None or said.plugin not in firm}
+
+    def _ask_again(
+        self, run: ClassRun, filters: ClassFilters, row: int, nominations: Nominations, refused: dict[int, Refusal]
+    ) -> None:
+        """Ask for this pod alone."""
+        refused.pop(row, None)
+        if beside := rivals(run.pod, nominations.pods_for_node(run.view.table.names[row])):
+            found = refusals_with_nominated(self._filters, filters.states, run.pod, run.view, {row: beside})[row]
+            if found is not None:
+                refused[row] = self._one_for_all(found)
+
+    def _ask(
+        self, run: ClassRun, filters: ClassFilters, rows: set[int], nominations: Nominations, likeness: Likeness | None
+    ) -> None:
         pod, view = run.pod, run.view
         names, exists = view.table.names, view.table.exists
         asked: dict[int, Sequence[PodInfo]] = {}
@@ -123,9 +188,21 @@ class NominatedOverlay:
         if len(self._refusals) > 2 * len(self._refused) + _REFUSALS_KEPT:
             self._refusals = {refusal: refusal for refusal in self._refused.values()}
         self._asked.update(asked)
+        if likeness is not None:
+            for row, pods in asked.items():
+                self._parts.put(row, pods, likeness)
         for row, refusal in refusals_with_nominated(self._filters, filters.states, pod, view, asked).items():
             if refusal is not None:
                 self._refused[row] = self._one_for_all(refusal)
 
     def _one_for_all(self, refusal: Refusal) -> Refusal:
         return self._refusals.setdefault(refusal, refusal)
+
+
+def _restamped(before: Stamps | None, after: Stamps | None) -> list[int]:
+    """Rows whose stamp has changed."""
+    if before is None or after is None:
+        return []
+    if len(before) < len(after):
+        before = np.append(before, np.zeros(len(after) - len(before), np.int64))
+    return np.flatnonzero(before[: len(after)] != after).tolist()

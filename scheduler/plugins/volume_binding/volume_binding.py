@@ -32,6 +32,7 @@ from scheduler.config.field_faults import invalid
 from scheduler.config.types import Int32, Int64
 from scheduler.framework.events import EventRegistration
 from scheduler.framework.findings import RowArray, grouped
+from scheduler.framework.likeness import AlikeState, Likeness
 from scheduler.framework.plugin import (
     FilterPlugin,
     Finding,
@@ -81,7 +82,7 @@ class VolumeBindingArgs(msgspec.Struct, frozen=True, rename="camel"):
     shape: tuple[UtilizationShapePoint, ...] = ()
 
 
-class Claims(Struct, State, frozen=True):
+class Claims(Struct, AlikeState, frozen=True):
     """Claims that are bound, and how those that are not can be."""
 
     is_blind_to_pods: ClassVar[bool] = True
@@ -89,6 +90,12 @@ class Claims(Struct, State, frozen=True):
     delayed: DelayedClaims | None
     unusable: Refusal | None = None
     """Why nothing can be said of any node: an error."""
+
+    def likeness(self, view: View) -> Likeness | None:
+        """By the rows that each volume can be used from. Volumes for claims without one are each found once."""
+        if self.delayed is not None or self.unusable is not None:
+            return None
+        return Likeness(tuple([_reach(claim, view) for claim in self.bound]))
 
 
 class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, ReservePlugin, PreBindPlugin):
@@ -211,6 +218,15 @@ def _bound_codes(claims: tuple[PersistentVolumeClaim, ...], view: View, rows: Ro
         if reached is not None:
             codes[(codes == 0) & ~reached[_live(view, rows)]] = 1
     return codes
+
+
+def _reach(claim: PersistentVolumeClaim, view: View) -> bytes | bool:
+    """Equal for claims that ``_bound_codes`` does not tell apart."""
+    volume = view.volumes.volume(claim.spec.volume_name)
+    if volume is None:
+        return False
+    reached = view.volumes.rows_reaching(volume)
+    return True if reached is None else reached.tobytes()
 
 
 def _live(view: View, rows: Rows) -> Rows:

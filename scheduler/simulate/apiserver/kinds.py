@@ -125,6 +125,7 @@ LEASES: Final = _READ[read.Kind.LEASE]
 EVENTS: Final = _kind("events.k8s.io", "v1", "events", "Event", "ev", collection="events", upserts=True)
 PRIORITY_CLASSES: Final = _READ[read.Kind.PRIORITY_CLASS]
 POD_GROUPS: Final = _READ[read.Kind.POD_GROUP]
+COSCHEDULING_POD_GROUPS: Final = _READ[read.Kind.COSCHEDULING_POD_GROUP]
 DEVICE_CLASSES: Final = _READ[read.Kind.DEVICE_CLASS]
 RESOURCE_CLAIMS: Final = _READ[read.Kind.RESOURCE_CLAIM]
 RESOURCE_SLICES: Final = _READ[read.Kind.RESOURCE_SLICE]

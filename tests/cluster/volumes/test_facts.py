@@ -115,6 +115,17 @@ def test_a_node_that_takes_over_a_row_has_its_own_limits() -> None:
     assert attached(cache, "m") == (0, 2)
 
 
+def test_nodes_that_come_without_a_csi_node_have_no_limit() -> None:
+    cache = small_cluster()
+    assert attached(cache, "n") == (1, 5)
+    for number in range(40):
+        cache.observe_node(testing.node(f"later-{number}"))
+    limits = cache.volumes.attached.limits("csi.test")
+    assert limits is not None
+    assert len(limits) == len(cache.volumes.attached.counts("csi.test")) == cache.table.size
+    assert set(limits[1:].tolist()) == {-1}
+
+
 def test_limits_come_with_the_node_when_its_csi_node_came_first() -> None:
     cache = ClusterCache()
     observe(cache, builders.csi_node("late", {"csi.test": 3}))

@@ -28,6 +28,7 @@ from tests import builders
 from tests.controller.conftest import until
 from tests.controller.serve.rights import Rights, guarded, served
 from tests.engine.driver import Cluster
+from tests.engine.gangs import Gangs
 from tests.engine.questions.asking import OWNER, deployment
 
 PATH = "/debug/what-if"
@@ -319,6 +320,25 @@ async def test_what_would_help_a_pod_is_asked_by_the_same_rules(tmp_path: Path) 
         for key in ("hidden/secret", "hidden/absent", "default/absent", "\x1b", ""):
             status, refused = await post(url, {"pod": key}, path, token="asker")
             assert status == 400 and "is not known here" in refused["message"]
+
+
+async def test_what_would_help_a_group_is_asked_by_the_same_rules(tmp_path: Path) -> None:
+    cluster = Gangs()
+    cluster.node("n0", cpu="2")
+    cluster.show(pod("secret", cpu="1", node="n0", metadata={"namespace": "hidden"}))
+    cluster.group(min_count=2)
+    cluster.members(2, cpu="1")
+    path = "/debug/what-helps"
+    async with asking(cluster, tmp_path) as (url, rights):
+        rights.allowed = {("asker", "create", path), ("asker", "list", "default"), ("other", "create", path)}
+        assert (await post(url, {"pod": "default/g"}, path))[0] == 403
+        for key in ("default/g", "default/g1"):
+            status, answer = await post(url, {"pod": key}, path, token="asker")
+            assert (status, answer["group"], answer["hidden"]) == (200, "default/g", 1)
+            assert "secret" not in json.dumps(answer)
+            assert [one["hiddenVictims"] for one in answer["helps"] if one["change"] == "priority"] == [1]
+        status, refused = await post(url, {"pod": "default/g"}, path, token="other")
+        assert status == 400 and "is not known here" in refused["message"]
 
 
 async def test_capacity_is_shown_to_those_who_may_get_it_without_names_that_they_may_not_see(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from scheduler.engine.questions.answers import SECONDS
 from scheduler.engine.questions.edits import WrongQuestion
-from scheduler.engine.questions.what_helps import Helps, what_helps
+from scheduler.engine.questions.helps import Helps
+from scheduler.engine.questions.what_helps import what_helps
 from scheduler.testing.fragments import affinity_json, node_term, pod_term, spread_json
 from tests.engine.driver import Cluster
 from tests.engine.questions.asking import DAEMON, OWNER, answered

@@ -35,8 +35,11 @@ class Asking:
         for key in random.sample(pods, min(2, len(pods))):
             explain.pod_page(engine, key, now, node=random.choice(nodes))
             self._go_through(what_helps(engine, key, now))
-        for key, _ in world.facts.of(Kind.POD_GROUP):
+        groups = [key for key, _ in world.facts.of(Kind.POD_GROUP)]
+        for key in groups:
             group_page(engine, key)
+        for key in random.sample(groups, min(1, len(groups))):
+            self._go_through(what_helps(engine, key, now))
         waiting_groups(engine)
         explain.queue_page(engine)
         self._go_through(capacity(engine, now, ()))

@@ -188,6 +188,17 @@ def test_nodes_whose_devices_look_alike_are_searched_once() -> None:
     assert [len(answers.of_signature) for answers in cache.devices.answers] == [2], "untouched nodes, and n7"
 
 
+def test_nodes_that_lack_the_devices_asked_for_are_refused_alike_whatever_is_held_of_the_others() -> None:
+    few = exactly("gpus", 'device.attributes["gpu.example.com"].place > 7')
+    rare, held = claim("rare", requests=[{"name": "r", "exactly": few}]), [claim(f"c{n}", "gpus") for n in range(10)]
+    cache = devices(20, rare, *held)
+    for number in range(10):
+        placed(cache, claiming(f"c{number}", name=f"p{number}"), f"n{number % 5}")
+    assert len(refusals(DynamicResources(), claiming("rare"), cache.view)) == 20
+    (answers,) = cache.devices.answers
+    assert (len(answers.of_signature), len(answers.of_bare)) == (2, 1), "nodes with all of their devices, and with none"
+
+
 def test_a_search_that_is_too_long_is_an_error() -> None:
     many = claim("many", requests=[{"name": f"r{place}", "exactly": exactly("gpus")} for place in range(9)])
     cache = devices(1, many, gpus=8)

@@ -16,10 +16,15 @@ export function helps(main, [namespace, name]) {
 
 function answer(found, namespace, name) {
   const rest = json(`tandem why ${name} -n ${namespace} --what-helps`, found);
-  if (found.fitsNow) return [element("p", { class: "verdict" }, state("it fits now, on ", "good"), nodeLink(found.fitsNow)), rest];
+  const withGroup = found.group ? [element("p", {}, "It starts with its group ", named(found.group), ".")] : [];
+  if (found.fitsNow) {
+    const nodes = found.fitsNow.split(", ").map(nodeLink);
+    return [element("p", { class: "verdict" }, state("it fits now, on ", "good"), listed(nodes)), ...withGroup, rest];
+  }
   const changes = found.helps ?? [];
   return [
     element("p", { class: "verdict" }, state("waits: ", "waits"), named(found.message ?? "")),
+    ...withGroup,
     changes.length ? table("Changes, each of which would do", ["Would help", "Then it goes to", "Preempts"], changes.map(change)) : element("p", {}, "No single change that was tried would help."),
     found.values?.length ? section("What it wants, and what nodes have", element("ul", {}, found.values.map(wanted))) : "",
     found.hidden ? element("p", { class: "note" }, `${found.hidden} changes concern pods of namespaces whose pods you may not see.`) : "",
@@ -31,9 +36,13 @@ function answer(found, namespace, name) {
 function change(one) {
   return [
     named(one.text),
-    [nodeLink(one.node), one.allowedCount > 1 ? `, one of ${one.allowedCount}` : ""],
+    one.nodes ? listed(Object.entries(one.nodes).map(used)) : [nodeLink(one.node), one.allowedCount > 1 ? `, one of ${one.allowedCount}` : ""],
     [...listed((one.victims ?? []).map(podLink)), one.hiddenVictims ? ` and ${one.hiddenVictims} not shown` : ""],
   ];
+}
+
+function used([node, count]) {
+  return element("span", {}, nodeLink(node), count > 1 ? ` (${count})` : "");
 }
 
 function wanted(one) {

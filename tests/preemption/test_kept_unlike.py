@@ -1,0 +1,164 @@
+"""What is kept of dry runs for pods that differ in their claims, or that plugins count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import given, settings
+from msgspec.structs import replace
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.asked_filters import counts_pods
+from scheduler.framework.likeness import AlikeState
+from scheduler.framework.plugin import State
+from scheduler.framework.post_filter import PostFilterContext
+from scheduler.messages.status import Skip, unschedulable
+from scheduler.objects.pod import Pod
+from scheduler.preemption.evaluation import Extent, evaluate
+from scheduler.preemption.pod_columns import PodColumns
+from scheduler.testing.fragments import affinity_json, pod_term, spread_json
+from scheduler.testing.objects import node, pod
+from tests import builders
+from tests.preemption.situations import Situation, evidence_of
+from tests.preemption.test_kept_answers import Watching
+
+NODES = ("n0", "n1", "n2")
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+EVERY_NODE = Extent(100, 0)
+CLAIMS = tuple("abcdef")
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "spread": {"labels": {"app": "web"}, "spread": [spread_json(ZONE, {"app": "web"})]},
+    "apart": {"labels": {"app": "web"}, "affinity": affinity_json(anti_required=[pod_term({"app": "web"}, HOST)])},
+    "together": {"affinity": affinity_json(required=[pod_term({"app": "web"}, ZONE)])},
+}
+
+
+def full_cluster(*plugins: Any) -> Situation:
+    """Nodes of two zones with four pods each, a quarter of them counted; claims e and f are of one volume."""
+    labels = [{"app": "web"}, {}, {}, {}]
+    pods = [
+        pod(f"{name}-{index}", cpu="1", node=name, priority=1, labels=labels[(index + place) % 4])
+        for place, name in enumerate(NODES)
+        for index in range(4)
+    ]
+    objects = [
+        *[builders.claim(name, volume=f"pv-{name}") for name in CLAIMS],
+        *[builders.volume(f"pv-{name}", csi=("csi.test", name.replace("f", "e"))) for name in CLAIMS],
+        *[builders.csi_node(name, {"csi.test": 2}) for name in NODES],
+    ]
+    nodes = [node(name, cpu="4", zone=f"z{place % 2}") for place, name in enumerate(NODES)]
+    return Situation(nodes, pods, objects, added_plugins=plugins)
+
+
+def preemptor(number: int, kind: str = "plain", claims: tuple[str, ...] = (), priority: int = 10) -> Pod:
+    return pod(f"high-{number}", cpu="2", priority=priority, claims=claims, **KINDS[kind])
+
+
+class Attempts:
+    """Attempts as engines make them: of one class are the pods that differ in their claims alone, and what plugins say
+    of a class that neither counts pods nor looks at claims is the same object."""
+
+    def __init__(self, situation: Situation) -> None:
+        self.situation = situation
+        self.columns = PodColumns()
+        self._states: dict[tuple[str, int], dict[str, State | Skip]] = {}
+
+    def _context(self, one: Pod, kind: str) -> PostFilterContext:
+        statuses = {name: unschedulable("full") for name in self.situation.cache.table.names}
+        context = self.situation.attempt(one, statuses=statuses)
+        known = self._states.setdefault((kind, len(one.spec.volumes)), dict(context.states))
+        states = {
+            name: state if isinstance(state, AlikeState) or counts_pods(state) else known[name]
+            for name, state in context.states.items()
+        }
+        return replace(context, states=states, class_key=(kind, len(one.spec.volumes)))
+
+    def of(self, one: Pod, kind: str, columns: PodColumns | None = None) -> Any:
+        evidence = evidence_of(evaluate(self._context(one, kind), EVERY_NODE, columns=columns))
+        candidates = [(each.node_name, [info.uid for info in each.victims]) for each in evidence.candidates]
+        return candidates, evidence.refusals, evidence.nominated_node
+
+    def kept(self, one: Pod, kind: str) -> Any:
+        return self.of(one, kind, self.columns)
+
+
+def test_pods_with_claims_of_their_own_ask_only_about_the_nodes_that_have_changed() -> None:
+    watching = Watching()
+    attempts = Attempts(full_cluster(watching))
+    first = attempts.kept(preemptor(0, claims=("a",)), "plain")
+    watching.take()
+    assert attempts.kept(preemptor(1, claims=("b",)), "plain") == first
+    assert watching.take() == set()
+    attempts.situation.observe(builders.csi_node("n1", {"csi.test": 0}))
+    attempts.kept(preemptor(2, claims=("c",)), "plain")
+    assert watching.take() == {"n1"}
+
+
+def test_a_node_with_a_volume_of_the_pods_own_is_asked_about_for_that_pod_alone() -> None:
+    watching = Watching()
+    situation = full_cluster(watching)
+    situation.observe(builders.csi_node("n1", {"csi.test": 1}))
+    situation.cache.observe_pod(PodInfo(pod("user", node="n1", priority=20, claims=["e"])))
+    situation.nominated["n2"] = [PodInfo(pod("other", cpu="1", priority=10, claims=["f"]))]
+    attempts = Attempts(situation)
+    attempts.kept(preemptor(0, claims=("a",)), "plain")
+    watching.take()
+    mine = preemptor(1, claims=("e",))
+    candidates, _, _ = attempts.kept(mine, "plain")
+    assert "n1" in [name for name, _ in candidates]
+    assert watching.take() == {"n1", "n2"}
+    candidates, _, _ = attempts.kept(preemptor(2, claims=("b",)), "plain")
+    assert "n1" not in [name for name, _ in candidates]
+
+
+def test_pods_that_plugins_count_ask_only_about_nodes_with_such_pods_or_another_answer() -> None:
+    watching = Watching()
+    situation = full_cluster(watching)
+    for index, name in enumerate(NODES):
+        situation.cache.remove_pod(f"pod-{name}-{(4 - index) % 4}")
+    situation.cache.observe_pod(PodInfo(pod("counted", cpu="1", node="n1", priority=1, labels={"app": "web"})))
+    attempts = Attempts(situation)
+    attempts.kept(preemptor(0, "spread"), "spread")
+    watching.take()
+    assert attempts.kept(preemptor(1, "spread"), "spread") == attempts.of(preemptor(1, "spread"), "spread")
+    watching.take()
+    attempts.kept(preemptor(2, "spread"), "spread")
+    assert watching.take() == {"n1"}
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_a_kept_answer_equals_a_fresh_evaluation(data: st.DataObject) -> None:
+    situation = full_cluster()
+    attempts = Attempts(situation)
+    claims = st.lists(st.sampled_from(CLAIMS), max_size=2, unique=True).map(tuple)
+    labels = st.sampled_from(({}, {"app": "web"}))
+    for step in range(8):
+        name = data.draw(st.sampled_from(NODES))
+        match data.draw(st.sampled_from(("gone", "new", "nominated", "not nominated", "node", "limit", "claim"))):
+            case "gone":
+                situation.cache.remove_pod(f"pod-{name}-{data.draw(st.integers(0, 3))}")
+            case "new":
+                fields: dict[str, Any] = {"labels": data.draw(labels), "claims": data.draw(claims)}
+                priority = data.draw(st.sampled_from((0, 2, 20)))
+                situation.cache.observe_pod(
+                    PodInfo(pod(f"new-{step}", cpu="1", node=name, priority=priority, **fields))
+                )
+            case "nominated":
+                fields = {"labels": data.draw(labels), "claims": data.draw(claims)}
+                waiting = pod(f"waits-{step}", cpu="1", priority=data.draw(st.sampled_from((5, 10, 20))), **fields)
+                situation.nominated.setdefault(name, []).append(PodInfo(waiting))
+            case "not nominated":
+                situation.nominated.pop(name, None)
+            case "node":
+                situation.cache.observe_node(node(name, cpu=data.draw(st.sampled_from("246")), zone="z1"))
+            case "limit":
+                situation.observe(builders.csi_node(name, {"csi.test": data.draw(st.integers(0, 3))}))
+            case "claim":
+                situation.observe(builders.claim("b", volume=f"pv-{data.draw(st.sampled_from(CLAIMS))}"))
+        for number in range(2):
+            kind = data.draw(st.sampled_from(sorted(KINDS)))
+            one = preemptor(2 * step + number, kind, data.draw(claims), data.draw(st.sampled_from((5, 10))))
+            assert attempts.kept(one, kind) == attempts.of(one, kind)
