@@ -41,7 +41,7 @@ async def test_an_answer_that_is_not_whole_leaves_it_open_what_became_of_the_wri
 
 
 async def test_silence_ends_with_the_time_limit(tmp_path: Path, writes_directly: bool) -> None:
-    error, departure = await error_of(plays(ends=False), tmp_path, writes_directly, seconds=0.05)
+    error, departure = await error_of(plays(ends=False), tmp_path, writes_directly, seconds=0.5)
     assert (error.status, error.reason, departure.has_left) == (0, "Timeout", True)
 
 
