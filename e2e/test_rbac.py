@@ -93,6 +93,7 @@ SWITCHED_ON = {
     Right("patch", "scheduling.k8s.io", "podgroups/status"),
     Right("list", "scheduling.x-k8s.io", "podgroups"),
     Right("watch", "scheduling.x-k8s.io", "podgroups"),
+    Right("patch", "scheduling.x-k8s.io", "podgroups/status"),
 }
 """Groups of pods are off by default; a gate or a setting is all that switches them on. e2e/groups and
 test_coscheduling.py use them."""
