@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from scheduler.cluster.groups.coscheduling import LABEL, name_in_coscheduling
@@ -103,13 +104,15 @@ class CoschedulingStatuses:
 
     async def run(self) -> None:
         """Write until cancelled. To be started when the watch has shown all labelled pods."""
-        self._has_changes.set()
+        looks_at_all = self._clock().monotonic
         while True:
-            try:
-                async with asyncio.timeout(REPEAT_SECONDS):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, looks_at_all - self._clock().monotonic)):
                     await self._has_changes.wait()
-            except TimeoutError:
+            # By the clock and not by the time-out: where groups change all the time, it never strikes.
+            if self._clock().monotonic >= looks_at_all:
                 self._missed_some = True
+                looks_at_all = self._clock().monotonic + REPEAT_SECONDS
             self._has_changes.clear()
             keys = list(self._groups() if self._missed_some else self._changed)
             self._changed.clear()

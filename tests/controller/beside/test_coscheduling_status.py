@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,11 +13,15 @@ import pytest
 from scheduler.cli.shell_settings import kinds_read
 from scheduler.compose import build_engine
 from scheduler.config.loading import load
+from scheduler.controller.beside.coscheduling_status import REPEAT_SECONDS, CoschedulingStatuses
 from scheduler.controller.loop import read_clock
 from scheduler.controller.parts import Parts
 from scheduler.controller.run import Shell
 from scheduler.controller.write.connection_settings import ConnectionSettings
-from scheduler.objects.kinds import Kind
+from scheduler.messages.commands import PatchGroupCounts, WriteEvent
+from scheduler.messages.now import Now
+from scheduler.objects.coscheduling import PodGroup
+from scheduler.objects.kinds import Kind, decode_as
 from scheduler.simulate.apiserver import kinds as served
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.testing.documents import node_json, pod_json
@@ -145,6 +151,30 @@ async def test_many_changes_become_few_writes(cluster: EmbeddedCluster, connecti
             become(cluster, "Running", name)
         await until(lambda: counts(cluster) == ("Running", 50, 0, 0))
         assert group_writes(cluster) <= 3
+
+
+async def test_a_write_that_was_lost_is_made_again_while_another_group_never_rests() -> None:
+    groups = {
+        f"default/{name}": decode_as(
+            PodGroup, json.dumps({"metadata": {"name": name, "namespace": "default"}}).encode()
+        )
+        for name in ("busy", "idle")
+    }
+    time = 0.0
+    written: list[str] = []
+
+    def submit(command: PatchGroupCounts | WriteEvent) -> None:
+        assert isinstance(command, PatchGroupCounts)
+        written.append(command.group.name)
+        # Nothing comes of it, and the busy group changes once more.
+        statuses.group_changed("default/busy")
+
+    statuses = CoschedulingStatuses(lambda: groups, submit, lambda: True, lambda: Now(time, 0))
+    keeping = asyncio.create_task(statuses.run())
+    await until(lambda: sorted(written) == ["busy", "idle"])
+    time = REPEAT_SECONDS
+    await until(lambda: written.count("idle") == 2)
+    keeping.cancel()
 
 
 async def test_a_group_that_took_two_days_is_reported_once(
