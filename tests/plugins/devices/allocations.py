@@ -10,7 +10,7 @@ from scheduler.cluster.cache import ClusterCache
 from scheduler.objects.kinds import Kind, decode, decode_as
 from scheduler.objects.node import Node
 from scheduler.objects.quantity import parse
-from scheduler.plugins.devices.outcomes import Found, asked_for, find
+from scheduler.plugins.devices.outcomes import Asked, Found, asked_for, find
 from scheduler.plugins.devices.results import allocation_of
 from scheduler.plugins.devices.search import Fault
 from scheduler.plugins.devices.situation import Situation, situation_of
@@ -23,6 +23,13 @@ KINDS = {"classes": Kind.DEVICE_CLASS, "slices": Kind.RESOURCE_SLICE}
 def searched(case: Document, max_steps: int = 0) -> tuple[ClusterCache, Found | Fault | str]:
     """The cluster, and what the production's own way from PreFilter to the search finds on the only node. An error is a
     text. ``max_steps`` 0: no limit."""
+    cache, situation, asked = asked_of(case)
+    found = find(asked, cache.view, 0, max_steps)
+    return cache, situation.named(found) if isinstance(found, str) else found
+
+
+def asked_of(case: Document) -> tuple[ClusterCache, Situation, Asked | str]:
+    """The cluster, and what the pod asks of its only node."""
     cache = ClusterCache()
 
     def show(kind: Kind, document: Document) -> None:
@@ -41,8 +48,7 @@ def searched(case: Document, max_steps: int = 0) -> tuple[ClusterCache, Found | 
     pod, view = info(spec={"resourceClaims": entries}), cache.view
     situation = situation_of(pod, view)
     assert isinstance(situation, Situation)
-    found = find(asked_for(situation, pod, view, ()), view, 0, max_steps)
-    return cache, situation.named(found) if isinstance(found, str) else found
+    return cache, situation, asked_for(situation, pod, view, ())
 
 
 def answer_to(case: Document) -> Document:
