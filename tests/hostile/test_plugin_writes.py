@@ -92,7 +92,8 @@ async def shell_with(
     plugin: str, connection: ConnectionSettings, folder: Path
 ) -> AsyncIterator[tuple[Shell, asyncio.Event]]:
     """``tandem run`` with one of the plugins above, and the event that it waits for between its writes."""
-    module = f"writes_of_{plugin.lower()}"
+    # A module of its own for each test: a process imports a module once, with the event that another test has set.
+    module = f"{plugin.lower()}_of_{folder.name}"
     (folder / "plugins").mkdir()
     (folder / "plugins" / f"{module}.py").write_text(SOURCE)
     (folder / "config.yaml").write_text(
