@@ -57,7 +57,7 @@ def test_pods_that_leave_while_the_page_is_made_are_missing_and_nothing_breaks()
 
 
 def test_five_thousand_waiting_pods_are_no_long_step() -> None:
-    """Measured against the page as one step on the same machine at the same time: absolute times are noise here."""
+    """Measured in CPU against the page as one step: absolute times, and what other processes take, are noise here."""
     engine = Cluster().engine
     for number in range(5_000):
         engine.handle(ObjectObserved(Kind.POD, pod(f"p{number}", priority=number % 7)), NOW)
@@ -65,13 +65,13 @@ def test_five_thousand_waiting_pods_are_no_long_step() -> None:
     for _ in range(5):
         steps, slices = [], queue_page_in_slices(engine)
         while True:
-            began = time.perf_counter()
+            began = time.thread_time()
             try:
                 next(slices)
             except StopIteration:
                 break
             finally:
-                steps.append(time.perf_counter() - began)
+                steps.append(time.thread_time() - began)
         best.append(max(steps) / sum(steps))
     assert min(best) < 0.1
 
