@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import metadata
 from typing import Final
 
 from scheduler.errors import ConfigurationError, Fault
@@ -20,6 +19,9 @@ def version(words: Sequence[str] = ()) -> int:
 
 
 def own_version() -> str:
+    """The version of the installed package. `importlib.metadata` is imported here: few commands show a version."""
+    from importlib import metadata
+
     try:
         return metadata.version("tandem-scheduler")
     except metadata.PackageNotFoundError:

@@ -256,7 +256,16 @@ READ_KINDS: Final = tuple(kind for kind in Kind if kind.entry.reader is Reader.D
 UNGATED_KINDS: Final = tuple(kind for kind in READ_KINDS if not kind.entry.gate)
 """Those that decisions depend on whatever the feature gates."""
 
-_DECODERS: dict[Kind, msgspec.json.Decoder[Any]] = {kind: msgspec.json.Decoder(kind.entry.type) for kind in Kind}
+
+class _Decoders(dict[Kind, msgspec.json.Decoder[Any]]):
+    """The decoder of each kind that was read. Making one takes longer than what a short command needs it for."""
+
+    def __missing__(self, kind: Kind) -> msgspec.json.Decoder[Any]:
+        made = self[kind] = msgspec.json.Decoder(kind.entry.type)
+        return made
+
+
+_DECODERS: Final = _Decoders()
 _KIND_OF: dict[type[ApiObject], Kind] = {kind.entry.type: kind for kind in Kind}
 
 

@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from scheduler.controller.write.http_exchange import AnswerTooLong
 from scheduler.errors import ApiError
-from scheduler.objects.wire import Status, decode_status
+from scheduler.objects.status import Status, decode_status
 
 MAX_ANSWER_BYTES: Final = 128 * 2**20
-"""Maximum of an answer's bytes, unpacked, by aiohttp, watches aside. A list's page of 500 common objects has 1 to 10 MB."""
+"""Maximum of an answer's bytes, unpacked, watches aside. A list's page of 500 common objects has 1 to 10 MB."""
 ANSWER_TOO_LONG: Final = "AnswerTooLong"
 """The reason of an ApiError for an answer of more bytes than its limit."""
 MAX_RETRY_AFTER_SECONDS: Final = 60.0
