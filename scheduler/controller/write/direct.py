@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from scheduler.config.own_version import own_version
 from scheduler.controller.write.credentials import Credentials
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.http_connections import HttpConnections, Origin
@@ -78,13 +79,7 @@ def origin_of(credentials: Credentials) -> Origin | None:
 
 
 def user_agent() -> str:
-    # Imported here: it takes as long as all that a short command imports of this package.
-    from importlib import metadata
-
-    try:
-        return f"tandem-scheduler/{metadata.version('tandem-scheduler')}"
-    except metadata.PackageNotFoundError:
-        return "tandem-scheduler/unknown"
+    return f"tandem-scheduler/{own_version() or 'unknown'}"
 
 
 def keep_alive_socket(address: Any) -> socket.socket:
