@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 import msgspec
 
 from scheduler.errors import ApiError, InvalidObject
-from scheduler.objects.kinds import Kind, decode
+from scheduler.objects.kinds import Kind, PerKind, decode
 from scheduler.objects.meta import ApiObject, ApiStruct
 from scheduler.objects.salvage import DECODER_ERRORS, TOO_DEEP, identity_in, reason_of, salvage
 from scheduler.objects.status import Status, decode_status
@@ -78,8 +78,8 @@ class _Line(msgspec.Struct, Generic[Payload], frozen=True):
     object: Payload
 
 
-_PAGES: dict[Kind, msgspec.json.Decoder[Any]] = {k: msgspec.json.Decoder(_Page[k.entry.type]) for k in Kind}  # type: ignore[name-defined]
-_LINES: dict[Kind, msgspec.json.Decoder[Any]] = {k: msgspec.json.Decoder(_Line[k.entry.type]) for k in Kind}  # type: ignore[name-defined]
+_PAGES: Final = PerKind[msgspec.json.Decoder[Any]](lambda kind: msgspec.json.Decoder(_Page[kind.entry.type]))  # type: ignore[name-defined]
+_LINES: Final = PerKind[msgspec.json.Decoder[Any]](lambda kind: msgspec.json.Decoder(_Line[kind.entry.type]))  # type: ignore[name-defined]
 _RAW_PAGE = msgspec.json.Decoder(_Page[msgspec.Raw])
 _RAW_LINE = msgspec.json.Decoder(_Line[msgspec.Raw])
 
