@@ -16,7 +16,7 @@ from tests.preemption.situations import Situation, evidence_of
 ALL = Extent(100, 0)
 
 
-def test_no_node_is_searched_where_nobody_is_outranked() -> None:
+def test_no_node_is_searched_where_no_placed_pod_is_outranked() -> None:
     nodes = [node(f"n{number}", cpu="1") for number in range(3)]
     situation = Situation(nodes, [pod("a", cpu="1", priority=5, node="n0")])
     columns = PodColumns()
