@@ -13,6 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from scheduler.cluster.devices.extended_resources import ClassesByResource
+
 
 class Action(IntFlag):
     ADD = 1
@@ -148,6 +150,8 @@ class Hint(Enum):
 HintFunction = Callable[[Any, Any, Any], Hint]
 """``hint(pod, old, new) -> Hint``: the pending PodInfo, and the event's object before and after (None where absent)."""
 
+ClassHint = Callable[[Any, Any, Any, ClassesByResource], Hint]
+"""A HintFunction that also reads which extended resources DeviceClasses stand for, when the event is handled."""
 
 Facet = Callable[[Any], Hashable]
 """Maps an event's object (pods as PodInfo, never None) to the part of it that a hint reads."""
@@ -170,11 +174,28 @@ class EventRegistration(Struct, frozen=True):
     whose objects, before and after, have equal facets must get the same answer for the same pod, so the hint is called
     once for both. In a large cluster thousands of pods of a few templates come and go every second. Without a facet
     the hint is called for each event.
+
+    ``class_hint`` takes the place of ``hint`` once the registration is ``bound``.
     """
 
     event: ClusterEvent
     hint: HintFunction = always_queue
     facet: Facet | None = None
+    class_hint: ClassHint | None = None
+
+    def bound(self, classes: ClassesByResource) -> EventRegistration:
+        """The registration with a hint that reads these classes, as they are when it is called."""
+        class_hint, facet = self.class_hint, self.facet
+        if class_hint is None:
+            return self
+
+        def hint(pod: Any, old: Any, new: Any) -> Hint:
+            return class_hint(pod, old, new, classes)
+
+        def look(obj: Any) -> Hashable:
+            return classes.version, facet(obj) if facet is not None else None
+
+        return EventRegistration(self.event, hint, look if facet is not None else None)
 
 
 DEFAULT_REGISTRATIONS: tuple[EventRegistration, ...] = tuple(

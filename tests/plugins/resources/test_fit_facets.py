@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.cluster.devices.extended_resources import ClassesByResource
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.objects.node import Node
 from scheduler.plugins.resources.fit_hints import (
@@ -16,6 +17,7 @@ from scheduler.plugins.resources.fit_hints import (
     pod_left_or_shrank,
 )
 from scheduler.testing.objects import node, pod
+from tests.builders import device_class
 
 amounts = st.fixed_dictionaries({"cpu": st.sampled_from("12"), "example.com/gpu": st.sampled_from("01")})
 waiting = st.builds(lambda requests: PodInfo(pod("waits", requests=requests)), amounts)
@@ -49,8 +51,18 @@ def test_pods_of_equal_facets_wake_the_same_pods(one: PodInfo, first: Any, secon
         assert pod_left_or_shrank(one, *first) is pod_left_or_shrank(one, *second)
 
 
+@st.composite
+def class_maps(draw: Any) -> ClassesByResource:
+    classes = ClassesByResource()
+    if draw(st.booleans()):
+        classes.observe(None, device_class("gpu", "example.com/gpu"))
+    return classes
+
+
 @settings(max_examples=300, deadline=None)
-@given(waiting, either(nodes()), either(nodes()))
-def test_nodes_of_equal_facets_wake_the_same_pods(one: PodInfo, first: Any, second: Any) -> None:
+@given(waiting, either(nodes()), either(nodes()), class_maps())
+def test_nodes_of_equal_facets_wake_the_same_pods(
+    one: PodInfo, first: Any, second: Any, classes: ClassesByResource
+) -> None:
     if look(facet_of_node, first) == look(facet_of_node, second):
-        assert node_has_more_room(one, *first) is node_has_more_room(one, *second)
+        assert node_has_more_room(one, *first, classes=classes) is node_has_more_room(one, *second, classes=classes)
