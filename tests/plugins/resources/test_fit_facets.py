@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.cluster.devices.extended_resources import ClassesByResource
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.events import Hint
 from scheduler.objects.node import Node
 from scheduler.plugins.resources.fit_hints import (
     facet_of_node,
@@ -65,4 +66,9 @@ def test_nodes_of_equal_facets_wake_the_same_pods(
     one: PodInfo, first: Any, second: Any, classes: ClassesByResource
 ) -> None:
     if look(facet_of_node, first) == look(facet_of_node, second):
-        assert node_has_more_room(one, *first, classes=classes) is node_has_more_room(one, *second, classes=classes)
+        assert _hint(one, first, classes) is _hint(one, second, classes)
+
+
+def _hint(one: PodInfo, change: tuple[Node | None, Node | None], classes: ClassesByResource) -> Hint:
+    old, new = change
+    return node_has_more_room(one, old, new, classes)
