@@ -1,4 +1,4 @@
-"""The direct way for writes: requests as bytes, on connections that ``http_connections`` keeps.
+"""The direct way: requests as bytes, on connections that ``http_connections`` keeps.
 
 It has no proxies, and no name or password in the server's URL: ``origin_of`` returns None for those, and aiohttp serves
 them.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from importlib import metadata
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from scheduler.config.own_version import own_version
 from scheduler.controller.write.credentials import Credentials
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.http_connections import HttpConnections, Origin
@@ -26,7 +26,7 @@ class DirectWay:
     def __init__(self, connections: HttpConnections, credentials: Credentials) -> None:
         self.connections = connections
         parts = urlsplit(credentials.server)
-        headers = {"Host": parts.netloc, "User-Agent": user_agent(), "Accept": JSON}
+        headers = {"Host": parts.netloc, "User-Agent": user_agent()}
         if credentials.authorization:
             headers["Authorization"] = credentials.authorization
         lines = [f"{name}: {value}" for name, value in headers.items()]
@@ -36,9 +36,16 @@ class DirectWay:
         self._prefix = parts.path
 
     async def send(
-        self, method: str, path: str, content_type: str, body: bytes, seconds: float, departure: Departure
+        self,
+        method: str,
+        path: str,
+        content_type: str,
+        body: bytes | None,
+        seconds: float,
+        departure: Departure | None,
     ) -> HttpAnswer:
-        """Raises OSError, TimeoutError, LeadershipLost, and ValueError for a path that is no part of an ASCII URL."""
+        """Without a body, ``content_type`` is that of the answer that is asked for. Raises OSError, TimeoutError,
+        LeadershipLost, and ValueError for a path that is no part of an ASCII URL."""
         return await self.connections.send(self._request(method, path, content_type, body), seconds, departure)
 
     def post(
@@ -47,13 +54,15 @@ class DirectWay:
         """``send`` without a coroutine, for JSON: see ``HttpConnections.start``. Raises ValueError as ``send`` does."""
         return self.connections.start(self._request("POST", path, JSON, body), seconds, departure, on_end)
 
-    def _request(self, method: str, path: str, content_type: str, body: bytes) -> bytes:
+    def _request(self, method: str, path: str, content_type: str, body: bytes | None) -> bytes:
         target = self._prefix + path
         if not target.isascii() or not target.isprintable() or " " in target:
             raise ValueError(f"{target!r} is no path")
+        if body is None:
+            return f"{method} {target} HTTP/1.1\r\n{self._head}Accept: {content_type}\r\n\r\n".encode()
         head = (
             f"{method} {target} HTTP/1.1\r\n{self._head}"
-            f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
+            f"Accept: {JSON}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         return head.encode() + body
 
@@ -70,10 +79,7 @@ def origin_of(credentials: Credentials) -> Origin | None:
 
 
 def user_agent() -> str:
-    try:
-        return f"tandem-scheduler/{metadata.version('tandem-scheduler')}"
-    except metadata.PackageNotFoundError:
-        return "tandem-scheduler/unknown"
+    return f"tandem-scheduler/{own_version() or 'unknown'}"
 
 
 def keep_alive_socket(address: Any) -> socket.socket:

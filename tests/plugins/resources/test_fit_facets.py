@@ -45,7 +45,7 @@ def look(facet: Any, pair: Any) -> Any:
     return [None if each is None else facet(each) for each in pair]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(waiting, either(others()), either(others()))
 def test_pods_of_equal_facets_wake_the_same_pods(one: PodInfo, first: Any, second: Any) -> None:
     if look(facet_of_pod, first) == look(facet_of_pod, second):
@@ -60,7 +60,7 @@ def class_maps(draw: Any) -> ClassesByResource:
     return classes
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(waiting, either(nodes()), either(nodes()), class_maps())
 def test_nodes_of_equal_facets_wake_the_same_pods(
     one: PodInfo, first: Any, second: Any, classes: ClassesByResource
