@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler.controller.watch.versions import version_of
 from scheduler.controller.write.binary import PROTOBUF, Identity, NotBinary, identity_of, with_added
 from scheduler.controller.write.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
 from scheduler.controller.write.direct import JSON
@@ -46,6 +47,9 @@ CONFLICT_TRIES = 5
 CONFLICT_SECONDS = 0.01
 """Before each further try, with up to a tenth more."""
 
+MAX_REMEMBERED = 64
+"""Claims of which the last written version is kept, for the next pod that shares one: more than are written at once."""
+
 REFUSED = 422
 """The status of an answer that calls a field immutable, which a patch of claims with drivers' parameters may get."""
 _encode = msgspec.json.Encoder().encode
@@ -58,6 +62,8 @@ class ClaimRequests:
         self._client = client
         self._seconds = settings.write_timeout_seconds
         self._wall_time = wall_time
+        self._written: dict[str, ResourceClaim] = {}
+        """UID → the claim as it was reserved last, of the claims that were reserved last."""
         self.creations = {"success": 0, "failure": 0}
         """How often a claim for extended resources was to be made, by outcome."""
 
@@ -86,13 +92,36 @@ class ClaimRequests:
         self, command: ReserveClaim, departure: Departure, on_end: Callable[[ReservationEnd], None]
     ) -> Reservation:
         """Reserve a claim; what stops it is for ``finish``. See ``Reservation``."""
-        reservation = Reservation(self._client, command, departure, self._seconds, self._wall_time, on_end)
+
+        def ended(end: ReservationEnd) -> None:
+            if isinstance(end, ResourceClaim):
+                self._remember(end)
+            on_end(end)
+
+        newest = self._newest(command)
+        reservation = Reservation(self._client, newest, departure, self._seconds, self._wall_time, ended)
         reservation.begin()
         return reservation
 
     async def finish(self, command: ReserveClaim, unfinished: Unfinished, departure: Departure) -> ResourceClaim:
         """Go on with a reservation that was stopped. Raises what stopped it where that can't be resolved."""
-        return await self._reserve(command, departure, unfinished)
+        claim = await self._reserve(command, departure, unfinished)
+        self._remember(claim)
+        return claim
+
+    def _newest(self, command: ReserveClaim) -> ReserveClaim:
+        """Pods that share a claim are decided together and written one after the other: each write but the first would
+        meet a newer version than the decision knew."""
+        written = self._written.get(command.claim.uid)
+        if written is None or version_of(written) <= version_of(command.known):
+            return command
+        return msgspec.structs.replace(command, known=written)
+
+    def _remember(self, claim: ResourceClaim) -> None:
+        self._written.pop(claim.uid, None)
+        self._written[claim.uid] = claim
+        if len(self._written) > MAX_REMEMBERED:
+            del self._written[next(iter(self._written))]
 
     async def _reserve(
         self, command: ReserveClaim, departure: Departure, unfinished: Unfinished | None = None

@@ -109,14 +109,17 @@ async def test_a_conflict_between_the_two_requests_is_tried_again(writer_client:
     assert (await read(writer_client, f"{CLAIMS}/c"))["metadata"]["labels"] == {"touched": "yes"}
 
 
-async def test_pods_that_share_a_claim_are_all_entered(writer_client: ApiClient) -> None:
+async def test_pods_that_share_a_claim_are_all_entered_with_a_request_each(writer_client: ApiClient) -> None:
     known = await made(writer_client)
+    sent: list[tuple[str, int]] = []
+    writer_client.observe = lambda method, _, status, __: sent.append((method, status))
     pods = [ClaimConsumer(resource="pods", name=f"p{number}", uid=f"uid-of-p{number}") for number in range(20)]
     async with writing(writer_client) as (writer, outcomes):
         for ticket, one in enumerate(pods, start=1):
             writer.submit(reserving(known, one, ticket))
         assert await writer.settle(20)
     assert [outcome.is_done for outcome in outcomes] == [True] * 20
+    assert sent == [("PATCH", 200)] * 21, "the finalizer, and each pod"
     found = await read(writer_client, f"{CLAIMS}/c")
     assert sorted(one["name"] for one in found["status"]["reservedFor"]) == sorted(one.name for one in pods)
 
