@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from scheduler.controller.watch.versions import version_of
 from scheduler.controller.write.binary import PROTOBUF, Identity, NotBinary, identity_of, with_added
 from scheduler.controller.write.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
 from scheduler.controller.write.direct import JSON
@@ -113,7 +112,7 @@ class ClaimRequests:
         """Pods that share a claim are decided together and written one after the other: each write but the first would
         meet a newer version than the decision knew."""
         written = self._written.get(command.claim.uid)
-        if written is None or version_of(written) <= version_of(command.known):
+        if written is None or written.version_number <= command.known.version_number:
             return command
         return msgspec.structs.replace(command, known=written)
 
