@@ -14,7 +14,6 @@ from rich.console import Console
 
 from scheduler.cli.complaint import complain
 from scheduler.cli.connection import Access, Unanswered, fetch
-from scheduler.cli.leader import fetch_from_leader
 from scheduler.cli.options import Options, option, switch
 from scheduler.cli.printable import printable_page
 from scheduler.config.names import OWN_NAMESPACE
@@ -137,6 +136,9 @@ class Source(Struct, frozen=True):
 def _running(access: Access) -> Source:
     if access.server:
         return Source(lambda path, question: fetch(path, access, question=question))
+    # The API server's client and a port-forward: a stated server is asked without them.
+    from scheduler.cli.leader import fetch_from_leader
+
     return Source(lambda path, question: fetch_from_leader(path, access, os.environ, question))
 
 

@@ -7,16 +7,19 @@ authorities, by one that the user names, or by its fingerprint. Redirects are ne
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import hashlib
+import http.client
 import os
+import socket
 import ssl
 from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Final
+from urllib.parse import SplitResult, urlsplit
 
-import aiohttp
 import msgspec
 from msgspec import Struct
-from yarl import URL
 
 from scheduler.config.names import OWN_NAMESPACE
 from scheduler.controller.write.connection_settings import ConnectionSettings
@@ -24,9 +27,9 @@ from scheduler.controller.write.credentials import Credentials, CredentialSource
 from scheduler.errors import ConfigurationError, Fault, SchedulerError
 
 TIMEOUT_SECONDS: Final = 10.0
-TLS_CLOSE_SECONDS = 0.2
 MAX_PAGE_BYTES: Final = 256 * 1024 * 1024
 """Maximum bytes of a page. The page of a queue with 100,000 pods has a tenth of that."""
+CHUNK_BYTES: Final = 256 * 1024
 _SHA256_BYTES: Final = 32
 
 
@@ -50,10 +53,16 @@ class Access(Struct, frozen=True):
     fingerprint: str = ""
 
 
-class _Proof(Struct, frozen=True):
-    """How a server is verified (None: it is not), and the credentials for it. ``hint``: why there are none."""
+class Server(Struct, frozen=True):
+    """A server of pages, how it is verified, and the Authorization header for it.
 
-    ssl: ssl.SSLContext | aiohttp.Fingerprint | bool
+    ``url`` has no slash at its end. ``ssl_context`` None: plain HTTP. ``fingerprint``: the SHA-256 that its certificate
+    must have, b"" for any. ``hint``: why there are no credentials.
+    """
+
+    url: str
+    ssl_context: ssl.SSLContext | None = None
+    fingerprint: bytes = b""
     authorization: str = ""
     hint: str = ""
 
@@ -67,78 +76,88 @@ def fetch(
 
 
 async def _fetch_from(path: str, access: Access, environment: Mapping[str, str], question: bytes | None) -> bytes:
-    url = page_url(_server_url(access.server), path)
-    proof = await _proof(url, access, environment)
-    return await get_page(url, proof.ssl, proof.authorization, proof.hint, question)
+    return await get_page(await server_of(access, environment), path, question)
 
 
-async def way_to(
-    access: Access, environment: Mapping[str, str]
-) -> tuple[URL, ssl.SSLContext | aiohttp.Fingerprint | bool, str]:
-    """The server's URL, how it is verified (aiohttp's ``ssl``) and the Authorization header. Raises
-    ConfigurationError."""
-    url = _server_url(access.server)
-    proof = await _proof(url, access, environment)
-    return url, proof.ssl, proof.authorization
+async def get_page(server: Server, path: str, question: bytes | None = None) -> bytes:
+    """The body of a 200 to a request of the path, which is percent-encoded and may have a query. Raises Unanswered for
+    everything else, with the scheduler's own message if there is one.
 
-
-def page_url(server: URL, path: str) -> URL:
-    """The URL of a page, whose path is percent-encoded and may have a query, below a server's URL."""
-    path, _, query = path.partition("?")
-    url = server.joinpath(path.lstrip("/"), encoded=True)
-    return URL(f"{url}?{query}", encoded=True) if query else url
-
-
-async def get_page(
-    url: URL,
-    verified_by: ssl.SSLContext | aiohttp.Fingerprint | bool,
-    authorization: str,
-    hint: str = "",
-    question: bytes | None = None,
-) -> bytes:
-    """The body of a 200. Raises Unanswered for everything else, with the scheduler's own message if there is one.
-
-    ``verified_by``: as aiohttp's ``ssl``; a fingerprint is compared before a request is sent. ``question``: a body in
-    JSON, which makes the request a POST.
+    ``question``: a body in JSON, which makes the request a POST.
     """
-    headers = {"Authorization": authorization} if authorization else {}
-    if question is not None:
-        headers["Content-Type"] = "application/json"
-    method = "GET" if question is None else "POST"
-    limit = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
-    # Direct: proxies are for outside servers, not for a scheduler's port.
+    url = f"{server.url}{path}"
+    request = _PageRequest(server)
     try:
-        async with (
-            aiohttp.ClientSession(trust_env=False, timeout=limit) as session,
-            session.request(
-                method, url, headers=headers, data=question, ssl=verified_by, allow_redirects=False
-            ) as answer,
-        ):
-            body = await _limited(answer.content)
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            status, location, body = await asyncio.to_thread(request.answer, path, question)
     except TimeoutError:
         raise Unanswered(f"{url} did not answer within {TIMEOUT_SECONDS:g} s") from None
-    except aiohttp.ServerFingerprintMismatch as error:
-        # asyncio ends a refused TLS connection in later turns of the loop, which is about to close.
-        await asyncio.sleep(TLS_CLOSE_SECONDS)
-        shown = error.got.hex()
-        raise Unanswered(f"{url} has another certificate than expected: its SHA-256 is {shown}") from None
-    except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise Unanswered(f"{url} can't be asked: {_cause(url, error)}") from error
-    if 300 <= answer.status < 400:
-        target = answer.headers.get("Location", "")
-        raise Unanswered(f"{url} answers with a redirect to {target!r}, which is not followed")
-    if answer.status != 200:
-        message = _message_of(body) or f"{url}: HTTP {answer.status}"
-        raise Unanswered(f"{message}. {hint}" if hint and answer.status in (401, 403) else message)
+    except (http.client.HTTPException, OSError, ValueError) as error:
+        raise Unanswered(f"{url} can't be asked: {_cause(server.url, error)}") from error
+    finally:
+        request.end()
+    if 300 <= status < 400:
+        raise Unanswered(f"{url} answers with a redirect to {location!r}, which is not followed")
+    if status != 200:
+        message = _message_of(body) or f"{url}: HTTP {status}"
+        raise Unanswered(f"{message}. {server.hint}" if server.hint and status in (401, 403) else message)
     return body
 
 
-def _cause(url: URL, error: Exception) -> str:
+class _PageRequest:
+    """One request on a connection of its own, for a thread. Direct: proxies are for outside servers, not for a
+    scheduler's port."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        parts = urlsplit(server.url)
+        self._prefix = parts.path
+        host, port = parts.hostname or "", parts.port
+        self._connection: http.client.HTTPConnection
+        if server.ssl_context is None:
+            self._connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_SECONDS)
+        else:
+            context = server.ssl_context
+            self._connection = http.client.HTTPSConnection(host, port, timeout=TIMEOUT_SECONDS, context=context)
+
+    def answer(self, path: str, question: bytes | None) -> tuple[int, str, bytes]:
+        """Status, Location header and body. Raises HTTPException, OSError, ValueError for a page that is too long, and
+        Unanswered for another certificate than expected: then no byte of the request has left."""
+        connection = self._connection
+        connection.connect()
+        self._check_certificate()
+        headers = {"Authorization": self._server.authorization} if self._server.authorization else {}
+        if question is not None:
+            headers["Content-Type"] = "application/json"
+        connection.request("GET" if question is None else "POST", self._prefix + path, question, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.headers.get("Location", ""), _limited(answer)
+
+    def end(self) -> None:
+        """Close the connection; a thread that waits on it ends."""
+        if self._connection.sock is not None:
+            with contextlib.suppress(OSError):
+                self._connection.sock.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
+
+    def _check_certificate(self) -> None:
+        if not self._server.fingerprint:
+            return
+        assert isinstance(self._connection.sock, ssl.SSLSocket)
+        certificate = self._connection.sock.getpeercert(binary_form=True) or b""
+        found = hashlib.sha256(certificate).digest()
+        if found != self._server.fingerprint:
+            url = self._server.url
+            raise Unanswered(f"{url} has another certificate than expected: its SHA-256 is {found.hex()}")
+
+
+def _cause(url: str, error: Exception) -> str:
     """What went wrong, with a remedy."""
-    if isinstance(error, aiohttp.ClientConnectorSSLError) and "WRONG_VERSION_NUMBER" in str(error):
-        return f"it serves plain HTTP. Use --server {url.with_scheme('http').origin()}"
-    if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError) and url.scheme == "http":
-        return f"it hung up. If it serves HTTPS, use --server {url.with_scheme('https').origin()}"
+    if isinstance(error, ssl.SSLError) and "WRONG_VERSION_NUMBER" in str(error):
+        return f"it serves plain HTTP. Use --server {url.replace('https', 'http', 1)}"
+    hung_up = isinstance(error, http.client.BadStatusLine | http.client.IncompleteRead | ConnectionResetError)
+    if hung_up and url.startswith("http:"):
+        return f"it hung up. If it serves HTTPS, use --server {url.replace('http', 'https', 1)}"
     return f"{str(error) or type(error).__name__}. Is the scheduler running? See --server."
 
 
@@ -149,32 +168,47 @@ def is_loopback(address: str) -> bool:
         return address == "localhost"
 
 
-def _server_url(text: str) -> URL:
-    """The server's URL. Raises ConfigurationError for anything that is not the URL of a server."""
+def _parts_of(text: str) -> SplitResult:
+    """The parts of a server's URL. Raises ConfigurationError for anything that is not the URL of a server."""
     try:
-        url = URL(text)
+        parts = urlsplit(text)
+        _ = parts.port
     except ValueError as error:
         raise ConfigurationError([Fault("--server", f'"{text}" is not a URL: {error}')]) from error
-    if url.scheme not in ("http", "https") or not url.host:
+    if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError([Fault("--server", f'"{text}" must be http://HOST:PORT or https://HOST:PORT')])
-    return url
+    if not (text.isascii() and text.isprintable()) or " " in text or "@" in parts.netloc or parts.query:
+        raise ConfigurationError([Fault("--server", f'"{text}" must be a host, a port, and perhaps a path')])
+    return parts
 
 
-async def _proof(url: URL, access: Access, environment: Mapping[str, str]) -> _Proof:
-    """Raises ConfigurationError for an authority, a fingerprint or a kubeconfig that can't be used."""
-    if url.scheme == "http":
-        return _Proof(False, hint="No token was sent, since it is plain HTTP.")
+async def server_of(access: Access, environment: Mapping[str, str]) -> Server:
+    """The server of ``--server``, with the kubeconfig's credentials where it is verified. Raises ConfigurationError for
+    a URL, an authority, a fingerprint or a kubeconfig that can't be used."""
+    parts = _parts_of(access.server)
+    url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+    if parts.scheme == "http":
+        return Server(url, hint="No token was sent, since it is plain HTTP.")
     who = await _credentials(access, environment)
     token = who.authorization if who is not None else ""
     if access.fingerprint:
-        return _Proof(aiohttp.Fingerprint(_digest(access.fingerprint)), token)
-    if access.authority or not is_loopback(url.host or ""):
-        return _Proof(_verifying_context(access.authority, who), token)
+        return Server(url, unverifying_context(), _digest(access.fingerprint), token)
+    if access.authority or not is_loopback(parts.hostname or ""):
+        return Server(url, _verifying_context(access.authority, who), authorization=token)
     hint = (
         "No token was sent, since the server's certificate is not verified: name its authority with --server-ca or "
         "its fingerprint with --server-fingerprint, or leave --server out."
     )
-    return _Proof(False, hint=hint)
+    return Server(url, unverifying_context(), hint=hint)
+
+
+def unverifying_context() -> ssl.SSLContext:
+    """A TLS context that takes any certificate: for a fingerprint, which is compared afterwards, and where no
+    credentials are sent."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 async def _credentials(access: Access, environment: Mapping[str, str]) -> Credentials | None:
@@ -211,15 +245,17 @@ def _digest(fingerprint: str) -> bytes:
     return digest
 
 
-async def _limited(content: aiohttp.StreamReader) -> bytes:
-    """The whole body. Raises ValueError above the limit of a page."""
+def _limited(answer: http.client.HTTPResponse) -> bytes:
+    """The whole body. Raises ValueError above the limit of a page, and HTTPException for one that breaks off."""
     parts: list[bytes] = []
     size = 0
-    async for part in content.iter_any():
+    while part := answer.read(CHUNK_BYTES):
         size += len(part)
         if size > MAX_PAGE_BYTES:
             raise ValueError(f"the page has more than {MAX_PAGE_BYTES} bytes")
         parts.append(part)
+    if answer.length:
+        raise http.client.IncompleteRead(b"", answer.length)
     return b"".join(parts)
 
 

@@ -13,11 +13,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
-import aiohttp
 import msgspec
-from yarl import URL
 
-from scheduler.cli.connection import TIMEOUT_SECONDS, Access, Unanswered, get_page, page_url
+from scheduler.cli.connection import TIMEOUT_SECONDS, Access, Server, Unanswered, get_page, unverifying_context
 from scheduler.cli.port_forward import ForwardFailure, forwarded
 from scheduler.controller.lead.announcement import AUDIENCE, Announcement, read_announcement
 from scheduler.controller.write.client import ApiClient
@@ -44,8 +42,8 @@ def fetch_from_leader(
 
 
 async def _fetch(path: str, access: Access, environment: Mapping[str, str], question: bytes | None) -> bytes:
-    async with LeaderWay(access, environment) as way, way.open() as (server, certificate, token):
-        return await get_page(page_url(server, path), certificate, token, question=question)
+    async with LeaderWay(access, environment) as way, way.open() as server:
+        return await get_page(server, path, question)
 
 
 class LeaderWay:
@@ -54,7 +52,8 @@ class LeaderWay:
     def __init__(self, access: Access, environment: Mapping[str, str]) -> None:
         self._access = access
         settings = ConnectionSettings(kubeconfig=access.kubeconfig, context=access.context)
-        self._client = ApiClient(CredentialSource(settings, environment), timeout_seconds=TIMEOUT_SECONDS)
+        source = CredentialSource(settings, environment)
+        self._client = ApiClient(source, timeout_seconds=TIMEOUT_SECONDS, reads_directly=True)
         self._known: tuple[Announcement, str] | None = None
         """The leader, and a token for it."""
         self._known_until = 0.0
@@ -74,16 +73,17 @@ class LeaderWay:
         await self._client.close()
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[tuple[URL, aiohttp.Fingerprint, str]]:
-        """The leader's URL for one connection, how it is verified, and the Authorization header. Raises Unanswered."""
+    async def open(self) -> AsyncIterator[Server]:
+        """The leader, for one connection. Raises Unanswered."""
         who = await self._client.connect()
         leader, token = await self._find()
         try:
             async with forwarded(who, leader.namespace, leader.pod, leader.port, TIMEOUT_SECONDS) as forward:
-                url = URL.build(scheme="https", host="127.0.0.1", port=forward.port)
+                url = f"https://127.0.0.1:{forward.port}"
+                fingerprint = bytes.fromhex(leader.certificate)
                 try:
-                    yield url, aiohttp.Fingerprint(bytes.fromhex(leader.certificate)), f"Bearer {token}"
-                except (Unanswered, aiohttp.ClientError, OSError) as error:
+                    yield Server(url, unverifying_context(), fingerprint, f"Bearer {token}")
+                except Exception as error:
                     # Another pod may lead by now.
                     self._known = None
                     if forward.error:

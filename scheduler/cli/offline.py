@@ -28,6 +28,7 @@ from scheduler.engine.questions.edits import WrongQuestion
 from scheduler.engine.questions.trial import Basis
 from scheduler.engine.questions.what_helps import what_helps
 from scheduler.engine.questions.what_if import Question, what_if
+from scheduler.engine.queue_pages import grouped_queue_page, queue_page
 from scheduler.engine.wanted import Wanted
 from scheduler.engine.workloads import workload_page_in_slices
 from scheduler.errors import ConfigurationError, Fault
@@ -89,7 +90,8 @@ def _is_segment(path: Path) -> bool:
 
 def _queue(state: Offline, _rest: list[str], asked: dict[str, str], _question: bytes) -> Any:
     wanted = Wanted(asked.get("namespace", ""), asked.get("profile", ""), asked.get("plugin", ""))
-    return explain.queue_page(state.engine, wanted=wanted)
+    page = grouped_queue_page if asked.get("grouped") == "true" else queue_page
+    return page(state.engine, wanted=wanted)
 
 
 def _why(state: Offline, rest: list[str], asked: dict[str, str], _question: bytes) -> Any:

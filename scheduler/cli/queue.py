@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,7 +27,7 @@ from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.page_limits import MAX_WAITING_LISTED
 
 MAX_ROWS: Final = 500
-"""Groups, or pods with ``--pods``, that are printed."""
+"""Pods that ``--pods`` prints."""
 WATCH_SECONDS: Final = 2.0
 
 
@@ -73,8 +72,10 @@ def queue(options: QueueOptions) -> int:
     source = options.source()
     wanted = {"namespace": options.asked_namespace(), "profile": options.profile, "plugin": options.plugin}
     asked = {name: word for name, word in wanted.items() if word}
+    is_grouped = not (options.pods or options.as_json)
+    asked |= {"grouped": "true"} if is_grouped else {}
     path = "/debug/queue" + (f"?{urlencode(asked)}" if asked else "")
-    print_page = partial(print_pods if options.pods else print_queue, now=source.at)
+    print_page = partial(print_queue if is_grouped else print_pods, now=source.at)
     if options.watch:
         if source.at is not None:
             raise ConfigurationError([Fault("--watch", "what --from names does not change")])
@@ -83,41 +84,40 @@ def queue(options: QueueOptions) -> int:
 
 
 def print_queue(page: dict[str, Any], console: Console, now: datetime | None = None) -> None:
-    """Print the number of pods in each part of the queue, then the pods by workload and reason, largest group first."""
-    if not _print_counts(page, console):
+    """Print the number of pods in each part of the queue, then the pods by workload and reason, largest group first:
+    the grouped page."""
+    if not _print_counts(page, bool(page["waiting"]), console):
         return
     now = datetime.now(UTC) if now is None else now
-    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for story in page["pods"]:
-        groups.setdefault(_group_of(story), []).append(story)
-    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
     # One call, wrapped here, without the search for numbers and paths to colour: rich took longer than all the rest.
+    width = console.width
     lines: list[str] = []
-    for (who, place, _, _), stories in ordered[:MAX_ROWS]:
-        lines += _lines_of(who, place, stories, now, console.width)
+    for group in page["waiting"]:
+        lines += _lines_of(group, now, width)
     console.print("\n".join(lines), highlight=False, soft_wrap=True)
-    _print_rest(page, console, len(ordered), "groups")
+    _print_rest(page["workloads"] - len(page["waiting"]), "groups", page["pods"], console)
 
 
-def _lines_of(who: str, place: str, stories: list[dict[str, Any]], now: datetime, width: int) -> Iterator[str]:
+def _lines_of(group: dict[str, Any], now: datetime, width: int) -> Iterator[str]:
     """A group: how many, whose, where, since when, why, and one of them."""
-    begin = f"{len(stories)} pod{'s' * (len(stories) != 1)}  "
-    end = f"  {place}, oldest {age(min(story['since'] for story in stories), now)}"
+    count, who = group["count"], _name_of(group)
+    begin = f"{count} pod{'s' * (count != 1)}  "
+    end = f"  {group['place']}, oldest {age(group['since'], now)}"
     yield ""
     if len(begin + who + end) <= width:
         yield f"{begin}[bold]{escape(who)}[/bold]{end}"
     else:
         yield from map(escape, wrap(begin + who + end, width, subsequent_indent="  "))
-    rest = _why(stories[0])
-    if stories[0]["workload"]:
-        rest.append(f"{'such as ' if len(stories) > 1 else ''}{stories[0]['pod']}")
+    rest = _why(group)
+    if group["workload"]:
+        rest.append(f"{'such as ' if count > 1 else ''}{group['pod']}")
     for line in rest:
         yield from map(escape, wrap(line, width, initial_indent="  ", subsequent_indent="  "))
 
 
 def print_pods(page: dict[str, Any], console: Console, now: datetime | None = None) -> None:
     """Print the number of pods in each part of the queue, then each pod."""
-    if not _print_counts(page, console):
+    if not _print_counts(page, bool(page["pods"]), console):
         return
     now = datetime.now(UTC) if now is None else now
     rows = table("Pod", "Place", "Age", "Tries", "Rejected by, woken by")
@@ -131,41 +131,47 @@ def print_pods(page: dict[str, Any], console: Console, now: datetime | None = No
             escape(_rejectors(story)) + (f"\n[dim]{escape('; '.join(events))}[/dim]" if events else ""),
         )
     console.print(rows)
-    _print_rest(page, console, len(page["pods"]), "pods")
+    _print_rest(len(page["pods"]) - MAX_ROWS, "pods", len(page["pods"]), console)
 
 
-def _print_counts(page: dict[str, Any], console: Console) -> bool:
+def _print_counts(page: dict[str, Any], has_pods: bool, console: Console) -> bool:
     """Whether pods are listed below the counts."""
     print_waiting_groups(page.get("groups", []), console)
     console.print("  ".join(f"{place} [bold]{count}[/bold]" for place, count in page["counts"].items()))
-    if not page["pods"]:
+    if not has_pods:
         console.print("No pod waits." if not sum(page["counts"].values()) else "None of these pods is asked for.")
-    return bool(page["pods"])
+    return has_pods
 
 
-def _print_rest(page: dict[str, Any], console: Console, count: int, called: str) -> None:
-    if count > MAX_ROWS:
-        console.print(f"  … and {count - MAX_ROWS} more {called}")
-    if len(page["pods"]) >= MAX_WAITING_LISTED:
+def _print_rest(more: int, called: str, listed: int, console: Console) -> None:
+    if more > 0:
+        console.print(f"  … and {more} more {called}")
+    if listed >= MAX_WAITING_LISTED:
         console.print(f"  These are the first {MAX_WAITING_LISTED} pods of the queue.")
 
 
-def _group_of(story: dict[str, Any]) -> tuple[str, ...]:
-    namespace, _, name = story["pod"].partition("/")
-    who = f"{namespace}/{story['workload'].partition('/')[2] or name}"
-    kind = story["workload"].partition("/")[0]
-    return f"{who} ({kind})" if kind else who, story["place"], _rejectors(story), story["message"]
+def _name_of(group: dict[str, Any]) -> str:
+    namespace, _, name = group["pod"].partition("/")
+    kind, _, workload = group["workload"].partition("/")
+    return f"{namespace}/{workload} ({kind})" if kind else f"{namespace}/{name}"
 
 
 def _rejectors(story: dict[str, Any]) -> str:
     if story["gatedBy"]:
         return f"{story['gatedBy']}: {', '.join(story['gatingReasons'])}"
-    return ", ".join(sorted({*story["rejectedBy"], *story["pendingOn"]}))
+    return ", ".join(sorted({*story["rejectedBy"], *story.get("pendingOn", ())}))
 
 
-def _why(story: dict[str, Any]) -> list[str]:
-    """Who rejected the pod, and the first sentence of its last attempt's message."""
-    return [line for line in (_rejectors(story), story["message"].partition(". ")[0]) if line]
+def _why(group: dict[str, Any]) -> list[str]:
+    """Who rejected its pods, and the first sentence of the last attempt's message."""
+    return [line for line in (_rejectors(group), group["message"].partition(". ")[0]) if line]
+
+
+def _summary_of(page: dict[str, Any]) -> Any:
+    """What the page says, without its times and numbers of attempts."""
+    listed = page.get("waiting", page.get("pods", ()))
+    said = [(one["pod"], one.get("count"), one["place"], _rejectors(one), one["message"]) for one in listed]
+    return page["counts"], page.get("groups"), said
 
 
 def _watch(path: str, source: Source, print_page: Callable[[dict[str, Any]], None], interval_seconds: float) -> int:
@@ -180,7 +186,7 @@ def _watch(path: str, source: Source, print_page: Callable[[dict[str, Any]], Non
                 complain(str(error))
             shown = str(error)
         else:
-            summary = (page["counts"], page.get("groups"), Counter(map(_group_of, page["pods"])))
+            summary = _summary_of(page)
             if shown != summary:
                 print(f"--- {datetime.now(UTC):%H:%M:%S}", flush=True)
                 print_page(page)

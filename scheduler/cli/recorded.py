@@ -17,10 +17,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from scheduler import engine as engine_package
-from scheduler.cli.version import own_version
 from scheduler.compose import all_plugins, build_profiles, engine_settings
 from scheduler.config.feature_gates import parse_feature_gates
 from scheduler.config.loading import Configuration, load, write_config
+from scheduler.config.own_version import own_version
 from scheduler.controller.record.segments import About, Damaged, Segment, segments_in
 from scheduler.engine.engine import Engine
 from scheduler.engine.recording.checkpoint import CORE, CheckpointError
@@ -47,7 +47,7 @@ def stated_of(configuration: Configuration) -> StatedConfiguration:
 
 def about_of(profiles: Mapping[str, Profile]) -> About:
     """This program, as a recording names it."""
-    return About(secrets.token_hex(4), own_version(), code_digest(), plugin_digests(profiles))
+    return About(secrets.token_hex(4), own_version() or "(not installed)", code_digest(), plugin_digests(profiles))
 
 
 def code_digest() -> str:

@@ -10,11 +10,12 @@ from typing import Final
 
 from scheduler.cli.connection import is_loopback
 from scheduler.cli.flags import StatedFlags
-from scheduler.cli.version import KUBERNETES, own_version
+from scheduler.cli.version import KUBERNETES
 from scheduler.config import tandem
 from scheduler.config.durations import Duration
 from scheduler.config.feature_gates import FeatureGates
 from scheduler.config.loading import Configuration
+from scheduler.config.own_version import own_version
 from scheduler.config.rendering import configuration_document
 from scheduler.config.tandem import TandemConfiguration
 from scheduler.config.types import LeaderElection
@@ -63,7 +64,7 @@ def shell_settings(
         component_config=configuration_document(kube, with_keys=False),
         tandem_config=tandem.configuration_document(configuration.tandem),
         gates=configuration.gates,
-        version=own_version(),
+        version=own_version() or "(not installed)",
         kubernetes=KUBERNETES,
         configuration_file=_watched_file(flags),
         is_shadow=flags.get("shadow", False),

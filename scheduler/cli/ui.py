@@ -12,7 +12,6 @@ import asyncio
 import hmac
 import os
 import secrets
-import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from yarl import URL
 
 from scheduler.cli.asking import Reaching
 from scheduler.cli.complaint import complain
-from scheduler.cli.connection import Access, Unanswered, way_to
+from scheduler.cli.connection import Access, Server, Unanswered, server_of
 from scheduler.cli.leader import LeaderWay
 from scheduler.cli.options import option, whole
 from scheduler.controller.serve.authorization import refusal
@@ -88,7 +87,7 @@ async def window(access: Access, environment: Mapping[str, str], port: int = 0) 
     async with AsyncExitStack() as stack:
         way: Way
         if access.server:
-            way = ServerWay(*await way_to(access, environment))
+            way = ServerWay(await server_of(access, environment))
         else:
             way = await stack.enter_async_context(LeaderWay(access, environment))
         served = Window(way)
@@ -107,12 +106,12 @@ async def window(access: Access, environment: Mapping[str, str], port: int = 0) 
 class ServerWay:
     """To a scheduler by its address."""
 
-    def __init__(self, server: URL, verified_by: ssl.SSLContext | aiohttp.Fingerprint | bool, token: str) -> None:
-        self._way = server, verified_by, token
+    def __init__(self, server: Server) -> None:
+        self._server = server
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[tuple[URL, ssl.SSLContext | aiohttp.Fingerprint | bool, str]]:
-        yield self._way
+    async def open(self) -> AsyncIterator[Server]:
+        yield self._server
 
 
 Way = ServerWay | LeaderWay
@@ -169,17 +168,17 @@ class Window:
         body = await request.read() if request.method == "POST" else None
         limit = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
         async with (
-            self._way.open() as (server, verified_by, token),
+            self._way.open() as server,
             aiohttp.ClientSession(trust_env=False, timeout=limit, auto_decompress=False) as session,
         ):
-            if token:
-                headers["Authorization"] = token
+            if server.authorization:
+                headers["Authorization"] = server.authorization
             async with session.request(
                 request.method,
-                URL(f"{str(server).rstrip('/')}{path}", encoded=True),
+                URL(f"{server.url}{path}", encoded=True),
                 headers=headers,
                 data=body,
-                ssl=verified_by,
+                ssl=aiohttp.Fingerprint(server.fingerprint) if server.fingerprint else server.ssl_context or True,
                 allow_redirects=False,
             ) as answer:
                 return await self._answer(request, answer)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import metadata
 from typing import Final
 
+from scheduler.config.own_version import own_version
 from scheduler.errors import ConfigurationError, Fault
 
 KUBERNETES: Final = "1.36"
@@ -15,12 +15,5 @@ def version(words: Sequence[str] = ()) -> int:
     """Show the version, and the version of kube-scheduler whose decisions it makes."""
     if words:
         raise ConfigurationError([Fault("", f'version takes no options or arguments: "{words[0]}"')])
-    print(f"Tandem {own_version()} (decides as kube-scheduler {KUBERNETES})")
+    print(f"Tandem {own_version() or '(not installed)'} (decides as kube-scheduler {KUBERNETES})")
     return 0
-
-
-def own_version() -> str:
-    try:
-        return metadata.version("tandem-scheduler")
-    except metadata.PackageNotFoundError:
-        return "(not installed)"

@@ -1,4 +1,4 @@
-"""Explanations of single pods and of the queue as plain values, ready for JSON; ``attempt_pages.py`` has the attempts.
+"""Explanations of single pods as plain values, ready for JSON; ``attempt_pages.py`` has the attempts.
 
 Nothing is decided here. A pending pod's present chances come from the engine's preview, which runs the same cycle.
 Names are camel case, times RFC 3339.
@@ -6,7 +6,7 @@ Names are camel case, times RFC 3339.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -17,12 +17,10 @@ from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import MAX_CANDIDATES
 from scheduler.engine.attempt_pages import attempt_page, preemption_page, preview_page
 from scheduler.engine.engine import Engine
-from scheduler.engine.explain_groups import group_summary, waiting_groups
-from scheduler.engine.wanted import EVERY_POD, Wanted
+from scheduler.engine.explain_groups import group_summary
 from scheduler.engine.workloads import last_message, workload_of
 from scheduler.framework.events import Action
 from scheduler.messages.now import Now
-from scheduler.messages.page_limits import MAX_WAITING_LISTED
 from scheduler.objects.pod import Pod
 from scheduler.objects.timestamps import format_seconds
 from scheduler.preemption.evaluation import PreemptionEvidence
@@ -33,9 +31,6 @@ from scheduler.queue.story import Place
 
 Wishes = dict[tuple[str, str], list[str]]
 """(profile, plugin) → the events it registered for, as text; filled while a page is made."""
-
-_SLICE_SEARCHED, _SLICE_DESCRIBED = 1_000, 32
-"""Pods examined, and pods described, in about a millisecond."""
 
 
 class PreemptionMemory:
@@ -134,55 +129,6 @@ def _findings(engine: Engine, info: PodInfo) -> list[dict[str, Any]]:
     return findings
 
 
-def queue_page(engine: Engine, limit: int = MAX_WAITING_LISTED, wanted: Wanted = EVERY_POD) -> dict[str, Any]:
-    """The first ``limit`` pending pods in the queue's order, the number of pods in each part of the queue, and the
-    groups with pods that wait."""
-    pods: list[dict[str, Any]] = []
-    slices = queue_page_in_slices(engine, limit, wanted)
-    while True:
-        try:
-            pods += next(slices)
-        except StopIteration as end:
-            return {"counts": end.value, "groups": waiting_groups(engine, wanted), "pods": pods}
-
-
-def queue_page_in_slices(
-    engine: Engine, limit: int = MAX_WAITING_LISTED, wanted: Wanted = EVERY_POD
-) -> Generator[list[dict[str, Any]], None, dict[str, int]]:
-    """``queue_page`` in pieces of about a millisecond: yields the pods' pages, returns the counts.
-
-    The engine may run between two slices: pods that have moved by then are missing. The counts are of the whole queue,
-    whichever pods are ``wanted``.
-    """
-    within = limit if wanted.is_everything else sum(engine.queue.pending_counts().values())
-    searching = engine.queue.first_waiting(within, _SLICE_SEARCHED)
-    while True:
-        try:
-            next(searching)
-        except StopIteration as end:
-            waiting: tuple[QueuedPod, ...] = end.value
-            break
-        yield []
-    if not wanted.is_everything:
-        chosen: list[QueuedPod] = []
-        for start in range(0, len(waiting), _SLICE_SEARCHED):
-            chosen += filter(wanted.includes, waiting[start : start + _SLICE_SEARCHED])
-            yield []
-        waiting = tuple(chosen[:limit])
-    wishes: Wishes = {}
-    for start in range(0, len(waiting), _SLICE_DESCRIBED):
-        described = waiting[start : start + _SLICE_DESCRIBED]
-        still = [record for record in described if engine.queue.find(record.key) is record]
-        yield [waiting_page(engine, record, engine.queue.place_of(record), wishes) for record in still]
-    trying = [(record, Place.IN_FLIGHT) for record in engine.queue.in_flight.entries if isinstance(record, QueuedPod)]
-    trying += _being_bound(engine)
-    counts = {**engine.queue.pending_counts(), "in flight": len(trying)}
-    listed = [one for one in trying if wanted.includes(one[0])][: max(limit - len(waiting), 0)]
-    for start in range(0, len(listed), _SLICE_DESCRIBED):
-        yield [waiting_page(engine, *one, wishes) for one in listed[start : start + _SLICE_DESCRIBED]]
-    return counts
-
-
 def waiting_page(engine: Engine, record: QueuedPod, place: Place, wishes: Wishes) -> dict[str, Any]:
     """Where the queue keeps a pod, why, which events would wake it, and when it is tried without one."""
     clock = engine.queue.clock
@@ -227,10 +173,10 @@ def _waiting_as(engine: Engine, key: str) -> Iterator[tuple[QueuedPod, Place]]:
     waiting = engine.queue.find(key)
     for record in (*((waiting,) if waiting is not None else ()), *engine.queue.in_flight.named(key)):
         yield record, engine.queue.place_of(record)
-    yield from ((record, place) for record, place in _being_bound(engine) if record.key == key)
+    yield from ((record, place) for record, place in being_bound(engine) if record.key == key)
 
 
-def _being_bound(engine: Engine) -> Iterator[tuple[QueuedPod, Place]]:
+def being_bound(engine: Engine) -> Iterator[tuple[QueuedPod, Place]]:
     """Pods in a binding cycle: for the queue their attempt is over, but it may still fail."""
     for binding in engine.bindings.under_way:
         if not engine.queue.is_in_flight(binding.queued.uid):

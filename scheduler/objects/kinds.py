@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum, StrEnum
 from typing import Any, Final, Self, TypeVar, cast
 
@@ -32,6 +33,7 @@ from scheduler.objects.storage import (
 )
 
 AnyObject = TypeVar("AnyObject", bound=ApiObject)
+Made = TypeVar("Made")
 
 
 class Reader(Enum):
@@ -256,7 +258,20 @@ READ_KINDS: Final = tuple(kind for kind in Kind if kind.entry.reader is Reader.D
 UNGATED_KINDS: Final = tuple(kind for kind in READ_KINDS if not kind.entry.gate)
 """Those that decisions depend on whatever the feature gates."""
 
-_DECODERS: dict[Kind, msgspec.json.Decoder[Any]] = {kind: msgspec.json.Decoder(kind.entry.type) for kind in Kind}
+
+class PerKind(dict[Kind, Made]):
+    """What is made of a kind once it is asked for: a decoder takes longer to make than a short command needs it for."""
+
+    def __init__(self, make: Callable[[Kind], Made]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, kind: Kind) -> Made:
+        made = self[kind] = self._make(kind)
+        return made
+
+
+_DECODERS: Final = PerKind[msgspec.json.Decoder[Any]](lambda kind: msgspec.json.Decoder(kind.entry.type))
 _KIND_OF: dict[type[ApiObject], Kind] = {kind.entry.type: kind for kind in Kind}
 
 

@@ -13,9 +13,10 @@ from typing import Any, Final, Generic, TypeVar, cast
 import msgspec
 
 from scheduler.errors import ApiError, InvalidObject
-from scheduler.objects.kinds import Kind, decode
+from scheduler.objects.kinds import Kind, PerKind, decode
 from scheduler.objects.meta import ApiObject, ApiStruct
 from scheduler.objects.salvage import DECODER_ERRORS, TOO_DEEP, identity_in, reason_of, salvage
+from scheduler.objects.status import Status, decode_status
 
 Payload = TypeVar("Payload")
 
@@ -34,18 +35,6 @@ class ListMeta(ApiStruct, frozen=True):
     resource_version: str = ""
     continue_token: str = msgspec.field(default="", name="continue")
     remaining_item_count: int | None = None
-
-
-class Status(ApiStruct, frozen=True):
-    """The API server's answer in place of an object."""
-
-    status: str = ""
-    message: str = ""
-    reason: str = ""
-    code: int = 0
-
-    def as_error(self) -> ApiError:
-        return ApiError(self.code, self.reason, self.message)
 
 
 class ListPage(msgspec.Struct, frozen=True):
@@ -89,11 +78,10 @@ class _Line(msgspec.Struct, Generic[Payload], frozen=True):
     object: Payload
 
 
-_PAGES: dict[Kind, msgspec.json.Decoder[Any]] = {k: msgspec.json.Decoder(_Page[k.entry.type]) for k in Kind}  # type: ignore[name-defined]
-_LINES: dict[Kind, msgspec.json.Decoder[Any]] = {k: msgspec.json.Decoder(_Line[k.entry.type]) for k in Kind}  # type: ignore[name-defined]
+_PAGES: Final = PerKind[msgspec.json.Decoder[Any]](lambda kind: msgspec.json.Decoder(_Page[kind.entry.type]))  # type: ignore[name-defined]
+_LINES: Final = PerKind[msgspec.json.Decoder[Any]](lambda kind: msgspec.json.Decoder(_Line[kind.entry.type]))  # type: ignore[name-defined]
 _RAW_PAGE = msgspec.json.Decoder(_Page[msgspec.Raw])
 _RAW_LINE = msgspec.json.Decoder(_Line[msgspec.Raw])
-_STATUS = msgspec.json.Decoder(Status)
 
 
 def decode_list(kind: Kind, data: bytes, *, with_documents: bool = False) -> ListPage:
@@ -120,14 +108,6 @@ def decode_watch_line(kind: Kind, line: bytes, *, with_document: bool = False) -
     if event.type not in _CHANGES or not _is_named(event.object):
         return _decode_odd_line(kind, line)
     return WatchEvent(event.type, event.object, event.object.metadata.resource_version)
-
-
-def decode_status(data: bytes) -> Status | None:
-    """The Status in a response's body, or None if there is none."""
-    try:
-        return _STATUS.decode(data)
-    except DECODER_ERRORS:
-        return None
 
 
 def _is_named(read: ApiObject) -> bool:

@@ -33,8 +33,10 @@ LOADED_WHEN_NEEDED = {
     "scheduler/__main__.py",  # every command, for kubectl's completion
     "scheduler/cli/main.py",  # argparse and rich, which `version` does without
     "scheduler/cli/run.py",  # rich
-    "scheduler/cli/asking.py",  # all of the scheduler, for a question that another one answers
+    "scheduler/cli/asking.py",  # all of the scheduler, or the way to its leader, for a question to another one
+    "scheduler/config/own_version.py",  # importlib.metadata
     "scheduler/controller/operator.py",  # kopf
+    "scheduler/controller/write/client.py",  # aiohttp, for commands that ask one question
     "scheduler/controller/write/credentials.py",  # the client library, for kubeconfigs that are not plain
     "scheduler/objects/salvage.py",  # numpy, for commands that ask a scheduler
     "scheduler/plugins/devices/candidates.py",  # CEL and protobuf

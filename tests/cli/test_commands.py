@@ -18,10 +18,12 @@ from scheduler.engine import explain
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.commands import RecordAttempt
 from scheduler.engine.engine import Engine
+from scheduler.engine.queue_pages import grouped_queue_page, queue_page
 from scheduler.engine.wanted import Wanted
 from scheduler.engine.workloads import workload_page_in_slices
 from scheduler.errors import ConfigurationError
 from scheduler.messages.now import Now
+from scheduler.messages.page_limits import MAX_GROUPS_LISTED
 from scheduler.messages.stimuli import ObjectObserved, Synced
 from scheduler.objects.kinds import Kind
 from scheduler.preemption.evaluation import PreemptionEvidence
@@ -194,7 +196,7 @@ def test_an_unknown_pod_has_no_page() -> None:
 
 
 def test_the_page_of_the_queue_has_every_pod_that_waits() -> None:
-    page = explain.queue_page(tried_engine())
+    page = queue_page(tried_engine())
     assert page["counts"]["unschedulable"] == 1
     assert page["counts"]["gated"] == 1
     assert {story["pod"]: story["place"] for story in page["pods"]} == {
@@ -203,7 +205,7 @@ def test_the_page_of_the_queue_has_every_pod_that_waits() -> None:
         "default/fits": "in flight",
     }
     assert page["counts"]["in flight"] == 1
-    text = printed(print_queue, page)
+    text = printed(print_queue, grouped_queue_page(tried_engine()))
     assert "default/huge" in text
     stories = {story["pod"]: story for story in page["pods"]}
     huge = stories["default/huge"]
@@ -212,9 +214,23 @@ def test_the_page_of_the_queue_has_every_pod_that_waits() -> None:
 
 
 def test_of_very_many_pods_the_page_prints_some_and_counts_the_rest() -> None:
-    page = explain.queue_page(tried_engine())
+    page = queue_page(tried_engine())
     page["pods"] *= MAX_ROWS
     assert f"and {2 * MAX_ROWS} more pods" in printed(print_pods, page)
+
+
+def test_of_very_many_workloads_the_largest_are_listed_and_the_rest_is_counted() -> None:
+    engine = tried_engine()
+    for number in range(MAX_GROUPS_LISTED + 7):
+        engine.handle(ObjectObserved(Kind.POD, pod(f"single-{number}", cpu="9")), NOW)
+    for number in range(2):
+        owner = owner_json("Job", "train", uid="j")
+        engine.handle(ObjectObserved(Kind.POD, pod(f"train-{number}", cpu="9", owner=owner)), NOW)
+    page = grouped_queue_page(engine)
+    assert [group["count"] for group in page["waiting"]] == [2, *[1] * (MAX_GROUPS_LISTED - 1)]
+    text = printed(print_queue, page)
+    assert "2 pods  default/train (job)  active" in text
+    assert "and 11 more groups" in text
 
 
 def test_the_queue_is_grouped_by_workload_and_reason_within_80_columns() -> None:
@@ -228,7 +244,9 @@ def test_the_queue_is_grouped_by_workload_and_reason_within_80_columns() -> None
         engine.handle(ObjectObserved(Kind.POD, waiting), NOW)
     while engine.schedule_one(NOW) is not None:
         pass
-    page = explain.queue_page(engine)
+    page = grouped_queue_page(engine)
+    assert [group["count"] for group in page["waiting"]] == [3, 1, 1, 1]
+    assert (page["workloads"], page["pods"]) == (4, 6), "gated, huge, and the one that is being bound"
     text = printed(print_queue, page, width=80)
     assert f"3 pods default/{long} (deployment)" in " ".join(text.split())
     assert text.count("NodeResourcesFit") == 2, "a line for the workload, one for huge"
@@ -242,7 +260,7 @@ def test_the_queue_can_be_asked_for_a_namespace_a_profile_and_a_plugin() -> None
         pass
 
     def asked(**wanted: str) -> set[str]:
-        page = explain.queue_page(engine, wanted=Wanted(**wanted))
+        page = queue_page(engine, wanted=Wanted(**wanted))
         assert page["counts"]["unschedulable"] == 2, "the counts are of the whole queue"
         return {story["pod"] for story in page["pods"]}
 
@@ -310,7 +328,7 @@ def test_scores_are_said_to_be_weighted_and_plugins_have_the_names_of_configurat
 
 
 def test_what_several_plugins_wait_for_is_listed_once_a_kind() -> None:
-    page = explain.queue_page(tried_engine())
+    page = queue_page(tried_engine())
     story = next(story for story in page["pods"] if story["pod"] == "default/huge")
     story["wokenBy"] = [{"plugin": "A", "events": ["Node: Add"]}, {"plugin": "B", "events": ["Node: Add, Delete"]}]
     assert "Node: Add, Delete" in printed(print_pods, {**page, "pods": [story]})

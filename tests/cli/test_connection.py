@@ -20,7 +20,7 @@ from scheduler.cli.main import main
 from scheduler.controller.serve.tls import self_made_pair
 
 TOKEN = "the-token-of-the-kubeconfig"
-PAGE = {"counts": {"active": 0}, "pods": []}
+PAGE = {"counts": {"active": 0}, "waiting": []}
 
 
 class Recording:

@@ -13,8 +13,8 @@ from aiohttp import web
 from tests.cli.test_connection import Recording, serving
 from tests.limits import WAIT_SECONDS
 
-EMPTY = {"counts": {"active": 0}, "pods": []}
-ONE = {"counts": {"active": 1}, "pods": []}
+EMPTY = {"counts": {"active": 0}, "waiting": []}
+ONE = {"counts": {"active": 1}, "waiting": []}
 
 
 class Changing(Recording):
@@ -50,4 +50,4 @@ async def test_the_queue_is_printed_again_when_it_has_changed_and_a_failure_is_n
     assert shown == ["active 0", "No pod waits.", "Error: broken", "active 1"]
     assert sum(line.startswith("---") for line in lines) == 2, "two pages of the five answers"
     assert "Traceback" not in rest.decode() and code == 130
-    assert set(server.paths) == {"/debug/queue"}
+    assert set(server.paths) == {"/debug/queue?grouped=true"}

@@ -230,7 +230,7 @@ def _summary(terms: AffinityTerms) -> list[tuple[Any, ...]]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(STEPS)
 def test_terms_always_equal_a_recount_and_copies_stay_as_they_were(steps: list[tuple[Any, ...]]) -> None:
     cluster = Placed()

@@ -12,7 +12,7 @@ from scheduler.cluster.amounts import MAX_ASKED_BYTES, Amounts
 STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 80), st.integers(-3, 3), st.booleans()), max_size=150)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(STEPS)
 def test_amounts_are_the_sums_of_what_was_added(steps: list[tuple[str, int, int, bool]]) -> None:
     amounts = Amounts()

@@ -260,4 +260,4 @@ class ForksAgainstScratch(RuleBasedStateMachine):
 
 
 TestForksAgainstScratch = ForksAgainstScratch.TestCase
-TestForksAgainstScratch.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestForksAgainstScratch.settings = settings(max_examples=40, stateful_step_count=30)

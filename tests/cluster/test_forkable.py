@@ -61,7 +61,7 @@ class ForksAgainstCopies(RuleBasedStateMachine):
 
 
 TestForksAgainstCopies = ForksAgainstCopies.TestCase
-TestForksAgainstCopies.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestForksAgainstCopies.settings = settings(max_examples=150, stateful_step_count=30)
 
 
 def test_a_fork_that_is_dropped_costs_its_parent_nothing_more() -> None:

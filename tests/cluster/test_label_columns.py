@@ -21,7 +21,7 @@ def shown(columns: LabelColumns, key: str) -> list[str | None]:
     return [column.values[value_id] for value_id in column.ids[:ROWS]]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.tuples(st.integers(0, ROWS - 1), LABELS), max_size=40), st.sampled_from(KEYS))
 def test_columns_are_what_the_labels_say(changes: list[tuple[int, Mapping[str, str]]], asked: str) -> None:
     columns = LabelColumns()

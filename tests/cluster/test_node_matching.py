@@ -74,7 +74,7 @@ NODE_TERMS = st.builds(
 LABELS = st.fixed_dictionaries({}, optional={"k": st.sampled_from("abc"), "n": st.sampled_from(["3", "4", "5", "x"])})
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(LABELS, min_size=1, max_size=4),
     st.one_of(st.none(), st.lists(NODE_TERMS, max_size=3)),
@@ -99,7 +99,7 @@ TAINTS = st.lists(
 TOLERATIONS = st.lists(st.sampled_from(["a", "a=1", "b:NoSchedule", "b:PreferNoSchedule", ""]), max_size=2)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(TAINTS, min_size=1, max_size=5), TOLERATIONS)
 def test_taint_sets_are_judged_as_their_taints_are(taints: list[list[str]], tolerations: list[str]) -> None:
     table = NodeTable()

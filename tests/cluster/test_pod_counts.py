@@ -281,7 +281,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(STEPS, st.lists(QUERIES, min_size=1, max_size=3))
 def test_counts_always_equal_a_recount(steps: list[tuple], queries: list[tuple[Namespaces, Selector]]) -> None:  # type: ignore[type-arg]
     cluster = Placed(limit=3)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scheduler.config.documents import MAX_BYTES, MAX_EVENTS
@@ -103,7 +103,7 @@ VALUES = st.recursive(
     max_leaves=12,
 )
 FIELDS = st.sampled_from(NAMES.split())
-FUZZ = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FUZZ = settings(max_examples=100)
 
 
 def reads_or_refuses(text: str | bytes) -> None:

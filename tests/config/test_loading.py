@@ -274,7 +274,7 @@ FILES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(FILES)
 def test_what_is_written_reads_back_as_the_same(file: dict[str, object]) -> None:
     configuration = load(yaml.safe_dump(file, allow_unicode=True))

@@ -92,7 +92,7 @@ def test_a_claim_that_is_seen_after_its_pod_names_it_wakes_its_pod_among_many_th
     assert [name for name in CLAIMING if cluster.node_of(name)] == ["c2"]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     turns=st.permutations(TURNS),
     late=st.sampled_from(list(combinations(watches(), 2))),

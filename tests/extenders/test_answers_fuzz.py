@@ -76,7 +76,7 @@ def _encoded(value: Any) -> bytes:
 
 
 @pytest.mark.parametrize("capable", [True, False])
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(document=st.one_of(documents(), st.binary(max_size=40)))
 def test_an_answer_is_read_or_is_the_extender_s_fault(capable: bool, document: bytes) -> None:
     one = extender(node_cache_capable=capable)

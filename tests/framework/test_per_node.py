@@ -81,7 +81,7 @@ sizes = st.lists(st.integers(1, 4), min_size=1, max_size=6)
 placed = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3000)), max_size=8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sizes, placed)
 def test_node_by_node_a_plugin_answers_as_its_twin_does_for_all_at_once(
     cpus: list[int], pods: list[tuple[int, int]]

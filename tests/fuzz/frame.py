@@ -58,7 +58,6 @@ def fuzz(*, examples: int = EXAMPLES_A_ROUND, **strategies: SearchStrategy[Any])
 def _one_round(test: Test, number: int, examples: int, strategies: dict[str, SearchStrategy[Any]]) -> None:
     limits = settings(
         max_examples=examples,
-        deadline=None,
         database=None,
         phases=(Phase.generate, Phase.shrink),
         suppress_health_check=list(HealthCheck),

@@ -4,7 +4,8 @@ import pytest
 
 from scheduler.errors import InvalidObject
 from scheduler.objects.kinds import Kind
-from scheduler.objects.wire import decode_list, decode_status, decode_watch_line
+from scheduler.objects.status import decode_status
+from scheduler.objects.wire import decode_list, decode_watch_line
 
 GOOD = b'{"metadata":{"name":"a","namespace":"n","resourceVersion":"7"}}'
 BAD = b'{"metadata":{"name":"b","namespace":"n","resourceVersion":"8"},"spec":{"priority":"high"}}'

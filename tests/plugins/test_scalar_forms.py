@@ -139,7 +139,7 @@ def _is_usable(term: dict[str, Any]) -> bool:
     return all(expression.get("values") or "xist" in expression["operator"] for expression in term["matchExpressions"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(views(), pending_pods())
 def test_every_form_of_a_plugin_gives_the_same_answers(view: View, pending: Any) -> None:
     for plugin in PLUGINS:

@@ -142,7 +142,7 @@ def test_nothing_is_kept_where_a_budget_or_a_plugin_looks_beyond_the_row() -> No
             assert watching.take() == set(NODES)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_a_kept_answer_equals_a_fresh_evaluation(data: st.DataObject) -> None:
     situation = full_cluster()

@@ -128,7 +128,7 @@ def test_pods_that_plugins_count_ask_only_about_nodes_with_such_pods_or_another_
     assert watching.take() == {"n1"}
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.data())
 def test_a_kept_answer_equals_a_fresh_evaluation(data: st.DataObject) -> None:
     situation = full_cluster()

@@ -40,7 +40,7 @@ def one_by_one(context: PostFilterContext) -> dict[int, Refusal | None]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.one_of(situations(), situations_with_volumes()))
 def test_rows_asked_together_answer_as_each_by_itself(given_situation: tuple[Situation, Pod]) -> None:
     situation, preemptor = given_situation

@@ -57,7 +57,7 @@ def test_a_row_that_lost_pods_is_kept_again() -> None:
     assert names(columns, 0) == ["default/0-512", "default/0-511"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_rows_whose_pods_come_go_and_change_are_as_if_they_were_sorted_at_once(data: st.DataObject) -> None:
     columns, table = PodColumns(), table_of(6, 0)

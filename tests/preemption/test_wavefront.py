@@ -123,7 +123,7 @@ def answer_of(context: PostFilterContext, policy: PreemptionPolicy, extent: Exte
     return answer.status, answer.nomination, candidates, evidence.refusals, evidence.best, evidence.criterion
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(situations(), policies(), st.sampled_from((ALL, Extent(10, 1), Extent(0, 2))))
 def test_waves_answer_exactly_as_the_plain_dry_run(
     given_situation: tuple[Situation, Pod], policy: PreemptionPolicy, extent: Extent
@@ -135,7 +135,7 @@ def test_waves_answer_exactly_as_the_plain_dry_run(
     situation.cache.check()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(situations(is_plain=True), policies())
 def test_plain_resources_are_answered_by_waves_alone(
     given_situation: tuple[Situation, Pod], policy: PreemptionPolicy
@@ -156,7 +156,7 @@ def test_plain_resources_are_answered_by_waves_alone(
         assert answer == judged
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(situations(), st.data())
 def test_what_attempts_keep_for_each_other_follows_the_cluster(
     given_situation: tuple[Situation, Pod], data: st.DataObject

@@ -122,7 +122,7 @@ def judge(situation: Situation, preemptor: Pod, columns: PodColumns) -> None:
     assert answers == {row: dry_run_node(trial, row) for row in rows.tolist()}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(situations())
 def test_waves_answer_every_node_as_the_plain_dry_run_does(given_situation: tuple[Situation, Pod]) -> None:
     situation, preemptor = given_situation
@@ -130,7 +130,7 @@ def test_waves_answer_every_node_as_the_plain_dry_run_does(given_situation: tupl
     situation.cache.check()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(situations(), st.data())
 def test_what_is_kept_of_volumes_follows_pods_and_objects(
     given_situation: tuple[Situation, Pod], data: st.DataObject

@@ -362,4 +362,4 @@ class Comparison(RuleBasedStateMachine):
 
 
 TestClassCache = Comparison.TestCase
-TestClassCache.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+TestClassCache.settings = settings(max_examples=50, stateful_step_count=30)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.engine.questions.answers import Answer
@@ -80,7 +80,7 @@ worlds = given(
     asked=st.lists(pod_fields, min_size=1, max_size=5),
     seed=st.integers(0, 3),
 )
-plainly = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+plainly = settings(max_examples=25)
 
 
 @plainly

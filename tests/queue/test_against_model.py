@@ -223,7 +223,7 @@ class QueueAndModel(RuleBasedStateMachine):
         assert all(count >= 0 for count in self.bench.queue.pending_counts().values())
 
 
-QueueAndModel.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+QueueAndModel.TestCase.settings = settings(max_examples=40, stateful_step_count=40)
 TestQueueAgainstModel = QueueAndModel.TestCase
 
 

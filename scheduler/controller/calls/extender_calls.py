@@ -11,7 +11,8 @@ import aiohttp
 import structlog
 
 from scheduler.controller.calls.extender_tls import ExtenderTLS
-from scheduler.controller.write.fence import Departure, FencedRequest, fenced
+from scheduler.controller.write.fence import Departure, fenced
+from scheduler.controller.write.fenced_request import FencedRequest
 from scheduler.controller.write.leadership import Leadership, LeadershipLost
 from scheduler.extenders.answers import shortened
 from scheduler.messages.commands import CallExtender

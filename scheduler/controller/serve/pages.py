@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 from aiohttp import web
+from msgspec import Struct
 from msgspec.structs import asdict
 from prometheus_client import CONTENT_TYPE_LATEST
 
@@ -18,6 +19,7 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.explain_groups import group_page, waiting_groups
 from scheduler.engine.node_pages import node_page, nodes_page_in_slices
 from scheduler.engine.pod_resources import resource_page_in_slices
+from scheduler.engine.queue_pages import grouped_queue_in_slices, queue_page_in_slices
 from scheduler.engine.wanted import Wanted
 from scheduler.engine.workloads import workload_page_in_slices
 from scheduler.messages.now import Now
@@ -28,13 +30,20 @@ MAX_DIGITS: Final = 9
 ENCODED_AT_ONCE: Final = 200
 
 Page = TypeVar("Page")
-_Encoded = tuple[str, bytes]
-"""A pod (namespace/name) and its page as JSON."""
+
+
+class _Encoded(Struct):
+    """An entry of the queue as JSON: a pod, or ``count`` of them, of which ``pod`` (namespace/name) is one."""
+
+    pod: str
+    count: int
+    page: bytes
 
 
 def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionMemory) -> tuple[web.RouteDef, ...]:
-    """The routes ``/debug/queue?limit=N&namespace=&profile=&plugin=``, ``/debug/why/NAMESPACE/NAME?node=NODE`` and
-    ``/debug/why/NAMESPACE/KIND/NAME``, ``/debug/nodes?pool=LABEL`` and ``/debug/nodes/NODE``.
+    """The routes ``/debug/queue?limit=N&namespace=&profile=&plugin=`` or ``&grouped=true`` in place of the limit,
+    ``/debug/why/NAMESPACE/NAME?node=NODE`` and ``/debug/why/NAMESPACE/KIND/NAME``, ``/debug/nodes?pool=LABEL`` and
+    ``/debug/nodes/NODE``.
 
     They are served on the engine's event loop.
 
@@ -49,13 +58,19 @@ def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionM
         limit = min(int(stated), MAX_WAITING_LISTED) if stated else MAX_WAITING_LISTED
         asked = request.query
         wanted = Wanted(asked.get("namespace", ""), asked.get("profile", ""), asked.get("plugin", ""))
+        is_grouped = asked.get("grouped") == "true"
+        long_part = "waiting" if is_grouped else "pods"
+        slices = grouped_queue_in_slices(engine, wanted) if is_grouped else queue_page_in_slices(engine, limit, wanted)
         async with one_at_a_time:
-            page, pods = await _queue_body(engine, limit, wanted)
-        listed, hidden, allowed = await seen(request, pods, lambda one: one[0])
+            page, pods = await _queue_body(slices)
+        page["groups"] = waiting_groups(engine, wanted)
+        listed, _, allowed = await seen(request, pods, lambda one: one.pod)
+        hidden = sum(one.count for one in pods) - sum(one.count for one in listed)
         page |= {"hidden": hidden} if hidden else {}
-        entries = b",".join([body if allowed is None else without_names(body, allowed) for _, body in listed])
+        entries = b",".join([one.page if allowed is None else without_names(one.page, allowed) for one in listed])
         head = await scrubbed(request, page)
-        return web.Response(body=head[:-1] + b',"pods":[' + entries + b"]}", content_type="application/json")
+        body = b'%b,"%b":[%b]}' % (head[:-1], long_part.encode(), entries)
+        return web.Response(body=body, content_type="application/json")
 
     async def why(request: web.Request) -> web.Response:
         namespace = request.match_info["namespace"]
@@ -144,16 +159,22 @@ async def _in_slices(slices: Generator[None, None, Page]) -> Page:
         await asyncio.sleep(0)
 
 
-async def _queue_body(engine: Engine, limit: int, wanted: Wanted) -> tuple[dict[str, Any], list[_Encoded]]:
-    """The counts, and the pods' pages, built in slices of about a millisecond, between which scheduling goes on."""
-    pods: list[_Encoded] = []
-    slices = explain.queue_page_in_slices(engine, limit, wanted)
+async def _queue_body(
+    slices: Generator[list[dict[str, Any]], None, dict[str, Any]],
+) -> tuple[dict[str, Any], list[_Encoded]]:
+    """What the generator returns, and the entries that it yields, encoded; scheduling goes on between its steps."""
+    entries: list[_Encoded] = []
     while True:
         try:
-            pods += [(str(page["pod"]), msgspec.json.encode(page)) for page in next(slices)]
+            entries += [_encoded_entry(entry) for entry in next(slices)]
         except StopIteration as end:
-            return {"counts": end.value, "groups": waiting_groups(engine, wanted)}, pods
+            page: dict[str, Any] = end.value
+            return page, entries
         await asyncio.sleep(0)
+
+
+def _encoded_entry(entry: dict[str, Any]) -> _Encoded:
+    return _Encoded(str(entry["pod"]), int(entry.get("count", 1)), msgspec.json.encode(entry))
 
 
 def shadow_route(shadow: ShadowWriter) -> web.RouteDef:

@@ -271,7 +271,7 @@ class Reflector:
             self.health = Health.WATCHING
             opened = time.monotonic()
             try:
-                while chunk := await body.readany():
+                while chunk := await body.read():
                     if whole := lines.whole(chunk):
                         await self._take_in_parts(whole)
                         had_news = True

@@ -6,15 +6,14 @@ import contextlib
 import ssl
 from typing import Final
 
-import aiohttp
 from msgspec import Struct
 
 from scheduler.controller.write.http_exchange import AnswerTooLong
 from scheduler.errors import ApiError
-from scheduler.objects.wire import Status, decode_status
+from scheduler.objects.status import Status, decode_status
 
 MAX_ANSWER_BYTES: Final = 128 * 2**20
-"""Maximum of an unpacked answer's bytes, watches aside. A list's page of 500 common objects has 1 to 10 MB."""
+"""Maximum of an answer's bytes, unpacked, watches aside. A list's page of 500 common objects has 1 to 10 MB."""
 ANSWER_TOO_LONG: Final = "AnswerTooLong"
 """The reason of an ApiError for an answer of more bytes than its limit."""
 MAX_RETRY_AFTER_SECONDS: Final = 60.0
@@ -31,31 +30,11 @@ class Answer(Struct, frozen=True):
 def no_answer(error: BaseException) -> ApiError:
     if isinstance(error, TimeoutError):
         return ApiError(0, "Timeout", "the API server did not answer in time")
-    if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
+    if isinstance(error, ssl.SSLCertVerificationError):
         return ApiError(0, "BadCertificate", f"the API server's certificate is not trusted: {error}")
     if isinstance(error, AnswerTooLong):
         return ApiError(0, ANSWER_TOO_LONG, str(error))
     return ApiError(0, "NoAnswer", f"no answer from the API server: {str(error) or type(error).__name__}")
-
-
-async def read(response: aiohttp.ClientResponse) -> bytes:
-    """The body, unpacked. Raises AnswerTooLong as soon as it has more than MAX_ANSWER_BYTES."""
-    parts: list[bytes] = []
-    size = 0
-    try:
-        async for part in response.content.iter_any():
-            parts.append(part)
-            size += len(part)
-            if size > MAX_ANSWER_BYTES:
-                raise AnswerTooLong(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
-    finally:
-        # A body that was read to its end has already released its connection; any other is closed.
-        response.close()
-    return b"".join(parts)
-
-
-def refused_by(response: aiohttp.ClientResponse, body: bytes) -> ApiError:
-    return refused(response.status, response.reason or "", response.headers.get("Retry-After", ""), body)
 
 
 def refused(status: int, phrase: str, retry_header: str, body: bytes) -> ApiError:

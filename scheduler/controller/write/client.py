@@ -1,4 +1,4 @@
-"""The port to the API server: one aiohttp session of our own; whatever goes wrong leaves here as an ApiError."""
+"""The port to the API server, over two ways; whatever goes wrong leaves here as an ApiError."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
-import aiohttp
-from yarl import URL
-
-from scheduler.controller.write.answers import Answer, no_answer, read, refused_by
+from scheduler.controller.write.answers import Answer, no_answer
 from scheduler.controller.write.begun import BegunWrite, WriteEnd, answer_of
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import Credentials, CredentialSource
-from scheduler.controller.write.direct import JSON, DirectWay, Outgoing, keep_alive_socket, origin_of, user_agent
-from scheduler.controller.write.fence import Departure, FencedRequest, fenced
+from scheduler.controller.write.direct import JSON, DirectWay, Outgoing, keep_alive_socket, origin_of
+from scheduler.controller.write.fence import Departure, fenced
 from scheduler.controller.write.http_connections import HttpConnections
 from scheduler.controller.write.http_exchange import HttpAnswer
 from scheduler.controller.write.request_limiter import RequestLimiter
@@ -25,12 +22,38 @@ from scheduler.errors import ApiError, ConfigurationError
 
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
-CONNECT_SECONDS = 10.0
 SCHEDULER_CONNECTIONS = 256
 """Maximum of open connections: more than all writes under way and all watches together."""
 
 
-AnyAnswer = TypeVar("AnyAnswer", aiohttp.ClientResponse, HttpAnswer)
+class OpenAnswer(Protocol):
+    """An answer whose body is still to be read."""
+
+    @property
+    def status(self) -> int: ...
+
+    async def whole(self) -> HttpAnswer:
+        """The answer with its body, unpacked. Raises AnswerTooLong, TimeoutError and OSError."""
+
+    async def read(self) -> bytes:
+        """The bytes of the body that are there, after a wait for some; b"" is its end."""
+
+    def close(self) -> None: ...
+
+
+class OtherWay(Protocol):
+    """The way of ``session_way``, for all that leaves by no ``DirectWay``."""
+
+    async def close(self) -> None: ...
+
+    async def send(
+        self, credentials: Credentials, method: str, target: str, body: bytes | None, content_type: str, seconds: float
+    ) -> OpenAnswer: ...
+
+    async def watch(self, credentials: Credentials, target: str, idle_seconds: float) -> OpenAnswer: ...
+
+
+AnyAnswer = TypeVar("AnyAnswer", OpenAnswer, HttpAnswer)
 RequestObserver = Callable[[str, str, int, float], None]
 """Takes the method, the host, the status (0 without an answer) and the seconds until the answer's head."""
 
@@ -40,7 +63,8 @@ class ApiClient:
 
     A 401 makes the credentials be loaded again, once per request. No retries otherwise: those are the caller's.
 
-    ``writes_directly``: fenced requests leave by ``DirectWay``, except through a proxy; everything else by aiohttp.
+    ``writes_directly``: fenced requests leave by ``DirectWay``, except through a proxy; with ``reads_directly`` all
+    others that are no watch, too. Everything else leaves by aiohttp, which is imported for the first such request.
     """
 
     def __init__(
@@ -51,20 +75,20 @@ class ApiClient:
         connections: int = 64,
         timeout_seconds: float = 30.0,
         writes_directly: bool = False,
+        reads_directly: bool = False,
     ) -> None:
         self._source = source
         self._writes_directly = writes_directly
+        self._reads_directly = reads_directly
         self._direct: DirectWay | None = None
         self._pools: list[HttpConnections] = []
         """Of ``_direct``, and of those before it: requests may still be under way on them."""
         self._timeout_seconds = timeout_seconds
         self._limiter = limiter
         self._connections = connections
-        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=CONNECT_SECONDS)
-        self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
         self._credentials: Credentials | None = None
-        self._session: aiohttp.ClientSession | None = None
-        self._options: dict[str, Any] = {}
+        self._other: OtherWay | None = None
+        self._is_closed = False
         self._loading = asyncio.Lock()
         self._host = ""
         self.observe: RequestObserver | None = None
@@ -75,9 +99,10 @@ class ApiClient:
         return self._credentials or await self._reload(None)
 
     async def close(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        self._is_closed = True
+        other, self._other = self._other, None
+        if other is not None:
+            await other.close()
         for pool in self._pools:
             await pool.close()
 
@@ -101,20 +126,19 @@ class ApiClient:
             await self._limiter.admit()
         credentials = await self._current_credentials()
         target = f"{path}?{urlencode(query, quote_via=quote)}" if query else path
+        seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
+        is_direct = self._reads_directly if departure is None else body is not None
         try:
-            if departure is not None and self._direct is not None and body is not None:
-                seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
-                write = Outgoing(method, target, body, seconds, content_type)
-                return answer_of(await self._write(credentials, write, departure))
-            limits = self._timeout if timeout_seconds is None else self._timeout_of(timeout_seconds)
-            with fenced(departure):
-                response = await self._send(credentials, method, target, body, content_type, limits)
-            content = await read(response)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if is_direct and self._direct is not None:
+                outgoing = Outgoing(method, target, body, seconds, content_type)
+                answer = await self._send_directly(credentials, outgoing, departure)
+            else:
+                with fenced(departure):
+                    opened = await self._send(credentials, method, target, body, content_type, seconds)
+                answer = await opened.whole()
+        except (TimeoutError, OSError) as error:
             raise no_answer(error) from error
-        if response.status >= 300:
-            raise refused_by(response, content)
-        return Answer(response.status, content)
+        return answer_of(answer)
 
     def begin(self, write: Outgoing, departure: Departure, on_end: Callable[[WriteEnd], None]) -> BegunWrite:
         """A fenced write, for those that each pod costs: no coroutine unless something has to be waited for first, and
@@ -153,21 +177,22 @@ class ApiClient:
             raise no_answer(error) from error
 
     @contextlib.asynccontextmanager
-    async def stream(
-        self, path: str, *, query: Mapping[str, str], idle_seconds: float
-    ) -> AsyncIterator[aiohttp.StreamReader]:
+    async def stream(self, path: str, *, query: Mapping[str, str], idle_seconds: float) -> AsyncIterator[OpenAnswer]:
         """A watch: its body as it comes. Raises ApiError, also for a silence of more than ``idle_seconds``."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=idle_seconds)
         target = f"{path}?{urlencode(query, quote_via=quote)}"
+
+        def send(current: Credentials) -> Awaitable[OpenAnswer]:
+            return self._other_way().watch(current, target, idle_seconds)
+
         try:
-            response = await self._send(await self._current_credentials(), "GET", target, None, JSON, timeout)
+            opened = await self._authorized("GET", await self._current_credentials(), send)
             try:
-                if response.status >= 300:
-                    raise refused_by(response, await read(response))
-                yield response.content
+                if opened.status >= 300:
+                    answer_of(await opened.whole())
+                yield opened
             finally:
-                response.close()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                opened.close()
+        except (TimeoutError, OSError) as error:
             raise no_answer(error) from error
 
     async def _current_credentials(self) -> Credentials:
@@ -180,40 +205,36 @@ class ApiClient:
                 return await self._reload(credentials)
         return credentials
 
-    async def _write(self, credentials: Credentials, write: Outgoing, departure: Departure) -> HttpAnswer:
-        """A fenced request without aiohttp."""
-
+    async def _send_directly(
+        self, credentials: Credentials, write: Outgoing, departure: Departure | None
+    ) -> HttpAnswer:
         def send(_: Credentials) -> Awaitable[HttpAnswer]:
             return self._way().send(write, departure)
 
         return await self._authorized(write.method, credentials, send)
 
     def _way(self) -> DirectWay:
-        if self._direct is None or self._session is None:
+        if self._direct is None or self._is_closed:
             raise ApiError(0, "Closed", "the client is closed")
         return self._direct
 
     async def _send(
-        self,
-        credentials: Credentials,
-        method: str,
-        target: str,
-        body: bytes | None,
-        content_type: str,
-        limits: aiohttp.ClientTimeout,
-    ) -> aiohttp.ClientResponse:
-        headers = {"Content-Type": content_type} if body is not None else {"Accept": content_type}
-
-        def send(current: Credentials) -> Awaitable[aiohttp.ClientResponse]:
-            if self._session is None:
-                raise ApiError(0, "Closed", "the client is closed")
-            if current.authorization:
-                headers["Authorization"] = current.authorization
-            url = URL(current.server + target, encoded=True)
-            options: dict[str, Any] = {"timeout": limits, "allow_redirects": False, **self._options}
-            return self._session.request(method, url, data=body, headers=headers, **options)
+        self, credentials: Credentials, method: str, target: str, body: bytes | None, content_type: str, seconds: float
+    ) -> OpenAnswer:
+        def send(current: Credentials) -> Awaitable[OpenAnswer]:
+            return self._other_way().send(current, method, target, body, content_type, seconds)
 
         return await self._authorized(method, credentials, send)
+
+    def _other_way(self) -> OtherWay:
+        if self._is_closed:
+            raise ApiError(0, "Closed", "the client is closed")
+        if self._other is None:
+            # aiohttp: a command that asks one question over the direct way does without it.
+            from scheduler.controller.write.session_way import SessionWay
+
+            self._other = SessionWay(self._connections)
+        return self._other
 
     async def _authorized(
         self,
@@ -233,7 +254,7 @@ class ApiClient:
                 self.note(method, status, time.monotonic() - began)
             if 200 <= status != 401 or (is_again and status == 401):
                 return answer
-            if isinstance(answer, aiohttp.ClientResponse):
+            if not isinstance(answer, HttpAnswer):
                 answer.close()
             if status < 200:
                 raise ApiError(0, "NoAnswer", f"the answer is not final: HTTP status {status}")
@@ -259,17 +280,7 @@ class ApiClient:
                 raise ApiError(0, "BadCredentials", str(error)) from error
             self._credentials = loaded
             self._host = loaded.server.partition("://")[2].partition("/")[0]
-            options: dict[str, Any] = {}
-            if loaded.ssl_context is not None:
-                options["ssl"] = loaded.ssl_context
-            if loaded.server_hostname is not None:
-                options["server_hostname"] = loaded.server_hostname
-            if loaded.proxy is not None:
-                options["proxy"] = loaded.proxy
-            self._options = options
-            if self._session is None:
-                self._session = self._new_session()
-            if self._writes_directly:
+            if self._writes_directly or self._reads_directly:
                 self._direct = self._direct_way(loaded)
             return loaded
 
@@ -287,25 +298,6 @@ class ApiClient:
             return DirectWay(pool, credentials)
         except ValueError as error:
             raise ApiError(0, "BadCredentials", str(error)) from error
-
-    def _new_session(self) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(
-            limit=self._connections, keepalive_timeout=60.0, socket_factory=keep_alive_socket, ttl_dns_cache=60
-        )
-        return aiohttp.ClientSession(
-            connector=connector,
-            request_class=FencedRequest,
-            trust_env=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"User-Agent": user_agent(), "Accept": JSON},
-            read_bufsize=2**18,
-        )
-
-    def _timeout_of(self, seconds: float) -> aiohttp.ClientTimeout:
-        timeout = self._timeouts.get(seconds)
-        if timeout is None:
-            timeout = self._timeouts[seconds] = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
-        return timeout
 
 
 def client_of(connection: ConnectionSettings, environment: Mapping[str, str]) -> ApiClient:

@@ -1,4 +1,4 @@
-"""The direct way for writes: requests as bytes, on connections that ``http_connections`` keeps.
+"""The direct way: requests as bytes, on connections that ``http_connections`` keeps.
 
 It has no proxies, and no name or password in the server's URL: ``origin_of`` returns None for those, and aiohttp serves
 them.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from importlib import metadata
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from scheduler.config.own_version import own_version
 from scheduler.controller.write.credentials import Credentials
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.http_connections import HttpConnections, Origin
@@ -23,11 +23,12 @@ JSON: Final = "application/json"
 
 
 class Outgoing(Struct, frozen=True):
-    """A write as it leaves. ``seconds``: until it times out."""
+    """A request as it leaves. ``seconds``: until it times out. ``content_type``: of the body; where there is none, of
+    the answer that is asked for."""
 
     method: str
     path: str
-    body: bytes
+    body: bytes | None
     seconds: float
     content_type: str = JSON
 
@@ -38,7 +39,7 @@ class DirectWay:
     def __init__(self, connections: HttpConnections, credentials: Credentials) -> None:
         self.connections = connections
         parts = urlsplit(credentials.server)
-        headers = {"Host": parts.netloc, "User-Agent": user_agent(), "Accept": JSON}
+        headers = {"Host": parts.netloc, "User-Agent": user_agent()}
         if credentials.authorization:
             headers["Authorization"] = credentials.authorization
         lines = [f"{name}: {value}" for name, value in headers.items()]
@@ -47,7 +48,7 @@ class DirectWay:
         self._head = "".join(f"{line}\r\n" for line in lines)
         self._prefix = parts.path
 
-    async def send(self, write: Outgoing, departure: Departure) -> HttpAnswer:
+    async def send(self, write: Outgoing, departure: Departure | None) -> HttpAnswer:
         """Raises OSError, TimeoutError, LeadershipLost, and ValueError for a path that is no part of an ASCII URL."""
         return await self.connections.send(self._request(write), write.seconds, departure)
 
@@ -59,9 +60,11 @@ class DirectWay:
         target = self._prefix + write.path
         if not target.isascii() or not target.isprintable() or " " in target:
             raise ValueError(f"{target!r} is no path")
+        if write.body is None:
+            return f"{write.method} {target} HTTP/1.1\r\n{self._head}Accept: {write.content_type}\r\n\r\n".encode()
         head = (
             f"{write.method} {target} HTTP/1.1\r\n{self._head}"
-            f"Content-Type: {write.content_type}\r\nContent-Length: {len(write.body)}\r\n\r\n"
+            f"Accept: {JSON}\r\nContent-Type: {write.content_type}\r\nContent-Length: {len(write.body)}\r\n\r\n"
         )
         return head.encode() + write.body
 
@@ -78,10 +81,7 @@ def origin_of(credentials: Credentials) -> Origin | None:
 
 
 def user_agent() -> str:
-    try:
-        return f"tandem-scheduler/{metadata.version('tandem-scheduler')}"
-    except metadata.PackageNotFoundError:
-        return "tandem-scheduler/unknown"
+    return f"tandem-scheduler/{own_version() or 'unknown'}"
 
 
 def keep_alive_socket(address: Any) -> socket.socket:

@@ -1,8 +1,8 @@
 """The fence: checks the permission to write right before a request's bytes are sent, after all waits.
 
 A write waits for a place, for the client-side rate limit, for credentials, for a connection of the pool and for TLS;
-the Lease may be lost in any of these. ``FencedRequest`` asks when the connection is there and the next step is to write
-to it. Bytes that wait in the socket's buffer from then on cannot be called back.
+the Lease may be lost in any of these. ``FencedRequest`` and ``http_exchange`` ask when the connection is there and the
+next step is to write to it. Bytes that wait in the socket's buffer from then on cannot be called back.
 """
 
 from __future__ import annotations
@@ -10,9 +10,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import Any
-
-import aiohttp
 
 from scheduler.controller.write.leadership import Leadership, LeadershipLost
 
@@ -52,11 +49,6 @@ def fenced(departure: Departure | None) -> Iterator[None]:
         _departure.reset(token)
 
 
-class FencedRequest(aiohttp.ClientRequest):
-    """For ``ClientSession(request_class=…)``. Requests outside of ``fenced`` are not held back."""
-
-    async def send(self, *args: Any, **options: Any) -> aiohttp.ClientResponse:
-        departure = _departure.get()
-        if departure is not None:
-            departure.leave()
-        return await super().send(*args, **options)
+def current_departure() -> Departure | None:
+    """The write that the calling task is making, None outside of ``fenced``."""
+    return _departure.get()

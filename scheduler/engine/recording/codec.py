@@ -18,7 +18,7 @@ import msgspec
 from scheduler.errors import SchedulerError
 from scheduler.messages import stimuli
 from scheduler.messages.stimuli import Stimulus
-from scheduler.objects.kinds import Kind, kind_of
+from scheduler.objects.kinds import Kind, PerKind, kind_of
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.salvage import DECODER_ERRORS
 
@@ -76,7 +76,7 @@ def _mentions_any_object(hint: Any) -> bool:
 
 
 _OBJECT: Final = msgspec.msgpack.Decoder(tuple[Kind, msgspec.Raw] | None)
-_OF_KIND: Final = {kind: msgspec.msgpack.Decoder(kind.entry.type) for kind in Kind}
+_OF_KIND: Final = PerKind[msgspec.msgpack.Decoder[Any]](lambda kind: msgspec.msgpack.Decoder(kind.entry.type))
 
 
 def _object_in(raw: msgspec.Raw) -> ApiObject | None:

@@ -223,7 +223,7 @@ _steps = st.one_of(
 
 
 @given(st.lists(_steps, max_size=25))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_whatever_happens_a_recount_gives_the_same(steps: list[tuple[str, Any, Any]]) -> None:
     cache = ClusterCache()
     for step, what, extra in steps:

@@ -50,7 +50,7 @@ volumes = st.builds(
 
 
 @given(st.lists(st.tuples(volumes, st.booleans()), max_size=12), labels, st.integers(0, 3), st.sets(st.just("v1")))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_smallest_volume_is_the_one_that_looking_at_each_would_find(
     changes: list[tuple[PersistentVolume, bool]], node: dict[str, str], size: int, taken: set[str]
 ) -> None:
@@ -106,7 +106,7 @@ topologies = st.one_of(
     labels,
     st.integers(1, 3),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_there_is_capacity_where_some_object_says_so(
     changes: list[CSIStorageCapacity], node: dict[str, str], size: int
 ) -> None:

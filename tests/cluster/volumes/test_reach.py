@@ -66,7 +66,7 @@ _selectors = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     _tables,
     st.lists(st.tuples(_volumes, st.booleans()), max_size=14),
@@ -119,7 +119,7 @@ def agree(table: NodeTable, pool: VolumePool, claims: list[tuple[int, Selector]]
         taken.append(ranks)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(_tables, st.lists(st.tuples(st.sampled_from("xyz"), st.integers(1, 3), _labels, st.booleans()), max_size=8))
 def test_rows_have_capacity_where_their_labels_have(
     nodes: list[dict[str, str]], changes: list[tuple[str, int, dict[str, str], bool]]

@@ -117,7 +117,7 @@ async def ask_all(requests: list[bytes]) -> None:
         await server.close()
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(requests=st.lists(REQUESTS | VALID, min_size=1, max_size=10))
 def test_any_bytes_are_answered_or_hung_up_on_and_the_next_client_is_served(requests: list[bytes]) -> None:
     asyncio.run(ask_all(requests))

@@ -222,6 +222,9 @@ async def test_pods_of_namespaces_that_the_user_may_not_see_are_counted_and_not_
         _, queue = await fetch(served, "/debug/queue", "ann")
         assert [one["pod"] for one in queue["pods"]] == ["blue/blue-huge"]
         assert (queue["hidden"], queue["counts"]["unschedulable"]) == (1, 2)
+        _, grouped = await fetch(served, "/debug/queue?grouped=true", "ann")
+        assert [one["pod"] for one in grouped["waiting"]] == ["blue/blue-huge"]
+        assert (grouped["hidden"], grouped["counts"]["unschedulable"]) == (1, 2)
         _, node = await fetch(served, "/debug/nodes/n1", "ann")
         assert ([one["pod"] for one in node["pods"]], node["podCount"]) == (["blue/blue-runs"], 2)
         _, found = await fetch(served, "/debug/decisions", "ann")

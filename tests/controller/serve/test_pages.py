@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 
 import aiohttp
+import pytest
 from aiohttp import web
 
 from scheduler.controller.loop import read_clock
 from scheduler.controller.serve.pages import routes
-from scheduler.engine.explain import PreemptionMemory, queue_page, queue_page_in_slices
+from scheduler.engine.engine import Engine
+from scheduler.engine.explain import PreemptionMemory
+from scheduler.engine.queue_pages import (
+    grouped_queue_in_slices,
+    grouped_queue_page,
+    queue_page,
+    queue_page_in_slices,
+)
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectObserved
 from scheduler.objects.kinds import Kind
@@ -56,22 +65,23 @@ def test_pods_that_leave_while_the_page_is_made_are_missing_and_nothing_breaks()
     assert {entry["pod"] for entry in listed} == {f"default/huge{number}" for number in range(100)}
 
 
-def test_five_thousand_waiting_pods_are_no_long_step() -> None:
-    """Measured against the page as one step on the same machine at the same time: absolute times are noise here."""
+@pytest.mark.parametrize("page_in_slices", [queue_page_in_slices, grouped_queue_in_slices])
+def test_five_thousand_waiting_pods_are_no_long_step(page_in_slices: Callable[[Engine], Iterator[object]]) -> None:
+    """Measured in CPU against the page as one step: absolute times, and what other processes take, are noise here."""
     engine = Cluster().engine
     for number in range(5_000):
         engine.handle(ObjectObserved(Kind.POD, pod(f"p{number}", priority=number % 7)), NOW)
     best = []
     for _ in range(5):
-        steps, slices = [], queue_page_in_slices(engine)
+        steps, slices = [], page_in_slices(engine)
         while True:
-            began = time.perf_counter()
+            began = time.thread_time()
             try:
                 next(slices)
             except StopIteration:
                 break
             finally:
-                steps.append(time.perf_counter() - began)
+                steps.append(time.thread_time() - began)
         best.append(max(steps) / sum(steps))
     assert min(best) < 0.1
 
@@ -90,6 +100,8 @@ async def test_the_page_over_http_can_be_asked_for_a_part() -> None:
             assert (len(page["pods"]), sum(page["counts"].values())) == (7, 100)
         async with session.get(f"{url}/debug/queue") as response:
             assert (await response.json()) == queue_page(cluster.engine)
+        async with session.get(f"{url}/debug/queue?grouped=true") as response:
+            assert (await response.json()) == grouped_queue_page(cluster.engine)
         for nonsense in ("-1", "a", "1" * 5000, "%FF"):
             async with session.get(f"{url}/debug/queue?limit={nonsense}") as response:
                 assert response.status == 400

@@ -51,7 +51,7 @@ class Body:
     def __init__(self, chunk: bytes) -> None:
         self._chunks = [chunk]
 
-    async def readany(self) -> bytes:
+    async def read(self) -> bytes:
         if not self._chunks:
             await asyncio.Event().wait()
         return self._chunks.pop()

@@ -146,7 +146,7 @@ async def test_a_silent_watch_is_given_up(tmp_path: Path) -> None:
 
             async def watch() -> None:
                 async with client.stream("/x", query={}, idle_seconds=0.05) as body:
-                    while chunk := await body.readany():
+                    while chunk := await body.read():
                         chunks.append(chunk)
 
             with pytest.raises(ApiError) as caught:

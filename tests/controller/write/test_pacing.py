@@ -293,7 +293,7 @@ class AnySequence(RuleBasedStateMachine):
 
 
 TestAnySequence = AnySequence.TestCase
-TestAnySequence.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+TestAnySequence.settings = settings(max_examples=60, stateful_step_count=50)
 
 
 @pytest.mark.parametrize(("rate", "latency"), [(100, 0.05), (400, 0.05), (1000, 0.01)])

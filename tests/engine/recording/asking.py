@@ -12,6 +12,7 @@ from scheduler.engine.questions.capacity import capacity
 from scheduler.engine.questions.edits import AddNodes, Cordon, Drain, Edit, RemoveNode, RemovePod, WrongQuestion
 from scheduler.engine.questions.what_helps import what_helps
 from scheduler.engine.questions.what_if import Asked, Question, what_if
+from scheduler.engine.queue_pages import grouped_queue_page, queue_page
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.world import World
 from scheduler.testing.documents import pod_json
@@ -41,7 +42,8 @@ class Asking:
         for key in random.sample(groups, min(1, len(groups))):
             self._go_through(what_helps(engine, key, now))
         waiting_groups(engine)
-        explain.queue_page(engine)
+        queue_page(engine)
+        grouped_queue_page(engine)
         self._go_through(capacity(engine, now, ()))
         node = random.choice(nodes)
         edits: list[Edit] = random.sample(

@@ -116,7 +116,7 @@ PODS = st.lists(st.tuples(st.integers(0, 4), LABELS, SPACES, FEW_AFFINITIES), ma
 PENDING = st.builds(lambda labels, space, affinity: asking(labels, space, **affinity), LABELS, SPACES, FEW_AFFINITIES)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(NODES, PODS, PENDING)
 def test_filter_and_score_answer_as_a_plain_model_does(nodes: list[Node], pods: list[Any], pending: PodInfo) -> None:
     view = cluster(nodes, pods)
@@ -126,7 +126,7 @@ def test_filter_and_score_answer_as_a_plain_model_does(nodes: list[Node], pods: 
     assert (scores or dict.fromkeys(expected, 0)) == expected
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(NODES, PODS, PENDING, st.lists(st.tuples(st.integers(0, 20), LABELS, FEW_AFFINITIES), min_size=1, max_size=4))
 def test_a_state_with_pods_changed_is_the_state_of_the_changed_cluster(
     nodes: list[Node], pods: list[Any], pending: PodInfo, moves: list[tuple[int, dict[str, str], dict[str, Any]]]

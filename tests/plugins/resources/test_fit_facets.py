@@ -42,14 +42,14 @@ def look(facet: Any, pair: Any) -> Any:
     return [None if each is None else facet(each) for each in pair]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(waiting, either(others()), either(others()))
 def test_pods_of_equal_facets_wake_the_same_pods(one: PodInfo, first: Any, second: Any) -> None:
     if look(facet_of_pod, first) == look(facet_of_pod, second):
         assert pod_left_or_shrank(one, *first) is pod_left_or_shrank(one, *second)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(waiting, either(nodes()), either(nodes()))
 def test_nodes_of_equal_facets_wake_the_same_pods(one: PodInfo, first: Any, second: Any) -> None:
     if look(facet_of_node, first) == look(facet_of_node, second):

@@ -122,7 +122,7 @@ PENDING = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(NODES, PODS, PENDING)
 def test_the_filter_answers_as_a_plain_model_does(nodes: list[Node], pods: list[Any], pending: PodInfo) -> None:
     assert reasons(PLUGIN, pending, cluster(nodes, pods)) == _plain_filter(pending, nodes, pods)
@@ -142,7 +142,7 @@ def _is_exact(other: Any, pending: PodInfo) -> bool:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(NODES, PODS, PENDING, st.lists(st.integers(0, 20), min_size=1, max_size=4))
 def test_a_state_with_pods_changed_is_the_state_of_the_changed_cluster(
     nodes: list[Node], pods: list[Any], pending: PodInfo, moves: list[int]

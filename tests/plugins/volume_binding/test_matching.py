@@ -106,7 +106,7 @@ def _match(claim: PersistentVolumeClaim, volumes: list[PersistentVolume], node: 
 
 
 @given(_nodes, _claims, _volumes, _classes)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_every_node_gets_the_answer_of_a_plain_walk(
     nodes: list[Node],
     claims: tuple[PersistentVolumeClaim, ...],
