@@ -40,9 +40,9 @@ def test_a_claim_is_shared_by_256_pods_and_the_next_one_gets_the_place_of_one_th
     subject.start().wait_ready()
     bound = room.wait_bound(MAX_PODS_OF_A_CLAIM, 120)
     (last,) = {f"p{number}" for number in range(count)} - bound.keys()
-    told = room.pods.wait_until(lambda state: _failure(state[last]), 60, "the last pod's failure")
-    assert "add reservation to claim" in told["message"]
-    assert "must have at most 256 items" in told["message"]
+    condition = room.pods.wait_until(lambda state: _failure(state[last]), 60, "the last pod's failure")
+    assert "add reservation to claim" in condition["message"]
+    assert "must have at most 256 items" in condition["message"]
     (claim,) = claims(room)
     assert len(claim["status"]["reservedFor"]) == MAX_PODS_OF_A_CLAIM
     room.client.delete("Pod", min(bound), room.name)

@@ -306,6 +306,9 @@ class Devices:
         """Whether rows here mean rows of this table."""
         return table is self._table
 
+    def name_of(self, row: int) -> str:
+        return self._table.names[row]
+
     def row_of(self, name: str) -> int | None:
         return self._table.existing_row(name)
 

@@ -20,7 +20,7 @@ from tests.device_documents import gpu, resource_slice
 NODES = ("n0", "n1", "n2")
 ON_GPU_NODES = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}]}
 PLACES: tuple[dict[str, Any], ...] = (
-    *({"nodeName": name} for name in NODES),
+    *[{"nodeName": name} for name in NODES],
     {"nodeName": None, "allNodes": True},
     {"nodeName": None, "nodeSelector": ON_GPU_NODES},
     {"nodeName": None, "perDeviceNodeSelection": True},
@@ -38,16 +38,17 @@ def a_cluster() -> ClusterCache:
 def slices(draw: st.DrawFn) -> dict[str, Any]:
     """One of few names, so that many are replaced; few pools, so that many have several slices."""
     name, pool = draw(st.sampled_from("abcd")), draw(st.sampled_from(("p", "q")))
-    where = dict(draw(st.sampled_from(PLACES)))
+    where: dict[str, Any] = dict(draw(st.sampled_from(PLACES)))
     count = draw(st.integers(0, 2))
-    places = [{"nodeName": "n0"}, {"allNodes": True}, {"nodeSelector": ON_GPU_NODES}]
+    places: list[dict[str, Any]] = [{"nodeName": "n0"}, {"allNodes": True}, {"nodeSelector": ON_GPU_NODES}]
     devices = [
         gpu(f"{name}-{number}", **(draw(st.sampled_from(places)) if "perDeviceNodeSelection" in where else {}))
         for number in range(count)
     ]
-    if draw(st.booleans()):
+    has_counters, consumes = draw(st.tuples(st.booleans(), st.booleans()))
+    if has_counters:
         where["sharedCounters"] = [{"name": f"set-{draw(st.integers(0, 1))}", "counters": {"memory": {"value": "2"}}}]
-    elif devices and draw(st.booleans()):
+    elif devices and consumes:
         consumed = [{"counterSet": "set-0", "counters": {"memory": {"value": "1"}}}]
         devices = [{**one, "consumesCounters": consumed} for one in devices]
     where["pool"] = {"name": pool, "generation": draw(st.integers(1, 2)), "resourceSliceCount": draw(st.integers(1, 3))}
