@@ -40,7 +40,7 @@ def test_a_claim_is_shared_by_256_pods_and_the_next_one_gets_the_place_of_one_th
     subject.start().wait_ready()
     bound = room.wait_bound(MAX_PODS_OF_A_CLAIM, 120)
     (last,) = {f"p{number}" for number in range(count)} - bound.keys()
-    condition = room.pods.wait_until(lambda state: _failure(state[last]), 60, "the last pod's failure")
+    condition = room.pods.wait_until(lambda state: _failure(state[f"{room.name}/{last}"]), 60, "the last pod's failure")
     assert "add reservation to claim" in condition["message"]
     assert "must have at most 256 items" in condition["message"]
     (claim,) = claims(room)
@@ -103,15 +103,14 @@ def test_a_slice_that_shrinks_while_pods_are_bound_gives_no_device_twice(room: R
         subject.start()
         wait_allocated(watch)
         room.client.patch("ResourceSlice", "a-gpus", None, {"spec": {key: smaller[key] for key in ("pool", "devices")}})
-    allocated = room.pods.wait_until(lambda _: _settled(room), 60, "each pod to be bound or refused")
+    bound = room.pods.wait_until(_bound_once_settled, 60, "each pod to be bound or refused")
     check_nothing_is_held_twice(room)
-    assert allocated == len(devices_held(room))
+    assert len(devices_held(room)) == bound
 
 
-def _settled(room: Room) -> int:
+def _bound_once_settled(pods: dict[str, dict[str, Any]]) -> int:
     """How many pods are bound, once all others were refused for want of devices; 0 before."""
-    pods = room.client.list("Pod", room.name)
-    bound = [one for one in pods if one["spec"].get("nodeName")]
-    conditions = [one for pod in pods for one in pod.get("status", {}).get("conditions", ())]
+    bound = [one for one in pods.values() if one["spec"].get("nodeName")]
+    conditions = [one for pod in pods.values() for one in pod.get("status", {}).get("conditions", ())]
     refused = [one for one in conditions if "cannot allocate all claims" in one.get("message", "")]
     return len(bound) if len(bound) + len(refused) == len(pods) else 0
