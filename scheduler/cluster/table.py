@@ -6,6 +6,7 @@ seen before their node, or left behind by it): then ``exists`` is False and no p
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from weakref import ref
 
@@ -16,6 +17,7 @@ from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.node_columns import NodeColumns
 from scheduler.cluster.node_order import NodeOrder
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.priority_counts import PriorityCounts
 from scheduler.cluster.rows_by_key import RowsByKey
 from scheduler.cluster.vocabulary import TableVocabulary
 from scheduler.errors import InvariantViolation
@@ -55,6 +57,8 @@ class NodeTable(NodeColumns):
         self.ports: list[dict[HostPort, None] | None] = []
         self.rows_by_port: RowsByKey[PortKey] = RowsByKey()
         """By port, whatever the address, the pods that have it: where ``ports`` is worth a look."""
+        self.priorities: PriorityCounts | None = PriorityCounts()
+        """Of all pods; None in a table of some rows, where nothing counts them."""
         self._row_of: ForkableDict[str, int] = ForkableDict()
         self._free: list[int] = []
         self._forks: list[ref[NodeTable]] = []
@@ -133,6 +137,8 @@ class NodeTable(NodeColumns):
         self.pods[row][info.uid] = info
         self._row_version[row] = self.versions.next()
         self._charge(row, info, 1)
+        if self.priorities is not None:
+            self.priorities.add(info.priority)
         if info.ports:
             self._use_ports(row, info.ports)
         return row
@@ -147,6 +153,8 @@ class NodeTable(NodeColumns):
                 there[info.uid] = info
                 rows.append(row)
                 infos.append(info)
+                if self.priorities is not None:
+                    self.priorities.add(info.priority)
                 if info.ports:
                     self._use_ports(row, info.ports)
         charged = np.array(rows, np.int64)
@@ -168,6 +176,8 @@ class NodeTable(NodeColumns):
         info = self.pods[row].pop(uid)
         self._row_version[row] = self.versions.next()
         self._charge(row, info, -1)
+        if self.priorities is not None:
+            self.priorities.remove(info.priority)
         for port in info.ports:
             self.rows_by_port.remove(key_of(port), row)
         used = self.ports[row]
@@ -182,7 +192,11 @@ class NodeTable(NodeColumns):
         """Another version of a pod on its row that takes exactly as much of it."""
         if self._private_rows is not None:
             self._own_row(row)
-        self.pods[row][info.uid] = info
+        pods = self.pods[row]
+        if self.priorities is not None:
+            self.priorities.add(info.priority)
+            self.priorities.remove(pods[info.uid].priority)
+        pods[info.uid] = info
         self._row_version[row] = self.versions.next()
 
     # --- parts and forks ----------------------------------------------------------------------------------------------
@@ -191,6 +205,7 @@ class NodeTable(NodeColumns):
         """A table of these rows (then rows 0, 1, ...) that may be changed without touching this one."""
         other = NodeTable(self.vocabulary, capacity=max(len(rows), 1))
         other.size = len(rows)
+        other.priorities = None
         other.order = self.order.taken(rows)
         for place, row in enumerate(rows):
             node = self.nodes[row]
@@ -230,6 +245,7 @@ class NodeTable(NodeColumns):
         other.pods = self.pods[:]
         other.ports = self.ports[:]
         other.rows_by_port = self.rows_by_port.fork()
+        other.priorities = None if self.priorities is None else self.priorities.fork()
         other._row_of = self._row_of.fork()
         other._free = self._free[:]
         other._offers = dict(self._offers)
@@ -263,6 +279,10 @@ class NodeTable(NodeColumns):
             raise InvariantViolation("columns of labels differ from the nodes' labels")
         if not self._selected.check(self.nodes):
             raise InvariantViolation("rows that selectors accept differ from the nodes' labels")
+        if self.priorities is not None and self.priorities.counts != Counter(
+            [info.priority for pods in self.pods for info in pods.values()]
+        ):
+            raise InvariantViolation("the counts of priorities differ from the pods'")
 
     # --- rows and capacity --------------------------------------------------------------------------------------------
 

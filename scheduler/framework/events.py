@@ -6,7 +6,7 @@ The bits and labels are kube-scheduler's (docs/kube-scheduler/queue.md §6.4, §
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from enum import Enum, IntFlag
 from functools import cache
 from typing import Any
@@ -163,6 +163,23 @@ def only_itself(_object: Any) -> Hashable:
     return None
 
 
+Wanted = tuple[tuple[frozenset[Hashable], ...], ...]
+"""Conditions, each a tuple of sets of keys, all of which must hold: see ``HintKeys``."""
+
+
+class HintKeys(Struct, frozen=True):
+    """The keys by which waiting pods that an event cannot concern are left out without a call of the hint.
+
+    ``wanted`` maps a waiting PodInfo to conditions, ``offered`` an event's object (never None) to keys. For an event
+    about anything but the waiting pod itself, the hint may answer Queue only if there is a condition each of whose sets
+    has a key that the object offers, before or after. Either function returns None where it cannot say: then the hint
+    is called.
+    """
+
+    wanted: Callable[[Any], Wanted | None]
+    offered: Callable[[Any], Iterable[Hashable] | None]
+
+
 class EventRegistration(Struct, frozen=True):
     """A plugin's registration of an event that may wake its rejected pods.
 
@@ -170,11 +187,15 @@ class EventRegistration(Struct, frozen=True):
     whose objects, before and after, have equal facets must get the same answer for the same pod, so the hint is called
     once for both. In a large cluster thousands of pods of a few templates come and go every second. Without a facet
     the hint is called for each event.
+
+    ``keys`` serve where neither the events nor the waiting pods are alike, as with labels of their own: they are looked
+    up if there is a facet, too, and no other registration of the plugin for the same event.
     """
 
     event: ClusterEvent
     hint: HintFunction = always_queue
     facet: Facet | None = None
+    keys: HintKeys | None = None
 
 
 DEFAULT_REGISTRATIONS: tuple[EventRegistration, ...] = tuple(

@@ -35,7 +35,7 @@ from scheduler.framework.plugin import FilterPlugin, Finding, PreFilterPlugin, R
 from scheduler.framework.tallies import NEVER, RowPods, Tally
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
 from scheduler.objects.storage import CSINode, VolumeAttachment
-from scheduler.plugins.volume_hints import its_claim_changed
+from scheduler.plugins.volume_hints import CLAIM_KEYS, its_claim_changed, key_of_claim
 
 TOO_MANY = unschedulable("node(s) exceed max volume count")
 
@@ -319,6 +319,8 @@ def _detached(pod: PodInfo, old: VolumeAttachment | None, _new: VolumeAttachment
 _EVENTS = (
     EventRegistration(ClusterEvent(Resource.CSI_NODE, Action.ADD | Action.UPDATE), _limit_grew),
     EventRegistration(ClusterEvent(Resource.POD, Action.DELETE), _attached_pod_left, _frees_an_attachment),
-    EventRegistration(ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD), its_claim_changed),
+    EventRegistration(
+        ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD), its_claim_changed, key_of_claim, CLAIM_KEYS
+    ),
     EventRegistration(ClusterEvent(Resource.VOLUME_ATTACHMENT, Action.DELETE), _detached),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.volumes.csi import claim_key
-from scheduler.framework.events import Hint
+from scheduler.framework.events import Hint, HintKeys, Wanted
 from scheduler.objects.storage import PersistentVolumeClaim
 
 
@@ -31,3 +31,15 @@ def its_named_claim_changed(
 ) -> Hint:
     """A hint: as ``its_claim_changed``, without generic ephemeral volumes."""
     return Hint.QUEUE if new is not None and names_claim(pod, new) else Hint.SKIP
+
+
+def key_of_claim(claim: PersistentVolumeClaim) -> str:
+    """All that these hints look at: the facet of a claim."""
+    return claim.key
+
+
+def _claims_of(pod: PodInfo) -> Wanted:
+    return ((frozenset([key for volume in pod.pod.spec.volumes if (key := claim_key(pod, volume))]),),)
+
+
+CLAIM_KEYS = HintKeys(_claims_of, lambda claim: (claim.key,))

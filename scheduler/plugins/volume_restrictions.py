@@ -18,13 +18,13 @@ from msgspec.structs import replace
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.cluster.volumes.disks import Disk, any_conflict, disks_of
-from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, HintKeys, Resource, Wanted
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, Rows, State, Verdicts
 from scheduler.framework.tallies import RowPods, Tally, shares_on, summed
 from scheduler.messages.status import SKIP, Refusal, Skip, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
 from scheduler.objects.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
-from scheduler.plugins.volume_hints import its_named_claim_changed
+from scheduler.plugins.volume_hints import CLAIM_KEYS, its_named_claim_changed, key_of_claim
 
 DISK_TAKEN = unschedulable("node(s) had no available disk")
 CLAIM_TAKEN = unschedulable(
@@ -165,8 +165,25 @@ def _claim_names(pod: PodInfo) -> set[str]:
     }
 
 
+def _facet_of_rival(other: PodInfo) -> Hashable:
+    """All that ``_a_rival_left`` looks at of another pod."""
+    return other.namespace, frozenset(_claim_names(other)), disks_of(other)
+
+
+def _keys_wanted(pod: PodInfo) -> Wanted | None:
+    return None if disks_of(pod) else ((_claim_keys(pod),),)
+
+
+def _claim_keys(pod: PodInfo) -> frozenset[Hashable]:
+    return frozenset([(pod.namespace, name) for name in _claim_names(pod)])
+
+
 _EVENTS = (
-    EventRegistration(ClusterEvent(Resource.POD, Action.DELETE), _a_rival_left),
+    EventRegistration(
+        ClusterEvent(Resource.POD, Action.DELETE), _a_rival_left, _facet_of_rival, HintKeys(_keys_wanted, _claim_keys)
+    ),
     EventRegistration(ClusterEvent(Resource.NODE, Action.ADD)),
-    EventRegistration(ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD), its_named_claim_changed),
+    EventRegistration(
+        ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD), its_named_claim_changed, key_of_claim, CLAIM_KEYS
+    ),
 )

@@ -27,7 +27,7 @@ from scheduler.framework.plugin import FilterPlugin, Finding, PreFilterPlugin, R
 from scheduler.messages.status import SKIP, Refusal, Skip, unresolvable
 from scheduler.objects.kinds import Kind
 from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from scheduler.plugins.volume_hints import its_named_claim_changed
+from scheduler.plugins.volume_hints import CLAIM_KEYS, its_named_claim_changed, key_of_claim
 
 OTHER_ZONE = unresolvable("node(s) had no available volume zone")
 _REFUSALS = (OTHER_ZONE,)
@@ -172,7 +172,10 @@ _EVENTS = (
     EventRegistration(ClusterEvent(Resource.STORAGE_CLASS, Action.ADD), _class_waits),
     EventRegistration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
     EventRegistration(
-        ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD | Action.UPDATE), its_named_claim_changed
+        ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD | Action.UPDATE),
+        its_named_claim_changed,
+        key_of_claim,
+        CLAIM_KEYS,
     ),
     EventRegistration(ClusterEvent(Resource.PERSISTENT_VOLUME, Action.ADD | Action.UPDATE), _zones_changed),
 )

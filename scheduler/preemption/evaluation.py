@@ -29,7 +29,7 @@ from scheduler.framework.post_filter import (
 from scheduler.framework.preemption_policy import UPSTREAM_POLICY, PreemptionPolicy
 from scheduler.messages.status import Code, Refusal, failure, unresolvable, unschedulable
 from scheduler.preemption.candidates import candidates_wanted, potential_rows, walk, without_excluded
-from scheduler.preemption.dry_run import Candidate, trial_of
+from scheduler.preemption.dry_run import NO_VICTIMS, Candidate, trial_of
 from scheduler.preemption.eligibility import TOO_MANY, VICTIMS_STILL_DYING, why_not_eligible
 from scheduler.preemption.pod_columns import PodColumns
 from scheduler.preemption.ranking import Criterion, choose
@@ -172,11 +172,24 @@ def _dry_runs(
     if not len(rows):
         return Candidates((), refused)
     wanted = candidates_wanted(len(rows), extent.percentage, extent.absolute)
-    trial = trial_of(context, policy)
     rows = walk(rows, context.rng)
+    if not _outranks_any(context):
+        # What a dry run of each node would say, without looking.
+        refused.add(NO_VICTIMS, rows.tolist())
+        return Candidates((), refused)
+    trial = trial_of(context, policy)
     search = Search(wanted, refused)
     yield from search.in_waves(trial, rows, columns, rows_a_step)
     return Candidates((*search.harmless, *search.violating), refused, tuple(search.faults))
+
+
+def _outranks_any(context: PostFilterContext) -> bool:
+    """Whether a placed pod may be less important than the preemptor; True where nothing counts them."""
+    priorities = context.view.table.priorities
+    if priorities is None:
+        return True
+    lowest = priorities.lowest
+    return lowest is not None and lowest < context.pod.priority
 
 
 def conclude(context: PostFilterContext, candidates: Candidates, policy: PreemptionPolicy) -> PostFilterAnswer:

@@ -25,6 +25,7 @@ from scheduler.framework.events import (
     Facet,
     Hint,
     HintFunction,
+    HintKeys,
     Resource,
     always_queue,
 )
@@ -44,10 +45,11 @@ EXTENDER = "Extender"
 
 
 class Listener(Struct, frozen=True):
-    """What one plugin registered for one event. ``facets``: None if some hint has none."""
+    """What one plugin registered for one event. ``facets``: None if some hint has none; ``keys``: of an only hint."""
 
     hints: tuple[HintFunction, ...]
     facets: tuple[Facet, ...] | None
+    keys: HintKeys | None
 
     def look_of(self, old: Any, new: Any) -> Hashable | None:
         """Events of equal looks get equal answers, if they are not about the waiting pod itself. None: like no other.
@@ -204,5 +206,7 @@ class HintMap:
 def _listener(registrations: Sequence[EventRegistration]) -> Listener:
     facets = [one.facet for one in registrations if one.facet is not None]
     return Listener(
-        tuple([one.hint for one in registrations]), tuple(facets) if len(facets) == len(registrations) else None
+        tuple([one.hint for one in registrations]),
+        tuple(facets) if len(facets) == len(registrations) else None,
+        registrations[0].keys if len(registrations) == 1 else None,
     )

@@ -152,7 +152,9 @@ class Wake(Struct):
                 def would_wake(group: PoolGroup, plugin: str = plugin, listener: Listener = listener) -> bool:
                     return hints.would_wake(plugin, listener, group.representative.info, event, self.old, self.new)
 
-                woken = yield from index.woken_by((event.resource, event.action, look), would_wake)
+                woken = yield from index.woken_by(
+                    (event.resource, event.action, look), would_wake, listener.keys, (self.old, self.new)
+                )
                 found.update((group.key, group) for group in woken)
         if not hints.knows_all(pool.profiles):
             found.update((group.key, group) for group in pool.groups if not hints.knows(group.profile))

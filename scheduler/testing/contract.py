@@ -45,7 +45,7 @@ def check_contract(
     * ``fragment``, ``reads``: pods with equal fragments have equal answers, and through ``changes`` random changes of
       the cluster the answers of the class cache equal those of a fresh evaluation.
     * ``hints``: a queueing hint returns a Hint, the same for pods that differ in name and UID only, and the same for
-      events with equal facets.
+      events with equal facets; and never Queue for an event without the keys that the pod wants.
 
     ``clusters`` None: ``usual_clusters(seed)``. Pass clusters of your own if the plugin reads labels, taints or
     objects that those lack: random changes are drawn from the objects of a cluster.

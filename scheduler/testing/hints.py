@@ -2,7 +2,8 @@
 
 The queue calls a hint once for all waiting pods that differ only in their identity. So a hint may use a pod's name or
 UID only to recognise the pod itself as the object of the event. And if a registration has a facet, the hint is called
-once for all events with equal facets, so their answers must be equal.
+once for all events with equal facets, so their answers must be equal; and if it has keys, not for events without one
+that the pod wants, so their answer must be QueueSkip.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Hashable, Iterator
 from typing import Any
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.framework.events import Facet, Hint, Resource
+from scheduler.framework.events import Facet, Hint, HintKeys, Resource
 from scheduler.framework.plugin import Plugin
 from scheduler.objects.kinds import kind_of
 from scheduler.testing.clusters import Cluster, World, twin
@@ -49,6 +50,22 @@ def check_hints(plugin: Plugin, cluster: Cluster) -> None:
                             f"depends on more than its facet shows: two events with the facets {look} differ"
                         )
                         raise ContractViolation(plugin.name, "hints", message)
+                if registration.keys is not None and one is not Hint.SKIP:
+                    _check_keys(plugin, registration.keys, pod, old, new)
+
+
+def _check_keys(plugin: Plugin, keys: HintKeys, pod: PodInfo, old: Any, new: Any) -> None:
+    """Raises ContractViolation unless the keys lead from the event to the pod that its hint would queue."""
+    wanted = keys.wanted(pod)
+    offered = [keys.offered(thing) for thing in (old, new) if thing is not None]
+    if wanted is None or None in offered or pod.uid in [thing.uid for thing in (old, new) if thing is not None]:
+        return
+    found = {key for each in offered if each is not None for key in each}
+    if not any(all(not found.isdisjoint(keys) for keys in condition) for condition in wanted):
+        message = (
+            f"the hint would queue pod {pod.name} for an event that offers none of its keys: {sorted(map(str, found))}"
+        )
+        raise ContractViolation(plugin.name, "hints", message)
 
 
 def _facet(plugin: Plugin, facet: Facet, thing: Any) -> Hashable:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.framework.events import Hint, only_itself
+from scheduler.framework.events import EventRegistration, Hint, HintKeys, only_itself
 from scheduler.queue.waking import OnlyIf
 from scheduler.testing.objects import node
 from tests.queue.fakes import (
@@ -157,6 +159,55 @@ def test_an_answer_is_forgotten_with_the_pods_it_was_about() -> None:
         assert bench.move(NODE_ADD, None, node("n")) == 1
         bench.queue.done(bench.pop().uid)
         bench.queue.check()
+
+
+def _waits_for_app(asked: list[str]) -> Any:
+    def hint(pod: PodInfo, _old: object, new: Any) -> Hint:
+        asked.append(pod.name)
+        return Hint.QUEUE if new.labels["for"] == pod.labels["app"] else Hint.SKIP
+
+    return hint
+
+
+def _app_keys(pod: PodInfo) -> Any:
+    return ((frozenset([pod.labels["app"]]),),)
+
+
+def test_an_event_like_no_other_asks_only_the_pods_that_its_keys_lead_to() -> None:
+    asked: list[str] = []
+    keys = HintKeys(_app_keys, lambda node_: [node_.labels["for"]])
+    bench = Bench({"Fit": (EventRegistration(NODE_ADD, _waits_for_app(asked), lambda it: it.labels["for"], keys),)})
+    for number in range(100):
+        bench.rejected(f"p{number}", "Fit", labels={"app": str(number)})
+    bench.at(20)
+    for number in (7, 3, 500):
+        bench.move(NODE_ADD, None, node(f"n{number}", labels={"for": str(number)}))
+    assert set(asked) == {"p7", "p3"}
+    assert {bench.pop().info.name, bench.pop().info.name} == {"p3", "p7"}
+    bench.rejected("late", "Fit", labels={"app": "500"})
+    bench.at(40)
+    assert bench.move(NODE_ADD, None, node("again", labels={"for": "500"})) == 1, (
+        "groups that came later are filed, too"
+    )
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        HintKeys(lambda pod: pod.nonsense, lambda node_: []),
+        HintKeys(lambda pod: None, lambda node_: []),
+        HintKeys(lambda pod: ((),), lambda node_: []),
+        HintKeys(_app_keys, lambda node_: node_.nonsense),
+        HintKeys(_app_keys, lambda node_: None),
+        HintKeys(_app_keys, lambda node_: [{}]),
+    ],
+)
+def test_keys_that_fail_or_cannot_say_leave_it_to_the_hint(keys: HintKeys) -> None:
+    hint = _waits_for_app([])
+    bench = Bench({"Fit": (EventRegistration(NODE_ADD, hint, lambda it: it.labels["for"], keys),)})
+    bench.rejected("p", "Fit", labels={"app": "web"})
+    bench.at(20)
+    assert bench.move(NODE_ADD, None, node("n", labels={"for": "web"})) == 1
 
 
 def test_a_facet_that_fails_leaves_it_to_the_hint() -> None:

@@ -6,16 +6,18 @@ one are missed, and the pod waits for another event.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 
 import msgspec
 
 from scheduler.cluster.affinity_terms import AffinityTerm, terms_of
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.framework.events import Hint
+from scheduler.framework.events import Hint, HintKeys, Wanted
 from scheduler.objects.node import Node
+from scheduler.objects.requirements import Operator
 
 _NO_LABELS: Mapping[str, str] = {}
+_HAS, _REPELS = "has", "repels"
 _ENCODER = msgspec.json.Encoder(order="sorted")
 
 
@@ -48,6 +50,45 @@ def facet_of_pod(other: PodInfo) -> Hashable:
     return other.namespace, frozenset(other.labels.items()), _has_place(other), terms
 
 
+def keys_wanted(pod: PodInfo) -> Wanted | None:
+    """What a pod must offer (``keys_offered``) for ``pod_changed`` to queue this one."""
+    own = terms_of(pod)
+    if own.faults:
+        return None
+    conditions: list[tuple[frozenset[Hashable], ...]] = []
+    for terms in (own.affinity, own.anti_affinity):
+        sets = tuple([frozenset(labels) for labels in _required_labels(terms, _HAS)])
+        if terms and not sets:
+            return None
+        if terms:
+            conditions.append(sets)
+    # The other one may have repelled this pod by one of its labels.
+    conditions += [(frozenset(((_REPELS, *label),)),) for label in pod.labels.items()]
+    return tuple(conditions)
+
+
+def keys_offered(other: PodInfo) -> list[Hashable] | None:
+    """The labels of a pod, and labels one of which another must have for its required anti-affinity to match."""
+    theirs = terms_of(other)
+    if theirs.faults:
+        return None
+    keys: list[Hashable] = [(_HAS, *label) for label in other.labels.items()]
+    if theirs.anti_affinity:
+        repelled = next(_required_labels(theirs.anti_affinity, _REPELS), None)
+        if repelled is None:
+            return None
+        keys += repelled
+    return keys
+
+
+def _required_labels(terms: tuple[AffinityTerm, ...], role: str) -> Iterator[list[Hashable]]:
+    """Lists of labels, of each of which a pod that all terms match has one."""
+    for term in terms:
+        for requirement in term.selector.requirements:
+            if requirement.operator is Operator.IN:
+                yield [(role, requirement.key, value) for value in requirement.values]
+
+
 def node_changed(pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
     """The hint for a node that was added or changed its labels."""
     own = terms_of(pod)
@@ -77,3 +118,6 @@ def _has_place(other: PodInfo) -> bool:
 def _matches_all(terms: tuple[AffinityTerm, ...], other: PodInfo) -> bool:
     """Whether the pod matches all terms; False without terms."""
     return bool(terms) and all(term.matches(other.namespace, other.labels, _NO_LABELS) for term in terms)
+
+
+KEYS_OF_PODS = HintKeys(keys_wanted, keys_offered)

@@ -45,7 +45,7 @@ from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable
 from scheduler.objects.kinds import Kind
 from scheduler.objects.selectors import Selector
 from scheduler.plugins.affinity.evidence import causes
-from scheduler.plugins.affinity.hints import facet_of_pod, node_changed, pod_changed
+from scheduler.plugins.affinity.hints import KEYS_OF_PODS, facet_of_pod, node_changed, pod_changed
 from scheduler.plugins.affinity.state import AffinityFilterState, AffinityRowState, AffinityScoreState
 from scheduler.plugins.affinity.terms import OwnTerm, namespace_labels, resolve
 
@@ -58,7 +58,10 @@ REFUSALS = (
 
 _EVENTS = (
     EventRegistration(
-        ClusterEvent(Resource.POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE), pod_changed, facet_of_pod
+        ClusterEvent(Resource.POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE),
+        pod_changed,
+        facet_of_pod,
+        KEYS_OF_PODS,
     ),
     EventRegistration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL), node_changed),
 )

@@ -11,9 +11,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.framework.events import Hint
+from scheduler.framework.events import Hint, Wanted
 from scheduler.objects.node import Node
 from scheduler.objects.pod import TopologySpreadConstraint
+from scheduler.objects.requirements import Operator
 from scheduler.objects.selectors import EVERYTHING, Selector, SelectorError
 from scheduler.plugins.spread.args import DO_NOT_SCHEDULE
 from scheduler.plugins.spread.constraints import Constraint, own_constraints
@@ -54,6 +55,17 @@ class SpreadHints(Struct, frozen=True):
         honors_taints = any(one.node_taints_policy == "Honor" for one in self.defaults)
         return Hint.QUEUE if honors_taints and _tolerations_changed(pod, old, new) else Hint.SKIP
 
+    def keys_wanted(self, pod: PodInfo) -> Wanted | None:
+        """What a pod must offer (``keys_offered``) for ``pod_changed`` to queue this one."""
+        if not pod.pod.spec.topology_spread_constraints:
+            return None if self.defaults else ()
+        try:
+            constraints = own_constraints(pod, DO_NOT_SCHEDULE)
+        except SelectorError:
+            return None
+        conditions = tuple([_required_labels(pod.namespace, one.selector) for one in constraints])
+        return conditions if all(conditions) else None
+
     def node_changed(self, pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
         """The hint for a node that was added, deleted, or changed its labels or taints."""
         own = pod.pod.spec.topology_spread_constraints
@@ -74,6 +86,21 @@ class SpreadHints(Struct, frozen=True):
 def facet_of_pod(other: PodInfo) -> Hashable:
     """The part of a pod other than the waiting one that ``pod_changed`` reads."""
     return other.namespace, frozenset(other.labels.items()), _has_place(other)
+
+
+def keys_offered(other: PodInfo) -> list[Hashable]:
+    return [(other.namespace, *label) for label in other.labels.items()]
+
+
+def _required_labels(namespace: str, selector: Selector) -> tuple[frozenset[Hashable], ...]:
+    """Sets of keys, of each of which a pod that the selector matches offers one."""
+    return tuple(
+        [
+            frozenset([(namespace, requirement.key, value) for value in requirement.values])
+            for requirement in selector.requirements
+            if requirement.operator is Operator.IN
+        ]
+    )
 
 
 def _has_place(other: PodInfo) -> bool:

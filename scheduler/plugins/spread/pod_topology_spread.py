@@ -18,7 +18,7 @@ import numpy as np
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
-from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
+from scheduler.framework.events import Action, ClusterEvent, EventRegistration, HintKeys, Resource
 from scheduler.framework.findings import RowArray, grouped
 from scheduler.framework.plugin import (
     MAX_NODE_SCORE,
@@ -53,7 +53,7 @@ from scheduler.plugins.spread.constraints import (
     rows_with_all_keys,
 )
 from scheduler.plugins.spread.evidence import causes
-from scheduler.plugins.spread.hints import SpreadHints, facet_of_pod
+from scheduler.plugins.spread.hints import SpreadHints, facet_of_pod, keys_offered
 from scheduler.plugins.spread.owners import SELECTING_KINDS
 from scheduler.plugins.spread.state import (
     SpreadFilterState,
@@ -107,7 +107,12 @@ class PodTopologySpread(ScopedPlugin, PreFilterPlugin, FilterPlugin, PreScorePlu
         defaults = tuple(one for one in self._defaults if one.when_unsatisfiable == DO_NOT_SCHEDULE)
         hints = SpreadHints(defaults, self.node_scope)
         return (
-            EventRegistration(ClusterEvent(Resource.POD, _POD_ACTIONS), hints.pod_changed, facet_of_pod),
+            EventRegistration(
+                ClusterEvent(Resource.POD, _POD_ACTIONS),
+                hints.pod_changed,
+                facet_of_pod,
+                HintKeys(hints.keys_wanted, keys_offered),
+            ),
             EventRegistration(ClusterEvent(Resource.NODE, _NODE_ACTIONS), hints.node_changed),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.objects.storage import MIGRATED_PLUGINS_ANNOTATION, CSIDriver, CSINode, CSIStorageCapacity, StorageClass
-from scheduler.plugins.volume_hints import its_claim_changed
+from scheduler.plugins.volume_hints import CLAIM_KEYS, its_claim_changed, key_of_claim
 
 
 def _topologies_changed(_pod: PodInfo, old: StorageClass | None, new: StorageClass | None) -> Hint:
@@ -41,7 +41,12 @@ def _capacity_grew(_pod: PodInfo, old: CSIStorageCapacity | None, new: CSIStorag
 
 EVENTS = (
     EventRegistration(ClusterEvent(Resource.STORAGE_CLASS, Action.ADD | Action.UPDATE), _topologies_changed),
-    EventRegistration(ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD | Action.UPDATE), its_claim_changed),
+    EventRegistration(
+        ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD | Action.UPDATE),
+        its_claim_changed,
+        key_of_claim,
+        CLAIM_KEYS,
+    ),
     EventRegistration(ClusterEvent(Resource.PERSISTENT_VOLUME, Action.ADD | Action.UPDATE)),
     EventRegistration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
     EventRegistration(ClusterEvent(Resource.CSI_NODE, Action.ADD | Action.UPDATE), _migration_changed),
