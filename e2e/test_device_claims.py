@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from e2e import builders
 from e2e.room import Room
 from e2e.subject import Scheduler
@@ -25,6 +27,7 @@ def sharing(room: Room, name: str) -> dict[str, Any]:
     )
 
 
+@pytest.mark.long
 def test_a_claim_is_shared_by_256_pods_and_the_next_one_gets_the_place_of_one_that_goes(
     room: Room, subject: Scheduler
 ) -> None:
