@@ -234,7 +234,7 @@ class Engine(EngineParts):
         self.settings = settings
         self.cycles.replace_plugins(settings.percentage_of_nodes_to_score)
         self.room.configure(settings.preemption, profiles.keys())
-        hints = hints_of(profiles, self.facts, self.stopwatch, bool(self.extenders))
+        hints = hints_of(profiles, self.cache, self.facts, self.stopwatch, bool(self.extenders))
         gates = gates_of(profiles, self.cache, self.room, self.facts)
         self.queue.reconfigure(hints, gates, settings.queue, now)
         self.handlers.reconfigure(OurPods(frozenset(profiles), settings.counts_foreign_nominations), now)

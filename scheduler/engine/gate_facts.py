@@ -44,7 +44,12 @@ def gates_of(profiles: Mapping[str, Profile], cache: ClusterCache, room: ReadsRo
 
 
 def hints_of(
-    profiles: Mapping[str, Profile], facts: QueueMetrics, stopwatch: Callable[[], float], has_extenders: bool
+    profiles: Mapping[str, Profile],
+    cache: ClusterCache,
+    facts: QueueMetrics,
+    stopwatch: Callable[[], float],
+    has_extenders: bool,
 ) -> HintMap:
-    registrations = {name: registrations_of(one.plugins, has_extenders) for name, one in profiles.items()}
+    classes = cache.devices.classes
+    registrations = {name: registrations_of(one.plugins, has_extenders, classes) for name, one in profiles.items()}
     return HintMap(registrations, facts, stopwatch)

@@ -74,7 +74,7 @@ class EngineParts:
         self.queue = SchedulingQueue(
             QueuePlugins(
                 next(iter(profiles.values())).queue_sort,
-                hints_of(profiles, self.facts, stopwatch, bool(extenders)),
+                hints_of(profiles, self.cache, self.facts, stopwatch, bool(extenders)),
                 gates_of(profiles, self.cache, self.room, self.facts),
             ),
             self.facts,

@@ -13,6 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from scheduler.cluster.devices.extended_resources import ClassesByResource
+
 
 class Action(IntFlag):
     ADD = 1
@@ -148,6 +150,8 @@ class Hint(Enum):
 HintFunction = Callable[[Any, Any, Any], Hint]
 """``hint(pod, old, new) -> Hint``: the pending PodInfo, and the event's object before and after (None where absent)."""
 
+ClassHint = Callable[[Any, Any, Any, ClassesByResource], Hint]
+"""A HintFunction that also reads which extended resources DeviceClasses stand for, when the event is handled."""
 
 Facet = Callable[[Any], Hashable]
 """Maps an event's object (pods as PodInfo, never None) to the part of it that a hint reads."""
@@ -190,12 +194,29 @@ class EventRegistration(Struct, frozen=True):
 
     ``keys`` serve where neither the events nor the waiting pods are alike, as with labels of their own: they are looked
     up if there is a facet, too, and no other registration of the plugin for the same event.
+
+    ``class_hint`` takes the place of ``hint`` once the registration is ``bound``.
     """
 
     event: ClusterEvent
     hint: HintFunction = always_queue
     facet: Facet | None = None
     keys: HintKeys | None = None
+    class_hint: ClassHint | None = None
+
+    def bound(self, classes: ClassesByResource) -> EventRegistration:
+        """The registration with a hint that reads these classes, as they are when it is called."""
+        class_hint, facet = self.class_hint, self.facet
+        if class_hint is None:
+            return self
+
+        def hint(pod: Any, old: Any, new: Any) -> Hint:
+            return class_hint(pod, old, new, classes)
+
+        def look(obj: Any) -> Hashable:
+            return classes.version, facet(obj) if facet is not None else None
+
+        return EventRegistration(self.event, hint, look if facet is not None else None, self.keys)
 
 
 DEFAULT_REGISTRATIONS: tuple[EventRegistration, ...] = tuple(

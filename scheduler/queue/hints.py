@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from scheduler.cluster.devices.extended_resources import ClassesByResource
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import (
     DEFAULT_REGISTRATIONS,
@@ -82,16 +83,20 @@ class Strategy(Enum):
     IMMEDIATELY = "immediately"
 
 
-def registrations_of(plugins: Iterable[Plugin], has_extenders: bool) -> dict[str, tuple[EventRegistration, ...]]:
+def registrations_of(
+    plugins: Iterable[Plugin], has_extenders: bool, classes: ClassesByResource | None = None
+) -> dict[str, tuple[EventRegistration, ...]]:
     """What a profile's plugins registered, by plugin, completed by what kube-scheduler 1.36 adds.
 
     Only plugins that can reject a pod take part. One that is registered for new nodes always gets changed
     taints: a node often gets its first useful taints only after it was added (kubernetes issue 109437).
+    ``classes``: what hints read of DeviceClasses; without, there are none.
     """
+    classes = ClassesByResource() if classes is None else classes
     registered: dict[str, tuple[EventRegistration, ...]] = {}
     for plugin in plugins:
         if isinstance(plugin, PreEnqueuePlugin | PreFilterPlugin | FilterPlugin | ReservePlugin | PermitPlugin):
-            registered[plugin.name] = _with_taints(plugin.events())
+            registered[plugin.name] = _with_taints(tuple([one.bound(classes) for one in plugin.events()]))
     if has_extenders:
         registered[EXTENDER] = DEFAULT_REGISTRATIONS
     return registered

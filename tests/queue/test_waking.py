@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -199,7 +199,7 @@ def test_an_event_like_no_other_asks_only_the_pods_that_its_keys_lead_to() -> No
         HintKeys(lambda pod: ((),), lambda node_: []),
         HintKeys(_app_keys, lambda node_: node_.nonsense),
         HintKeys(_app_keys, lambda node_: None),
-        HintKeys(_app_keys, lambda node_: [{}]),
+        HintKeys(_app_keys, lambda node_: cast(Any, [{}])),
     ],
 )
 def test_keys_that_fail_or_cannot_say_leave_it_to_the_hint(keys: HintKeys) -> None:

@@ -12,10 +12,13 @@ class ClassesByResource:
 
     def __init__(self) -> None:
         self._by_resource: dict[str, DeviceClass] = {}
+        self.version = 0
+        """Equal versions of one object promise equal answers."""
 
     def observe(self, old: DeviceClass | None, new: DeviceClass | None) -> None:
         """Of two classes for one name the later one wins, then the one with the lower name. A class that loses is
         dropped with its implicit name, and deleting a winner brings no loser back, as in kube-scheduler 1.36."""
+        self.version += 1
         if new is None:
             if old is not None:
                 self._forget(old)
@@ -30,9 +33,14 @@ class ClassesByResource:
             self._by_resource[name] = new
         self._by_resource[new.implicit_resource_name] = new
 
+    def clear(self) -> None:
+        self._by_resource.clear()
+        self.version += 1
+
     def copy(self) -> ClassesByResource:
         other = ClassesByResource()
         other._by_resource = dict(self._by_resource)
+        other.version = self.version
         return other
 
     def get(self, resource: str) -> str | None:

@@ -160,7 +160,7 @@ class Devices:
                 for key in self._slices.pools_with_counters:
                     self._look_from_afar(key)
             elif kind is Kind.DEVICE_CLASS:
-                self.classes = ClassesByResource()
+                self.classes.clear()
                 for device_class in self._objects.all(kind).values():
                     self.classes.observe(None, device_class)
             else:

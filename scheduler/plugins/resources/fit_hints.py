@@ -1,18 +1,21 @@
 """NodeResourcesFit's queueing hints (docs/kube-scheduler/plugins.md §3.8).
 
-The hints are pure and see no DeviceClass: a node that lacks an extended resource counts as having no room for it, as
-in Tandem's filters.
+A node that has nothing of an extended resource for which a DeviceClass stands is left to DynamicResources, as in the
+filter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
+from scheduler.cluster.devices.extended_resources import ClassesByResource
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Hint
 from scheduler.objects.devices import DeviceClass
 from scheduler.objects.node import Node
 from scheduler.objects.resources import ResourceVector, allocatable_of
+
+_NO_CLASSES = ClassesByResource()
 
 
 def pod_left_or_shrank(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
@@ -27,14 +30,23 @@ def pod_left_or_shrank(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -
     return Hint.QUEUE if _some_needed_amount_grew(pod.charged, new.charged, old.charged) else Hint.SKIP
 
 
-def node_has_more_room(pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
-    """The hint for a node that was added or changed its allocatable resources."""
-    if new is None or not _fits_when_empty(pod.requests, allocatable_of(new)):
+def node_has_more_room(
+    pod: PodInfo, old: Node | None, new: Node | None, classes: ClassesByResource = _NO_CLASSES
+) -> Hint:
+    """The hint for a node that was added or changed its allocatable resources.
+
+    One to which a resource may come as devices counts as larger after any such change, as in kube-scheduler 1.36.
+    """
+    if new is None:
         return Hint.SKIP
-    if old is None:
+    needed, after = pod.requests, allocatable_of(new)
+    as_devices = _needed_as_devices(needed, after, classes)
+    if not _fits_when_empty(needed, after, as_devices):
+        return Hint.SKIP
+    if old is None or as_devices:
         return Hint.QUEUE
-    before, after = allocatable_of(old), allocatable_of(new)
-    is_larger = after.pods > before.pods or _some_needed_amount_grew(pod.requests, before, after)
+    before = allocatable_of(old)
+    is_larger = after.pods > before.pods or _some_needed_amount_grew(needed, before, after)
     return Hint.QUEUE if is_larger else Hint.SKIP
 
 
@@ -60,14 +72,27 @@ def class_maps_a_request(pod: PodInfo, old: DeviceClass | None, new: DeviceClass
     return Hint.QUEUE if is_wanted else Hint.SKIP
 
 
-def _fits_when_empty(needed: ResourceVector, offered: ResourceVector) -> bool:
-    """Whether the request fits the empty node. Ignored resources count here, as in kube-scheduler 1.36."""
+def _needed_as_devices(needed: ResourceVector, offered: ResourceVector, classes: ClassesByResource) -> frozenset[str]:
+    """The resources that a DeviceClass stands for and the node has nothing of."""
+    return classes.mapped(
+        [name for name, amount in needed.scalars.items() if amount and offered.scalars.get(name, 0) <= 0]
+    )
+
+
+def _fits_when_empty(needed: ResourceVector, offered: ResourceVector, as_devices: frozenset[str]) -> bool:
+    """Whether the request but for ``as_devices`` fits the empty node.
+
+    Ignored resources count here, as in kube-scheduler 1.36.
+    """
     return (
         offered.pods >= 1
         and (needed.milli_cpu <= 0 or needed.milli_cpu <= offered.milli_cpu)
         and (needed.memory <= 0 or needed.memory <= offered.memory)
         and (needed.ephemeral_storage <= 0 or needed.ephemeral_storage <= offered.ephemeral_storage)
-        and all(not amount or amount <= offered.scalars.get(name, 0) for name, amount in needed.scalars.items())
+        and all(
+            not amount or name in as_devices or amount <= offered.scalars.get(name, 0)
+            for name, amount in needed.scalars.items()
+        )
     )
 
 

@@ -249,7 +249,10 @@ _EVENTS = (
         ClusterEvent(Resource.POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN), pod_left_or_shrank, facet_of_pod
     ),
     EventRegistration(
-        ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), node_has_more_room, facet_of_node
+        ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE),
+        node_has_more_room,
+        facet_of_node,
+        class_hint=node_has_more_room,
     ),
     EventRegistration(ClusterEvent(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE), class_maps_a_request),
 )

@@ -7,7 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.cluster.devices.extended_resources import ClassesByResource
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.events import Hint
 from scheduler.objects.node import Node
 from scheduler.plugins.resources.fit_hints import (
     facet_of_node,
@@ -16,6 +18,7 @@ from scheduler.plugins.resources.fit_hints import (
     pod_left_or_shrank,
 )
 from scheduler.testing.objects import node, pod
+from tests.builders import device_class
 
 amounts = st.fixed_dictionaries({"cpu": st.sampled_from("12"), "example.com/gpu": st.sampled_from("01")})
 waiting = st.builds(lambda requests: PodInfo(pod("waits", requests=requests)), amounts)
@@ -49,8 +52,23 @@ def test_pods_of_equal_facets_wake_the_same_pods(one: PodInfo, first: Any, secon
         assert pod_left_or_shrank(one, *first) is pod_left_or_shrank(one, *second)
 
 
+@st.composite
+def class_maps(draw: Any) -> ClassesByResource:
+    classes = ClassesByResource()
+    if draw(st.booleans()):
+        classes.observe(None, device_class("gpu", "example.com/gpu"))
+    return classes
+
+
 @settings(max_examples=300)
-@given(waiting, either(nodes()), either(nodes()))
-def test_nodes_of_equal_facets_wake_the_same_pods(one: PodInfo, first: Any, second: Any) -> None:
+@given(waiting, either(nodes()), either(nodes()), class_maps())
+def test_nodes_of_equal_facets_wake_the_same_pods(
+    one: PodInfo, first: Any, second: Any, classes: ClassesByResource
+) -> None:
     if look(facet_of_node, first) == look(facet_of_node, second):
-        assert node_has_more_room(one, *first) is node_has_more_room(one, *second)
+        assert _hint(one, first, classes) is _hint(one, second, classes)
+
+
+def _hint(one: PodInfo, change: tuple[Node | None, Node | None], classes: ClassesByResource) -> Hint:
+    old, new = change
+    return node_has_more_room(one, old, new, classes)
